@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use model::api_key::KeyPrefix;
 use model::error::ErrorCode;
-use model::id::{AuditId, CustomerId};
+use model::id::{AuditId, CustomerId, RequestId};
 use model::time::Timestamp;
 use parking_lot::Mutex;
 use raft::directory::command::Command;
@@ -23,8 +23,8 @@ use shard::cluster::Cluster;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::exchange::Exchange;
-use crate::pipeline::network_of;
+use crate::client::Client;
+use crate::ip_bucket::network_of;
 
 /// How often entries are written.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
@@ -188,14 +188,14 @@ impl FailureLog {
     }
 
     /// Notes a failed authentication.
-    pub fn note(&self, exchange: &Exchange, suspect: Suspect, code: ErrorCode) {
+    pub fn note(&self, client: &Client, request: &RequestId, now: Timestamp, suspect: Suspect, code: ErrorCode) {
         let labels = [("port", self.port.as_str()), ("code", code.as_str())];
         metrics::counter!("gateway_auth_failures_total", &labels).increment(1);
         let actor = suspect.actor();
-        let fold = Fold::new(&actor, suspect.customer(), exchange.client.ip, code, exchange.now);
+        let fold = Fold::new(&actor, suspect.customer(), client.ip, code, now);
         let Some(fold) = self.unwritten(fold) else { return };
         if self.port == Port::Operators {
-            tracing::warn!(ip = %exchange.client.ip, code = code.as_str(), "an operator's token was refused");
+            tracing::warn!(ip = %client.ip, code = code.as_str(), "an operator's token was refused");
         }
         let mut details = BTreeMap::from([("code".to_owned(), code.as_str().to_owned())]);
         if self.port == Port::Operators {
@@ -207,11 +207,11 @@ impl FailureLog {
             action: "auth.failed".to_owned(),
             actor,
             target: None,
-            ip: fold.ip.map(|_| exchange.client.ip.to_string()),
-            user_agent: exchange.client.user_agent.clone(),
-            request_id: Some(exchange.request_id.to_string()),
+            ip: fold.ip.map(|_| client.ip.to_string()),
+            user_agent: client.user_agent.clone(),
+            request_id: Some(request.to_string()),
             success: false,
-            created_at: exchange.now,
+            created_at: now,
             details,
         };
         self.folds.lock().entry(fold).or_insert(State::Waiting(Box::new(entry)));

@@ -12,9 +12,7 @@ use raft::transport::admission::Port;
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::auth::{AuthConfig, OperatorTokens};
-use crate::operator::Backups;
-use crate::pipeline::CorsOrigins;
-use crate::support::SupportConfig;
+use crate::backups::Backups;
 
 /// Settings of both ports. The binary validates them; nothing here can be wrong on its own.
 #[derive(Clone)]
@@ -95,4 +93,31 @@ pub struct EventStreamConfig {
     pub heartbeat: Duration,
     /// After so long a stream is closed; the client connects again.
     pub max_age: Duration,
+}
+
+/// Whose scripts may read answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CorsOrigins {
+    #[default]
+    Nobody,
+    Anybody,
+    /// As browsers write them: `https://app.example.com`.
+    These(Vec<String>),
+}
+
+/// `support.*`: who hears of tickets beside the operator's routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SupportConfig {
+    #[default]
+    Nobody,
+    /// Gets each message as a POST of JSON.
+    Url(String),
+    /// Gets each message by the mail server of `auth.mail`.
+    Email(String),
+}
+
+impl SupportConfig {
+    pub fn hears(&self) -> bool {
+        *self != Self::Nobody
+    }
 }

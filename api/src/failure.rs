@@ -1,12 +1,12 @@
 //! The one place where failures of the floors below become codes of the interface.
 
 use model::error::ApiError;
-use model::issue::{Fault, IssueCode};
-use model::limit::LimitScope;
+use model::issue::{IssueCode, Violation};
+use model::limit::{BucketLevel, LimitScope};
 use model::time::{Day, Timestamp};
 use model::webhook::endpoint::too_many_endpoints;
 use raft::directory::UpdateError;
-use raft::directory::command::{Rejection, Reply};
+use raft::directory::command::Rejection;
 use raft::group::MAX_COMMAND;
 
 /// How soon a caller should try again when the directory has no leader: an election takes about that long.
@@ -85,20 +85,32 @@ fn of_rejection(rejection: Rejection) -> ApiError {
     }
 }
 
+/// `rate_limited` by a bucket that is empty.
+pub fn empty_bucket(scope: LimitScope, level: &BucketLevel) -> ApiError {
+    ApiError::rate_limited(scope, level.limit, level.retry_after)
+}
+
 /// Addresses are unique over all customers: a login names nothing but the address.
 pub fn email_taken() -> ApiError {
-    Fault::new(IssueCode::Conflict, "belongs to a member already").at(&["email"])
+    Violation::new(IssueCode::Conflict, "belongs to a member already").at(&["email"])
 }
 
-/// A reply of another kind than the command's: a defect, told to the log alone.
-pub fn unexpected_reply(reply: &Reply) -> ApiError {
-    internal("the directory answered with another kind of record", &format!("{reply:?}"))
+/// An answer of another kind than was asked for: a defect, told to the log alone.
+pub fn unexpected(answer: &dyn std::fmt::Debug) -> ApiError {
+    internal("an answer is of another kind than was asked for", &format!("{answer:?}"))
 }
 
-/// An answer of another kind than the work's: a defect, told to the log alone.
-pub fn unexpected_answer() -> ApiError {
-    internal("an owner answered with another kind of result", &"unexpected answer")
+/// What comes of an answer, if it is of the kind that was asked for.
+macro_rules! of_kind {
+    ($answer:expr, $kind:pat => $got:expr) => {
+        match $answer {
+            $kind => Ok($got),
+            other => Err($crate::failure::unexpected(&other)),
+        }
+    };
 }
+
+pub(crate) use of_kind;
 
 /// `internal_error` for the caller, the truth for the log.
 pub fn internal(what: &str, error: &dyn std::fmt::Display) -> ApiError {

@@ -7,21 +7,22 @@
 use bytes::Bytes;
 use model::address::{Address, Suffixes};
 use model::error::ApiError;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, LARGEST_PAGE, ListId, Room};
 use model::status::OnSend;
-use network::operation::{Area, Operation};
+use network::operation::Area;
 use raft::record::decode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use shard::call::{Done, Live, Work};
+use shard::call::Live;
+use shard::call::read::{Filter, Read};
+use shard::call::request::{GetStatus, Operate, ReadCounted, ReadMany, ReadOne};
 use shard::projection::Entity;
-use shard::projection::read::{Filter, Read};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::query::Query;
 use crate::reply::List;
+use crate::request_context::ChannelCall;
 
 /// The last row of a page.
 #[derive(Serialize, Deserialize)]
@@ -104,19 +105,15 @@ impl ChannelCall {
     /// `not_connected`, `channel_unavailable`, what the operation's area refuses before the network is asked (`no_op`,
     /// `not_found`), 422 `other` for the network's refusal and 502 `other` when it does not answer.
     pub async fn operate<A: Area>(&mut self, operation: A) -> Result<A::Answer, ApiError> {
-        let operation: Operation = operation.into();
-        match self.work(Work::Operate { operation: Box::new(operation), again: false }).await? {
-            Done::Operated(answer) => A::answer(*answer).ok_or_else(failure::unexpected_answer),
-            _ => Err(failure::unexpected_answer()),
-        }
+        A::answer(self.ask(Operate(operation.into())).await?).ok_or_else(|| failure::unexpected(&"nothing"))
     }
 
     /// Refuses what the channel's status refuses, before what its operation needs is looked at.
     ///
     /// # Errors
-    /// `not_connected`, `channel_unavailable`, and as [`ChannelCall::work`].
+    /// `not_connected`, `channel_unavailable`, and as [`ChannelCall::ask`].
     pub async fn can_operate(&mut self) -> Result<(), ApiError> {
-        let Live { status, reason, .. } = self.work_for_live(Work::Look).await?;
+        let Live { status, reason, .. } = self.ask(GetStatus).await?;
         match status.on_send() {
             OnSend::Direct | OnSend::Queue => Ok(()),
             OnSend::NotConnected => Err(ApiError::not_connected(status)),
@@ -127,7 +124,7 @@ impl ChannelCall {
     /// What the projection knows under an id.
     ///
     /// # Errors
-    /// As [`ChannelCall::work`].
+    /// As [`ChannelCall::ask`].
     pub async fn find<E: Entity>(&mut self, id: &str) -> Result<Option<E>, ApiError> {
         self.read_one(Read::Row { kind: E::KIND, id: id.to_owned() }).await
     }
@@ -135,44 +132,32 @@ impl ChannelCall {
     /// What a read of one row finds.
     ///
     /// # Errors
-    /// As [`ChannelCall::work`].
+    /// As [`ChannelCall::ask`].
     pub async fn read_one<T: DeserializeOwned>(&mut self, read: Read) -> Result<Option<T>, ApiError> {
-        match self.work(Work::Read(read)).await? {
-            Done::Row(row) => Ok(row.map(|row| decode(&row))),
-            _ => Err(failure::unexpected_answer()),
-        }
+        Ok(self.ask(ReadOne(read)).await?.map(|row| decode(&row)))
     }
 
     /// What a read of several rows finds.
     ///
     /// # Errors
-    /// As [`ChannelCall::work`].
+    /// As [`ChannelCall::ask`].
     pub async fn read_many<T: DeserializeOwned>(&mut self, read: Read) -> Result<Vec<T>, ApiError> {
-        match self.work(Work::Read(read)).await? {
-            Done::Rows(rows) => Ok(rows.iter().map(|row: &Bytes| decode(row)).collect()),
-            _ => Err(failure::unexpected_answer()),
-        }
+        Ok(self.ask(ReadMany(read)).await?.iter().map(|row| decode(row)).collect())
     }
 
     /// As [`Self::read_many`], of a page that ends at its bytes. Says whether it did, and there may be more.
     async fn read_page<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, bool), ApiError> {
-        match self.work(Work::Read(read)).await? {
-            Done::Rows(rows) => Ok((rows.iter().map(|row| decode(row)).collect(), is_filled(&rows))),
-            _ => Err(failure::unexpected_answer()),
-        }
+        let rows = self.ask(ReadMany(read)).await?;
+        Ok((rows.iter().map(|row| decode(row)).collect(), is_filled(&rows)))
     }
 
     /// As [`Self::read_many`], with how many there are in all, and whether what came fills a page.
     ///
     /// # Errors
-    /// As [`ChannelCall::work`].
+    /// As [`ChannelCall::ask`].
     pub async fn read_counted<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, usize, bool), ApiError> {
-        match self.work(Work::Read(read)).await? {
-            Done::Counted { rows, count } => {
-                Ok((rows.iter().map(|row| decode(row)).collect(), count, is_filled(&rows)))
-            }
-            _ => Err(failure::unexpected_answer()),
-        }
+        let (rows, count) = self.ask(ReadCounted(read)).await?;
+        Ok((rows.iter().map(|row| decode(row)).collect(), count, is_filled(&rows)))
     }
 
     /// Reads `limit` and `cursor` for a list of a kind.
@@ -206,7 +191,7 @@ impl ChannelCall {
     /// One page of the rows that pass, in the order of their ids.
     ///
     /// # Errors
-    /// As [`ChannelCall::work`].
+    /// As [`ChannelCall::ask`].
     pub async fn page_of<E: Entity>(&mut self, filter: Filter, page: Page) -> Result<List<E>, ApiError> {
         let (prefix, after) = (page.prefix.clone(), page.after.clone());
         let limit = page.limit.saturating_add(1);
@@ -222,8 +207,8 @@ impl ChannelCall {
     pub fn contact(&self) -> Result<Address, ApiError> {
         let text = self.parameter("contact_id");
         if text.starts_with('+') {
-            let fault = Fault::new(IssueCode::Format, "write the number without the leading +");
-            return Err(fault.at(&["contact_id"]));
+            let violation = Violation::new(IssueCode::Format, "write the number without the leading +");
+            return Err(violation.at(&["contact_id"]));
         }
         let suffixes = &self.app.config.suffixes;
         Address::parse_or_digits(text, suffixes).map_err(|_| ApiError::contact_not_found(text))

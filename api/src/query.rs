@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::address::{Address, LONGEST_ADDRESS, Suffixes};
 use model::error::ApiError;
 use model::field::rule::{ADDRESS_OR_DIGITS, LONGEST_TIME, LONGEST_UUID};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, LARGEST_LIMIT, LONGEST_CURSOR, ListId};
 use model::time::Timestamp;
 use parking_lot::Mutex;
@@ -250,8 +250,8 @@ impl<'a> Query<'a> {
         self.note("cursor", || json!({ "type": "string", "format": "cursor", "maxLength": LONGEST_CURSOR }));
         match T::decode(self.value("cursor")?, list) {
             Ok(cursor) => Some(cursor),
-            Err(fault) => {
-                self.refuse("cursor", fault.code, &fault.message);
+            Err(violation) => {
+                self.refuse("cursor", violation.code, &violation.message);
                 None
             }
         }
@@ -259,7 +259,7 @@ impl<'a> Query<'a> {
 
     /// Notes an issue of a parameter.
     pub fn refuse(&self, name: &str, code: IssueCode, message: &str) {
-        self.issues.push(vec![name.into()], Fault::new(code, message));
+        self.issues.push(vec![name.into()], Violation::new(code, message));
     }
 
     /// `value`, when nothing was wrong.

@@ -5,7 +5,7 @@
 //!
 //! | last word | checks before the handler | the handler gets |
 //! |---|---|---|
-//! | `public` | per-IP bucket | [`Exchange`] |
+//! | `public` | per-IP bucket | [`RequestContext`] |
 //! | `account` | and key, customer bucket, scope, plan | [`AccountCall`] |
 //! | `channel` | and channel bucket, channel lookup, key binding | [`ChannelCall`] |
 //! | `operator` | operator token and its role | [`OperatorCall`] |
@@ -39,22 +39,19 @@
 //!   `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
 //! - A new name in a path (`{label_id}`) goes into `openapi/parameters.rs`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use futures::future::BoxFuture;
 use model::scope::{Access, Resource};
-use salvo::Router;
 use salvo::http::Method;
 
-use crate::app::App;
-use crate::exchange::{AccountCall, ChannelCall, Exchange, OperatorCall};
-use crate::openapi::Doc;
-use crate::pipeline::{Entry, Gate};
+use crate::doc::Doc;
 use crate::reply::Outcome;
+use crate::request_context::{AccountCall, ChannelCall, OperatorCall, RequestContext};
 
-/// Where the console finds the interface, for members' sessions alone.
-const CONSOLE_API: &str = "console/api";
+/// Where event streams are opened.
+pub const EVENTS_PATH: &str = "/v1/events";
+
+/// Where the kinds of events are listed.
+pub const EVENT_TYPES_PATH: &str = "/v1/event-types";
 
 /// An `async fn(&mut Call) -> Outcome`.
 pub trait Endpoint<C>: Send + Sync {
@@ -87,9 +84,16 @@ where
     }
 }
 
+/// The routes of modules, one after the other.
+macro_rules! routes_of {
+    ($($module:ident)*) => { [$($module::routes()),*].into_iter().flatten() };
+}
+
+pub(crate) use routes_of;
+
 /// Who may call, and what runs then.
 pub enum Action {
-    Public(Box<dyn Endpoint<Exchange>>),
+    Public(Box<dyn Endpoint<RequestContext>>),
     Account(Box<dyn Endpoint<AccountCall>>),
     Channel(Box<dyn Endpoint<ChannelCall>>),
     Operator(Box<dyn Endpoint<OperatorCall>>),
@@ -191,7 +195,7 @@ impl Declaration {
         self
     }
 
-    pub fn public(self, endpoint: impl Endpoint<Exchange> + 'static) -> Route {
+    pub fn public(self, endpoint: impl Endpoint<RequestContext> + 'static) -> Route {
         self.route(Action::Public(Box::new(endpoint)))
     }
 
@@ -255,7 +259,7 @@ pub fn resource_of(path: &str) -> Option<Resource> {
 /// All methods of one path: what the router finds.
 pub struct PathRoutes {
     pub path: &'static str,
-    routes: Vec<Route>,
+    pub routes: Vec<Route>,
 }
 
 impl PathRoutes {
@@ -272,55 +276,6 @@ impl PathRoutes {
             methods.push("HEAD");
         }
         methods.join(", ")
-    }
-}
-
-/// A segment of the path tree. Literals come before parameters, so that `/test` is never taken for an id.
-#[derive(Default)]
-struct Node {
-    paths: Option<PathRoutes>,
-    literals: BTreeMap<&'static str, Node>,
-    parameters: BTreeMap<&'static str, Node>,
-}
-
-/// Builds the router of a port. What no route matches is answered too.
-pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
-    let nowhere = Router::with_path("{**path}").goal(Gate::nowhere(app.clone()));
-    tree(app, routes, Entry::Interface).push(nowhere)
-}
-
-/// As [`router`], with the interface of accounts once more for the console, under [`CONSOLE_API`].
-pub fn router_with_console(app: &Arc<App>, routes: Vec<Route>, again: Vec<Route>) -> Router {
-    let of_accounts = |route: &Route| matches!(route.action, Action::Account(_) | Action::Channel(_));
-    let again = again.into_iter().filter(of_accounts).collect();
-    // Before the pages of the console, whose paths have parameters.
-    Router::new().push(Router::with_path(CONSOLE_API).push(tree(app, again, Entry::Console))).push(router(app, routes))
-}
-
-/// A tree by segments, so that finding a route costs its depth and not the number of routes.
-fn tree(app: &Arc<App>, routes: Vec<Route>, entry: Entry) -> Router {
-    let mut root = Node::default();
-    for route in routes {
-        let segments = route.path.trim_start_matches('/').split('/');
-        let node = segments.fold(&mut root, |node, segment| {
-            let children = if segment.starts_with('{') { &mut node.parameters } else { &mut node.literals };
-            children.entry(segment).or_default()
-        });
-        let paths = node.paths.get_or_insert_with(|| PathRoutes { path: route.path, routes: Vec::new() });
-        paths.routes.push(route);
-    }
-    root.into_router(Router::new(), app, entry)
-}
-
-impl Node {
-    fn into_router(self, mut router: Router, app: &Arc<App>, entry: Entry) -> Router {
-        for (segment, child) in self.literals.into_iter().chain(self.parameters) {
-            router = router.push(child.into_router(Router::with_path(segment), app, entry));
-        }
-        match self.paths {
-            Some(paths) => router.goal(Gate::new(app.clone(), paths, entry)),
-            None => router,
-        }
     }
 }
 
@@ -365,7 +320,7 @@ mod tests {
 
     #[test]
     fn head_is_get_and_other_methods_are_listed() {
-        async fn nothing(_: &mut Exchange) -> Outcome {
+        async fn nothing(_: &mut RequestContext) -> Outcome {
             Ok(crate::reply::Reply::no_content())
         }
         let routes = vec![Route::get("/healthz").public(nothing), Route::delete("/healthz").public(nothing)];

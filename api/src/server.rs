@@ -15,9 +15,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::background;
 use crate::config::ApiConfig;
-use crate::door::{Door, Entrance};
-use crate::route;
+use crate::doc::Deployment;
+use crate::listener::{ClientListener, Entrance};
+use crate::openapi::document_of;
+use crate::{operator, resources, router};
 
 /// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -69,23 +72,24 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
         tls: config.tls.clone(),
         port: config.port.clone(),
     };
-    let (address, door) = bind(config.listen, entrance, stop.clone())?;
+    let (address, listener) = bind(config.listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
     crate::telemetry::describe();
-    let app = App::public(config, cluster, stop.clone());
-    let background = app.clone().start_background();
-    let mut routes = crate::resources::routes();
+    let mut routes = resources::routes();
+    let document = document_of("Gateway", &routes, &deployment(&config, &cluster));
+    let app = App::public(config, cluster, stop.clone(), document);
+    let background = background::start(&app);
     let router = if app.config.console.customers {
         routes.extend(crate::console::routes_for_members());
-        route::router_with_console(&app, routes, crate::resources::routes())
+        router::router_with_console(&app, routes, resources::routes())
     } else {
-        route::router(&app, routes)
+        router::router(&app, routes)
     };
     let afterwards = async move {
         app.event_streams.ended().await;
         background.finish().await;
     };
-    Ok(run(address, door, router, stop, fatal, afterwards))
+    Ok(run(address, listener, router, stop, fatal, afterwards))
 }
 
 /// Opens the operator's port and serves it until `stop`.
@@ -98,30 +102,41 @@ pub async fn serve_operator(
     stop: CancellationToken,
 ) -> Result<Running, ServeError> {
     let entrance = Entrance { tls: config.operator_tls.clone(), ..Entrance::plain(config.operator_port.clone()) };
-    let (address, door) = bind(config.operator_listen, entrance, stop.clone())?;
+    let (address, listener) = bind(config.operator_listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
-    let app = App::operator(config, cluster);
+    let mut routes = operator::routes();
+    let document = document_of("Gateway, for its operators", &routes, &deployment(&config, &cluster));
+    let app = App::operator(config, cluster, document);
     let (writing, noting) = (CancellationToken::new(), app.clone());
     let until = writing.clone();
     let failures = tokio::spawn(async move { noting.failures.run(&noting.cluster, until).await });
-    let mut routes = crate::operator::routes();
     if failpoint::COMPILED {
-        routes.extend(crate::operator::failpoints::routes());
+        routes.extend(operator::failpoints::routes());
     }
     if app.config.console.operators {
         routes.extend(crate::console::routes_for_operators());
     }
-    let router = route::router(&app, routes);
+    let router = router::router(&app, routes);
     let afterwards = async move {
         writing.cancel();
         if let Err(error) = failures.await {
             tracing::error!(%error, "writing failed authentications ended abnormally");
         }
     };
-    Ok(run(address, door, router, stop, fatal, afterwards))
+    Ok(run(address, listener, router, stop, fatal, afterwards))
 }
 
-fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> Result<(SocketAddr, Door), ServeError> {
+/// What the document tells of the configuration.
+fn deployment<'a>(config: &'a ApiConfig, cluster: &Cluster) -> Deployment<'a> {
+    let ApiConfig { suffixes, target_policy, .. } = config;
+    Deployment { suffixes, target_policy, media_days: cluster.media().retention_days() }
+}
+
+fn bind(
+    address: SocketAddr,
+    entrance: Entrance,
+    closing: CancellationToken,
+) -> Result<(SocketAddr, ClientListener), ServeError> {
     let listen = || -> io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -132,7 +147,7 @@ fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> 
     };
     let open = || {
         let listener = listen()?;
-        Ok((listener.local_addr()?, Door::new(listener, entrance, closing)?))
+        Ok((listener.local_addr()?, ClientListener::new(listener, entrance, closing)?))
     };
     open().map_err(|source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => ServeError::PortTaken { address },
@@ -153,13 +168,13 @@ fn compression() -> Compression {
 
 fn run(
     address: SocketAddr,
-    door: Door,
+    listener: ClientListener,
     router: Router,
     stop: CancellationToken,
     fatal: Fatal,
     afterwards: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
-    let mut server = Server::new(door);
+    let mut server = Server::new(listener);
     server.http1_mut().max_buf_size(MOST_HEAD);
     let handle = server.handle();
     let failed = fatal.clone();

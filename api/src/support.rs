@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::config::SupportConfig;
 use crate::resources::tickets::{MessageView, TicketView};
 
 /// How often the leader looks for messages.
@@ -38,23 +39,6 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long it may take to note what was taken.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
-
-/// `support.*`: who hears of tickets beside the operator's routes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SupportConfig {
-    #[default]
-    Nobody,
-    /// Gets each message as a POST of JSON.
-    Url(String),
-    /// Gets each message by the mail server of `auth.mail`.
-    Email(String),
-}
-
-impl SupportConfig {
-    pub fn hears(&self) -> bool {
-        *self != Self::Nobody
-    }
-}
 
 /// What a helpdesk gets.
 #[derive(Serialize)]

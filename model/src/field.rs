@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
-use crate::issue::{Fault, IssueCode, Issues, PathPart};
+use crate::issue::{IssueCode, Issues, PathPart, Violation};
 
 mod outline;
 pub mod rule;
@@ -22,7 +22,7 @@ pub mod rule;
 use outline::{Outline, Times};
 
 /// What a rule makes of a value.
-pub type Judged<T> = Result<T, Fault>;
+pub type Judged<T> = Result<T, Violation>;
 
 /// The body of a request, which is a JSON object.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl TryFrom<Value> for Body {
     fn try_from(value: Value) -> Result<Self, ApiError> {
         match value {
             Value::Object(map) => Ok(Self { map, outline: None }),
-            _ => Err(Fault::new(IssueCode::Type, "must be a JSON object").at(&[])),
+            _ => Err(Violation::new(IssueCode::Type, "must be a JSON object").at(&[])),
         }
     }
 }
@@ -114,7 +114,7 @@ impl<'a> Fields<'a> {
         if let Some(outline) = &body.outline {
             outline.patch();
         } else if body.is_empty() {
-            issues.push(Vec::new(), Fault::new(IssueCode::Empty, "name at least one field to change"));
+            issues.push(Vec::new(), Violation::new(IssueCode::Empty, "name at least one field to change"));
         }
         Self::new(body, issues)
     }
@@ -144,8 +144,8 @@ impl<'a> Fields<'a> {
     }
 
     /// Notes an issue at a field.
-    pub fn refuse(&self, key: &str, fault: Fault) {
-        self.issues.push(self.path_to(key), fault);
+    pub fn refuse(&self, key: &str, violation: Violation) {
+        self.issues.push(self.path_to(key), violation);
     }
 
     /// A field that must be there. `null` breaks its rule.
@@ -158,7 +158,7 @@ impl<'a> Fields<'a> {
         if let Some(outline) = &self.outline {
             outline.require(key);
         } else if !self.has(key) {
-            self.refuse(key, Fault::new(IssueCode::Required, "is required"));
+            self.refuse(key, Violation::new(IssueCode::Required, "is required"));
         }
     }
 
@@ -196,7 +196,7 @@ impl<'a> Fields<'a> {
             return None;
         }
         if self.map.get(key)?.as_array().is_some_and(Vec::is_empty) {
-            self.refuse(key, Fault::new(IssueCode::Empty, "at least 1 item"));
+            self.refuse(key, Violation::new(IssueCode::Empty, "at least 1 item"));
             return None;
         }
         self.items(key, most, rule)
@@ -208,7 +208,7 @@ impl<'a> Fields<'a> {
             return None;
         };
         if items.len() > most {
-            self.refuse(key, Fault::new(IssueCode::TooMany, format!("at most {most} items")));
+            self.refuse(key, Violation::new(IssueCode::TooMany, format!("at most {most} items")));
             return None;
         }
         let judge = |(index, item)| {
@@ -308,7 +308,7 @@ impl<'a> Fields<'a> {
     }
 
     fn judge<T>(&self, path: Vec<PathPart>, judged: Judged<T>) -> Option<T> {
-        judged.map_err(|fault| self.issues.push(path, fault)).ok()
+        judged.map_err(|violation| self.issues.push(path, violation)).ok()
     }
 }
 

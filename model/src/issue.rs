@@ -84,14 +84,14 @@ impl ApiError {
 /// Why one value is refused, before it is known where the value stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Fault {
+pub struct Violation {
     pub code: IssueCode,
     pub message: String,
     /// The JSON Schema of what is taken in its place, where a rule says so.
     wants: Option<Box<Value>>,
 }
 
-impl Fault {
+impl Violation {
     pub fn new(code: IssueCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), wants: None }
     }
@@ -132,8 +132,8 @@ impl Issues {
         Self::default()
     }
 
-    pub fn push(&self, path: Vec<PathPart>, fault: Fault) {
-        self.0.borrow_mut().push(Issue { path, code: fault.code, message: fault.message });
+    pub fn push(&self, path: Vec<PathPart>, violation: Violation) {
+        self.0.borrow_mut().push(Issue { path, code: violation.code, message: violation.message });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -170,7 +170,8 @@ mod tests {
     #[test]
     fn details_are_the_list_of_issues() {
         let issues = Issues::new();
-        issues.push(vec!["participants".into(), 0.into()], Fault::new(IssueCode::TooShort, "at least 3 characters"));
+        issues
+            .push(vec!["participants".into(), 0.into()], Violation::new(IssueCode::TooShort, "at least 3 characters"));
         let error = issues.into_error();
         assert_eq!(error.code, ErrorCode::InvalidRequest);
         assert_eq!(error.message, "participants[0]: at least 3 characters");
@@ -184,7 +185,7 @@ mod tests {
     fn a_clean_request_yields_its_value() {
         assert_eq!(Issues::new().finish(|| Some(7)).ok(), Some(7));
         let issues = Issues::new();
-        issues.push(vec![], Fault::new(IssueCode::Empty, "name at least one field"));
+        issues.push(vec![], Violation::new(IssueCode::Empty, "name at least one field"));
         assert_eq!(issues.finish(|| Some(7)).err().map(|error| error.code), Some(ErrorCode::InvalidRequest));
     }
 }

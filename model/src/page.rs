@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 
 /// The page size when none is asked for.
 pub const DEFAULT_LIMIT: usize = 50;
@@ -116,7 +116,7 @@ pub trait Cursor: Serialize + DeserializeOwned {
     }
 
     /// Reads what [`encode`](Self::encode) wrote for the same list; all else is refused with `format`.
-    fn decode(text: &str, list: ListId) -> Result<Self, Fault> {
+    fn decode(text: &str, list: ListId) -> Result<Self, Violation> {
         let read = || {
             if text.len() > LONGEST_OF_ALL {
                 return None;
@@ -125,18 +125,19 @@ pub trait Cursor: Serialize + DeserializeOwned {
             let (kind, of, cursor): (String, ListId, Self) = serde_json::from_slice(&bytes).ok()?;
             (kind == Self::KIND && of == list).then_some(cursor)
         };
-        read()
-            .ok_or_else(|| Fault::new(IssueCode::Format, "must be the next_cursor of the same list in the same order"))
+        read().ok_or_else(|| {
+            Violation::new(IssueCode::Format, "must be the next_cursor of the same list in the same order")
+        })
     }
 }
 
 /// Reads the query parameter `limit`.
-pub fn parse_limit(text: Option<&str>) -> Result<usize, Fault> {
+pub fn parse_limit(text: Option<&str>) -> Result<usize, Violation> {
     let Some(text) = text else { return Ok(DEFAULT_LIMIT) };
     text.parse()
         .ok()
         .filter(|limit| (1..=LARGEST_LIMIT).contains(limit))
-        .ok_or_else(|| Fault::new(IssueCode::Format, format!("must be a whole number from 1 to {LARGEST_LIMIT}")))
+        .ok_or_else(|| Violation::new(IssueCode::Format, format!("must be a whole number from 1 to {LARGEST_LIMIT}")))
 }
 
 #[cfg(test)]

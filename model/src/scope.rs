@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 
 /// Declares the resources that a scope can name.
 macro_rules! resources {
@@ -110,14 +110,15 @@ impl Scope {
     }
 
     /// The rule of one item of `scopes` in a body.
-    pub fn rule(value: &Value) -> Result<Self, Fault> {
+    pub fn rule(value: &Value) -> Result<Self, Violation> {
         let wants = || {
             let resources: Vec<&str> = Resource::ALL.iter().map(|resource| resource.as_str()).collect();
             json!({ "maxLength": 32, "pattern": format!("^(\\*|({})\\.(read|write|\\*))$", resources.join("|")) })
         };
         let text = crate::field::rule::string(value, wants)?;
-        Self::parse(text)
-            .ok_or_else(|| Fault::new(IssueCode::Enum, "must be *, <resource>.*, <resource>.read or <resource>.write"))
+        Self::parse(text).ok_or_else(|| {
+            Violation::new(IssueCode::Enum, "must be *, <resource>.*, <resource>.read or <resource>.write")
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::ApiError;
 use crate::field::{Body, Change, Fields, Judged, rule};
-use crate::issue::{Fault, IssueCode, Issues};
+use crate::issue::{IssueCode, Issues, Violation};
 use crate::media::LARGEST_MEDIA;
 use crate::message::Content;
 use crate::target::{LONGEST_URL, Proxy, TargetPolicy, judge_proxy};
@@ -238,7 +238,7 @@ fn read_delay(fields: &Fields<'_>) -> Option<Option<SendDelay>> {
     let (min, max) = (bound("min"), bound("max"));
     let (min, max) = (min?, max?);
     if max < min {
-        given.refuse("max", Fault::new(IssueCode::Conflict, "must not be below min"));
+        given.refuse("max", Violation::new(IssueCode::Conflict, "must not be below min"));
         return None;
     }
     Some(Some(SendDelay { min, max }))
@@ -252,7 +252,7 @@ fn proxy(policy: &TargetPolicy) -> impl Fn(&Value) -> Judged<Proxy> {
         let text =
             rule::described(|| json!({ "format": "uri", "pattern": PROXY }), rule::text(1..=LONGEST_URL))(value)?;
         let text = text.as_str();
-        judge_proxy(text, policy).map_err(Fault::from)
+        judge_proxy(text, policy).map_err(Violation::from)
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::{Host, Url};
 
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 
 /// The longest URL that is accepted.
 pub const LONGEST_URL: usize = 2048;
@@ -66,7 +66,7 @@ pub struct Blocked {
     pub message: &'static str,
 }
 
-impl From<Blocked> for Fault {
+impl From<Blocked> for Violation {
     fn from(blocked: Blocked) -> Self {
         Self::new(blocked.code, blocked.message)
     }

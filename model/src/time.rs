@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Days, NaiveDate, SecondsFormat, Utc};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -15,8 +15,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
+impl From<Timestamp> for SystemTime {
+    fn from(at: Timestamp) -> Self {
+        Self::UNIX_EPOCH + Duration::from_millis(u64::try_from(at.0).unwrap_or(0))
+    }
+}
+
 impl Timestamp {
     /// The wall clock. Called at the edge only; state machines get times in their commands.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now() -> Self {
         Self(Utc::now().timestamp_millis())
     }

@@ -48,7 +48,7 @@ use crate::certificate::ApiCertificate;
 use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, files, support};
 use crate::configured::Configured;
 use crate::data_folder::DataFolder;
-use crate::joining::desk::{Desk, fits, keep_authority};
+use crate::joining::service::{JoinService, fits, keep_authority};
 use crate::operator::client::Operator;
 use crate::operator_tokens;
 use crate::peer_certificate::{Renewal, Shown, peer_tls, trusted_authorities};
@@ -179,7 +179,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     }
     let renewal = Renewal { cluster: cluster.clone(), peers: peers.clone(), config: config.clone(), shown };
     tokio::spawn(renewal.keep(close_ports.clone()));
-    peers.serve_strangers(Arc::new(Desk {
+    peers.serve_unauthenticated(Arc::new(JoinService {
         cluster: cluster.clone(),
         config: config.clone(),
         keyring: own_keyring,

@@ -6,7 +6,7 @@
 
 pub mod ask;
 mod audit;
-pub mod desk;
 pub mod init;
 pub mod place;
+pub mod service;
 pub mod words;

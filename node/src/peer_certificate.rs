@@ -28,13 +28,13 @@ use raft::directory::members::AuthorityRecord;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
 use raft::transport::{PeerTls, Peers};
 use shard::cluster::Cluster;
-use shard::facts::{Facts, authority_id};
+use shard::facts::{NodeReport, authority_id};
 use shard::secrets::Secrets;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::files::{self, AUTHORITY_FILE, PeerIdentity, RENEWED_FILE};
 use crate::config::{Config, Secret};
-use crate::joining::desk;
+use crate::joining::service;
 use crate::key_files::write_private_durably;
 use crate::pki::{Authority, BACKDATED, Pair};
 
@@ -58,7 +58,7 @@ pub fn peer_tls(identity: PeerIdentity) -> PeerTls {
 /// that cannot be. Nothing is written.
 pub fn rescue(config: &Config, keyring: &Keyring) -> Option<PeerIdentity> {
     let kept = files::kept_authority(config)?;
-    let authority = desk::open(&kept, &Secrets::new(keyring.clone())).ok()?;
+    let authority = service::open(&kept, &Secrets::new(keyring.clone())).ok()?;
     let (given, _) = files::given_identity(config).ok()?;
     let issued = issue(&authority, &given.ca_pem, config.node.id, config.peer.certificate_life.0).ok()?;
     tracing::warn!("the certificate of this node had expired: it has made itself another one");
@@ -156,7 +156,7 @@ impl Renewal {
             is_of_another || is_due(&shown, life, Timestamp::now())
         };
         let Some(authority) = authority.filter(is_due) else { return Ok(()) };
-        let authority = desk::open(&authority, self.cluster.secrets()).map_err(anyhow::Error::msg)?;
+        let authority = service::open(&authority, self.cluster.secrets()).map_err(anyhow::Error::msg)?;
         let made = issue(&authority, &shown.ca_pem, self.config.node.id, life)?;
         // On disk first: the one before may be gone when the node starts again.
         let text = format!("{}{}", made.cert_pem, made.key_pem.0);
@@ -220,11 +220,11 @@ impl Renewal {
     }
 
     /// All members, where each says that it is so far.
-    async fn all_nodes(&self, is_ready: impl Fn(&Facts) -> bool) -> Option<Vec<NodeId>> {
-        let survey = self.cluster.facts(PATIENCE).await;
+    async fn all_nodes(&self, is_ready: impl Fn(&NodeReport) -> bool) -> Option<Vec<NodeId>> {
+        let survey = self.cluster.survey(PATIENCE).await;
         survey
             .into_iter()
-            .map(|(node, heard)| heard.is_ok_and(|heard| is_ready(&heard.facts)).then_some(node))
+            .map(|(node, heard)| heard.is_ok_and(|heard| is_ready(&heard.report)).then_some(node))
             .collect()
     }
 

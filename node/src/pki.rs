@@ -81,7 +81,8 @@ fn authority_params() -> CertificateParams {
 
 /// From the first of this month's predecessor, so that a clock that lags a little accepts it, for [`AUTHORITY_YEARS`].
 fn live_for_years(params: &mut CertificateParams) {
-    let start = chrono::Utc::now() - chrono::Days::new(31);
+    let now = chrono::DateTime::UNIX_EPOCH + chrono::TimeDelta::milliseconds(Timestamp::now().0);
+    let start = now - chrono::Days::new(31);
     let month = u8::try_from(start.month()).expect("a month is 1 to 12");
     params.not_before = rcgen::date_time_ymd(start.year(), month, 1);
     params.not_after = rcgen::date_time_ymd(start.year() + AUTHORITY_YEARS, month, 1);

@@ -1,27 +1,29 @@
 //! What an owner does with a call.
 
+mod usage;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::ApiError;
 use model::limit::LimitScope;
 use model::time::Timestamp;
+use tokio::task::JoinError;
 use tracing::Instrument;
 
 use crate::call::{Answer, Ask, Call, Done};
 use crate::deliveries;
 use crate::history;
-use crate::owner::{NotOwner, Owner};
-use crate::stream;
+use crate::owner::streams::{relay, serve};
+use crate::owner::{NotLeader, Owner};
 use crate::trace::{self, Kind, Place};
-use crate::usage;
 
 /// Answers a call at the owner of its shard, if nobody else can own it yet: an owner that is cut off does not hear of its
 /// successor, and what it reads is an old state.
 pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
     let answer = traced(owner, call).await;
     // Asked after the reading: the process may have stood still in between.
-    if owner.fence.is_live() { answer } else { Answer::NotOwner }
+    if owner.fence.is_live() { answer } else { Answer::NotLeader }
 }
 
 /// What it logs meanwhile bears the request's id, when the request is traced.
@@ -36,7 +38,7 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Answer {
         .with("gateway.epoch", i64::try_from(owner.epoch).unwrap_or(i64::MAX));
     let answer = answer(owner, call).instrument(span.clone()).await;
     let failure = match &answer {
-        Answer::NotOwner => Some("no longer the owner".to_owned()),
+        Answer::NotLeader => Some("no longer the owner".to_owned()),
         Answer::Result { result: Err(error), .. } => Some(error.code.as_str().to_owned()),
         Answer::Result { result: Ok(_), .. } => None,
     };
@@ -49,7 +51,10 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
     let deadline = Instant::now() + call.budget;
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
-    let done = |done: Done| Answer::Result { channel_level: None, result: Ok(done) };
+    let read = |result: Result<Done, JoinError>| Answer::Result {
+        channel_level: None,
+        result: result.map_err(|_| ApiError::internal_error()),
+    };
     match call.ask {
         Ask::TakeCustomer { customer, rule } => {
             let (level, taken) = owner.buckets.lock().take_customer(customer, rule, steady);
@@ -88,21 +93,15 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             let channel_level = charged.map(|(_, (level, _))| level);
             match owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await {
                 Ok(result) => Answer::Result { channel_level, result },
-                Err(_) => Answer::NotOwner,
+                Err(_) => Answer::NotLeader,
             }
         }
         Ask::Lives { channels } => {
             let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
             done(Done::Lives(lives.collect()))
         }
-        Ask::Deliveries(ask) => match deliveries::ask::answer(owner, ask).await {
-            Ok(answer) => done(Done::Deliveries(answer)),
-            Err(_) => Answer::NotOwner,
-        },
-        Ask::Usage(ask) => match usage::answer(owner, ask).await {
-            Ok(answer) => done(Done::Usage(answer)),
-            Err(NotOwner) => Answer::NotOwner,
-        },
+        Ask::Deliveries(ask) => still_owned(deliveries::serve::answer(owner, ask).await.map(Done::Deliveries)),
+        Ask::Usage(ask) => still_owned(usage::answer(owner, ask).await.map(Done::Usage)),
         Ask::MessageDeliveries { channels, message } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();
@@ -110,10 +109,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let oldest = |channel| retention.oldest_shown(&reader, channel, now);
                 history::deliveries::of_message(&reader, &channels, &message, oldest, &running)
             });
-            match reading.await {
-                Ok(found) => done(Done::MessageDeliveries(found)),
-                Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
-            }
+            read(reading.await.map(Done::MessageDeliveries))
         }
         Ask::History { customer: _, query } => {
             let shown = owner.shown();
@@ -125,21 +121,19 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let budget = history::Budget { rows: PAGE_ROWS, is_over: &|| Instant::now() >= until };
                 history::page(&shown, &query, oldest, budget)
             });
-            let page = page.await;
-            match page {
-                Ok(page) => done(Done::History(page)),
-                Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
-            }
+            read(page.await.map(Done::History))
         }
-        Ask::Stream { customer, ask } => match stream::serve::answer(owner, customer, ask).await {
-            Ok(answer) => done(Done::Stream(answer)),
-            Err(NotOwner) => Answer::NotOwner,
-        },
-        Ask::Relay { home, after, wait } => match stream::relay::pull(owner, home, after, wait).await {
-            Ok(part) => done(Done::Relayed(part)),
-            Err(NotOwner) => Answer::NotOwner,
-        },
+        Ask::Stream { customer, ask } => still_owned(serve::answer(owner, customer, ask).await.map(Done::Stream)),
+        Ask::Relay { home, after, wait } => still_owned(relay::pull(owner, home, after, wait).await.map(Done::Relayed)),
     }
+}
+
+fn done(done: Done) -> Answer {
+    Answer::Result { channel_level: None, result: Ok(done) }
+}
+
+fn still_owned(result: Result<Done, NotLeader>) -> Answer {
+    result.map_or(Answer::NotLeader, done)
 }
 
 /// Rows that one page of history looks at in a shard: well below a second of reading.

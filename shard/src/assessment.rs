@@ -119,8 +119,8 @@ fn group(id: ShardId, survey: &Survey, wanted: &Wanted) -> GroupView {
     let said: BTreeMap<NodeId, &GroupFacts> = survey
         .iter()
         .filter_map(|(node, heard)| {
-            let facts = heard.as_ref().ok()?;
-            facts.facts.host.groups.iter().find(|group| group.id == id).map(|group| (*node, group))
+            let heard = heard.as_ref().ok()?;
+            heard.report.host.groups.iter().find(|group| group.id == id).map(|group| (*node, group))
         })
         .collect();
     // One that was led before, and has not noticed yet, says so in an older term.

@@ -1,5 +1,11 @@
 //! What a node asks of the owner of a slot, and what the owner answers: the words that cross nodes.
 
+pub mod deliveries;
+pub mod media;
+pub mod read;
+pub mod request;
+pub mod usage;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,23 +15,24 @@ use model::id::{ChannelId, CustomerId, MessageId, RequestId, ShardId};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::message::{Content, MessageKey};
 use model::send::SendAround;
-use model::status::{Reason, Status, Trigger};
+use model::status::{Reason, Status};
 use model::time::Timestamp;
 use network::operation::{Answer as NetworkAnswer, Operation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::deliveries::ask::{DeliveryAsk, DeliveryDone};
+use self::deliveries::{DeliveryAsk, DeliveryDone};
+use self::media::{MediaPage, MediaWork};
+use self::read::Read;
+use self::request::{Lifecycle, PairCode, StatusHistory};
+use self::usage::{UsageAsk, UsageDone};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{HistoryQuery, Page};
-use crate::media::call::{MediaPage, MediaWork};
 use crate::media::record::MediaRow;
-use crate::projection::read::Read;
 use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
 use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
-use crate::usage::{UsageAsk, UsageDone};
 
 /// A call to the owner of the slot that `subject` hashes to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,6 +49,13 @@ pub struct Call {
 
 /// The format of [`Call`].
 pub const CALL_VERSION: u8 = 1;
+
+impl Call {
+    /// The router says how much time it has.
+    pub fn new(shard: ShardId, ask: Ask, request_id: RequestId) -> Self {
+        Self { version: CALL_VERSION, request_id, call_id: Uuid::new_v4(), budget: Duration::ZERO, shard, ask }
+    }
+}
 
 /// What can be asked of an owner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,17 +98,10 @@ pub enum Ask {
 pub enum Work {
     /// Nothing but the charge and the live part.
     Look,
-    /// A lifecycle call; `by_operator` tells the operator's disable from an account's.
-    Lifecycle {
-        trigger: Trigger,
-        by_operator: bool,
-    },
+    Lifecycle(Lifecycle),
     /// The QR text, starting a pairing when the status permits.
     Qr,
-    PairCode {
-        phone_number: String,
-        display_name: Option<String>,
-    },
+    PairCode(PairCode),
     Send(Send),
     /// Whether a send to this address, or a story, would be taken now: asked before its bytes are fetched.
     CheckSend {
@@ -118,11 +125,7 @@ pub enum Work {
     ChangeSettings(ChangeSettings),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
-    /// Changes before a place: a time, and the version that the change there made.
-    StatusHistory {
-        limit: usize,
-        before: Option<(Timestamp, u64)>,
-    },
+    StatusHistory(StatusHistory),
 }
 
 /// A send, checked as far as the body goes.
@@ -150,6 +153,19 @@ pub enum SendBody {
     Forward(MessageKey),
 }
 
+/// What was asked for, if an answer is of its kind. What is of another is a defect.
+macro_rules! of_kind {
+    ($answer:expr, $done:pat => $got:expr) => {
+        match $answer {
+            $crate::call::Answer::Result { result: Ok($done), .. } => Ok($got),
+            $crate::call::Answer::Result { result: Err(error), .. } => Err(error),
+            _ => Err(ApiError::internal_error()),
+        }
+    };
+}
+
+pub(crate) use of_kind;
+
 impl SendBody {
     pub fn is_story(&self) -> bool {
         match self {
@@ -163,7 +179,8 @@ impl SendBody {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// Not (any longer, or yet) the owner; ask again.
-    NotOwner,
+    #[serde(rename = "NotOwner")]
+    NotLeader,
     /// The level of the channel's bucket, when it was charged, and the result.
     Result { channel_level: Option<BucketLevel>, result: Result<Done, ApiError> },
 }
@@ -184,10 +201,7 @@ pub enum Done {
     Live(Live),
     Lives(Vec<(ChannelId, Live)>),
     Qr(QrCode),
-    PairCode {
-        code: String,
-        expires_at: Timestamp,
-    },
+    PairCode(PairingCode),
     Sent(Sent),
     Operated(Box<NetworkAnswer>),
     /// A row of the projection as it is stored.
@@ -234,6 +248,13 @@ pub struct QrCode {
     pub raw: String,
     pub expires_at: Timestamp,
     pub sequence: u8,
+}
+
+/// A code to type into the phone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairingCode {
+    pub code: String,
+    pub expires_at: Timestamp,
 }
 
 /// The answer to a send.

@@ -40,27 +40,29 @@ use uuid::Uuid;
 
 pub use self::usage::MediaRoom;
 use crate::backup::exports::Exports;
-use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
+use crate::call::request::Request;
+use crate::call::{Answer, Ask, Call, Done, Live, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::{CertificateFacts, Certificates, Survey};
 use crate::format::{RaiseError, Release};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
 use crate::layout::driver;
-use crate::layout::evenness::Rules;
+use crate::layout::load_balancer::Rules;
 use crate::layout::removal::{self, Rest, Risk};
 use crate::layout::service::{self, Obstacle};
 use crate::media::blobs::{BlobError, Blobs};
 use crate::media::fetch::Fetcher;
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
+use crate::nodes::Nodes;
 use crate::owner::hosting::{Owners, hand_over_lead};
-use crate::owner::pace::{Pacer, Slots};
+use crate::owner::pace::{Slots, StartLimiter};
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE};
 use crate::retention::Retention;
 use crate::rewrap;
 use crate::room::Rooms;
-use crate::router::{About, Readiness, Router, Vitals};
+use crate::router::{About, NodeStatus, Readiness, Router};
 use crate::secrets::Secrets;
 use crate::stream::{StreamAsk, StreamDone};
 use crate::webhook::attempt::Attempter;
@@ -121,6 +123,7 @@ pub struct Cluster {
     directory: Arc<Directory>,
     context: Arc<NodeContext>,
     owners: Arc<Owners>,
+    deliveries: Deliveries,
     router: Arc<Router>,
     exports: Arc<Exports>,
     /// Set when the process is about to end.
@@ -152,7 +155,7 @@ impl Cluster {
             ports: config.ports,
             drain_wait: config.drain_wait,
         };
-        let pacer = Arc::new(Pacer::new(config.session_starts_per_second));
+        let start_limiter = Arc::new(StartLimiter::new(config.session_starts_per_second));
         let router = Router::new(
             about,
             host.clone(),
@@ -160,7 +163,7 @@ impl Cluster {
             directory.clone(),
             owners.clone(),
             blobs.clone(),
-            pacer.clone(),
+            start_limiter.clone(),
         );
         let exports = Exports::start(host.clone(), peers, directory.clone());
         let secrets = Arc::new(config.secrets);
@@ -180,12 +183,12 @@ impl Cluster {
             network: config.network,
             secrets,
             suffixes: config.suffixes,
-            pacer,
+            start_limiter,
             slots: Slots::new(config.membership.own.max_channels),
-            deliveries,
+            deliveries: Arc::new(deliveries.clone()),
             media: Arc::new(media),
             downloads: Semaphore::new(MOST_DOWNLOADS),
-            router: router.clone(),
+            nodes: router.clone(),
             rooms: rooms.clone(),
             retention: Arc::new(config.retention),
             trimming: Semaphore::new(1),
@@ -197,7 +200,8 @@ impl Cluster {
             directory: directory.clone(),
             context: context.clone(),
             owners: owners.clone(),
-            router,
+            deliveries,
+            router: router.clone(),
             exports,
             stopping: AtomicBool::new(false),
             drains: watch::Sender::new(0),
@@ -210,6 +214,7 @@ impl Cluster {
             host,
             directory: directory.clone(),
             context: context.clone(),
+            router,
             owners,
             stop: stop.clone(),
         });
@@ -218,7 +223,7 @@ impl Cluster {
     }
 
     /// Starts what runs beside the requests for as long as the node does.
-    fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>, deletion_grace: Duration, evenness: Rules) {
+    fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>, deletion_grace: Duration, load_balancer: Rules) {
         let (fatal, joining) =
             (self.host.fatal().clone(), place::join(membership, self.excluded.clone(), self.stop.clone()));
         // It holds the replicas of the shards, which no other task could take up where it left them.
@@ -227,7 +232,7 @@ impl Cluster {
         })];
         let mut keep = |task, begin: fn(Arc<Self>, Duration, Rules) -> BoxFuture<'static, ()>| {
             let cluster = self.clone();
-            tasks.push(supervise::spawn(task, move || begin(cluster.clone(), deletion_grace, evenness)));
+            tasks.push(supervise::spawn(task, move || begin(cluster.clone(), deletion_grace, load_balancer)));
         };
         keep("the directory's expiry", |cluster, grace, _| {
             cluster.directory.clone().keep_trimmed(grace, cluster.stop.clone()).boxed()
@@ -238,8 +243,8 @@ impl Cluster {
         keep("the directory's members", |cluster, _, _| {
             cluster.directory.clone().keep_members(cluster.stop.clone()).boxed()
         });
-        keep("the layout", |cluster, _, evenness| {
-            driver::run(cluster.directory.clone(), cluster.router.clone(), evenness, cluster.stop.clone()).boxed()
+        keep("the layout", |cluster, _, load_balancer| {
+            driver::run(cluster.directory.clone(), cluster.router.clone(), load_balancer, cluster.stop.clone()).boxed()
         });
         keep("the exchange of the master key", |cluster, _, _| {
             rewrap::run(cluster.directory.clone(), cluster.context.secrets.clone(), cluster.stop.clone()).boxed()
@@ -344,13 +349,13 @@ impl Cluster {
     }
 
     /// How the nodes are that answer at once.
-    pub async fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
-        self.router.vitals().await
+    pub async fn node_statuses(&self) -> BTreeMap<NodeId, NodeStatus> {
+        self.router.node_statuses().await
     }
 
     /// What each node says of itself, or why nothing was heard of it. Nodes have `patience` to answer.
-    pub async fn facts(&self, patience: Duration) -> Survey {
-        self.router.facts(patience).await
+    pub async fn survey(&self, patience: Duration) -> Survey {
+        self.router.survey(patience).await
     }
 
     /// Of each group that runs here: how far it is applied, and a hash of its state there. `None` when not all could be
@@ -377,11 +382,12 @@ impl Cluster {
     /// # Errors
     /// Why not; with `force` fewer things speak against it.
     pub async fn judge_drain(&self, node: NodeId, force: bool) -> Result<(), Obstacle> {
-        let vitals = self.vitals().await;
-        let ready = vitals.iter().filter(|(_, vitals)| vitals.is_ready()).map(|(node, _)| *node).collect();
+        let node_status = self.node_statuses().await;
+        let ready =
+            node_status.iter().filter(|(_, node_status)| node_status.is_ready()).map(|(node, _)| *node).collect();
         let voters = self.directory.group().members().voters;
         let nodes: Vec<_> = self.directory.read(|state| state.nodes.values().map(|node| (**node).clone()).collect());
-        service::judge(node, &nodes, &voters, &vitals.into_keys().collect(), &ready, force)
+        service::judge(node, &nodes, &voters, &node_status.into_keys().collect(), &ready, force)
     }
 
     /// Whether a node can be removed without a group losing its quorum, as far as can be told from who answers now; and
@@ -390,7 +396,7 @@ impl Cluster {
     /// # Errors
     /// What would go wrong; with `force` fewer things speak against it.
     pub async fn judge_removal(&self, node: NodeId, force: bool) -> Result<Rest, Risk> {
-        let alive: BTreeSet<NodeId> = self.vitals().await.into_keys().collect();
+        let alive: BTreeSet<NodeId> = self.node_statuses().await.into_keys().collect();
         let voters = self.directory.group().members().voters;
         self.directory.read(|state| {
             let placement: Vec<_> = state.placement.values().map(|place| &**place).collect();
@@ -438,11 +444,8 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Option<u32>, ApiError> {
         let ask = Ask::Attempt { subject, rule };
-        match self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await? {
-            Answer::Result { result: Ok(Done::Attempt { retry_after }), .. } => Ok(retry_after),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await?;
+        of_kind!(answer, Done::Attempt { retry_after } => retry_after)
     }
 
     /// Gives an attempt back. One that is lost costs an attempt.
@@ -495,9 +498,21 @@ impl Cluster {
         self.bucket(Slot::of_channel(channel), ask, context).await
     }
 
-    /// Does work at a channel's owner, after taking a token from its bucket when `charge` says so. The level is that of
-    /// the bucket after the charge.
-    pub async fn channel(
+    /// Asks a channel's owner, after taking a token from its bucket when `charge` says so. The level is that of the bucket
+    /// after the charge.
+    pub async fn channel<R: Request>(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        charge: Option<BucketRule>,
+        request: R,
+        context: &CallContext,
+    ) -> (Option<BucketLevel>, Result<R::Reply, ApiError>) {
+        let (level, done) = self.work(customer, channel, charge, request.work(), context).await;
+        (level, R::result(done))
+    }
+
+    async fn work(
         &self,
         customer: CustomerId,
         channel: ChannelId,
@@ -507,7 +522,7 @@ impl Cluster {
     ) -> (Option<BucketLevel>, Result<Done, ApiError>) {
         let deadline = match work {
             // These wait for the network at the owner.
-            Work::Send(_) | Work::Qr | Work::PairCode { .. } => {
+            Work::Send(_) | Work::Qr | Work::PairCode(_) => {
                 context.deadline.max(Instant::now() + WORK_WAIT + CALL_MARGIN)
             }
             Work::Operate { .. } => context.deadline.max(Instant::now() + OPERATION_PATIENCE + CALL_MARGIN),
@@ -517,7 +532,7 @@ impl Cluster {
         let ask = Ask::Channel { customer, channel, charge, work };
         match self.ask(Slot::of_channel(channel), ask, deadline, context).await {
             Ok(Answer::Result { channel_level, result }) => (channel_level, result),
-            Ok(Answer::NotOwner) => (None, Err(ApiError::no_leader())),
+            Ok(Answer::NotLeader) => (None, Err(ApiError::no_leader())),
             Err(error) => (None, Err(error)),
         }
     }
@@ -540,11 +555,8 @@ impl Cluster {
             }
         });
         let parts = by_shard.into_iter().map(|(shard, channels)| async move {
-            match self.ask_shard(shard, Ask::Lives { channels }, context.deadline, context).await? {
-                Answer::Result { result: Ok(Done::Lives(lives)), .. } => Ok(lives),
-                Answer::Result { result: Err(error), .. } => Err(error),
-                _ => Err(ApiError::internal_error()),
-            }
+            let answer = self.ask_shard(shard, Ask::Lives { channels }, context.deadline, context).await?;
+            of_kind!(answer, Done::Lives(lives) => lives)
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
@@ -564,11 +576,7 @@ impl Cluster {
             let query = HistoryQuery { channels, ..query.clone() };
             async move {
                 let ask = Ask::History { customer, query };
-                match self.ask_shard(shard, ask, context.deadline, context).await? {
-                    Answer::Result { result: Ok(Done::History(page)), .. } => Ok(page),
-                    Answer::Result { result: Err(error), .. } => Err(error),
-                    _ => Err(ApiError::internal_error()),
-                }
+                of_kind!(self.ask_shard(shard, ask, context.deadline, context).await?, Done::History(page) => page)
             }
         });
         let mut page = history::merge(try_join_all(pages).await?, &query);
@@ -593,11 +601,8 @@ impl Cluster {
         let parts = self.by_shard(&channels).into_iter().map(|(shard, channels)| {
             let ask = Ask::MessageDeliveries { channels, message: message.clone() };
             async move {
-                match self.ask_shard(shard, ask, context.deadline, context).await? {
-                    Answer::Result { result: Ok(Done::MessageDeliveries(found)), .. } => Ok(found),
-                    Answer::Result { result: Err(error), .. } => Err(error),
-                    _ => Err(ApiError::internal_error()),
-                }
+                let answer = self.ask_shard(shard, ask, context.deadline, context).await?;
+                of_kind!(answer, Done::MessageDeliveries(found) => found)
             }
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
@@ -641,11 +646,8 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<StreamDone, ApiError> {
         let ask = Ask::Stream { customer, ask };
-        match self.ask(Slot::of_customer(customer), ask, context.deadline, context).await? {
-            Answer::Result { result: Ok(Done::Stream(done)), .. } => Ok(done),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        let answer = self.ask(Slot::of_customer(customer), ask, context.deadline, context).await?;
+        of_kind!(answer, Done::Stream(done) => done)
     }
 
     /// Says from now on that this node is not ready and takes no lead, while it goes on serving: so that balancers notice
@@ -700,11 +702,7 @@ impl Cluster {
     }
 
     async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), ApiError> {
-        match self.ask(slot, ask, context.deadline, context).await? {
-            Answer::Result { result: Ok(Done::Bucket { level, taken }), .. } => Ok((level, taken)),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        of_kind!(self.ask(slot, ask, context.deadline, context).await?, Done::Bucket { level, taken } => (level, taken))
     }
 
     async fn ask(&self, slot: Slot, ask: Ask, deadline: Instant, context: &CallContext) -> Result<Answer, ApiError> {
@@ -719,14 +717,6 @@ impl Cluster {
         deadline: Instant,
         context: &CallContext,
     ) -> Result<Answer, ApiError> {
-        let call = Call {
-            version: CALL_VERSION,
-            request_id: context.request_id.clone(),
-            call_id: Uuid::new_v4(),
-            budget: Duration::ZERO,
-            shard,
-            ask,
-        };
-        self.router.ask(call, deadline).await
+        self.router.ask(Call::new(shard, ask, context.request_id.clone()), deadline).await
     }
 }

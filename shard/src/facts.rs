@@ -12,12 +12,12 @@ use model::status::Status;
 use model::time::Timestamp;
 use raft::host::facts::HostFacts;
 use raft::room::Level;
-use raft::transport::stranger::authority_hash;
+use raft::transport::unauthenticated::authority_hash;
 use serde::{Deserialize, Serialize};
 
 /// How a node is, as it says itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Vitals {
+pub struct NodeStatus {
     pub version: String,
     /// The highest format that it understands; release 0.1.0 does not say.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct Vitals {
     pub warming_up: bool,
 }
 
-impl Vitals {
+impl NodeStatus {
     /// Whether its `/readyz` says so: balancers send requests to no other.
     pub fn is_ready(&self) -> bool {
         self.ready && !self.draining
@@ -65,8 +65,9 @@ fn yes() -> bool {
 
 /// A node at one moment, as it sees itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Facts {
-    pub vitals: Vitals,
+pub struct NodeReport {
+    #[serde(rename = "vitals")]
+    pub status: NodeStatus,
     /// Its wall clock.
     pub clock: Timestamp,
     pub host: HostFacts,
@@ -93,7 +94,7 @@ pub struct CertificateFacts {
     pub authorities: Vec<String>,
 }
 
-impl Facts {
+impl NodeReport {
     /// Whether the node trusts what an authority signs, told by its [`authority_id`].
     pub fn trusts(&self, authority: &str) -> bool {
         self.is_of(OWN_AUTHORITY, authority)
@@ -128,7 +129,7 @@ pub type Certificates = Arc<dyn Fn() -> Vec<CertificateFacts> + Send + Sync>;
 /// What was heard of a node.
 #[derive(Clone, Debug)]
 pub struct Heard {
-    pub facts: Facts,
+    pub report: NodeReport,
     /// How far its clock is ahead of the asking node's, in milliseconds; known up to half of the way there and back.
     pub clock_ahead: i64,
     pub clock_doubt: Duration,
@@ -136,9 +137,9 @@ pub struct Heard {
 
 impl Heard {
     /// Reckons the clock by the middle of question and answer.
-    pub(crate) fn new(facts: Facts, asked: Timestamp, took: Duration) -> Self {
+    pub(crate) fn new(report: NodeReport, asked: Timestamp, took: Duration) -> Self {
         let middle = asked.plus(took / 2);
-        Self { clock_ahead: facts.clock.0 - middle.0, clock_doubt: took / 2, facts }
+        Self { clock_ahead: report.clock.0 - middle.0, clock_doubt: took / 2, report }
     }
 
     /// How far its clock is off at least, whatever the way of the answer was.
@@ -157,8 +158,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// Of a node that has nothing to do.
-    pub(crate) fn vitals() -> Vitals {
-        Vitals {
+    pub(crate) fn node_status() -> NodeStatus {
+        NodeStatus {
             version: String::new(),
             format: Format::default(),
             draining: false,
@@ -179,14 +180,14 @@ pub(crate) mod tests {
 
     pub(crate) fn heard_with(groups: Vec<GroupFacts>) -> Heard {
         let mut heard = heard(0, 0, 0);
-        heard.facts.host.groups = groups;
+        heard.report.host.groups = groups;
         heard
     }
 
     fn heard(clock: i64, asked: i64, took: u64) -> Heard {
         let host = HostFacts { groups: Vec::new(), syncs: None, disk: None };
-        let facts = Facts {
-            vitals: vitals(),
+        let facts = NodeReport {
+            status: node_status(),
             clock: Timestamp(clock),
             host,
             directory_is_fresh: true,

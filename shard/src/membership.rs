@@ -25,6 +25,7 @@ use crate::layout;
 use crate::machine::ShardMachine;
 use crate::owner::NodeContext;
 use crate::owner::hosting::{Hosting, Owners};
+use crate::router::Router;
 
 /// How long one update of the directory may take before it is tried again.
 const UPDATE_PATIENCE: Duration = Duration::from_secs(5);
@@ -96,6 +97,7 @@ pub struct Membership {
     pub host: Arc<Host>,
     pub directory: Arc<Directory>,
     pub context: Arc<NodeContext>,
+    pub router: Arc<Router>,
     pub owners: Arc<Owners>,
     pub stop: CancellationToken,
 }
@@ -139,7 +141,7 @@ impl Membership {
                 Err(UpdateError::Rejected(rejection)) => return Err(Excluded::Rejected(rejection)),
                 Err(UpdateError::Unavailable | UpdateError::TooLarge { .. } | UpdateError::Format { .. }) => {}
             }
-            let refusal = self.context.router.refusal(&self.config.first_members).await;
+            let refusal = self.router.refusal(&self.config.first_members).await;
             refused = if refusal.is_some() { refused + 1 } else { 0 };
             if let Some(reason) = refusal.filter(|_| refused >= REFUSALS) {
                 return Err(Excluded::Refused(reason));
@@ -161,7 +163,7 @@ impl Membership {
             let complete = self.config.first_members.is_subset(&present);
             if complete && self.directory.group().leader() == Some(self.config.own.id) {
                 let present: Vec<NodeId> = present.into_iter().collect();
-                let format = match self.context.router.agree(&present).await {
+                let format = match self.router.agree(&present).await {
                     Ok(format) => format,
                     Err(error) => {
                         tracing::info!(%error, "the cluster is not formed yet");

@@ -2,7 +2,7 @@
 //!
 //! An entry is safe once a quorum has written it, and a replica without room must not be made to write until its disk is
 //! full. So an owner takes sends and inbound items only while a quorum of its shard's voters has room: each node says in its
-//! vitals how it stands, and all ask all others once a second. An owner that has no room itself gives its lead to one that has
+//! status how it stands, and all ask all others once a second. An owner that has no room itself gives its lead to one that has
 //! some, and goes on until then, as long as its own disk can take it. So does whoever leads the directory, which takes nothing
 //! more of customers while a quorum of its voters has no room.
 
@@ -18,7 +18,7 @@ use raft::directory::Directory;
 use raft::room::{Level, Room};
 use tokio_util::sync::CancellationToken;
 
-use crate::router::Router;
+use crate::nodes::Nodes;
 
 /// How often the others are asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -120,16 +120,16 @@ impl Rooms {
     }
 
     /// Asks the others until the stop.
-    pub async fn keep(self: Arc<Self>, router: Arc<Router>, directory: Arc<Directory>, stop: CancellationToken) {
+    pub async fn keep(self: Arc<Self>, nodes: Arc<dyn Nodes>, directory: Arc<Directory>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            let members = router.nodes();
+            let members = nodes.members();
             let deadline = Instant::now() + PATIENCE;
             let asked = members
                 .iter()
                 .filter(|node| **node != self.node)
-                .map(async |node| router.vitals_of(*node, deadline).await.map(|vitals| (*node, vitals.room)));
+                .map(async |node| nodes.status_of(*node, deadline).await.map(|node_status| (*node, node_status.room)));
             let said: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
             self.note(said, &members, Instant::now());
             if self.is_full_here() && directory.leads() {

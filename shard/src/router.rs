@@ -28,12 +28,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
-pub use crate::facts::Vitals;
-use crate::facts::{Certificates, Facts};
+pub use crate::facts::NodeStatus;
+use crate::facts::{Certificates, NodeReport};
 use crate::format::Release;
 use crate::media::blobs::Blobs;
+use crate::nodes::Nodes;
 use crate::owner::hosting::Owners;
-use crate::owner::pace::Pacer;
+use crate::owner::pace::StartLimiter;
 
 /// The service under which nodes ask owners.
 pub const SHARD_SERVICE: u16 = 257;
@@ -71,9 +72,11 @@ enum Request {
     /// How far this node has applied a shard's log.
     Applied(ShardId),
     /// How this node is.
-    Vitals,
+    #[serde(rename = "Vitals")]
+    NodeStatus,
     /// The same with its groups, its disk and its clock.
-    Facts,
+    #[serde(rename = "Facts")]
+    NodeReport,
     /// How far it has applied a shard's log, once it has fetched the shard's media too.
     Whole(ShardId),
     /// Note that no release may open the data folder any more that does not understand this format.
@@ -84,8 +87,10 @@ enum Request {
 enum Response {
     Answer(Answer),
     Applied(Option<u64>),
-    Vitals(Vitals),
-    Facts(Box<Facts>),
+    #[serde(rename = "Vitals")]
+    NodeStatus(NodeStatus),
+    #[serde(rename = "Facts")]
+    NodeReport(Box<NodeReport>),
     /// Whether it is noted, or why not.
     Sealed(Result<(), String>),
 }
@@ -150,7 +155,7 @@ pub struct Router {
     /// To say whether a replica here has all its bytes.
     blobs: Arc<Blobs>,
     /// To say how busy this node is with channels that it took over.
-    pacer: Arc<Pacer>,
+    start_limiter: Arc<StartLimiter>,
     /// For the calls of peers.
     places: Places,
     /// Since when it is to lead no more.
@@ -166,7 +171,7 @@ impl Router {
         directory: Arc<Directory>,
         owners: Arc<Owners>,
         blobs: Arc<Blobs>,
-        pacer: Arc<Pacer>,
+        start_limiter: Arc<StartLimiter>,
     ) -> Arc<Self> {
         let router = Arc::new(Self {
             node: about.node,
@@ -177,7 +182,7 @@ impl Router {
             owners,
             hints: RwLock::default(),
             blobs,
-            pacer,
+            start_limiter,
             places: Places::default(),
             draining: Mutex::default(),
             started_at: Timestamp::now(),
@@ -186,74 +191,14 @@ impl Router {
         router
     }
 
-    /// This node.
-    pub fn node(&self) -> NodeId {
-        self.node
-    }
-
-    /// Asks the owner, and the next one when it has just changed, until the call's time is over.
-    ///
-    /// # Errors
-    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time, and for a send of which nobody
-    /// knows any more whether an earlier try brought it.
-    pub async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
-        let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
-        let mut tries = 0;
-        loop {
-            let now = Instant::now();
-            call.budget = deadline.saturating_duration_since(now);
-            if call.budget <= WAY_BACK || (tries > 0 && now >= give_up) {
-                return Err(ApiError::no_leader());
-            }
-            if let Some(answer) = self.try_owner(&call, deadline, tries).await {
-                let is_unknown = tries > 0 && may_have_been_sent(&call, &answer);
-                return if is_unknown { Err(ApiError::no_leader()) } else { Ok(answer) };
-            }
-            tries += 1;
-            if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
-                *again = true;
-            }
-            tokio::time::sleep(RETRY_PAUSE).await;
-        }
-    }
-
-    /// Asks once whoever seems to be the owner. `None` when it is not, or did not answer.
-    pub async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
-        if let Some(owner) = self.owners.get(call.shard) {
-            // A shard that is stuck must not keep its callers: here they have no longer than they have at another node.
-            let answering = answer::to(&owner, call.clone());
-            return match tokio::time::timeout_at(deadline.into(), answering).await {
-                Ok(Answer::NotOwner) | Err(_) => None,
-                Ok(answer) => Some(answer),
-            };
-        }
-        let node = self.next_candidate(call.shard, tries).filter(|node| *node != self.node)?;
-        let answered = tokio::select! {
-            answered = self.ask_node(node, Request::Call(Box::new(call.clone())), deadline) => Some(answered),
-            // A stopped process keeps its connections open and never answers; its successor does.
-            () = self.succeeded(call.shard, node) => None,
-        };
-        match answered {
-            Some(Ok(Response::Answer(Answer::NotOwner))) | None => {}
-            Some(Ok(Response::Answer(answer))) => {
-                self.hints.write().insert(call.shard, node);
-                return Some(answer);
-            }
-            Some(Ok(_)) => tracing::debug!(shard = call.shard, node, "an owner answered something else"),
-            Some(Err(error)) => tracing::debug!(shard = call.shard, node, %error, "an owner did not answer"),
-        }
-        self.hints.write().remove(&call.shard);
-        None
-    }
-
     /// Answers another node's call, as long as that waits for it.
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
-        let Some(owner) = self.owners.get(call.shard) else { return Answer::NotOwner };
+        let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
         let Some(_place) = self.places.take(from, call.shard) else {
             return Answer::Result { channel_level: None, result: Err(ApiError::no_leader()) };
         };
         // The caller has given up by then.
-        tokio::time::timeout(call.budget, answer::to(&owner, call)).await.unwrap_or(Answer::NotOwner)
+        tokio::time::timeout(call.budget, answer::to(&owner, call)).await.unwrap_or(Answer::NotLeader)
     }
 
     /// Whether this node says from now on that it cannot take leads.
@@ -264,11 +209,6 @@ impl Router {
 
     pub fn is_draining(&self) -> bool {
         self.draining.lock().is_some()
-    }
-
-    /// Whether it has said so for long enough that nobody sends it requests any more: its leads may go.
-    pub fn is_drained_of_callers(&self) -> bool {
-        self.draining.lock().is_some_and(|since| since.elapsed() >= self.about.drain_wait)
     }
 
     /// Whom to ask: the leader that the local replica knows, the last owner that answered, then each replica in turn.
@@ -297,24 +237,13 @@ impl Router {
     }
 
     /// How the nodes are that answer at once, this one among them.
-    pub async fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
+    pub async fn node_statuses(&self) -> BTreeMap<NodeId, NodeStatus> {
         let deadline = Instant::now() + PROBE_PATIENCE;
         let answers = self
-            .nodes()
+            .members()
             .into_iter()
-            .map(|node| async move { self.vitals_of(node, deadline).await.map(|vitals| (node, vitals)) });
+            .map(|node| async move { self.status_of(node, deadline).await.map(|node_status| (node, node_status)) });
         join_all(answers).await.into_iter().flatten().collect()
-    }
-
-    /// How a node is, if it answers in time.
-    pub(crate) async fn vitals_of(&self, node: NodeId, deadline: Instant) -> Option<Vitals> {
-        if node == self.node {
-            return Some(self.own_vitals());
-        }
-        match self.ask_node(node, Request::Vitals, deadline).await {
-            Ok(Response::Vitals(vitals)) => Some(vitals),
-            _ => None,
-        }
     }
 
     /// Has a node seal its data folder.
@@ -345,7 +274,7 @@ impl Router {
     pub async fn refusal(&self, nodes: &BTreeSet<NodeId>) -> Option<String> {
         let deadline = Instant::now() + PROBE_PATIENCE;
         let others = nodes.iter().filter(|node| **node != self.node);
-        let answers = join_all(others.map(|node| self.ask_node(*node, Request::Vitals, deadline))).await;
+        let answers = join_all(others.map(|node| self.ask_node(*node, Request::NodeStatus, deadline))).await;
         if answers.iter().any(Result::is_ok) {
             return None;
         }
@@ -355,21 +284,6 @@ impl Router {
         })
     }
 
-    /// Whether a replica has nearly all of a shard's log and all of its media, and so can stand in for one that goes. What it
-    /// lacks of media it fetches.
-    pub async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
-        let deadline = Instant::now() + WHOLE_PATIENCE;
-        let whole = if node == self.node {
-            tokio::time::timeout_at(deadline.into(), self.own_whole(shard)).await.unwrap_or_default()
-        } else {
-            match self.ask_node(node, Request::Whole(shard), deadline).await {
-                Ok(Response::Applied(whole)) => whole,
-                _ => None,
-            }
-        };
-        whole.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
-    }
-
     /// How far this node's replica is, once it has all media of the shard.
     async fn own_whole(&self, shard: ShardId) -> Option<u64> {
         let applied = self.host.group(shard)?.applied();
@@ -377,22 +291,17 @@ impl Router {
     }
 
     /// Asks one node for its facts.
-    pub(crate) async fn facts_of(&self, node: NodeId, deadline: Instant) -> Result<Facts, String> {
+    pub(crate) async fn report_of(&self, node: NodeId, deadline: Instant) -> Result<NodeReport, String> {
         if node == self.node {
-            let looking = tokio::time::timeout_at(deadline.into(), self.own_facts());
+            let looking = tokio::time::timeout_at(deadline.into(), self.own_report());
             return looking.await.map_err(|_| "its disk does not answer in time".to_owned());
         }
-        match self.ask_node(node, Request::Facts, deadline).await {
-            Ok(Response::Facts(facts)) => Ok(*facts),
+        match self.ask_node(node, Request::NodeReport, deadline).await {
+            Ok(Response::NodeReport(facts)) => Ok(*facts),
             Ok(_) => Err("is of another release, which does not say".to_owned()),
             Err(PeerError::TimedOut) => Err("does not answer in time".to_owned()),
             Err(error) => Err(error.to_string()),
         }
-    }
-
-    /// The members of the cluster.
-    pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.directory.read(|state| state.nodes.keys().copied().collect())
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -406,7 +315,7 @@ impl Router {
     /// How many channels of the shards that this node owns are in each status; none that was never touched.
     pub(crate) fn channels_by_status(&self) -> BTreeMap<Status, u64> {
         let owners = self.owners.all();
-        let count = |status: Status| owners.iter().map(|owner| owner.census.count(status)).sum::<u64>();
+        let count = |status: Status| owners.iter().map(|owner| owner.status_counts.count(status)).sum::<u64>();
         Status::ALL.into_iter().map(|status| (status, count(status))).collect()
     }
 
@@ -414,9 +323,9 @@ impl Router {
         &self.about
     }
 
-    pub(crate) fn own_vitals(&self) -> Vitals {
+    pub(crate) fn own_status(&self) -> NodeStatus {
         let channels = self.channels_by_status();
-        Vitals {
+        NodeStatus {
             version: self.about.release.version.clone(),
             format: Format::LATEST,
             draining: self.is_draining(),
@@ -481,16 +390,102 @@ impl Router {
             .filter(|shard| self.host.group(*shard).is_some_and(|group| group.leader() == Some(self.node)));
         // A lead that has just come has no owner yet.
         let is_new = |shard| owned_since.get(&shard).is_none_or(|since| since.elapsed() < WARM_UP);
-        self.pacer.backlog() > WARM_UP || led.any(is_new)
+        self.start_limiter.backlog() > WARM_UP || led.any(is_new)
+    }
+}
+
+#[async_trait]
+impl Nodes for Router {
+    fn node(&self) -> NodeId {
+        self.node
     }
 
-    /// Whether another replica is up and has applied nearly all of a shard's log.
-    pub async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
+    fn members(&self) -> Vec<NodeId> {
+        self.directory.read(|state| state.nodes.keys().copied().collect())
+    }
+
+    fn is_drained_of_callers(&self) -> bool {
+        self.draining.lock().is_some_and(|since| since.elapsed() >= self.about.drain_wait)
+    }
+
+    async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
+        let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
+        let mut tries = 0;
+        loop {
+            let now = Instant::now();
+            call.budget = deadline.saturating_duration_since(now);
+            if call.budget <= WAY_BACK || (tries > 0 && now >= give_up) {
+                return Err(ApiError::no_leader());
+            }
+            if let Some(answer) = self.try_owner(&call, deadline, tries).await {
+                let is_unknown = tries > 0 && may_have_been_sent(&call, &answer);
+                return if is_unknown { Err(ApiError::no_leader()) } else { Ok(answer) };
+            }
+            tries += 1;
+            if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
+                *again = true;
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
+        if let Some(owner) = self.owners.get(call.shard) {
+            // A shard that is stuck must not keep its callers: here they have no longer than they have at another node.
+            let answering = answer::to(&owner, call.clone());
+            return match tokio::time::timeout_at(deadline.into(), answering).await {
+                Ok(Answer::NotLeader) | Err(_) => None,
+                Ok(answer) => Some(answer),
+            };
+        }
+        let node = self.next_candidate(call.shard, tries).filter(|node| *node != self.node)?;
+        let answered = tokio::select! {
+            answered = self.ask_node(node, Request::Call(Box::new(call.clone())), deadline) => Some(answered),
+            // A stopped process keeps its connections open and never answers; its successor does.
+            () = self.succeeded(call.shard, node) => None,
+        };
+        match answered {
+            Some(Ok(Response::Answer(Answer::NotLeader))) | None => {}
+            Some(Ok(Response::Answer(answer))) => {
+                self.hints.write().insert(call.shard, node);
+                return Some(answer);
+            }
+            Some(Ok(_)) => tracing::debug!(shard = call.shard, node, "an owner answered something else"),
+            Some(Err(error)) => tracing::debug!(shard = call.shard, node, %error, "an owner did not answer"),
+        }
+        self.hints.write().remove(&call.shard);
+        None
+    }
+
+    async fn status_of(&self, node: NodeId, deadline: Instant) -> Option<NodeStatus> {
+        if node == self.node {
+            return Some(self.own_status());
+        }
+        match self.ask_node(node, Request::NodeStatus, deadline).await {
+            Ok(Response::NodeStatus(node_status)) => Some(node_status),
+            _ => None,
+        }
+    }
+
+    async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
         let deadline = Instant::now() + PROBE_PATIENCE;
         match self.ask_node(node, Request::Applied(shard), deadline).await {
             Ok(Response::Applied(Some(theirs))) => theirs + CAUGHT_UP >= applied,
             _ => false,
         }
+    }
+
+    async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
+        let deadline = Instant::now() + WHOLE_PATIENCE;
+        let whole = if node == self.node {
+            tokio::time::timeout_at(deadline.into(), self.own_whole(shard)).await.unwrap_or_default()
+        } else {
+            match self.ask_node(node, Request::Whole(shard), deadline).await {
+                Ok(Response::Applied(whole)) => whole,
+                _ => None,
+            }
+        };
+        whole.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
     }
 }
 
@@ -528,9 +523,9 @@ impl Handler for Router {
     async fn handle(&self, from: NodeId, body: Bytes) -> Bytes {
         let response = match rmp_serde::from_slice(&body) {
             Ok(Request::Call(call)) if call.version <= CALL_VERSION => Response::Answer(self.answer(from, *call).await),
-            Ok(Request::Vitals) => Response::Vitals(self.own_vitals()),
+            Ok(Request::NodeStatus) => Response::NodeStatus(self.own_status()),
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
-            Ok(Request::Facts) => Response::Facts(Box::new(self.own_facts().await)),
+            Ok(Request::NodeReport) => Response::NodeReport(Box::new(self.own_report().await)),
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
@@ -539,7 +534,7 @@ impl Handler for Router {
                 Response::Applied(looking.await.unwrap_or_default())
             }
             // A newer release's call: another node may understand it.
-            Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotOwner),
+            Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotLeader),
         };
         let written = |response: &Response| {
             rmp_serde::to_vec_named(response).expect("an answer of plain fields is always written")
@@ -557,9 +552,10 @@ impl Handler for Router {
 
 /// The memory that this process has in use; 0 where the system does not say.
 pub(crate) fn rss_bytes() -> u64 {
-    const PAGE: u64 = 4096;
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * PAGE)
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    resident.map_or(0, |kibibytes: u64| kibibytes * 1024)
 }
 
 #[cfg(test)]
@@ -598,7 +594,7 @@ mod tests {
             started_at: Timestamp(0),
         };
         let said = rmp_serde::to_vec_named(&said).expect("plain fields are written");
-        let vitals: Vitals = rmp_serde::from_slice(&said).expect("what it lacks has a default");
-        assert!(vitals.ready && !vitals.warming_up && vitals.work.is_empty());
+        let node_status: NodeStatus = rmp_serde::from_slice(&said).expect("what it lacks has a default");
+        assert!(node_status.ready && !node_status.warming_up && node_status.work.is_empty());
     }
 }

@@ -11,22 +11,18 @@
 //! account's events have one order that is replicated, and a stream that ended on any node goes on at any other one
 //! from the id of the last event that it showed. A customer that nobody watches costs nothing.
 //!
-//! - [`ring`]: what the state machine writes, and how it is read. [`relay`]: the shard's side of a pull.
-//! - [`gather`]: the home's side of it. [`places`]: how many streams an account has open. [`serve`]: what the home
-//!   answers to streams.
+//! - [`ring`]: what the state machine writes, and how it is read. [`places`]: how many streams an account has open.
+//! - `owner::streams`: both sides of a pull, and what the home answers to streams.
 
-pub mod bell;
-pub mod gather;
+pub mod notifier;
 pub mod places;
-pub mod relay;
-pub mod serve;
 
 use model::event::EventId;
 use model::id::{CustomerId, ShardId};
 use model::time::Timestamp;
 pub use state::stream::*;
 
-use self::bell::Bell;
+use self::notifier::Notifier;
 use self::places::Places;
 
 /// Names a stream that is about to open.
@@ -41,9 +37,9 @@ pub struct Streams {
     /// Open streams of the customers at home here.
     pub places: Places,
     /// Rings when a customer's ring has grown.
-    pub grown: Bell<CustomerId>,
+    pub grown: Notifier<CustomerId>,
     /// Rings when this shard has events for a home.
-    pub relayed: Bell<ShardId>,
+    pub relayed: Notifier<ShardId>,
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ pub struct Begun {
 }
 
 /// Begins a span of the trace of a request id or a correlation id. `None` when nobody wants to know.
+#[expect(clippy::disallowed_methods, reason = "spans last for less than the millisecond of a Timestamp")]
 pub fn begin(origin: &str, place: Place, kind: Kind, name: impl FnOnce() -> String) -> Option<Begun> {
     let recorder = RECORDER.get()?;
     let trace = trace_of(origin);

@@ -20,6 +20,7 @@
 //!
 //! Everything here panics with a message when it fails: it is test code, whichever crate calls it.
 
+#![allow(clippy::disallowed_methods, reason = "it stands outside of the product, and looks at real clocks")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a harness of tests")]
 
 pub mod binary;

@@ -1,8 +1,6 @@
-//! Members' way in: passwords, session tokens, tokens of another issuer, mail, and how often all that may be tried; and
-//! that of operators.
+//! Members' way in: passwords, session tokens, tokens of another issuer, and mail; and that of operators.
 
 pub mod access;
-pub mod attempts;
 pub mod jwks;
 pub mod mail;
 pub mod oidc;

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 
-use crate::pipeline::IpBuckets;
+use crate::ip_bucket::IpBuckets;
 
 /// Wrong tokens from one address, on one node.
 const WRONG: BucketRule = BucketRule { burst: 20, refill_per_second: 5 };

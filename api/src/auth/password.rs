@@ -17,7 +17,7 @@ use raft::directory::users::PasswordHash;
 use tokio::sync::Semaphore;
 
 use crate::failure;
-use crate::pipeline::network_of;
+use crate::ip_bucket::network_of;
 
 /// Hashes at a time.
 const PARALLEL: usize = 2;

@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::access;
-use crate::exchange::Exchange;
 use crate::failure;
 
 /// A session ends when it was not refreshed for so long.
@@ -36,19 +35,16 @@ impl TokensView {
     /// Signs an access token for the session.
     ///
     /// # Errors
-    /// `auth_backend_unavailable` while the deployment's key is not known.
+    /// `internal_error`; the log has the reason.
     pub fn issue(
-        exchange: &Exchange,
+        key: &access::AccessKey,
         user: &UserRecord,
         session: &SessionRecord,
         refresh: &RefreshToken,
+        now: Timestamp,
     ) -> Result<Self, ApiError> {
-        let keys = exchange.app.auth.keys(exchange.cluster())?;
-        let access_token = keys
-            .access
-            .present
-            .issue(user, session, exchange.now)
-            .map_err(|error| failure::internal("a token could not be signed", &error))?;
+        let access_token =
+            key.issue(user, session, now).map_err(|error| failure::internal("a token could not be signed", &error))?;
         Ok(Self { access_token, expires_in: access::LIFE.as_secs(), refresh_token: refresh.reveal() })
     }
 }

@@ -12,9 +12,9 @@ use salvo::http::header::{
 };
 use salvo::http::{HeaderName, HeaderValue};
 
-use crate::exchange::Exchange;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 
 #[derive(Embed)]
 #[folder = "../console/dist"]
@@ -34,21 +34,21 @@ const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 /// The compressed forms, the smaller one first: what a browser calls it, and how the file's name ends.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
-pub async fn members(exchange: &mut Exchange) -> Outcome {
-    page(exchange, "members.html")
+pub async fn members(ctx: &mut RequestContext) -> Outcome {
+    page(ctx, "members.html")
 }
 
-pub async fn operators(exchange: &mut Exchange) -> Outcome {
-    page(exchange, "operators.html")
+pub async fn operators(ctx: &mut RequestContext) -> Outcome {
+    page(ctx, "operators.html")
 }
 
-fn page(exchange: &Exchange, name: &str) -> Outcome {
-    file(exchange, name, "text/html; charset=utf-8", ASK_AGAIN)
+fn page(ctx: &RequestContext, name: &str) -> Outcome {
+    file(ctx, name, "text/html; charset=utf-8", ASK_AGAIN)
         .ok_or_else(|| failure::internal("a page of the console is missing", &name))
 }
 
-pub async fn asset(exchange: &mut Exchange) -> Outcome {
-    let name = exchange.parameter("asset");
+pub async fn asset(ctx: &mut RequestContext) -> Outcome {
+    let name = ctx.parameter("asset");
     let content_type = match name.rsplit_once('.') {
         Some((_, "js")) => "text/javascript; charset=utf-8",
         Some((_, "css")) => "text/css; charset=utf-8",
@@ -57,13 +57,13 @@ pub async fn asset(exchange: &mut Exchange) -> Outcome {
         _ => return Err(ApiError::route_not_found()),
     };
     let age = if content_type.starts_with("text/plain") { ASK_AGAIN } else { FOR_EVER };
-    file(exchange, name, content_type, age).ok_or_else(ApiError::route_not_found)
+    file(ctx, name, content_type, age).ok_or_else(ApiError::route_not_found)
 }
 
 /// A file in the smallest form that the browser takes, guarded.
-fn file(exchange: &Exchange, name: &str, content_type: &'static str, age: HeaderValue) -> Option<Reply> {
+fn file(ctx: &RequestContext, name: &str, content_type: &'static str, age: HeaderValue) -> Option<Reply> {
     let plain = Dist::get(name)?.data;
-    let taken = exchange.http.headers().get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let taken = ctx.http.headers().get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let packed = ENCODINGS.iter().find_map(|(encoding, ending)| {
         let file = takes(taken, encoding).then(|| Dist::get(&format!("{name}{ending}"))).flatten()?;
         Some((*encoding, file.data))
@@ -75,7 +75,7 @@ fn file(exchange: &Exchange, name: &str, content_type: &'static str, age: Header
         Some(encoding) => reply.with(CONTENT_ENCODING, HeaderValue::from_static(encoding)),
         None => reply,
     };
-    Some(guarded(reply, &exchange.app.config.base_url))
+    Some(guarded(reply, &ctx.app.config.base_url))
 }
 
 fn bytes(data: Cow<'static, [u8]>) -> Bytes {

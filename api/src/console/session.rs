@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::auth::session::TokensView;
-use crate::exchange::Exchange;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 use crate::resources::{end_session, exchange_token};
 
 /// What a browser says of a page's own request; no page can say it of another's.
@@ -31,23 +31,23 @@ pub struct SessionView {
     expires_in: u64,
 }
 
-pub async fn log_in(exchange: &mut Exchange) -> Outcome {
-    require_own_page(exchange)?;
-    let tokens = crate::resources::log_in(exchange).await?;
-    signed_in(exchange, &tokens)
+pub async fn log_in(ctx: &mut RequestContext) -> Outcome {
+    require_own_page(ctx)?;
+    let tokens = crate::resources::log_in(ctx).await?;
+    signed_in(ctx, &tokens)
 }
 
 /// By the cookie; on the machine of the node itself also by a token in the body, which is how `gateway dev` signs its
 /// user in by a link that works once.
-pub async fn refresh(exchange: &mut Exchange) -> Outcome {
-    require_own_page(exchange)?;
-    let given = parse_link(&exchange.optional_object().await?)?;
-    if given.is_some() && !exchange.client.ip.is_loopback() {
+pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
+    require_own_page(ctx)?;
+    let given = parse_link(&ctx.optional_object().await?)?;
+    if given.is_some() && !ctx.client.ip.is_loopback() {
         return Err(ApiError::bad_request("links that sign in work on the machine of the node alone; log in instead"));
     }
-    let token = given.or_else(|| cookie(exchange)).ok_or_else(ApiError::auth_missing)?;
-    let tokens = exchange_token(exchange, &token).await?;
-    signed_in(exchange, &tokens)
+    let token = given.or_else(|| cookie(ctx)).ok_or_else(ApiError::auth_missing)?;
+    let tokens = exchange_token(ctx, &token).await?;
+    signed_in(ctx, &tokens)
 }
 
 /// Reads `{ "refresh_token"? }`.
@@ -57,17 +57,17 @@ fn parse_link(body: &Body) -> Result<Option<String>, ApiError> {
     issues.finish(|| Some(token))
 }
 
-pub async fn log_out(exchange: &mut Exchange) -> Outcome {
-    require_own_page(exchange)?;
-    if let Some(token) = cookie(exchange) {
-        end_session(exchange, &token).await?;
+pub async fn log_out(ctx: &mut RequestContext) -> Outcome {
+    require_own_page(ctx)?;
+    if let Some(token) = cookie(ctx) {
+        end_session(ctx, &token).await?;
     }
-    Ok(Reply::no_content().with(SET_COOKIE, set_cookie(exchange, "", 0)?))
+    Ok(Reply::no_content().with(SET_COOKIE, set_cookie(ctx, "", 0)?))
 }
 
 /// A page of somebody else could sign its visitor in or out otherwise.
-fn require_own_page(exchange: &Exchange) -> Result<(), ApiError> {
-    let site = exchange.http.headers().get(FETCH_SITE).map(HeaderValue::as_bytes);
+fn require_own_page(ctx: &RequestContext) -> Result<(), ApiError> {
+    let site = ctx.http.headers().get(FETCH_SITE).map(HeaderValue::as_bytes);
     if site == Some(b"same-origin") {
         return Ok(());
     }
@@ -75,9 +75,9 @@ fn require_own_page(exchange: &Exchange) -> Result<(), ApiError> {
     Err(ApiError::bad_request(advice))
 }
 
-fn signed_in(exchange: &Exchange, tokens: &TokensView) -> Outcome {
+fn signed_in(ctx: &RequestContext, tokens: &TokensView) -> Outcome {
     let view = SessionView { access_token: tokens.access_token().to_owned(), expires_in: tokens.expires_in() };
-    let cookie = set_cookie(exchange, tokens.refresh_token(), COOKIE_SECONDS)?;
+    let cookie = set_cookie(ctx, tokens.refresh_token(), COOKIE_SECONDS)?;
     Ok(Reply::ok(&view).uncached().with(SET_COOKIE, cookie))
 }
 
@@ -86,21 +86,21 @@ fn cookie_name(is_https: bool) -> &'static str {
     if is_https { "__Secure-gateway_session" } else { "gateway_session" }
 }
 
-fn is_https(exchange: &Exchange) -> bool {
-    exchange.app.config.base_url.starts_with("https://")
+fn is_https(ctx: &RequestContext) -> bool {
+    ctx.app.config.base_url.starts_with("https://")
 }
 
-fn set_cookie(exchange: &Exchange, value: &str, seconds: u64) -> Result<HeaderValue, ApiError> {
-    let is_https = is_https(exchange);
+fn set_cookie(ctx: &RequestContext, value: &str, seconds: u64) -> Result<HeaderValue, ApiError> {
+    let is_https = is_https(ctx);
     let secure = if is_https { "; Secure" } else { "" };
     let name = cookie_name(is_https);
     let text = format!("{name}={value}; Path=/console/session; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     HeaderValue::try_from(text).map_err(|error| failure::internal("a cookie could not be written", &error))
 }
 
-fn cookie(exchange: &Exchange) -> Option<String> {
-    let headers = exchange.http.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let wanted = cookie_name(is_https(exchange));
+fn cookie(ctx: &RequestContext) -> Option<String> {
+    let headers = ctx.http.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let wanted = cookie_name(is_https(ctx));
     let mut cookies = headers.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     cookies
         .find(|(name, value)| *name == wanted && (1..=LONGEST_TOKEN).contains(&value.len()))

@@ -7,7 +7,7 @@ use schemars::Schema;
 use serde_json::{Map, Value, json};
 
 use super::Parts;
-use super::doc::{Answer, Content, Cursor, binary};
+use crate::doc::{Answer, Content, Cursor, binary};
 use crate::route::{Action, Route};
 
 /// The status of a definitive refusal by the network: `other` has two.

@@ -1,31 +1,28 @@
 //! The machine-readable description of a port: OpenAPI 3.1, made of the routes' declarations.
 //!
-//! - [`doc`]: what a route says of itself. `operation`: one route as the document shows it.
+//! - `operation`: one route as the document shows it, by what it says of itself ([`Doc`]).
 //! - `events`: what webhooks are sent. `answers`: successes, errors and their headers. `parameters`: what stands in paths.
 //!   `fields`: what fields mean.
 //!   `pages`: the public routes.
 
 mod answers;
-mod doc;
 mod events;
 mod fields;
 mod operation;
 mod pages;
 mod parameters;
 
-pub use doc::{Doc, binary};
+pub use crate::doc::{Deployment, Doc, binary};
 pub use events::{example as event_example, schema as event_schema};
-pub use pages::{Document, routes};
+pub use pages::{document_of, routes};
 pub use parameters::judge as judge_parameter;
 
-use model::address::Suffixes;
-use model::target::TargetPolicy;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::route::Route;
+use crate::route::{EVENT_TYPES_PATH, Route};
 
 /// The version of the interface.
 const VERSION: &str = "v1";
@@ -34,15 +31,6 @@ const ABOUT: &str = "\
 Every answer bears `X-Request-Id`; a caller's own (8 to 64 of `A-Z a-z 0-9 _ -`) is kept. Errors have the shape of \
 `Error`: match on `error.code`, and expect codes that are not listed here. Unknown fields of bodies and unknown \
 parameters are ignored. On 429 and 503 wait for `Retry-After`.";
-
-/// What the document says of the deployment that serves it: some rules of bodies follow from its configuration.
-pub struct Deployment<'a> {
-    pub suffixes: &'a Suffixes,
-    /// Which URLs may be called.
-    pub target_policy: &'a TargetPolicy,
-    /// How long media is kept.
-    pub media_days: u64,
-}
 
 /// What the parts of the document share while it is made.
 struct Parts<'a> {
@@ -80,7 +68,7 @@ pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> V
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_ascii_lowercase()] = operation;
     }
-    let tells_events = routes.iter().any(|route| route.path == crate::resources::EVENT_TYPES_PATH);
+    let tells_events = routes.iter().any(|route| route.path == EVENT_TYPES_PATH);
     let webhooks = tells_events.then(|| events::webhooks(&mut parts));
     let mut schemas = parts.schemas.take_definitions(true);
     schemas.extend(parts.shapes);

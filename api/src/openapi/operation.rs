@@ -6,9 +6,9 @@ use model::error::ErrorCode;
 use model::scope::Resource;
 use serde_json::{Map, Value, json};
 
-use super::doc::{BodyDoc, Doc};
 use super::{Parts, answers, parameters};
-use crate::route::{Action, Grant, Route, resource_of};
+use crate::doc::{BodyDoc, Doc};
+use crate::route::{Action, EVENTS_PATH, Grant, Route, resource_of};
 
 /// An Operation Object.
 pub fn of(route: &Route, doc: &Doc, parts: &mut Parts<'_>) -> Value {
@@ -51,7 +51,7 @@ fn security(route: &Route, doc: &Doc) -> Value {
     match &route.action {
         Action::Public(_) if !doc.bearer => json!([]),
         // The one route that a browser can open without a header.
-        Action::Account(_) if route.path == crate::resources::EVENTS_PATH => {
+        Action::Account(_) if route.path == EVENTS_PATH => {
             json!([{ "bearer": [] }, { "ticket": [] }])
         }
         _ => json!([{ "bearer": [] }]),

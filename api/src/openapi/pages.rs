@@ -1,18 +1,17 @@
 //! `GET /openapi.json`, and `GET /docs` with a page to try the routes out. Everything that the page needs is in the
 //! binary.
 
-use bytes::Bytes;
 use model::error::{ApiError, ErrorCode};
 use salvo::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
 use salvo::http::{HeaderValue, StatusCode};
 use serde_json::json;
-use uuid::Uuid;
 
 use super::{Deployment, Doc};
-use crate::exchange::Exchange;
+use crate::doc::Document;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 use crate::route::Route;
 
 /// The page. It draws an operation when it is opened: a document of this size takes pages that draw all of it seconds.
@@ -35,19 +34,9 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 /// How long a browser keeps them: they change with the binary alone.
 const ASSET_AGE: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
-/// A port's document as it is sent.
-pub struct Document {
-    bytes: Bytes,
-    etag: HeaderValue,
-}
-
-impl Document {
-    pub fn of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Self {
-        let bytes = Bytes::from(super::document(title, routes, deployment).to_string());
-        let tag = format!("\"{}\"", Uuid::new_v5(&Uuid::NAMESPACE_OID, &bytes).simple());
-        let etag = HeaderValue::try_from(tag).expect("hex digits in quotes are a header's value");
-        Self { bytes, etag }
-    }
+/// The document of a port, as it is sent.
+pub fn document_of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Document {
+    Document::new(&super::document(title, routes, deployment))
 }
 
 pub fn routes() -> Vec<Route> {
@@ -70,9 +59,9 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn document(exchange: &mut Exchange) -> Outcome {
-    let Document { bytes, etag } = &exchange.app.document;
-    let known = exchange.http.headers().get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+async fn document(ctx: &mut RequestContext) -> Outcome {
+    let Document { bytes, etag } = &ctx.app.document;
+    let known = ctx.http.headers().get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let same = known.is_some_and(|known| {
         known.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == *etag)
     });
@@ -82,7 +71,7 @@ async fn document(exchange: &mut Exchange) -> Outcome {
     Ok(reply.with(ETAG, etag.clone()).with(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
 }
 
-async fn page(_: &mut Exchange) -> Outcome {
+async fn page(_: &mut RequestContext) -> Outcome {
     Ok(guarded(Reply::content("text/html; charset=utf-8", PAGE)))
 }
 
@@ -94,8 +83,8 @@ fn guarded(reply: Reply) -> Reply {
         .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
 }
 
-async fn asset(exchange: &mut Exchange) -> Outcome {
-    let wanted = exchange.parameter("asset");
+async fn asset(ctx: &mut RequestContext) -> Outcome {
+    let wanted = ctx.parameter("asset");
     let found = ASSETS.into_iter().find(|(name, _, _)| *name == wanted);
     let (_, content_type, text) = found.ok_or_else(ApiError::route_not_found)?;
     Ok(guarded(Reply::content(content_type, text)).with(CACHE_CONTROL, ASSET_AGE))

@@ -2,7 +2,7 @@
 
 use model::address::{LONGEST_ADDRESS, MAX_DIGITS};
 use model::field::rule::{ADDRESS_OR_DIGITS, LONGEST_UUID};
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::target::LONGEST_URL;
 use serde_json::{Value, json};
 
@@ -68,10 +68,10 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
 
 /// Refuses what is longer than the document says. What is no uuid names nothing, and a link says by itself what is
 /// wrong with it.
-pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Fault> {
+pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Violation> {
     match longest(path, name) {
         Some(longest) if text.chars().count() as u64 > longest => {
-            Err(Fault::new(IssueCode::TooLong, format!("at most {longest} characters")))
+            Err(Violation::new(IssueCode::TooLong, format!("at most {longest} characters")))
         }
         _ => Ok(()),
     }

@@ -1,5 +1,8 @@
 use std::collections::BTreeSet;
 
+use model::address::Suffixes;
+use model::target::TargetPolicy;
+
 use super::*;
 
 /// What the simulated deployment is.
@@ -201,7 +204,8 @@ fn everything_that_a_caller_fills_has_a_bound() {
 
 #[test]
 fn what_stands_in_a_path_is_judged_by_what_the_document_says_of_it() {
-    let judge = |name: &str, text: &str| parameters::judge("/v1/channels/{id}", name, text).map_err(|fault| fault.code);
+    let judge =
+        |name: &str, text: &str| parameters::judge("/v1/channels/{id}", name, text).map_err(|violation| violation.code);
     let long = |length: usize| "1".repeat(length);
     use model::issue::IssueCode::TooLong;
     for (name, longest) in [("message_id", 255), ("contact_id", 128), ("group_id", 128), ("digits", 15)] {

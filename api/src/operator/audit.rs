@@ -7,10 +7,10 @@ use raft::directory::records::AuditEntry;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::resources::audit_log::{Asked, AuditView, page};
 use crate::route::Route;
 

@@ -7,7 +7,6 @@ use model::format::Format;
 use model::id::ShardId;
 use model::issue::Issues;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
-use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::records::BACKUP_TAKEN;
 use salvo::http::header::CONTENT_LENGTH;
@@ -19,10 +18,11 @@ use shard::assessment::DIRECTORY;
 use uuid::Uuid;
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
+use crate::backups::BackupJob;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// Characters of a folder's path, or of a bucket and a prefix.
@@ -67,41 +67,6 @@ pub fn routes() -> Vec<Route> {
             ]),
         ),
     ]
-}
-
-/// Takes backups on a node's behalf.
-pub trait Backups: Send + Sync {
-    /// Begins one, into a folder or `s3://BUCKET/PREFIX`.
-    ///
-    /// # Errors
-    /// Why not, and what to give instead.
-    fn begin(&self, to: &str) -> Result<BackupJob, String>;
-
-    /// One that was begun, unless it was long ago.
-    fn job(&self, id: Uuid) -> Option<BackupJob>;
-}
-
-/// A backup that a node takes.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct BackupJob {
-    #[schemars(with = "String")]
-    pub job_id: Uuid,
-    /// The folder, or `s3://BUCKET/PREFIX`.
-    pub to: String,
-    pub state: BackupState,
-    pub began_at: Timestamp,
-    pub ended_at: Option<Timestamp>,
-    /// Why there is none; `null` unless it failed.
-    pub problem: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum BackupState {
-    Running,
-    /// There is one, and it was read back.
-    Done,
-    Failed,
 }
 
 fn parse_place(body: &Body) -> Result<String, ApiError> {

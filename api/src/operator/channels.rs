@@ -11,14 +11,14 @@ use raft::directory::records::{AuditEntry, ChannelRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shard::call::{Done, Live, Work};
+use shard::call::Live;
+use shard::call::request::{GetStatus, Lifecycle, Request};
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
-use crate::failure;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::resources::ChannelView;
 use crate::route::Route;
 
@@ -120,7 +120,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 
 async fn show(call: &mut OperatorCall) -> Outcome {
     let channel = find(call)?;
-    let live = work(call, &channel, Work::Look).await?;
+    let live = ask(call, &channel, GetStatus).await?;
     Ok(Reply::ok(&PlacedChannel::new(call, &channel, Some(&live))))
 }
 
@@ -143,16 +143,12 @@ async fn enable(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn lifecycle(call: &OperatorCall, channel: &ChannelRecord, trigger: Trigger) -> Result<Live, ApiError> {
-    work(call, channel, Work::Lifecycle { trigger, by_operator: true }).await
+    ask(call, channel, Lifecycle { trigger, by_operator: true }).await
 }
 
-/// Works at the channel's owner, at no bucket's charge.
-async fn work(call: &OperatorCall, channel: &ChannelRecord, work: Work) -> Result<Live, ApiError> {
-    let (_, done) = call.cluster().channel(channel.customer_id, channel.id, None, work, &call.context()).await;
-    match done? {
-        Done::Live(live) => Ok(live),
-        _ => Err(failure::unexpected_answer()),
-    }
+/// Asks the channel's owner, at no bucket's charge.
+async fn ask<R: Request>(call: &OperatorCall, channel: &ChannelRecord, request: R) -> Result<R::Reply, ApiError> {
+    call.cluster().channel(channel.customer_id, channel.id, None, request, &call.context()).await.1
 }
 
 fn audited(call: &OperatorCall, channel: &ChannelRecord, action: &str) -> AuditEntry {

@@ -10,12 +10,12 @@ use raft::room::Level as Room;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shard::assessment::{GroupState, named};
-use shard::router::Vitals;
+use shard::router::NodeStatus;
 
 use super::survey::ClusterView;
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// A disk on which every second sync takes this long holds up every send.
@@ -160,14 +160,14 @@ impl Finding {
 }
 
 /// A finding before it knows its check.
-struct Said {
+struct Observation {
     level: Level,
     node: Option<NodeId>,
     message: String,
     remedy: Option<&'static str>,
 }
 
-impl Said {
+impl Observation {
     fn of_node(node: NodeId, level: Level, message: String, remedy: &'static str) -> Self {
         Self { level, node: Some(node), message, remedy: Some(remedy) }
     }
@@ -200,51 +200,51 @@ fn all_well(check: &str, view: &ClusterView) -> String {
     }
 }
 
-fn nodes(view: &ClusterView) -> Vec<Said> {
+fn nodes(view: &ClusterView) -> Vec<Observation> {
     let silent = view.survey.iter().filter_map(|(node, heard)| {
         let reason = heard.as_ref().err()?;
         let remedy = "look at its process, its log and the way to its peer port";
-        Some(Said::of_node(*node, Level::Failing, format!("node {node} was not heard: {reason}"), remedy))
+        Some(Observation::of_node(*node, Level::Failing, format!("node {node} was not heard: {reason}"), remedy))
     });
     let nobody_is_ready = view.in_service().next().is_none().then(|| {
         let message = "every node that answers drains: balancers find nobody to send requests to".to_owned();
-        Said::of_cluster(Level::Failing, message, "run gateway undrain for one that shall serve")
+        Observation::of_cluster(Level::Failing, message, "run gateway undrain for one that shall serve")
     });
-    let draining = view.heard().filter(|(_, heard)| heard.facts.vitals.draining).map(|(node, _)| {
+    let draining = view.heard().filter(|(_, heard)| heard.report.status.draining).map(|(node, _)| {
         let message = format!("node {node} drains: it hands its shards over and takes no more");
-        Said { level: Level::Warning, node: Some(node), message, remedy: None }
+        Observation { level: Level::Warning, node: Some(node), message, remedy: None }
     });
-    let stale = view.heard().filter(|(_, heard)| !heard.facts.directory_is_fresh).map(|(node, _)| {
+    let stale = view.heard().filter(|(_, heard)| !heard.report.directory_is_fresh).map(|(node, _)| {
         let message =
             format!("node {node} does not know whether its copy of the directory is of now, and refuses requests");
-        Said::of_node(node, Level::Failing, message, "see that it reaches the other nodes")
+        Observation::of_node(node, Level::Failing, message, "see that it reaches the other nodes")
     });
-    let mut versions: Vec<&str> = view.heard().map(|(_, heard)| heard.facts.vitals.version.as_str()).collect();
+    let mut versions: Vec<&str> = view.heard().map(|(_, heard)| heard.report.status.version.as_str()).collect();
     versions.sort_unstable();
     versions.dedup();
     let mixed = (versions.len() > 1).then(|| {
         let message = format!("the nodes run several releases: {}", versions.join(", "));
-        Said::of_cluster(Level::Warning, message, "end the upgrade that is under way")
+        Observation::of_cluster(Level::Warning, message, "end the upgrade that is under way")
     });
     silent.chain(nobody_is_ready).chain(draining).chain(stale).chain(mixed).chain(format(view)).collect()
 }
 
 /// Whether every node understands a higher format than the cluster has.
-fn format(view: &ClusterView) -> Option<Said> {
+fn format(view: &ClusterView) -> Option<Observation> {
     let understood: Option<Vec<_>> =
-        view.survey.values().map(|heard| heard.as_ref().ok().map(|heard| heard.facts.vitals.format)).collect();
+        view.survey.values().map(|heard| heard.as_ref().ok().map(|heard| heard.report.status.format)).collect();
     let highest = understood?.into_iter().min().filter(|highest| *highest > view.format)?;
     let message = format!(
         "the cluster has format {}, and every node understands {highest}: what that brings is not used yet",
         view.format
     );
-    Some(Said::of_cluster(Level::Warning, message, "run gateway format raise, once no node is to go back"))
+    Some(Observation::of_cluster(Level::Warning, message, "run gateway format raise, once no node is to go back"))
 }
 
-fn shards(view: &ClusterView) -> Vec<Said> {
+fn shards(view: &ClusterView) -> Vec<Observation> {
     let of = |state: GroupState, level: Level, problem: &str, remedy: &'static str| {
         let groups = view.groups_in(state);
-        (!groups.is_empty()).then(|| Said::of_cluster(level, format!("{} {problem}", named(&groups)), remedy))
+        (!groups.is_empty()).then(|| Observation::of_cluster(level, format!("{} {problem}", named(&groups)), remedy))
     };
     let leaderless = of(
         GroupState::NoLeader,
@@ -259,22 +259,22 @@ fn shards(view: &ClusterView) -> Vec<Said> {
         "bring back the nodes that were not heard; one that is behind catches up by itself",
     );
     let stalled = view.heard().filter_map(|(node, heard)| {
-        let groups = heard.facts.host.groups.iter().filter(|group| group.stalled).map(|group| group.id);
+        let groups = heard.report.host.groups.iter().filter(|group| group.stalled).map(|group| group.id);
         let groups: Vec<ShardId> = groups.collect();
         let message = format!("node {node} leads {} and commits nothing there", named(&groups));
         let remedy =
             "nothing at first: it steps down; if it stays, see the logs and disks of that node and of the followers";
-        (!groups.is_empty()).then(|| Said::of_node(node, Level::Failing, message, remedy))
+        (!groups.is_empty()).then(|| Observation::of_node(node, Level::Failing, message, remedy))
     });
     leaderless.into_iter().chain(short).chain(stalled).collect()
 }
 
 /// Groups of which replicas were found to differ, as their leaders say.
-fn replicas(view: &ClusterView) -> Vec<Said> {
+fn replicas(view: &ClusterView) -> Vec<Observation> {
     let remedy = "see which of these nodes has what was answered, remove the others from the cluster and let them join again \
                   with empty data folders; keep a copy of theirs";
     let differing = view.heard().flat_map(|(leader, heard)| {
-        heard.facts.host.groups.iter().filter(|group| !group.differing.is_empty()).map(move |group| {
+        heard.report.host.groups.iter().filter(|group| !group.differing.is_empty()).map(move |group| {
             let nodes: Vec<String> = group.differing.iter().map(ToString::to_string).collect();
             let message = format!(
                 "{} is not the same at node {leader}, which leads it, and at node {}: one of them has lost or made something \
@@ -282,7 +282,7 @@ fn replicas(view: &ClusterView) -> Vec<Said> {
                 named(&[group.id]),
                 nodes.join(", ")
             );
-            Said::of_cluster(Level::Failing, message, remedy)
+            Observation::of_cluster(Level::Failing, message, remedy)
         })
     });
     differing.collect()
@@ -296,7 +296,7 @@ fn at_risk(view: &ClusterView) -> Vec<(NodeId, Vec<ShardId>)> {
     view.heard().map(|(node, _)| (node, would_stop(node))).filter(|(_, groups)| !groups.is_empty()).collect()
 }
 
-fn lose_a_node(view: &ClusterView) -> Vec<Said> {
+fn lose_a_node(view: &ClusterView) -> Vec<Observation> {
     let few = view.survey.len() < ENOUGH_NODES;
     let (level, remedy) = match few {
         // It never can, so this is no news: `can_lose_a_node` says it to whoever is about to stop a node.
@@ -304,31 +304,31 @@ fn lose_a_node(view: &ClusterView) -> Vec<Said> {
         false => (Level::Failing, "stop no node before this is well again"),
     };
     let said = at_risk(view).into_iter().map(|(node, groups)| {
-        Said::of_node(node, level, format!("losing node {node} now would stop {}", named(&groups)), remedy)
+        Observation::of_node(node, level, format!("losing node {node} now would stop {}", named(&groups)), remedy)
     });
     said.collect()
 }
 
-fn leads(view: &ClusterView) -> Vec<Said> {
+fn leads(view: &ClusterView) -> Vec<Observation> {
     let elsewhere: Vec<ShardId> =
         view.groups.iter().filter(|group| group.is_led_elsewhere()).map(|group| group.id).collect();
     if elsewhere.is_empty() {
         return Vec::new();
     }
     let message = format!("{} led by another node than the placement wants", named(&elsewhere));
-    vec![Said::of_cluster(
+    vec![Observation::of_cluster(
         Level::Warning,
         message,
         "nothing: leads go back by themselves once their node has caught up",
     )]
 }
 
-fn fsync(view: &ClusterView) -> Vec<Said> {
+fn fsync(view: &ClusterView) -> Vec<Observation> {
     let remedy = "give the data folder a faster disk of its own";
     let judged = view.heard().filter_map(|(node, heard)| {
-        let Some(syncs) = heard.facts.host.syncs else {
+        let Some(syncs) = heard.report.host.syncs else {
             let message = format!("node {node} cannot write to its data folder");
-            return Some(Said::of_node(node, Level::Failing, message, "see its log and its disk"));
+            return Some(Observation::of_node(node, Level::Failing, message, "see its log and its disk"));
         };
         let level = if syncs.p50 > SLOW_SYNC {
             Level::Failing
@@ -341,12 +341,12 @@ fn fsync(view: &ClusterView) -> Vec<Said> {
             "node {node}: a sync takes {:.1?} at the median, {:.1?} at the 99th percentile",
             syncs.p50, syncs.p99
         );
-        Some(Said::of_node(node, level, message, remedy))
+        Some(Observation::of_node(node, level, message, remedy))
     });
     judged.collect()
 }
 
-fn clock(view: &ClusterView) -> Vec<Said> {
+fn clock(view: &ClusterView) -> Vec<Observation> {
     let judged = view.heard().filter_map(|(node, heard)| {
         let off = heard.clock_off_by();
         let level = if off > CLOCK_FAILING {
@@ -358,21 +358,21 @@ fn clock(view: &ClusterView) -> Vec<Said> {
         };
         let way = if heard.clock_ahead > 0 { "ahead" } else { "behind" };
         let message = format!("the clock of node {node} is {off:.1?} {way} of that of the node that answers");
-        Some(Said::of_node(node, level, message, "run a time service such as chrony on every node"))
+        Some(Observation::of_node(node, level, message, "run a time service such as chrony on every node"))
     });
     judged.collect()
 }
 
-fn disk(view: &ClusterView) -> Vec<Said> {
+fn disk(view: &ClusterView) -> Vec<Observation> {
     let judged = view.heard().filter_map(|(node, heard)| {
-        let Vitals { room, large_room, least_free, .. } = &heard.facts.vitals;
+        let NodeStatus { room, large_room, least_free, .. } = &heard.report.status;
         let (level, so) = match (room, large_room.max(room)) {
             (Room::Full, _) => (Level::Failing, "it takes no sends, and what the network brings waits"),
             (_, Room::Low | Room::Full) => (Level::Warning, "it takes no media and no large bodies"),
             _ => return None,
         };
         let message = format!("node {node} has {} MiB left on a disk: {so}", least_free >> 20);
-        Some(Said::of_node(
+        Some(Observation::of_node(
             node,
             level,
             message,
@@ -382,31 +382,31 @@ fn disk(view: &ClusterView) -> Vec<Said> {
     judged.collect()
 }
 
-fn slots(view: &ClusterView) -> Vec<Said> {
+fn slots(view: &ClusterView) -> Vec<Observation> {
     let judged = view.heard().filter_map(|(node, heard)| {
-        let (used, slots) = (heard.facts.vitals.sessions, u64::from(*view.slots.get(&node)?));
+        let (used, slots) = (heard.report.status.sessions, u64::from(*view.slots.get(&node)?));
         let message = format!("node {node} holds {used} of at most {slots} sessions");
         let remedy = "add a node, or raise node.max_channels if its memory allows";
-        (used * 100 > slots * SLOTS_WARNING).then(|| Said::of_node(node, Level::Warning, message, remedy))
+        (used * 100 > slots * SLOTS_WARNING).then(|| Observation::of_node(node, Level::Warning, message, remedy))
     });
     judged.collect()
 }
 
-fn connections(view: &ClusterView) -> Vec<Said> {
+fn connections(view: &ClusterView) -> Vec<Observation> {
     let judged = view.heard().flat_map(|(node, heard)| {
-        heard.facts.vitals.crowded_ports.iter().map(move |port| {
+        heard.report.status.crowded_ports.iter().map(move |port| {
             let message =
                 format!("node {node} had no place for a connection to its {port} port within the last minute");
             let remedy = "see who opens them; raise connections.most, or connections.most_per_address for one client";
-            Said::of_node(node, Level::Warning, message, remedy)
+            Observation::of_node(node, Level::Warning, message, remedy)
         })
     });
     judged.collect()
 }
 
-fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Said> {
+fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Observation> {
     let judged = view.heard().flat_map(|(node, heard)| {
-        heard.facts.certificates.iter().filter_map(move |certificate| {
+        heard.report.certificates.iter().filter_map(move |certificate| {
             let (level, how) = if certificate.expires_at <= now {
                 (Level::Failing, "has expired")
             } else if certificate.expires_at < now.plus(EXPIRES_SOON) {
@@ -420,34 +420,34 @@ fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Said> {
                          else have the authority sign another one",
                 false => "renew it: new files are taken up within seconds",
             };
-            Some(Said::of_node(node, level, message, remedy))
+            Some(Observation::of_node(node, level, message, remedy))
         })
     });
     judged.collect()
 }
 
-fn secrets(view: &ClusterView) -> Vec<Said> {
+fn secrets(view: &ClusterView) -> Vec<Observation> {
     let lacks = view.heard().filter_map(|(node, heard)| {
-        let lacking = view.sealed_under.keys().find(|master| !heard.facts.master_keys.contains(master))?;
+        let lacking = view.sealed_under.keys().find(|master| !heard.report.master_keys.contains(master))?;
         let message = format!("node {node} was not given the master key {lacking}, under which something is sealed");
         let remedy = "name it in secrets.master_key_file, or in secrets.previous_master_key_file";
         // An earlier release does not say which it has.
-        (!heard.facts.master_keys.is_empty()).then(|| Said::of_node(node, Level::Failing, message, remedy))
+        (!heard.report.master_keys.is_empty()).then(|| Observation::of_node(node, Level::Failing, message, remedy))
     });
     let several = (view.sealed_under.len() > 1).then(|| {
         let message = format!("data keys are sealed under {} master keys", view.sealed_under.len());
-        Said::of_cluster(Level::Warning, message, "wait for gateway secrets rewrap to end")
+        Observation::of_cluster(Level::Warning, message, "wait for gateway secrets rewrap to end")
     });
     let rotates = view.authority_rotates.then(|| {
         let message = "the authority by which nodes know each other is being rotated".to_owned();
-        Said::of_cluster(Level::Warning, message, "gateway secrets status tells which nodes it waits for")
+        Observation::of_cluster(Level::Warning, message, "gateway secrets status tells which nodes it waits for")
     });
     lacks.chain(several).chain(rotates).collect()
 }
 
-fn configuration(policy: &TargetPolicy) -> Vec<Said> {
+fn configuration(policy: &TargetPolicy) -> Vec<Observation> {
     let mut said = Vec::new();
-    let mut warn = |message: String, remedy| said.push(Said::of_cluster(Level::Warning, message, remedy));
+    let mut warn = |message: String, remedy| said.push(Observation::of_cluster(Level::Warning, message, remedy));
     if policy.allow_http {
         warn(
             "webhooks.allow_http: what webhooks say crosses the network unsealed".to_owned(),
@@ -474,14 +474,14 @@ mod tests {
 
     use model::format::Format;
     use raft::host::facts::{GroupFacts, HostFacts};
-    use shard::facts::{Facts, Heard};
-    use shard::router::Vitals;
+    use shard::facts::{Heard, NodeReport};
+    use shard::router::NodeStatus;
 
     use super::*;
 
     /// A node as it is heard, ready or drained.
     fn heard(draining: bool) -> Heard {
-        let vitals = Vitals {
+        let status = NodeStatus {
             version: "0.2.0".to_owned(),
             format: Format::FIRST,
             draining,
@@ -498,8 +498,8 @@ mod tests {
             crowded_ports: Vec::new(),
             warming_up: false,
         };
-        let facts = Facts {
-            vitals,
+        let report = NodeReport {
+            status,
             clock: Timestamp(0),
             host: HostFacts { groups: Vec::new(), syncs: None, disk: None },
             directory_is_fresh: true,
@@ -507,7 +507,7 @@ mod tests {
             certificates: Vec::new(),
             channels: BTreeMap::new(),
         };
-        Heard { facts, clock_ahead: 0, clock_doubt: Duration::ZERO }
+        Heard { report, clock_ahead: 0, clock_doubt: Duration::ZERO }
     }
 
     fn view(draining: &[bool]) -> ClusterView {
@@ -527,7 +527,7 @@ mod tests {
         assert!(replicas(&view).is_empty());
         let Some(Ok(heard)) = view.survey.get_mut(&2) else { panic!("node 2 was heard") };
         let group = GroupFacts { id: 3, leader: Some(2), differing: [1].into(), ..GroupFacts::default() };
-        heard.facts.host.groups = vec![group];
+        heard.report.host.groups = vec![group];
         let said = replicas(&view);
         assert!(said.len() == 1 && said[0].level == Level::Failing);
         assert!(
@@ -540,7 +540,7 @@ mod tests {
     fn a_leader_that_commits_nothing_is_named() {
         let mut stalls = heard(false);
         let group = |id, stalled| GroupFacts { id, leader: Some(2), stalled, ..GroupFacts::default() };
-        stalls.facts.host.groups = vec![group(0, true), group(1, false), group(4, true)];
+        stalls.report.host.groups = vec![group(0, true), group(1, false), group(4, true)];
         let mut view = view(&[false, false, false]);
         view.survey.insert(2, Ok(stalls));
         let said = shards(&view);
@@ -553,8 +553,8 @@ mod tests {
     fn little_room_is_a_warning_and_none_a_failure() {
         let found = |stores, large| {
             let mut heard = heard(false);
-            heard.facts.vitals.room = stores;
-            heard.facts.vitals.large_room = large;
+            heard.report.status.room = stores;
+            heard.report.status.large_room = large;
             let view = ClusterView { survey: [(1, Ok(heard))].into(), ..view(&[]) };
             disk(&view).iter().map(|said| said.level).collect::<Vec<_>>()
         };

@@ -19,11 +19,11 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::audit::Target;
-use crate::exchange::{Exchange, OperatorCall};
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys};
 use crate::route::Route;
 
@@ -90,9 +90,9 @@ struct CreatedView {
 }
 
 impl CustomerView {
-    async fn of(exchange: &Exchange, customer: &CustomerRecord) -> Result<Self, ApiError> {
-        let limits = limits_of(&exchange.app, customer);
-        Ok(Self { account: AccountView::of(exchange, customer).await?, limits })
+    async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, ApiError> {
+        let limits = limits_of(&ctx.app, customer);
+        Ok(Self { account: AccountView::of(ctx, customer).await?, limits })
     }
 }
 
@@ -191,10 +191,8 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
         plan: changed(&known.plan, plan),
         limits: changed(&known.limits, limits),
     };
-    match call.update(Command::UpdateCustomer { id: known.id, change }, Vec::new()).await? {
-        Updated::Customer(customer) => Ok(Reply::ok(&CustomerView::of(call, &customer).await?)),
-        other => Err(failure::unexpected_reply(&other)),
-    }
+    let answer = call.update(Command::UpdateCustomer { id: known.id, change }, Vec::new()).await?;
+    of_kind!(answer, Updated::Customer(customer) => Reply::ok(&CustomerView::of(call, &customer).await?))
 }
 
 fn changed<T: PartialEq>(old: &T, new: T) -> Change<T> {

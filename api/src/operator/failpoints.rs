@@ -8,8 +8,8 @@ use model::issue::Issues;
 use raft::failpoint;
 use serde::Serialize;
 
-use crate::exchange::OperatorCall;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// Characters that say what a failpoint does.

@@ -10,10 +10,10 @@ use serde::Serialize;
 use shard::format::RaiseError;
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// How long the directory may take, once all nodes have answered.
@@ -62,14 +62,14 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn view(call: &OperatorCall) -> FormatView {
-    let vitals = call.cluster().vitals().await;
+    let statuses = call.cluster().node_statuses().await;
     let members: Vec<NodeId> = call.cluster().directory().read(|state| state.nodes.keys().copied().collect());
     let nodes: Vec<_> = members
         .into_iter()
         .map(|id| {
-            let vitals = vitals.get(&id);
-            let version = vitals.map(|vitals| vitals.version.clone());
-            ReleaseView { id, version, understands: vitals.map(|vitals| vitals.format) }
+            let statuses = statuses.get(&id);
+            let version = statuses.map(|statuses| statuses.version.clone());
+            ReleaseView { id, version, understands: statuses.map(|statuses| statuses.format) }
         })
         .collect();
     let understood: Option<Vec<Format>> = nodes.iter().map(|node| node.understands).collect();

@@ -19,9 +19,9 @@ use shard::layout::load::{Burden, Loads, QUIET};
 use shard::layout::plan;
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// The most moves that may run at once.
@@ -267,7 +267,7 @@ fn burdens(state: &DirectoryState, moves: &[MoveRecord], loads: &Loads) -> Vec<B
 }
 
 async fn plan_moves(call: &mut OperatorCall) -> Outcome {
-    let loads = Loads::told(&call.cluster().vitals().await);
+    let loads = Loads::told(&call.cluster().node_statuses().await);
     let view = call.cluster().directory().read(|state| {
         let moves = balanced(state, &loads);
         let number = driver::begin(state, Vec::new(), AT_ONCE, false, call.now).number;
@@ -297,7 +297,7 @@ impl Apply {
 async fn apply(call: &mut OperatorCall) -> Outcome {
     let body = call.optional_object().await?;
     let Apply { number, at_once } = Apply::parse(&body)?;
-    let loads = Loads::told(&call.cluster().vitals().await);
+    let loads = Loads::told(&call.cluster().node_statuses().await);
     let layout = call
         .cluster()
         .directory()
@@ -368,7 +368,7 @@ async fn move_channel(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> Outcome {
-    let heard: BTreeSet<NodeId> = call.cluster().vitals().await.into_keys().collect();
+    let heard: BTreeSet<NodeId> = call.cluster().node_statuses().await.into_keys().collect();
     let (layout, from, to) = call.cluster().directory().read(|state| {
         let place = state.placement.get(&shard).ok_or_else(|| ApiError::not_found("shard", &shard.to_string()))?;
         let to = node

@@ -1,8 +1,8 @@
 //! `GET /metrics`: Prometheus text. No token, since the port is private and the text holds no tenant's data.
 
-use crate::exchange::Exchange;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 use crate::route::Route;
 
 /// The format of Prometheus.
@@ -16,7 +16,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn text(exchange: &mut Exchange) -> Outcome {
-    let text = (exchange.app.config.metrics_text)();
+async fn text(ctx: &mut RequestContext) -> Outcome {
+    let text = (ctx.app.config.metrics_text)();
     Ok(Reply::content(TEXT, text))
 }

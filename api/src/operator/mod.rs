@@ -25,34 +25,16 @@ mod tokens;
 mod trace;
 mod users;
 
-pub use backup::{BackupJob, BackupState, Backups};
-
 use crate::openapi;
 use crate::resources;
-use crate::route::Route;
+use crate::route::{Route, routes_of};
 
 /// All routes of the operator's port.
 pub fn routes() -> Vec<Route> {
     let mut routes = resources::health_routes();
-    routes.extend(customers::routes());
-    routes.extend(users::routes());
-    routes.extend(channels::routes());
-    routes.extend(status::routes());
-    routes.extend(nodes::routes());
-    routes.extend(shards::routes());
-    routes.extend(replicas::routes());
-    routes.extend(check::routes());
-    routes.extend(format::routes());
-    routes.extend(trace::routes());
-    routes.extend(stuck::routes());
-    routes.extend(keys::routes());
-    routes.extend(audit::routes());
-    routes.extend(tokens::routes());
-    routes.extend(layout::routes());
-    routes.extend(secrets::routes());
-    routes.extend(backup::routes());
-    routes.extend(tickets::routes());
-    routes.extend(metrics::routes());
-    routes.extend(openapi::routes());
+    routes.extend(routes_of!(
+        customers users channels status nodes shards replicas check format trace stuck keys audit tokens layout
+        secrets backup tickets metrics openapi
+    ));
     routes
 }

@@ -17,14 +17,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::layout::removal::Rest;
-use shard::router::Vitals;
+use shard::router::NodeStatus;
 
 use super::survey::ClusterView;
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -160,33 +160,33 @@ async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
         let view = |node: &NodeRecord| {
             let heard = view.survey.get(&node.id);
             let said = heard.and_then(|heard| heard.as_ref().ok());
-            let vitals = said.map(|heard| &heard.facts.vitals);
-            let syncs = said.and_then(|heard| heard.facts.host.syncs);
-            let disk = said.and_then(|heard| heard.facts.host.disk);
+            let node_status = said.map(|heard| &heard.report.status);
+            let syncs = said.and_then(|heard| heard.report.host.syncs);
+            let disk = said.and_then(|heard| heard.report.host.disk);
             let millis = |took: Duration| took.as_secs_f64() * 1000.0;
             NodeView {
                 id: node.id,
                 address: node.peer.clone(),
-                version: vitals.map(|vitals| vitals.version.clone()),
-                understands: vitals.map(|vitals| vitals.format),
-                state: match vitals {
+                version: node_status.map(|node_status| node_status.version.clone()),
+                understands: node_status.map(|node_status| node_status.format),
+                state: match node_status {
                     None => "down",
-                    Some(vitals) if vitals.draining => "draining",
+                    Some(node_status) if node_status.draining => "draining",
                     Some(_) => "ready",
                 },
-                serves: vitals.is_some_and(Vitals::is_ready),
+                serves: node_status.is_some_and(NodeStatus::is_ready),
                 member: node.state,
                 votes: voters.contains(&node.id),
                 zone: node.zone.clone(),
                 weight: node.weight,
                 slots: node.max_channels,
-                used: vitals.map(|vitals| vitals.sessions),
-                channels_connected: vitals.map(|vitals| vitals.connected),
-                rss_bytes: vitals.map(|vitals| vitals.rss_bytes),
-                started_at: vitals.map(|vitals| vitals.started_at),
+                used: node_status.map(|node_status| node_status.sessions),
+                channels_connected: node_status.map(|node_status| node_status.connected),
+                rss_bytes: node_status.map(|node_status| node_status.rss_bytes),
+                started_at: node_status.map(|node_status| node_status.started_at),
                 replicas: state.placement.values().filter(|place| place.replicas.contains(&node.id)).count(),
                 leads: state.placement.values().filter(|place| place.leader == node.id).count(),
-                owns: vitals.map(|vitals| vitals.owns.clone()),
+                owns: node_status.map(|node_status| node_status.owns.clone()),
                 registered_at: node.registered_at,
                 silence: heard.and_then(|heard| heard.as_ref().err().cloned()),
                 fsync_p50_ms: syncs.map(|syncs| millis(syncs.p50)),

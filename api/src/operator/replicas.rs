@@ -8,9 +8,9 @@ use model::id::{NodeId, ShardId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// All rows of a group are read for it.

@@ -17,14 +17,14 @@ use raft::directory::secrets::{DataKeyRotation, SecretsCommand, SessionKey};
 use raft::directory::state::DirectoryState;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::facts::{Facts, Heard, Survey, authority_id};
+use shard::facts::{Heard, NodeReport, Survey, authority_id};
 use shard::secrets::OVERLAP;
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// How long a node may take to say which keys it has.
@@ -191,7 +191,7 @@ struct NodeView {
 type Given = BTreeMap<NodeId, Result<Vec<MasterKeyId>, String>>;
 
 fn given(survey: Survey) -> Given {
-    survey.into_iter().map(|(node, heard)| (node, heard.map(|heard| heard.facts.master_keys))).collect()
+    survey.into_iter().map(|(node, heard)| (node, heard.map(|heard| heard.report.master_keys))).collect()
 }
 
 impl SecretsView {
@@ -239,13 +239,13 @@ impl AuthorityView {
             Some(AuthorityStep::Announced { certificate, .. }) => Some(authority_id(certificate).ok()?),
             _ => None,
         };
-        let is_ready = |facts: &Facts| match step {
+        let is_ready = |facts: &NodeReport| match step {
             Some(AuthorityStep::Announced { .. }) => next.as_ref().is_some_and(|next| facts.trusts(next)),
             Some(AuthorityStep::Overlapping { .. }) => facts.is_signed_by(&id),
             Some(AuthorityStep::Wanted) | None => true,
         };
         let waits = |heard: &Result<Heard, String>| match heard {
-            Ok(heard) => !is_ready(&heard.facts),
+            Ok(heard) => !is_ready(&heard.report),
             Err(_) => step.is_some(),
         };
         Some(Self {
@@ -278,7 +278,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn view(call: &OperatorCall) -> Result<SecretsView, ApiError> {
-    let survey = call.cluster().facts(PATIENCE).await;
+    let survey = call.cluster().survey(PATIENCE).await;
     call.cluster().directory().read(|state| {
         let cluster = state.cluster.as_ref().ok_or_else(ApiError::no_leader)?;
         Ok(SecretsView::new(state, cluster, survey, call.now))
@@ -303,7 +303,7 @@ async fn rotate_session_key(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn rotate_authority(call: &mut OperatorCall) -> Outcome {
-    for (node, heard) in call.cluster().facts(PATIENCE).await {
+    for (node, heard) in call.cluster().survey(PATIENCE).await {
         if let Err(error) = heard {
             return Err(ApiError::bad_request(format!(
                 "node {node} does not answer, and would be cut off: {error}; start it, or remove it"
@@ -331,7 +331,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
         ));
     }
     let all_have = |keys: &[MasterKeyId]| keys.contains(&from) && keys.first() == Some(&to);
-    for (node, keys) in given(call.cluster().facts(PATIENCE).await) {
+    for (node, keys) in given(call.cluster().survey(PATIENCE).await) {
         let joins =
             |state: &DirectoryState| state.nodes.get(&node).is_some_and(|each| each.state == NodeState::Joining);
         match keys {

@@ -6,9 +6,9 @@ use serde::Serialize;
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Replica, ReplicaState};
 
 use super::survey::ClusterView;
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::check::{Condition, Finding, condition, findings};
 use super::survey::ClusterView;
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -89,7 +89,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 fn releases(view: &ClusterView) -> BTreeMap<String, Vec<NodeId>> {
     let mut releases: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
     for (node, heard) in view.heard() {
-        releases.entry(heard.facts.vitals.version.clone()).or_default().push(node);
+        releases.entry(heard.report.status.version.clone()).or_default().push(node);
     }
     releases
 }
@@ -97,7 +97,7 @@ fn releases(view: &ClusterView) -> BTreeMap<String, Vec<NodeId>> {
 fn channels(view: &ClusterView) -> BTreeMap<&'static str, u64> {
     let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
     for (_, heard) in view.heard() {
-        for (status, count) in &heard.facts.channels {
+        for (status, count) in &heard.report.channels {
             *sums.entry(status.as_str()).or_default() += count;
         }
     }

@@ -10,13 +10,13 @@ use model::time::Timestamp;
 use raft::directory::records::{DisabledReason, EndpointRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
+use shard::call::deliveries::Waiting;
 use shard::cluster::CallContext;
-use shard::deliveries::waiting::Waiting;
 
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// What waits for less is on its way.

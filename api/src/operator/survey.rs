@@ -10,7 +10,7 @@ use raft::directory::state::DirectoryState;
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Wanted, groups};
 use shard::facts::{Heard, Survey};
 
-use crate::exchange::OperatorCall;
+use crate::request_context::OperatorCall;
 
 /// How long nodes may take to look at themselves: a slow disk is tried with a few syncs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub struct ClusterView {
 impl ClusterView {
     /// Asks all nodes.
     pub async fn take(call: &OperatorCall) -> Self {
-        let survey = call.cluster().facts(PATIENCE).await;
+        let survey = call.cluster().survey(PATIENCE).await;
         let (wanted, slots) =
             call.cluster().directory().read(|state| {
                 let slots = state.nodes.values().map(|node| (node.id, node.max_channels)).collect();
@@ -58,12 +58,12 @@ impl ClusterView {
 
     /// The nodes that answered and are not drained.
     pub fn in_service(&self) -> impl Iterator<Item = NodeId> {
-        self.heard().filter(|(_, heard)| !heard.facts.vitals.draining).map(|(node, _)| node)
+        self.heard().filter(|(_, heard)| !heard.report.status.draining).map(|(node, _)| node)
     }
 
     /// The nodes whose `/readyz` says so: balancers send requests to no other.
     pub fn ready(&self) -> impl Iterator<Item = NodeId> {
-        self.heard().filter(|(_, heard)| heard.facts.vitals.is_ready()).map(|(node, _)| node)
+        self.heard().filter(|(_, heard)| heard.report.status.is_ready()).map(|(node, _)| node)
     }
 
     /// The groups that stand so.

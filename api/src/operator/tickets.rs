@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::exchange::{Exchange, OperatorCall};
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::tickets::{Conversation, MessageView, Page, TicketView, find, update};
 use crate::route::Route;
 
@@ -62,9 +62,9 @@ struct CustomerView {
 }
 
 impl OwnedTicket {
-    pub fn of(exchange: &Exchange, ticket: &TicketRecord) -> Self {
+    pub fn of(ctx: &RequestContext, ticket: &TicketRecord) -> Self {
         let id = ticket.customer_id;
-        let customers = exchange.cluster().directory();
+        let customers = ctx.cluster().directory();
         let name = customers.read(|state| state.customers.get(&id).map(|customer| customer.name.clone()));
         Self {
             ticket: TicketView::from(ticket),

@@ -10,16 +10,16 @@ use model::join_token::JoinToken;
 use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::members::{AuthorityRecord, JoinToken as KeptToken, MemberCommand};
-use raft::transport::stranger::authority_hash;
+use raft::transport::unauthenticated::authority_hash;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// How long a token lives when nobody says otherwise, in seconds.

@@ -7,15 +7,14 @@ use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId,
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::call::{Done, Work};
+use shard::call::request::GetStatus;
 use shard::deliveries::view::{AttemptView, DeliveryRecord};
 use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
 
-use crate::exchange::OperatorCall;
-use crate::failure;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// Channels that are asked for a message at a time.
@@ -108,8 +107,8 @@ async fn trace(
 ) -> Result<Vec<TraceView>, ApiError> {
     let known = call.cluster().directory().read(|state| state.channel(channel).cloned());
     let Some(record) = known else { return Ok(Vec::new()) };
-    let (_, live) = call.cluster().channel(record.customer_id, channel, None, Work::Look, &call.context()).await;
-    let Done::Live(live) = live? else { return Err(failure::unexpected_answer()) };
+    let (_, live) = call.cluster().channel(record.customer_id, channel, None, GetStatus, &call.context()).await;
+    let live = live?;
     let query = HistoryQuery {
         channels: vec![channel],
         limit: MOST_ROWS,

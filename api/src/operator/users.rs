@@ -16,10 +16,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::resources::{email, new_password};
 use crate::route::Route;
 
@@ -152,10 +152,8 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
     let change = UserChange { role, password, email_verified };
     let entry = call.audited(user.customer_id, "member.updated", target(&user));
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
-    match call.update(Command::Users(command), vec![entry]).await? {
-        Updated::User(user) => Ok(Reply::ok(&UserView::from(&user))),
-        other => Err(failure::unexpected_reply(&other)),
-    }
+    let answer = call.update(Command::Users(command), vec![entry]).await?;
+    of_kind!(answer, Updated::User(user) => Reply::ok(&UserView::from(&user)))
 }
 
 async fn delete(call: &mut OperatorCall) -> Outcome {

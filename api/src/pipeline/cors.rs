@@ -9,6 +9,7 @@ use salvo::http::header::{
 };
 use salvo::http::{HeaderValue, Method, StatusCode};
 
+use crate::config::CorsOrigins;
 use crate::reply::Reply;
 use crate::route::PathRoutes;
 
@@ -25,16 +26,6 @@ const ACCEPTED: HeaderValue = HeaderValue::from_static(
 
 /// How long a browser may keep the answer to a preflight: ten minutes, so that a changed configuration is soon known.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
-
-/// Whose scripts may read answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum CorsOrigins {
-    #[default]
-    Nobody,
-    Anybody,
-    /// As browsers write them: `https://app.example.com`.
-    These(Vec<String>),
-}
 
 impl CorsOrigins {
     /// What answers to this request say of its origin. The value is that of the header, when it is allowed.

@@ -9,10 +9,8 @@
 //! alone, and its refusal goes first. So a caller sees the order above, and a send costs one call to the owner.
 
 mod authentication;
-mod client;
 mod cors;
-mod ip_bucket;
-pub mod rate;
+mod rate;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -30,18 +28,18 @@ use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use shard::trace::{self, Kind, Place};
 use tracing::{Instrument, Span, field};
 
-pub use authentication::{Address, caller, fresh_directory, key_caller};
-pub use client::client_of;
-pub use cors::CorsOrigins;
-pub use ip_bucket::{IpBuckets, network_of};
+pub use authentication::ticket::Grant as TicketGrant;
+pub use authentication::{Address, caller, fresh_directory};
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Charged, Exchange, OperatorCall};
+use crate::client::client_of;
+use crate::failure;
 use crate::openapi::judge_parameter;
 use crate::reply::{Outcome, Reply};
-use crate::resources::ticket;
+use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
+use authentication::ticket;
 use cors::Judgement;
 use rate::RateHeaders;
 
@@ -89,35 +87,35 @@ impl Gate {
         Self { app, paths: None, entry: Entry::Interface }
     }
 
-    async fn answer(&self, exchange: Exchange, origin: &Judgement) -> Answered {
-        if let Err(level) = self.app.take_from_address(exchange.client.ip, Timestamp::steady()) {
-            let refused = rate::refusal(LimitScope::Ip, &level);
+    async fn answer(&self, ctx: RequestContext, origin: &Judgement) -> Answered {
+        if let Err(level) = self.app.take_from_address(ctx.client.ip, Timestamp::steady()) {
+            let refused = failure::empty_bucket(LimitScope::Ip, &level);
             return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };
         }
         let Some(paths) = &self.paths else { return Answered::uncounted(Err(ApiError::route_not_found())) };
-        if let Some(preflight) = origin.preflight(&exchange.http, paths) {
+        if let Some(preflight) = origin.preflight(&ctx.http, paths) {
             return Answered::uncounted(Ok(preflight));
         }
-        let Some(route) = paths.find(exchange.http.method()) else {
+        let Some(route) = paths.find(ctx.http.method()) else {
             // Told with `Allow` in [`Gate::handle`].
             return Answered::uncounted(Err(ApiError::route_not_found()));
         };
-        self.run(exchange, route).await
+        self.run(ctx, route).await
     }
 
-    async fn run(&self, mut exchange: Exchange, route: &Route) -> Answered {
+    async fn run(&self, mut ctx: RequestContext, route: &Route) -> Answered {
         match &route.action {
             Action::Public(endpoint) => {
-                let outcome = guarded(&**endpoint, &mut exchange).await;
+                let outcome = guarded(&**endpoint, &mut ctx).await;
                 let rate = outcome.as_ref().err().and_then(RateHeaders::refused_by);
                 Answered { outcome, rate }
             }
-            Action::Operator(endpoint) => Answered::uncounted(operate(exchange, route, &**endpoint).await),
-            Action::Account(endpoint) => match admit(exchange, self.entry).await {
+            Action::Operator(endpoint) => Answered::uncounted(operate(ctx, route, &**endpoint).await),
+            Action::Account(endpoint) => match admit(ctx, self.entry).await {
                 Ok(call) => account(call, route, &**endpoint).await,
                 Err(refused) => refused,
             },
-            Action::Channel(endpoint) => match admit(exchange, self.entry).await {
+            Action::Channel(endpoint) => match admit(ctx, self.entry).await {
                 Ok(call) => channel(call, route, &**endpoint).await,
                 Err(refused) => refused,
             },
@@ -125,20 +123,20 @@ impl Gate {
     }
 }
 
-async fn operate(exchange: Exchange, route: &Route, endpoint: &dyn Endpoint<OperatorCall>) -> Outcome {
+async fn operate(ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint<OperatorCall>) -> Outcome {
     let rules = &route.rules;
-    let operator = authentication::operator(&exchange, rules).await?;
-    let directory = authentication::operators_directory(&exchange, rules).await?;
-    check_path(&exchange, route.path)?;
-    let reply = guarded(endpoint, &mut OperatorCall { exchange, operator }).await?;
+    let operator = authentication::operator(&ctx, rules).await?;
+    let directory = authentication::operators_directory(&ctx, rules).await?;
+    check_path(&ctx, route.path)?;
+    let reply = guarded(endpoint, &mut OperatorCall { ctx, operator }).await?;
     Ok(directory.mark(reply))
 }
 
 /// Authenticates, then takes the token that the request costs.
-async fn admit(exchange: Exchange, entry: Entry) -> Result<AccountCall, Answered> {
-    let caller = match ticket::shown(&exchange).filter(|_| entry == Entry::Interface) {
-        Some(text) => ticket::redeem(&exchange, text).await,
-        None => authentication::caller(&exchange, Address::Confirmed).await,
+async fn admit(ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answered> {
+    let caller = match ticket::shown(&ctx).filter(|_| entry == Entry::Interface) {
+        Some(text) => ticket::redeem(&ctx, text).await,
+        None => authentication::caller(&ctx, Address::Confirmed).await,
     };
     let caller = match caller {
         Ok(caller) => caller,
@@ -146,26 +144,24 @@ async fn admit(exchange: Exchange, entry: Entry) -> Result<AccountCall, Answered
     };
     Span::current().record("customer", field::display(caller.customer.id));
     let (bucket, rule, scope) = match (entry, caller.session()) {
-        (Entry::Interface, _) => {
-            (caller.customer.id, exchange.app.customer_rule(&caller.customer), LimitScope::Customer)
-        }
+        (Entry::Interface, _) => (caller.customer.id, ctx.app.customer_rule(&caller.customer), LimitScope::Customer),
         (Entry::Console, Some(session)) => {
-            (CustomerId(session.bucket()), exchange.app.config.limits.session, LimitScope::Session)
+            (CustomerId(session.bucket()), ctx.app.config.limits.session, LimitScope::Session)
         }
         // There is no such place for a key.
         (Entry::Console, None) => return Err(Answered::uncounted(Err(ApiError::route_not_found()))),
     };
-    let charged = exchange.cluster().charge_customer(bucket, rule, &exchange.context()).await;
+    let charged = ctx.cluster().charge_customer(bucket, rule, &ctx.context()).await;
     match charged {
         Ok((level, true)) => {
             let charged = match entry {
                 Entry::Interface => Charged::Customer(level),
                 Entry::Console => Charged::Session(level),
             };
-            Ok(AccountCall { exchange, caller, charged })
+            Ok(AccountCall { ctx, caller, charged })
         }
         Ok((level, false)) => {
-            let refused = rate::refusal(scope, &level);
+            let refused = failure::empty_bucket(scope, &level);
             Err(Answered { outcome: Err(refused), rate: Some(RateHeaders::new(scope, &level)) })
         }
         Err(error) => Err(Answered::uncounted(Err(error))),
@@ -246,9 +242,9 @@ fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), ApiE
 }
 
 /// What stands in the path is judged like a body.
-fn check_path(exchange: &Exchange, path: &str) -> Result<(), ApiError> {
+fn check_path(ctx: &RequestContext, path: &str) -> Result<(), ApiError> {
     for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
-        judge_parameter(path, name, exchange.parameter(name)).map_err(|fault| fault.at(&[name]))?;
+        judge_parameter(path, name, ctx.parameter(name)).map_err(|violation| violation.at(&[name]))?;
     }
     Ok(())
 }
@@ -282,7 +278,7 @@ impl Handler for Gate {
         let origin = self.app.cors_origins.judge(request);
         let path = self.paths.as_ref().map_or("", |paths| paths.path);
         let encodings: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
-        let exchange = Exchange {
+        let ctx = RequestContext {
             app: self.app.clone(),
             request_id: request_id.clone(),
             client: client_of(request, &self.app.config.trusted_proxies),
@@ -303,10 +299,10 @@ impl Handler for Gate {
             let name = || format!("{} {path}", label_of(&method));
             let begun = trace::begin(&request_id.0, Place::First, Kind::Server, name)?;
             span.record("trace_id", begun.trace());
-            let theirs = exchange.http.headers().get("traceparent").and_then(|value| value.to_str().ok());
+            let theirs = ctx.http.headers().get("traceparent").and_then(|value| value.to_str().ok());
             Some(begun.linked(theirs).with("http.request.method", method.as_str()).with("http.route", path))
         });
-        let Answered { outcome, rate } = self.answer(exchange, &origin).instrument(span.clone()).await;
+        let Answered { outcome, rate } = self.answer(ctx, &origin).instrument(span.clone()).await;
         let refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
         let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error, &request_id));
         if let Some(paths) = self.paths.as_ref().filter(|paths| paths.find(&method).is_none())

@@ -5,8 +5,8 @@ use model::limit::{BucketLevel, LimitScope};
 use salvo::http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use crate::exchange::Charged;
 use crate::reply::Reply;
+use crate::request_context::Charged;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -53,11 +53,6 @@ impl RateHeaders {
     }
 }
 
-/// `rate_limited` by a bucket that is empty.
-pub fn refusal(scope: LimitScope, level: &BucketLevel) -> ApiError {
-    ApiError::rate_limited(scope, level.limit, level.retry_after)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
@@ -93,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_bucket_and_waits_at_least_a_second() {
-        let error = refusal(LimitScope::Channel, &level(60, 0));
+        let error = crate::failure::empty_bucket(LimitScope::Channel, &level(60, 0));
         assert_eq!(error.details.unwrap(), serde_json::json!({ "scope": "channel", "limit": 60 }));
         assert_eq!(error.retry_after, Some(1));
     }

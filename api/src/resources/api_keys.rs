@@ -7,7 +7,7 @@ use model::api_key::ApiKey;
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, Judged, rule};
 use model::id::{ChannelId, CustomerId, KeyId};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, ListId};
 use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::audit::Target;
-use crate::exchange::{AccountCall, Exchange};
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::{AccountCall, RequestContext};
 use crate::route::Route;
 
 /// How far in the future a key may expire.
@@ -219,10 +219,10 @@ fn expiry_rule(now: Timestamp) -> impl Fn(&Value) -> Judged<Timestamp> {
     move |value| {
         let end = rule::time(value)?;
         if end <= now {
-            return Err(Fault::new(IssueCode::TooSmall, "must lie in the future"));
+            return Err(Violation::new(IssueCode::TooSmall, "must lie in the future"));
         }
         if end > now.plus(LONGEST_LIFE) {
-            return Err(Fault::new(IssueCode::TooBig, "must lie within 5 years"));
+            return Err(Violation::new(IssueCode::TooBig, "must lie within 5 years"));
         }
         Ok(end)
     }
@@ -236,7 +236,7 @@ fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<
         return Ok(Some(end));
     }
     let message = format!("must lie no later than the end of the key that makes it, {latest}");
-    Err(Fault::new(IssueCode::TooBig, message).at(&["expires_at"]))
+    Err(Violation::new(IssueCode::TooBig, message).at(&["expires_at"]))
 }
 
 async fn create(call: &mut AccountCall) -> Outcome {
@@ -311,10 +311,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let name = parse_rename(&body)?;
     let key = find(call)?;
     let command = Command::RenameKey { customer: call.customer_id(), id: key.id, name };
-    match call.update(command, Vec::new()).await? {
-        Updated::Key(key) => Ok(Reply::ok(&ApiKeyView::new(&key, call.now))),
-        other => Err(failure::unexpected_reply(&other)),
-    }
+    of_kind!(call.update(command, Vec::new()).await?, Updated::Key(key) => Reply::ok(&ApiKeyView::new(&key, call.now)))
 }
 
 /// Once this has answered, no node accepts the key (docs/design/directory.md).
@@ -328,20 +325,20 @@ async fn revoke(call: &mut AccountCall) -> Outcome {
 /// Deletes what keys end with, with an entry for each of them. What is more than a portion counts for nothing from the
 /// deletion on, and its records and entries follow in portions; if this node fails meanwhile, the directory's leader goes on.
 pub async fn delete_with_keys(
-    exchange: &Exchange,
+    ctx: &RequestContext,
     command: Command,
     entry: AuditEntry,
     customer: CustomerId,
     ended: Ended,
 ) -> Result<(), ApiError> {
-    let mut audit = audited_revocations(exchange, customer, &entry.actor, |key| ended.includes(key));
+    let mut audit = audited_revocations(ctx, customer, &entry.actor, |key| ended.includes(key));
     let many = audit.len() > PORTION;
     if many {
         audit.clear();
     }
     audit.push(entry);
-    exchange.change(command, audit).await?;
-    let directory = exchange.cluster().directory();
+    ctx.change(command, audit).await?;
+    let directory = ctx.cluster().directory();
     if (many || directory.read(|state| state.is_ending(ended)))
         && let Err(error) = directory.finish_deletion(ended, Instant::now() + REST_PATIENCE).await
     {
@@ -352,14 +349,14 @@ pub async fn delete_with_keys(
 
 /// Entries for the keys that end together with something else: every revocation is in the log.
 fn audited_revocations(
-    exchange: &Exchange,
+    ctx: &RequestContext,
     customer: CustomerId,
     actor: &AuditActor,
     ending: impl Fn(&KeyRecord) -> bool,
 ) -> Vec<AuditEntry> {
-    let keys = exchange.cluster().directory().read(|state| state.keys_of(customer));
+    let keys = ctx.cluster().directory().read(|state| state.keys_of(customer));
     let ended = keys.iter().filter(|key| key.revoked_at.is_none() && ending(key));
-    ended.map(|key| exchange.audit_entry(customer, "key.revoked", actor.clone(), target(key))).collect()
+    ended.map(|key| ctx.audit_entry(customer, "key.revoked", actor.clone(), target(key))).collect()
 }
 
 /// The key of the path, as far as the calling key may see it.

@@ -4,12 +4,12 @@ use model::address::Address;
 use model::blacklist::Blocked;
 use model::error::{ApiError, ErrorCode as E};
 use network::operation::account::BlacklistOperation;
-use shard::projection::read::Read;
+use shard::call::read::Read;
 
-use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
 use crate::projection::{check_people, read_refresh, read_rest};
 use crate::reply::{Counted, List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

@@ -12,15 +12,15 @@ use network::operation::business::{BusinessAnswer, BusinessOperation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
 use shard::projection::{BusinessAccount, OrderPlace};
 
-use crate::exchange::ChannelCall;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::projection::{Page, read_refresh};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// What changes of the account may answer beside its own codes.
@@ -221,10 +221,8 @@ async fn found<E: shard::projection::Entity>(
 
 async fn add_product(call: &mut ChannelCall) -> Outcome {
     let input = Box::new(read_product(&call.object().await?)?);
-    match call.operate(BusinessOperation::AddProduct(input)).await? {
-        BusinessAnswer::Product(product) => Ok(Reply::created(&product)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(BusinessOperation::AddProduct(input)).await?;
+    of_kind!(answer, BusinessAnswer::Product(product) => Reply::created(&product))
 }
 
 async fn show_product(call: &mut ChannelCall) -> Outcome {
@@ -234,10 +232,8 @@ async fn show_product(call: &mut ChannelCall) -> Outcome {
 async fn change_product(call: &mut ChannelCall) -> Outcome {
     let changes: Box<ProductChanges> = Box::new(read_product_changes(&call.object().await?)?);
     let product = call.parameter("product_id").to_owned();
-    match call.operate(BusinessOperation::ChangeProduct { product, changes }).await? {
-        BusinessAnswer::Product(product) => Ok(Reply::ok(&product)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(BusinessOperation::ChangeProduct { product, changes }).await?;
+    of_kind!(answer, BusinessAnswer::Product(product) => Reply::ok(&product))
 }
 
 async fn delete_product(call: &mut ChannelCall) -> Outcome {
@@ -256,10 +252,8 @@ async fn list_collections(call: &mut ChannelCall) -> Outcome {
 
 async fn add_collection(call: &mut ChannelCall) -> Outcome {
     let (name, products) = read_collection(&call.object().await?)?;
-    match call.operate(BusinessOperation::AddCollection { name, products }).await? {
-        BusinessAnswer::Collection(collection) => Ok(Reply::created(&collection)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(BusinessOperation::AddCollection { name, products }).await?;
+    of_kind!(answer, BusinessAnswer::Collection(collection) => Reply::created(&collection))
 }
 
 async fn show_collection(call: &mut ChannelCall) -> Outcome {
@@ -269,10 +263,8 @@ async fn show_collection(call: &mut ChannelCall) -> Outcome {
 async fn change_collection(call: &mut ChannelCall) -> Outcome {
     let changes = read_collection_changes(&call.object().await?)?;
     let collection = call.parameter("collection_id").to_owned();
-    match call.operate(BusinessOperation::ChangeCollection { collection, changes }).await? {
-        BusinessAnswer::Collection(collection) => Ok(Reply::ok(&collection)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(BusinessOperation::ChangeCollection { collection, changes }).await?;
+    of_kind!(answer, BusinessAnswer::Collection(collection) => Reply::ok(&collection))
 }
 
 async fn delete_collection(call: &mut ChannelCall) -> Outcome {
@@ -313,10 +305,8 @@ async fn show_order(call: &mut ChannelCall) -> Outcome {
         return if fits { Ok(Reply::ok(&order)) } else { Err(not_found()) };
     }
     let token = token.ok_or_else(not_found)?;
-    match call.operate(BusinessOperation::Order { order: id, token }).await? {
-        BusinessAnswer::Order(order) => Ok(Reply::ok(&order)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(BusinessOperation::Order { order: id, token }).await?;
+    of_kind!(answer, BusinessAnswer::Order(order) => Reply::ok(&order))
 }
 
 async fn show_catalog(call: &mut ChannelCall) -> Outcome {
@@ -327,16 +317,13 @@ async fn show_catalog(call: &mut ChannelCall) -> Outcome {
     query.finish(())?;
     // One more tells whether there are more.
     let (after, limit) = (page.after().map(str::to_owned), page.limit + 1);
-    match call.operate(BusinessOperation::CatalogOf { contact, after, limit }).await? {
-        BusinessAnswer::Products(products) => Ok(Reply::ok(&page.up_to_limit(products, |product| product.id.clone()))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(BusinessOperation::CatalogOf { contact, after, limit }).await?;
+    of_kind!(answer, BusinessAnswer::Products(products) =>
+        Reply::ok(&page.up_to_limit(products, |product| product.id.clone())))
 }
 
 async fn show_contacts_profile(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
-    match call.operate(BusinessOperation::ProfileOf { contact }).await? {
-        BusinessAnswer::Profile(profile) => Ok(Reply::ok(&profile)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(BusinessOperation::ProfileOf { contact }).await?;
+    of_kind!(answer, BusinessAnswer::Profile(profile) => Reply::ok(&profile))
 }

@@ -7,9 +7,9 @@ use model::issue::Issues;
 use network::operation::calls::CallOperation;
 use serde_json::json;
 
-use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

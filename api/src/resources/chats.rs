@@ -5,19 +5,19 @@ use model::chat::{Chat, ChatChanges, ChatKind, ChatSort, EPHEMERAL};
 use model::error::{ApiError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::id::MessageId;
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use network::operation::chats::ChatOperation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use shard::call::read::Read;
 use shard::projection::chats::{ChatFilter, ChatPage, ChatPlace, ListedChat};
-use shard::projection::read::Read;
 
-use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// Messages that one call may read.
@@ -125,7 +125,7 @@ fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, ApiError> {
     let until = |value: &Value| match rule::integer(0..=i64::MAX as u64)(value)? {
         0 => Ok(0),
         seconds if seconds as i64 > now.unix_seconds() => Ok(seconds as i64),
-        _ => Err(Fault::new(IssueCode::TooSmall, "must lie in the future, or be 0 for ever")),
+        _ => Err(Violation::new(IssueCode::TooSmall, "must lie in the future, or be 0 for ever")),
     };
     let changes = ChatChanges {
         pinned: fields.optional("pinned", rule::boolean),
@@ -138,14 +138,14 @@ fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, ApiError> {
 }
 
 /// One of the times that disappearing messages may be set to.
-pub fn ephemeral(value: &Value) -> Result<u32, Fault> {
+pub fn ephemeral(value: &Value) -> Result<u32, Violation> {
     let seconds =
         rule::described(|| json!({ "enum": EPHEMERAL }), rule::integer(0..=u64::from(u32::MAX)))(value)? as u32;
     if EPHEMERAL.contains(&seconds) {
         return Ok(seconds);
     }
     let known: Vec<String> = EPHEMERAL.iter().map(u32::to_string).collect();
-    Err(Fault::new(IssueCode::Enum, format!("must be one of {}", known.join(", "))))
+    Err(Violation::new(IssueCode::Enum, format!("must be one of {}", known.join(", "))))
 }
 
 async fn change(call: &mut ChannelCall) -> Outcome {

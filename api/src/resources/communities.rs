@@ -9,14 +9,14 @@ use model::issue::Issues;
 use model::page::ListId;
 use network::operation::communities::{CommunityAnswer, CommunityOperation};
 use serde_json::json;
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
 
 use super::groups::{GroupInvite, MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
-use crate::exchange::ChannelCall;
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// Groups that a new community may take in.
@@ -150,7 +150,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
             let made = found_community(call, &made.community.id).await?;
             Ok(Reply::created(&made.community))
         }
-        _ => Err(failure::unexpected_answer()),
+        other => Err(failure::unexpected(&other)),
     }
 }
 
@@ -217,10 +217,8 @@ async fn create_group(call: &mut ChannelCall) -> Outcome {
     let CreateSubGroup { subject, participants } = CreateSubGroup::parse(&body, call.suffixes())?;
     check_people(call, &participants).await?;
     let community = community_id(call)?;
-    match call.operate(CommunityOperation::CreateGroup { community, subject, participants }).await? {
-        CommunityAnswer::CreatedGroup(group) => Ok(Reply::created(&found(call, &group.id).await?)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(CommunityOperation::CreateGroup { community, subject, participants }).await?;
+    of_kind!(answer, CommunityAnswer::CreatedGroup(group) => Reply::created(&found(call, &group.id).await?))
 }
 
 async fn add_group(call: &mut ChannelCall) -> Outcome {
@@ -239,10 +237,8 @@ async fn remove_group(call: &mut ChannelCall) -> Outcome {
 
 async fn join_group(call: &mut ChannelCall) -> Outcome {
     let (community, group) = (community_id(call)?, group_id(call)?);
-    match call.operate(CommunityOperation::JoinGroup { community, group }).await? {
-        CommunityAnswer::Joined(joined) => Ok(Reply::ok(&joined)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(CommunityOperation::JoinGroup { community, group }).await?;
+    of_kind!(answer, CommunityAnswer::Joined(joined) => Reply::ok(&joined))
 }
 
 async fn list_participants(call: &mut ChannelCall) -> Outcome {
@@ -264,10 +260,8 @@ async fn change_participants(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let (action, participants) = parse_participants(&body, call.suffixes())?;
     let community = community_id(call)?;
-    match call.operate(CommunityOperation::Participants { community, action, participants }).await? {
-        CommunityAnswer::Participants(participants) => Ok(Reply::ok(&Results::of(participants))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(CommunityOperation::Participants { community, action, participants }).await?;
+    of_kind!(answer, CommunityAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))
 }
 
 async fn invite(call: &mut ChannelCall) -> Outcome {
@@ -281,8 +275,7 @@ async fn revoke_invite(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn invited(call: &mut ChannelCall, operation: CommunityOperation) -> Outcome {
-    match call.operate(operation).await? {
-        CommunityAnswer::Invite { invite_code } => Ok(Reply::ok(&GroupInvite::of(invite_code, call.suffixes()))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(operation).await?;
+    of_kind!(answer, CommunityAnswer::Invite { invite_code } =>
+        Reply::ok(&GroupInvite::of(invite_code, call.suffixes())))
 }

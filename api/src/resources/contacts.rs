@@ -6,22 +6,22 @@ use model::address::{Address, LID_SUFFIX, MAX_DIGITS, Suffixes};
 use model::contact::{CommonGroup, Contact, ContactCheck, KnownLidPair, LidPair};
 use model::error::{ApiError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId, Room};
 use model::time::Timestamp;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use shard::call::read::Read;
 use shard::projection::contacts::{ContactFilter, ContactRow};
-use shard::projection::read::Read;
 
-use crate::exchange::ChannelCall;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::projection::parse_refresh;
 use crate::query::Query;
 use crate::reply::{Counted, CountedPage, List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// How long what is known of a picture counts.
@@ -241,12 +241,16 @@ fn parse_check(body: &Body) -> Result<Vec<String>, ApiError> {
     let digits = |value: &Value| {
         let text = rule::string(value, || json!({ "maxLength": MAX_DIGITS, "pattern": "^[0-9]{3,15}$" }))?;
         if text.len() > MAX_DIGITS {
-            return Err(Fault::new(IssueCode::TooLong, "a number has at most 15 digits"));
+            return Err(Violation::new(IssueCode::TooLong, "a number has at most 15 digits"));
         }
         if text.len() < 3 {
-            return Err(Fault::new(IssueCode::TooShort, "at least 3 digits"));
+            return Err(Violation::new(IssueCode::TooShort, "at least 3 digits"));
         }
-        if is_digits(text) { Ok(text.to_owned()) } else { Err(Fault::new(IssueCode::Format, "must be digits alone")) }
+        if is_digits(text) {
+            Ok(text.to_owned())
+        } else {
+            Err(Violation::new(IssueCode::Format, "must be digits alone"))
+        }
     };
     let issues = Issues::new();
     let phones = Fields::new(body, &issues).required_list("phones", MOST_CHECKED, digits);
@@ -256,10 +260,8 @@ fn parse_check(body: &Body) -> Result<Vec<String>, ApiError> {
 async fn check(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let phones = parse_check(&body)?;
-    match call.operate(ContactOperation::Check { phones }).await? {
-        ContactAnswer::Checked(checks) => Ok(Reply::ok(&List::whole(checks))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(ContactOperation::Check { phones }).await?;
+    of_kind!(answer, ContactAnswer::Checked(checks) => Reply::ok(&List::whole(checks)))
 }
 
 /// `?preview=true` and `?refresh=true`.

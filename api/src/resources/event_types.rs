@@ -9,17 +9,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exchange::Exchange;
 use crate::openapi::{Doc, event_example, event_schema};
 use crate::reply::{List, Outcome, Reply};
-use crate::route::Route;
-
-/// The document has `webhooks` where there is this route.
-pub const PATH: &str = "/v1/event-types";
+use crate::request_context::RequestContext;
+use crate::route::{EVENT_TYPES_PATH, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get(PATH).public(list).doc(
+        Route::get(EVENT_TYPES_PATH).public(list).doc(
             Doc::new("list_event_types", "List the events, with the schema and an example of each")
                 .about("What an endpoint can subscribe to, webhooks are sent, and the event stream tells.")
                 .list::<EventType>(),
@@ -54,6 +51,6 @@ static ALL: LazyLock<Bytes> = LazyLock::new(|| {
     serde_json::to_vec(&all).expect("schemas have string keys").into()
 });
 
-async fn list(_: &mut Exchange) -> Outcome {
+async fn list(_: &mut RequestContext) -> Outcome {
     Ok(Reply::content("application/json", ALL.clone()))
 }

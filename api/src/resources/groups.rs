@@ -4,22 +4,22 @@ use model::address::{Address, Suffixes};
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::page::ListId;
 use model::target::LONGEST_URL;
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
 
 use super::media::{parse_source, picture_content};
-use crate::exchange::ChannelCall;
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// What a question or a change may be refused with.
@@ -206,7 +206,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
             let Results { participants: participants_result } = Results::of(participants_result);
             Ok(Reply::created(&Created { group, participants_result }))
         }
-        _ => Err(failure::unexpected_answer()),
+        other => Err(failure::unexpected(&other)),
     }
 }
 
@@ -218,7 +218,7 @@ async fn change(call: &mut ChannelCall, changes: GroupChanges) -> Outcome {
 }
 
 /// Reads a body of one field.
-fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Fault>) -> Result<T, ApiError> {
+fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Violation>) -> Result<T, ApiError> {
     let issues = Issues::new();
     let value = Fields::new(body, &issues).required(field, rule);
     issues.finish(|| value)
@@ -252,10 +252,9 @@ struct ShownPicture {
 async fn set_picture(call: &mut ChannelCall) -> Outcome {
     let picture = Some(call.picture().await?);
     let group = group_id(call)?;
-    match call.operate(GroupOperation::SetPicture { group, picture }).await? {
-        GroupAnswer::Picture { picture_url: Some(picture_url) } => Ok(Reply::ok(&ShownPicture { picture_url })),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(GroupOperation::SetPicture { group, picture }).await?;
+    of_kind!(answer, GroupAnswer::Picture { picture_url: Some(picture_url) } =>
+        Reply::ok(&ShownPicture { picture_url }))
 }
 
 async fn remove_picture(call: &mut ChannelCall) -> Outcome {
@@ -299,17 +298,14 @@ impl Results {
 }
 
 fn results(answer: GroupAnswer) -> Outcome {
-    match answer {
-        GroupAnswer::Participants(participants) => Ok(Reply::ok(&Results::of(participants))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    of_kind!(answer, GroupAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))
 }
 
 /// Reads `{ "action", "participants" }`, where the action is one of some words.
 fn parse_action<T>(
     body: &Body,
     suffixes: &Suffixes,
-    action: impl FnOnce(&Value) -> Result<T, Fault>,
+    action: impl FnOnce(&Value) -> Result<T, Violation>,
 ) -> Result<(T, Vec<Address>), ApiError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
@@ -354,37 +350,33 @@ async fn revoke_invite(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn invited(call: &mut ChannelCall, operation: GroupOperation) -> Outcome {
-    match call.operate(operation).await? {
-        GroupAnswer::Invite { invite_code } => Ok(Reply::ok(&GroupInvite::of(invite_code, call.suffixes()))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(operation).await?;
+    of_kind!(answer, GroupAnswer::Invite { invite_code } => Reply::ok(&GroupInvite::of(invite_code, call.suffixes())))
 }
 
 async fn preview(call: &mut ChannelCall) -> Outcome {
     let invite_code = invite_in_path(call)?;
-    match call.operate(GroupOperation::Preview { invite_code }).await? {
-        GroupAnswer::Preview(preview) => Ok(Reply::ok(&preview)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(GroupOperation::Preview { invite_code }).await?;
+    of_kind!(answer, GroupAnswer::Preview(preview) => Reply::ok(&preview))
 }
 
 /// An invite code, or the whole URL that ends in it.
-fn invite_code(value: &Value) -> Result<String, Fault> {
+fn invite_code(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": "^([^/]*/)*[^/]{1,64}$" });
     code_of(&rule::described(wants, rule::text(1..=LONGEST_URL))(value)?)
 }
 
 /// The invite code of the path, which may be a whole URL too.
 pub fn invite_in_path(call: &ChannelCall) -> Result<String, ApiError> {
-    code_of(call.parameter("invite_code")).map_err(|fault| fault.at(&["invite_code"]))
+    code_of(call.parameter("invite_code")).map_err(|violation| violation.at(&["invite_code"]))
 }
 
-fn code_of(text: &str) -> Result<String, Fault> {
+fn code_of(text: &str) -> Result<String, Violation> {
     let code = text.rsplit('/').next().unwrap_or_default();
     match code.chars().count() {
-        0 => Err(Fault::new(IssueCode::Format, "must be an invite code, or the URL that ends in it")),
+        0 => Err(Violation::new(IssueCode::Format, "must be an invite code, or the URL that ends in it")),
         1..=64 => Ok(code.to_owned()),
-        _ => Err(Fault::new(IssueCode::TooLong, "at most 64 characters")),
+        _ => Err(Violation::new(IssueCode::TooLong, "at most 64 characters")),
     }
 }
 
@@ -394,10 +386,8 @@ fn parse_join(body: &Body) -> Result<String, ApiError> {
 
 async fn join(call: &mut ChannelCall) -> Outcome {
     let invite_code = parse_join(&call.object().await?)?;
-    match call.operate(GroupOperation::Join { invite_code }).await? {
-        GroupAnswer::Joined(joined) => Ok(Reply::ok(&joined)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(GroupOperation::Join { invite_code }).await?;
+    of_kind!(answer, GroupAnswer::Joined(joined) => Reply::ok(&joined))
 }
 
 async fn leave(call: &mut ChannelCall) -> Outcome {
@@ -408,10 +398,8 @@ async fn leave(call: &mut ChannelCall) -> Outcome {
 
 async fn join_requests(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
-    match call.operate(GroupOperation::JoinRequests { group }).await? {
-        GroupAnswer::JoinRequests(requests) => Ok(Reply::ok(&List::whole(requests))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(GroupOperation::JoinRequests { group }).await?;
+    of_kind!(answer, GroupAnswer::JoinRequests(requests) => Reply::ok(&List::whole(requests)))
 }
 
 /// Reads who is let in, or turned away.

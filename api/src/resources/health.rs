@@ -4,19 +4,17 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::id::NodeId;
-use model::time::Timestamp;
-use parking_lot::Mutex;
 use raft::directory::members::NodeState;
 use salvo::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shard::assessment::named;
-use shard::router::Readiness;
 
-use crate::exchange::Exchange;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 use crate::route::Route;
+use crate::status_summary::{Summary, summarise};
 
 /// How long a summary is kept.
 const SUMMARY_MILLIS: i64 = 5_000;
@@ -51,9 +49,9 @@ struct Health {
 }
 
 /// Liveness only: a store outage must not make a supervisor restart the process.
-async fn healthz(exchange: &mut Exchange) -> Outcome {
-    let version = exchange.app.config.version.clone();
-    Ok(Reply::ok(&Health { status: "ok", version, node: exchange.cluster().node() }))
+async fn healthz(ctx: &mut RequestContext) -> Outcome {
+    let version = ctx.app.config.version.clone();
+    Ok(Reply::ok(&Health { status: "ok", version, node: ctx.cluster().node() }))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -64,8 +62,8 @@ struct Ready {
     checks: BTreeMap<&'static str, Cow<'static, str>>,
 }
 
-async fn readyz(exchange: &mut Exchange) -> Outcome {
-    let readiness = exchange.cluster().readiness();
+async fn readyz(ctx: &mut RequestContext) -> Outcome {
+    let readiness = ctx.cluster().readiness();
     let ready = readiness.is_ready();
     let check = |ok: bool| Cow::from(if ok { "ok" } else { "failing" });
     let mut body = Ready {
@@ -79,112 +77,26 @@ async fn readyz(exchange: &mut Exchange) -> Outcome {
     };
     // Only when there is something to say, as the groups' names are then what is asked for.
     if !readiness.commits {
-        let groups = exchange.cluster().stalled();
+        let groups = ctx.cluster().stalled();
         body.checks.insert("commits", format!("failing: {}", named(&groups)).into());
     }
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok(Reply::json(status, &body))
 }
 
-/// The last summary, and since when each component has been as it is.
-#[derive(Default)]
-pub struct StatusSummary {
-    last: Mutex<Option<Summary>>,
-}
-
-#[derive(Clone, Serialize, JsonSchema)]
-#[schemars(rename = "StatusSummary")]
-struct Summary {
-    #[schemars(extend("enum" = ["operational", "degraded", "outage"]))]
-    status: &'static str,
-    components: Vec<Component>,
-    nodes: Nodes,
-    updated_at: Timestamp,
-}
-
-#[derive(Clone, Serialize, JsonSchema)]
-struct Component {
-    #[schemars(extend("enum" = COMPONENTS))]
-    name: &'static str,
-    #[schemars(extend("enum" = ["operational", "degraded", "outage"]))]
-    status: &'static str,
-    since: Timestamp,
-}
-
-#[derive(Clone, Serialize, JsonSchema)]
-struct Nodes {
-    ready: usize,
-    total: usize,
-}
-
-const COMPONENTS: [&str; 5] = ["api", "channels", "webhooks", "media", "events"];
-
-async fn summary(exchange: &mut Exchange) -> Outcome {
-    let last = exchange.app.status_summary.last.lock().clone();
-    if let Some(summary) = last.as_ref().filter(|summary| exchange.now.0 - summary.updated_at.0 < SUMMARY_MILLIS) {
+async fn summary(ctx: &mut RequestContext) -> Outcome {
+    let last = ctx.app.status_summary.last.lock().clone();
+    if let Some(summary) = last.as_ref().filter(|summary| ctx.now.0 - summary.updated_at.0 < SUMMARY_MILLIS) {
         return Ok(Reply::ok(summary));
     }
     // One that was let in and has never started is none that is missing.
-    let members: BTreeSet<NodeId> = exchange.cluster().directory().read(|state| {
+    let members: BTreeSet<NodeId> = ctx.cluster().directory().read(|state| {
         state.nodes.values().filter(|node| node.state != NodeState::Joining).map(|node| node.id).collect()
     });
-    let vitals = exchange.cluster().vitals().await;
-    let ready = vitals.iter().filter(|(node, vitals)| members.contains(node) && vitals.is_ready()).count();
+    let statuses = ctx.cluster().node_statuses().await;
+    let ready = statuses.iter().filter(|(node, statuses)| members.contains(node) && statuses.is_ready()).count();
     let total = members.len();
-    let made = summarise(&exchange.cluster().readiness(), ready, total, exchange.now, last.as_ref());
-    *exchange.app.status_summary.last.lock() = Some(made.clone());
+    let made = summarise(&ctx.cluster().readiness(), ready, total, ctx.now, last.as_ref());
+    *ctx.app.status_summary.last.lock() = Some(made.clone());
     Ok(Reply::ok(&made))
-}
-
-/// A component that is as it was keeps its `since`.
-fn summarise(readiness: &Readiness, ready: usize, total: usize, now: Timestamp, last: Option<&Summary>) -> Summary {
-    // Keys, sends and deliveries all need the directory; channels and their events also need their shards.
-    let shards = if readiness.leases { "operational" } else { "degraded" };
-    let components = COMPONENTS.map(|name| {
-        let status = match name {
-            _ if !readiness.cluster || !readiness.store => "outage",
-            "api" => "operational",
-            _ => shards,
-        };
-        let before = last.and_then(|last| last.components.iter().find(|component| component.name == name));
-        let since = before.filter(|component| component.status == status).map_or(now, |component| component.since);
-        Component { name, status, since }
-    });
-    let status = if components.iter().any(|component| component.status == "outage") {
-        "outage"
-    } else if ready < total || components.iter().any(|component| component.status == "degraded") {
-        "degraded"
-    } else {
-        "operational"
-    };
-    Summary { status, components: components.into(), nodes: Nodes { ready, total }, updated_at: now }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn readiness(cluster: bool, leases: bool) -> Readiness {
-        Readiness { store: true, cluster, leases, commits: true, draining: false }
-    }
-
-    #[test]
-    fn a_draining_node_is_not_ready() {
-        assert!(readiness(true, true).is_ready());
-        assert!(!Readiness { draining: true, ..readiness(true, true) }.is_ready());
-        assert!(!readiness(true, false).is_ready());
-        assert!(!Readiness { commits: false, ..readiness(true, true) }.is_ready());
-    }
-
-    #[test]
-    fn a_component_keeps_its_since_while_it_stays_as_it_is() {
-        let first = summarise(&readiness(true, true), 3, 3, Timestamp(1000), None);
-        assert_eq!(first.status, "operational");
-        let second = summarise(&readiness(true, false), 3, 3, Timestamp(9000), Some(&first));
-        assert_eq!(second.status, "degraded");
-        assert_eq!(second.components[0].since, Timestamp(1000));
-        assert_eq!(second.components[1].since, Timestamp(9000));
-        assert_eq!(summarise(&readiness(false, true), 3, 3, Timestamp(9000), None).status, "outage");
-        assert_eq!(summarise(&readiness(true, true), 2, 3, Timestamp(9000), None).status, "degraded");
-    }
 }

@@ -10,17 +10,17 @@ use model::label::{Label, LabelAssociation, Labelled, LabelledKind, read_label, 
 use model::page::ListId;
 use network::operation::labels::{LabelAnswer, LabelOperation};
 use serde_json::json;
+use shard::call::read::{Filter, Read};
 use shard::projection::labels::{self, Association};
-use shard::projection::read::{Filter, Read};
 use shard::projection::{BusinessAccount, Synced, check_business};
 
 use super::chats::chat_id;
-use crate::exchange::ChannelCall;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::projection::Page;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -134,10 +134,8 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 
 async fn create(call: &mut ChannelCall) -> Outcome {
     let (name, color) = read_label(&call.object().await?)?;
-    match call.operate(LabelOperation::Create { name, color }).await? {
-        LabelAnswer::Label(made) => Ok(Reply::created(&found(call, &made.id).await?)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(LabelOperation::Create { name, color }).await?;
+    of_kind!(answer, LabelAnswer::Label(made) => Reply::created(&found(call, &made.id).await?))
 }
 
 async fn change(call: &mut ChannelCall) -> Outcome {

@@ -7,9 +7,9 @@ use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exchange::{AccountCall, Charged};
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::{AccountCall, Charged};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

@@ -9,12 +9,13 @@ use model::status::Status;
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::usage::{AccountFigures, Hour, Latencies};
+use shard::call::usage::AccountFigures;
+use shard::usage::{Hour, Latencies};
 
-use crate::exchange::AccountCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

@@ -35,51 +35,21 @@ pub use account::{AccountView, audit_log};
 pub use api_keys::{ApiKeyView, IssuedKey, NewKey, delete_with_keys};
 pub use auth::{email, end_session, exchange_token, log_in, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
-pub use event_types::PATH as EVENT_TYPES_PATH;
-pub use events::{EventStreams, PATH as EVENTS_PATH, ticket};
-pub use health::StatusSummary;
 
 #[cfg(test)]
 pub use api_keys::tests::{test_caller, test_key};
 
 use crate::openapi;
-use crate::route::Route;
+use crate::route::{Route, routes_of};
 
 /// All routes of the public port.
 pub fn routes() -> Vec<Route> {
-    let mut routes = Vec::new();
-    routes.extend(channels::routes());
-    routes.extend(messages::routes());
-    routes.extend(media::routes());
-    routes.extend(groups::routes());
-    routes.extend(calls::routes());
-    routes.extend(business::routes());
-    routes.extend(stories::routes());
-    routes.extend(settings::routes());
-    routes.extend(contacts::routes());
-    routes.extend(chats::routes());
-    routes.extend(labels::routes());
-    routes.extend(communities::routes());
-    routes.extend(newsletters::routes());
-    routes.extend(blacklist::routes());
-    routes.extend(presences::routes());
-    routes.extend(profile::routes());
-    routes.extend(privacy::routes());
-    routes.extend(webhook_endpoints::routes());
-    routes.extend(webhook_probe::routes());
-    routes.extend(webhook_deliveries::routes());
-    routes.extend(event_types::routes());
-    routes.extend(api_keys::routes());
-    routes.extend(events::routes());
-    routes.extend(limits::routes());
-    routes.extend(metrics::routes());
-    routes.extend(account::routes());
-    routes.extend(auth::routes());
-    routes.extend(tickets::routes());
-    routes.extend(stubs::routes());
-    routes.extend(health::routes());
-    routes.extend(openapi::routes());
-    routes
+    routes_of!(
+        channels messages media groups calls business stories settings contacts chats labels communities newsletters
+        blacklist presences profile privacy webhook_endpoints webhook_probe webhook_deliveries event_types api_keys
+        events limits metrics account auth tickets stubs health openapi
+    )
+    .collect()
 }
 
 /// The routes that both ports have.

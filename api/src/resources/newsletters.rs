@@ -3,7 +3,7 @@
 use model::address::Address;
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Change, Fields, rule};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::newsletter::{Newsletter, NewsletterChanges, NewsletterMessage, NewsletterRole, ReactionMode};
 use model::page::ListId;
 use model::time::Timestamp;
@@ -11,16 +11,16 @@ use network::operation::newsletters::{NewsletterAnswer, NewsletterOperation, Wan
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
 
 use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
 use super::media::{PICTURE_URL, set_or_cleared};
-use crate::exchange::ChannelCall;
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// What a picture may be refused with.
@@ -172,10 +172,8 @@ async fn create(call: &mut ChannelCall) -> Outcome {
         Some(url) => Some(call.fetch_picture(&url).await?),
         None => None,
     };
-    match call.operate(NewsletterOperation::Create { name, description, picture }).await? {
-        NewsletterAnswer::Newsletter(made) => Ok(Reply::created(&found(call, &made.id).await?)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(NewsletterOperation::Create { name, description, picture }).await?;
+    of_kind!(answer, NewsletterAnswer::Newsletter(made) => Reply::created(&found(call, &made.id).await?))
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
@@ -189,7 +187,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     // What the channel is only a guest of is the network's to show.
     match call.operate(NewsletterOperation::Show { newsletter: id.clone() }).await {
         Ok(NewsletterAnswer::Newsletter(newsletter)) => Ok(Reply::ok(&newsletter)),
-        Ok(_) => Err(failure::unexpected_answer()),
+        Ok(other) => Err(failure::unexpected(&other)),
         Err(error) if !refresh && matches!(error.code, ErrorCode::NotConnected | ErrorCode::ChannelUnavailable) => {
             Err(ApiError::not_found("newsletter", id.as_str()))
         }
@@ -239,18 +237,15 @@ async fn recommend(call: &mut ChannelCall) -> Outcome {
 
 async fn look_for(call: &mut ChannelCall, wanted: Wanted, page: Page) -> Outcome {
     let (after, limit) = (page.after().map(str::to_owned), page.limit + 1);
-    match call.operate(NewsletterOperation::Search { wanted, after, limit }).await? {
-        NewsletterAnswer::Newsletters(found) => Ok(Reply::ok(&page.up_to_limit(found, |found| found.id.to_string()))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(NewsletterOperation::Search { wanted, after, limit }).await?;
+    of_kind!(answer, NewsletterAnswer::Newsletters(found) =>
+        Reply::ok(&page.up_to_limit(found, |found| found.id.to_string())))
 }
 
 async fn show_invited(call: &mut ChannelCall) -> Outcome {
     let invite_code = invite_in_path(call)?;
-    match call.operate(NewsletterOperation::Invited { invite_code }).await? {
-        NewsletterAnswer::Newsletter(newsletter) => Ok(Reply::ok(&newsletter)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(NewsletterOperation::Invited { invite_code }).await?;
+    of_kind!(answer, NewsletterAnswer::Newsletter(newsletter) => Reply::ok(&newsletter))
 }
 
 /// The body of a change.
@@ -272,10 +267,10 @@ impl ChangeNewsletter {
         let picture_url = fields.optional(PICTURE_URL, rule::web_url);
         let clear_picture = fields.optional("clear_picture", rule::boolean);
         if clear_picture == Some(true) && picture_url.is_some() {
-            fields.refuse("clear_picture", Fault::new(IssueCode::Conflict, "give picture_url or clear_picture"));
+            fields.refuse("clear_picture", Violation::new(IssueCode::Conflict, "give picture_url or clear_picture"));
         }
         if clear_picture == Some(false) && picture_url.is_none() && changes == NewsletterChanges::default() {
-            fields.refuse("clear_picture", Fault::new(IssueCode::Empty, "name at least one field to change"));
+            fields.refuse("clear_picture", Violation::new(IssueCode::Empty, "name at least one field to change"));
         }
         fields.between(|| set_or_cleared(&["name", "description", "reactions"]));
         let clear_picture = clear_picture.unwrap_or(false);
@@ -342,7 +337,7 @@ async fn list_messages(call: &mut ChannelCall) -> Outcome {
         NewsletterAnswer::Messages(messages) => {
             Ok(Reply::ok(&page.up_to_limit(messages, |message| message.server_id.to_string())))
         }
-        _ => Err(failure::unexpected_answer()),
+        other => Err(failure::unexpected(&other)),
     }
 }
 
@@ -384,10 +379,9 @@ async fn contact(call: &mut ChannelCall) -> Result<Address, ApiError> {
 async fn invite_admin(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
     let whom = contact(call).await?;
-    match call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await? {
-        NewsletterAnswer::Invited { invite_expires_at } => Ok(Reply::accepted(&AdminInvite { invite_expires_at })),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await?;
+    of_kind!(answer, NewsletterAnswer::Invited { invite_expires_at } =>
+        Reply::accepted(&AdminInvite { invite_expires_at }))
 }
 
 async fn remove_admin(call: &mut ChannelCall) -> Outcome {

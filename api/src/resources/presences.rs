@@ -9,12 +9,12 @@ use network::operation::presence::PresenceOperation;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::projection::read::Read;
+use shard::call::read::Read;
 
-use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
 use crate::projection::check_people;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

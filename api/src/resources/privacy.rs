@@ -10,10 +10,10 @@ use serde_json::json;
 use shard::projection::account::OWN;
 
 use super::chats::ephemeral;
-use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
 use crate::projection::parse_refresh;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

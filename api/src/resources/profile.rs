@@ -2,17 +2,17 @@
 
 use model::error::{ApiError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::profile::ChannelProfile;
 use network::operation::account::ProfileOperation;
 use serde_json::json;
 use shard::projection::account::OWN;
 
 use super::media::set_or_cleared;
-use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
 use crate::projection::parse_refresh;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -68,10 +68,10 @@ impl Patch {
         let clear = fields.optional("clear_picture", rule::boolean);
         if fields.has("picture_url") && clear == Some(true) {
             let why = "a picture is either set or cleared";
-            fields.refuse("clear_picture", Fault::new(IssueCode::Conflict, why));
+            fields.refuse("clear_picture", Violation::new(IssueCode::Conflict, why));
         }
         if clear == Some(false) && !["name", "about", "picture_url"].iter().any(|field| fields.has(field)) {
-            fields.refuse("clear_picture", Fault::new(IssueCode::Empty, "false alone changes nothing"));
+            fields.refuse("clear_picture", Violation::new(IssueCode::Empty, "false alone changes nothing"));
         }
         fields.between(|| set_or_cleared(&["name", "about"]));
         let picture = url.map(NewPicture::At).or((clear == Some(true)).then_some(NewPicture::Clear));

@@ -9,13 +9,12 @@ use model::time::Timestamp;
 use salvo::http::header::IF_MATCH;
 use salvo::http::{HeaderName, HeaderValue};
 use serde_json::json;
-use shard::call::{Done, Work};
 use shard::settings::{ChangeSettings, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// Says that a change takes effect at the next connection.
@@ -76,9 +75,7 @@ async fn reset(call: &mut ChannelCall) -> Outcome {
 
 async fn settle(call: &mut ChannelCall, to: NewSettings) -> Outcome {
     let expect = expected(call)?;
-    let Done::Settings(changed) = call.work(Work::ChangeSettings(ChangeSettings { expect, to })).await? else {
-        return Err(failure::unexpected_answer());
-    };
+    let changed = call.ask(ChangeSettings { expect, to }).await?;
     let reply = Reply::ok(&shown(*changed.settings, call));
     Ok(if changed.proxy { reply.with(RESTART_REQUIRED, HeaderValue::from_static("true")) } else { reply })
 }

@@ -11,15 +11,16 @@ use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::call::{Done, Send, SendBody, SentStatus, Work};
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
+use shard::call::request::CheckSend;
+use shard::call::{Send, SendBody, SentStatus};
 use shard::projection::{PostedStory, StoryView};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people};
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -99,10 +100,10 @@ async fn post(call: &mut ChannelCall) -> Outcome {
         StoryContent::Ready(says) => SendBody::Content(story(says)),
         StoryContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
-            call.work(Work::CheckSend { to: None }).await?;
+            call.ask(CheckSend(None)).await?;
             let (customer, channel) = (call.customer_id(), call.channel.id);
             let fetched = call.cluster().send_media(customer, channel, &media, &["media_url"], &call.context()).await?;
-            let SendBody::Media { content, media } = fetched else { return Err(failure::unexpected_answer()) };
+            let SendBody::Media { content, media } = fetched else { return Err(failure::unexpected(&"no media")) };
             SendBody::Media { content: story(content), media }
         }
     };
@@ -125,8 +126,7 @@ async fn send(
 ) -> Result<(MessageId, &'static str), ApiError> {
     let message_id = MessageId::mint(rand::random());
     let around = SendAround::default();
-    let work = Work::Send(Send { message_id, to: Address::stories(), body, around, client_ref });
-    let Done::Sent(sent) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
+    let sent = call.ask(Send { message_id, to: Address::stories(), body, around, client_ref }).await?;
     Ok((sent.message_id, word(sent.status)))
 }
 

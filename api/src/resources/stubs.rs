@@ -2,9 +2,9 @@
 
 use model::error::{ApiError, ErrorCode};
 
-use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
 use crate::reply::Outcome;
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

@@ -12,11 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::exchange::{AccountCall, Exchange};
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::{AccountCall, RequestContext};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -110,8 +110,8 @@ pub struct Conversation<T> {
 impl<T> Conversation<T> {
     /// # Errors
     /// `internal_error` when the store cannot be read.
-    pub async fn of(exchange: &Exchange, id: TicketId, ticket: T) -> Result<Self, ApiError> {
-        let messages = read(exchange, move |directory| directory.ticket_messages(id)).await?;
+    pub async fn of(ctx: &RequestContext, id: TicketId, ticket: T) -> Result<Self, ApiError> {
+        let messages = read(ctx, move |directory| directory.ticket_messages(id)).await?;
         Ok(Self { ticket, messages: messages.into_iter().map(MessageView::from).collect() })
     }
 }
@@ -158,12 +158,12 @@ impl Page {
     /// `internal_error` when the store cannot be read.
     pub async fn read(
         self,
-        exchange: &Exchange,
+        ctx: &RequestContext,
         customer: Option<CustomerId>,
     ) -> Result<(Vec<TicketRecord>, Option<String>), ApiError> {
         let Self { of, limit, status, after } = self;
         let one_more = move |directory: &Directory| directory.tickets(customer, status, after, limit + 1);
-        let mut tickets = read(exchange, one_more).await?;
+        let mut tickets = read(ctx, one_more).await?;
         let more = tickets.len() > limit;
         tickets.truncate(limit);
         let last = tickets.last().filter(|_| more);
@@ -177,10 +177,10 @@ impl Page {
 /// # Errors
 /// `internal_error` when the store cannot be read.
 pub async fn read<T: Send + 'static>(
-    exchange: &Exchange,
+    ctx: &RequestContext,
     reading: impl FnOnce(&Directory) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let app = exchange.app.clone();
+    let app = ctx.app.clone();
     let read = tokio::task::spawn_blocking(move || reading(app.cluster.directory()));
     read.await.map_err(|error| failure::internal("tickets could not be read", &error))
 }
@@ -189,21 +189,18 @@ pub async fn read<T: Send + 'static>(
 ///
 /// # Errors
 /// `not_found`.
-pub async fn find(exchange: &Exchange) -> Result<TicketRecord, ApiError> {
-    let missing = || ApiError::not_found("ticket", exchange.parameter("id"));
-    let id: TicketId = exchange.id("id").ok_or_else(missing)?;
-    read(exchange, move |directory| directory.ticket(id)).await?.ok_or_else(missing)
+pub async fn find(ctx: &RequestContext) -> Result<TicketRecord, ApiError> {
+    let missing = || ApiError::not_found("ticket", ctx.parameter("id"));
+    let id: TicketId = ctx.id("id").ok_or_else(missing)?;
+    read(ctx, move |directory| directory.ticket(id)).await?.ok_or_else(missing)
 }
 
 /// Changes a ticket.
 ///
 /// # Errors
 /// The code of the interface for the rejection, or 503 while no leader answers.
-pub async fn update(exchange: &Exchange, command: TicketCommand) -> Result<TicketRecord, ApiError> {
-    match exchange.change(Command::Tickets(command), Vec::new()).await? {
-        Updated::Ticket(ticket) => Ok(*ticket),
-        other => Err(failure::unexpected_reply(&other)),
-    }
+pub async fn update(ctx: &RequestContext, command: TicketCommand) -> Result<TicketRecord, ApiError> {
+    of_kind!(ctx.change(Command::Tickets(command), Vec::new()).await?, Updated::Ticket(ticket) => *ticket)
 }
 
 async fn find_own(call: &AccountCall) -> Result<TicketRecord, ApiError> {

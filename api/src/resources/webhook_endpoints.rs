@@ -21,10 +21,10 @@ use shard::webhook::material::Material;
 
 use crate::audit::Target;
 use crate::caller::Caller;
-use crate::exchange::AccountCall;
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::route::Route;
 
 /// What stands in the place of what must not be shown.
@@ -203,10 +203,8 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     };
     let entry = changes_secret.then(|| call.audited("webhook.secret_changed", target(&endpoint)));
     let command = Command::UpdateEndpoint { customer: call.customer_id(), id: endpoint.id, change };
-    match call.update(command, entry.into_iter().collect()).await? {
-        Updated::Endpoint(endpoint) => Ok(Reply::ok(&EndpointView::new(&endpoint))),
-        other => Err(failure::unexpected_reply(&other)),
-    }
+    let answer = call.update(command, entry.into_iter().collect()).await?;
+    of_kind!(answer, Updated::Endpoint(endpoint) => Reply::ok(&EndpointView::new(&endpoint)))
 }
 
 /// Deliveries that are queued keep their schedule and fail against the missing endpoint.

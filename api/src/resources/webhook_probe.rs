@@ -5,7 +5,7 @@ use model::error::{ApiError, ErrorCode};
 use model::event::{Event, EventId, EventName, TEST_EVENT, test_envelope};
 use model::field::{Body, Fields, rule};
 use model::id::{ChannelId, EndpointId};
-use model::issue::{Fault, Issues};
+use model::issue::{Issues, Violation};
 use model::target::judge_url;
 use model::time::Timestamp;
 use model::webhook::Outcome as Ended;
@@ -19,10 +19,10 @@ use shard::webhook::material::Material;
 use uuid::Uuid;
 
 use super::webhook_endpoints;
-use crate::exchange::AccountCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -124,7 +124,8 @@ async fn of_endpoint(call: &mut AccountCall) -> Outcome {
     let event = parse_event(&call.optional_object().await?)?;
     let endpoint = webhook_endpoints::find(call)?;
     // What may be called may have changed since the endpoint was made.
-    judge_url(&endpoint.url, &call.app.config.target_policy).map_err(|blocked| Fault::from(blocked).at(&["url"]))?;
+    judge_url(&endpoint.url, &call.app.config.target_policy)
+        .map_err(|blocked| Violation::from(blocked).at(&["url"]))?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
     let signed_with = if endpoint.secret.is_some() { "endpoint" } else { BY_DEFAULT };
     let material = material(call, &endpoint)?;

@@ -1,5 +1,7 @@
 //! `gateway-chaos`: breaks a cluster of real processes on purpose, and judges what it did.
 
+#![allow(clippy::disallowed_methods, reason = "it stands outside of the product, and looks at real clocks")]
+
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -10,10 +12,11 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use chaos::prove::table::{ProveArgs, prove};
 use chaos::report::Report;
-use chaos::run::{self, Setup};
+use chaos::run;
 use chaos::schedule::Plan;
 use chaos::schedule::fault::Kind;
 use chaos::schedule::profile::Profile;
+use chaos::setup::Setup;
 use chaos::world::relay;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use futures::FutureExt;
@@ -142,8 +145,8 @@ impl DrawArgs {
 async fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Schedule { drawn, json } => exit(show(&Plan::of(drawn.seed(), &drawn.profile()), json).map(|()| true)),
-        Command::Prove(args) => unless_interrupted(async { exit(caught(prove(&args)).await) }).await,
-        Command::Run(args) => unless_interrupted(async { judged(caught(run(&args)).await) }).await,
+        Command::Prove(args) => Box::pin(unless_interrupted(async { exit(caught(prove(&args)).await) })).await,
+        Command::Run(args) => Box::pin(unless_interrupted(async { judged(caught(run(&args)).await) })).await,
         Command::Check { folder } => judged(run::judge_again(&folder)),
         Command::Relay { listen, node } => exit(relay::run(listen, node).await.map(|()| true)),
     }

@@ -5,10 +5,8 @@
 //! - [`record`]: one thing that happened, with its time.
 //! - [`recorder`]: where many tasks write records while they go on.
 //! - [`collected`]: the whole of a run, as the folder holds it.
-//! - [`gather`]: what is asked of the network and the gateway once everything has come to rest.
 
 pub mod collected;
-pub mod gather;
 pub mod record;
 pub mod recorder;
 

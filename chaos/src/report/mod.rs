@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Invariant, Verdict};
 use crate::history::{Call, Collected, Outcome};
-use crate::run::Setup;
-use crate::run::faults::Done;
 use crate::schedule::Schedule;
+use crate::schedule::done::Done;
+use crate::setup::Setup;
 
 const JSON: &str = "report.json";
 
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::check::{Finding, Violation};
     use crate::history::At;
-    use crate::run::faults::Note;
+    use crate::schedule::done::Note;
     use crate::schedule::fault::{Fault, Lane, Who};
     use crate::schedule::profile::Profile;
 

@@ -9,7 +9,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
 use crate::history::{At, Call, Collected, Op};
-use crate::run::faults::Done;
+use crate::schedule::done::Done;
 use crate::schedule::fault::Lane;
 
 /// In pixels. A long run gets more width, so that its faults can be told apart.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::Report;
 use crate::check::Finding;
-use crate::run::faults::Done;
+use crate::schedule::done::Done;
 
 /// Violations of one invariant that are shown; all of them are in the JSON.
 const SHOWN: usize = 20;

@@ -6,53 +6,19 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::damage::Damaged;
 use super::injector;
-use crate::history::{At, Damage, Ended, Record, Recorder};
-use crate::schedule::fault::{Fault, Lane};
+use crate::history::{Damage, Ended, Record, Recorder};
+use crate::schedule::done::Done;
+use crate::schedule::fault::Lane;
 use crate::schedule::{Schedule, Step};
 use crate::workload::acts::Acts;
 use crate::world::World;
 
 /// How often it is looked whether all processes are there.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// A fault that was done, or could not be.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Done {
-    pub fault: Fault,
-    pub lane: Lane,
-    pub from: At,
-    pub to: At,
-    /// Why it could not be done or undone; the cluster may have been too broken for it.
-    pub problem: Option<String>,
-    /// What has to be known of it besides.
-    #[serde(default)]
-    pub note: Option<Note>,
-}
-
-/// What there may be to know of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Note {
-    /// Nobody came to the place at which a node was to die.
-    #[serde(rename = "nothing came to that place")]
-    Unreached,
-}
-
-impl Done {
-    /// Whether it was done and had no effect.
-    pub fn is_idle(&self) -> bool {
-        self.problem.is_none() && self.note == Some(Note::Unreached)
-    }
-
-    /// What is to be said of it besides.
-    pub fn more(&self) -> impl Iterator<Item = String> {
-        self.problem.clone().into_iter().chain(self.note.map(|note| note.to_string()))
-    }
-}
 
 /// Does the whole schedule, whose time begins now.
 pub async fn play(
@@ -136,19 +102,4 @@ async fn play_one(world: &World, acts: &Acts, step: Step, seed: u64, recorder: &
     }
     recorder.fault(from, fault.kind(), &nodes, what);
     Done { fault, lane: step.lane, from, to: recorder.now(), problem, note }
-}
-
-impl std::fmt::Display for Done {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:>10} to {:>10}  {}", self.from.to_string(), self.to.to_string(), self.fault)?;
-        self.more().try_for_each(|more| write!(f, "; {more}"))
-    }
-}
-
-impl std::fmt::Display for Note {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Unreached => "nothing came to that place",
-        })
-    }
 }

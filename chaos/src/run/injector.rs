@@ -7,10 +7,10 @@ use raft::failpoint::{Point, Wire};
 use serde_json::{Value, json};
 
 use super::damage::{self, Damaged};
-use super::faults::Note;
 use super::stopping::{self, Stopped};
 use crate::disk::{Faults, Files, Loss};
 use crate::history::FaultKind;
+use crate::schedule::done::Note;
 use crate::schedule::fault::{DiskFault, Fault, NetworkFault, Rank, Who, slow_write};
 use crate::workload::acts::{Acting, Acts};
 use crate::world::World;

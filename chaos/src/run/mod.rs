@@ -11,73 +11,23 @@ pub mod replicas;
 pub mod stopping;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use chrono::Utc;
-use raft::failpoint::{self, Bug};
 
 use crate::check;
 use crate::history::{Collected, Evidence, Recorder};
 use crate::report::Report;
-use crate::schedule::profile::Profile;
-use crate::schedule::{Plan, Schedule};
-use crate::workload::{Pace, Workload};
+use crate::schedule::done::Done;
+use crate::setup::Setup;
+use crate::workload::Workload;
 use crate::world::{Options, World};
 
 /// What is left in the folder of a run that was interrupted.
 const INTERRUPTED: &str = "interrupted";
-
-/// What a run is made from.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    pub profile: Profile,
-    /// Its seed draws the workload, too.
-    pub schedule: Schedule,
-    pub pace: Pace,
-    /// Faults of the product that every node has whenever it runs: the judges are to find them.
-    pub bugs: Vec<Bug>,
-    /// Where all that is known of the run is kept; made, and must not exist.
-    pub folder: PathBuf,
-    /// What the command line says for the schedule.
-    arguments: String,
-}
-
-impl Setup {
-    /// With what a seed draws.
-    pub fn new(seed: u64, profile: Profile, folder: PathBuf) -> Self {
-        let arguments = format!("--seed {seed} {}", profile.arguments);
-        Self::of(Schedule::of(seed, &profile), profile, arguments, folder)
-    }
-
-    /// With what a file holds.
-    pub fn played(plan: Plan, file: &Path, folder: PathBuf) -> Self {
-        let arguments = format!("--schedule {}", file.display());
-        Self::of(plan.schedule, Profile::named(&plan.profile), arguments, folder)
-    }
-
-    fn of(schedule: Schedule, profile: Profile, arguments: String, folder: PathBuf) -> Self {
-        let pace = Pace { channels: profile.channels, neighbours: schedule.needs_neighbours(), ..Pace::default() };
-        Self { profile, schedule, pace, bugs: Vec::new(), folder, arguments }
-    }
-
-    /// The command that does the same again.
-    pub fn again(&self) -> String {
-        let bugs: String = self.bugs.iter().map(|bug| format!(" --bug {}", bug.name())).collect();
-        format!("gateway-chaos run {}{bugs}", self.arguments)
-    }
-
-    /// What nodes find in their environment.
-    fn environment(&self) -> Vec<(String, String)> {
-        if self.bugs.is_empty() {
-            return Vec::new();
-        }
-        let armed: Vec<String> = self.bugs.iter().map(|bug| format!("{}=return", bug.name())).collect();
-        vec![(failpoint::VARIABLE.to_owned(), armed.join(";"))]
-    }
-}
 
 /// Does a run and judges it. The folder then holds history, evidence, logs and report; one that is dropped before its end
 /// leaves its history there.
@@ -140,7 +90,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-type Played = (Vec<faults::Done>, Evidence);
+type Played = (Vec<Done>, Evidence);
 
 /// From the first client to the last look at what is there.
 async fn play(
@@ -203,20 +153,6 @@ fn keep_logs(world: &World, folder: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use crate::history::FaultKind;
-
-    #[test]
-    fn nodes_have_the_bugs_that_are_put_back_and_the_command_says_which() {
-        let mut setup = Setup::new(7, Profile::quick(), PathBuf::new());
-        assert_eq!(
-            (setup.environment(), setup.again().as_str()),
-            (vec![], "gateway-chaos run --seed 7 --profile quick")
-        );
-        setup.bugs = vec![Bug::SkipFsync, Bug::ReverseOutbox];
-        let armed = "bug::skip_fsync=return;bug::reverse_outbox=return";
-        assert_eq!(setup.environment(), [("FAILPOINTS".to_owned(), armed.to_owned())]);
-        let again = "gateway-chaos run --seed 7 --profile quick --bug bug::skip_fsync --bug bug::reverse_outbox";
-        assert_eq!(setup.again(), again);
-    }
 
     #[test]
     fn an_interrupted_run_leaves_its_history_and_says_what_it_was() {

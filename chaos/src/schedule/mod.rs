@@ -1,7 +1,8 @@
 //! Which faults a run has, and when: drawn from a seed, and the same again from the same one.
 //!
-//! - [`fault`]: what can be done. [`profile`]: how hard a run is.
+//! - [`fault`]: what can be done; [`done`]: one that was. [`profile`]: how hard a run is.
 
+pub mod done;
 pub mod fault;
 pub mod profile;
 

@@ -6,6 +6,7 @@
 //! - [`acts`]: what customers and phones do when a schedule says so. `neighbours`, `sizes`: some of it.
 //! - [`cast`]: customers, connected channels and endpoints that are there from the beginning to the end.
 //! - [`client`]: one call at a time, recorded.
+//! - `gather`: what is asked of the network and the gateway once everything has come to rest.
 //! - [`hooks`]: the receivers, good and bad.
 //! - `sends`, `keys`, `channels`, `endpoints`, `streams`, `strangers`, `limits`: what each kind of client does.
 //! - [`rest`]: waiting for the cluster to heal, and for what is under way to arrive.
@@ -18,6 +19,7 @@ pub mod rest;
 
 mod channels;
 mod endpoints;
+mod gather;
 mod keys;
 mod leads;
 mod limits;
@@ -142,7 +144,7 @@ impl Workload {
         }
         leads::look_last(&self.shared, &self.cast).await;
         rest::settle(&self.shared, &self.cast, patience).await?;
-        let evidence = crate::history::gather::gather(&self.shared, &self.cast).await?;
+        let evidence = gather::gather(&self.shared, &self.cast).await?;
         // Receivers stay until nothing more is asked, so that nothing fails for want of them.
         drop(self.hooks);
         Ok(Evidence { liveness, ..evidence })

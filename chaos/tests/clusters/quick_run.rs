@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use chaos::check::Invariant;
 use chaos::report::Report;
-use chaos::run::{self, Setup};
+use chaos::run;
 use chaos::schedule::fault::Kind;
 use chaos::schedule::profile::Profile;
+use chaos::setup::Setup;
 
 use crate::rooted_machine;
 

@@ -6,7 +6,7 @@ use super::hours;
 use super::{CollectionChanges, ProductChanges, ProductInput, ProfileChanges, currency};
 use crate::error::ApiError;
 use crate::field::{Body, Change, Fields, Judged, rule};
-use crate::issue::{Fault, IssueCode, Issues};
+use crate::issue::{IssueCode, Issues, Violation};
 use crate::member::fold_email;
 
 const MOST_WEBSITES: usize = 2;
@@ -50,7 +50,7 @@ pub fn read_product(body: &Body) -> Result<ProductInput, ApiError> {
     let price_amount = fields.nullable("price_amount", rule::integer(0..=HIGHEST_PRICE)).flatten();
     let currency = fields.nullable("currency", currency).flatten();
     if price_amount.is_some() && fields.get("currency").is_none_or(Value::is_null) {
-        fields.refuse("currency", Fault::new(IssueCode::Required, "is required with a price"));
+        fields.refuse("currency", Violation::new(IssueCode::Required, "is required with a price"));
     }
     fields.between(|| {
         let given = |field: &str, kind| json!({ "properties": { field: { "type": kind } }, "required": [field] });
@@ -109,7 +109,11 @@ fn product_id(value: &Value) -> Judged<String> {
 /// An e-mail address, as it is written.
 fn email(value: &Value) -> Judged<String> {
     let text = rule::described(|| json!({ "format": "email" }), rule::text(3..=254))(value)?;
-    if fold_email(&text).is_some() { Ok(text) } else { Err(Fault::new(IssueCode::Format, "must be an e-mail address")) }
+    if fold_email(&text).is_some() {
+        Ok(text)
+    } else {
+        Err(Violation::new(IssueCode::Format, "must be an e-mail address"))
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::field::{Judged, rule};
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 
 /// The codes of what is paid with; precious metals, funds and test codes are none.
 const CODES: &str = "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD \
@@ -20,5 +20,5 @@ pub fn currency(value: &Value) -> Judged<String> {
     if codes().any(|code| code == text) {
         return Ok(text.to_owned());
     }
-    Err(Fault::new(IssueCode::Format, "must be a currency of ISO 4217 such as EUR"))
+    Err(Violation::new(IssueCode::Format, "must be a currency of ISO 4217 such as EUR"))
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::field::{Fields, Judged, rule};
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 
 /// The days of a week.
 const MOST_DAYS: usize = 7;
@@ -78,7 +78,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Hours> {
     let days: Vec<Option<DayHours>> = fields.required_objects("days", MOST_DAYS)?.iter().map(read_day).collect();
     let days: Vec<DayHours> = days.into_iter().collect::<Option<_>>()?;
     if days.iter().enumerate().any(|(at, day)| days[..at].iter().any(|other| other.day == day.day)) {
-        fields.refuse("days", Fault::new(IssueCode::Conflict, "name each day once"));
+        fields.refuse("days", Violation::new(IssueCode::Conflict, "name each day once"));
     }
     fields.between(|| {
         let once = |day: &&str| {
@@ -98,10 +98,10 @@ fn read_day(fields: &Fields<'_>) -> Option<DayHours> {
     for (key, time) in [("open", &open), ("close", &close)] {
         match mode {
             Some(Mode::Specific) if fields.get(key).is_none_or(Value::is_null) => {
-                fields.refuse(key, Fault::new(IssueCode::Required, "is required with the mode specific"));
+                fields.refuse(key, Violation::new(IssueCode::Required, "is required with the mode specific"));
             }
             Some(Mode::Open24h | Mode::Appointment) if time.is_some() => {
-                fields.refuse(key, Fault::new(IssueCode::Conflict, "only with the mode specific"));
+                fields.refuse(key, Violation::new(IssueCode::Conflict, "only with the mode specific"));
             }
             _ => {}
         }
@@ -126,7 +126,7 @@ fn time_of_day(value: &Value) -> Judged<String> {
     };
     match text.split_once(':') {
         Some((hour, minute)) if two_digits(hour, 24) && two_digits(minute, 60) => Ok(text.to_owned()),
-        _ => Err(Fault::new(IssueCode::Format, "must be a time of day such as 09:30")),
+        _ => Err(Violation::new(IssueCode::Format, "must be a time of day such as 09:30")),
     }
 }
 
@@ -141,5 +141,5 @@ fn timezone(value: &Value) -> Judged<String> {
     if named && letters {
         return Ok(text);
     }
-    Err(Fault::new(IssueCode::Format, "must be a time zone such as Europe/Berlin"))
+    Err(Violation::new(IssueCode::Format, "must be a time zone such as Europe/Berlin"))
 }

@@ -1,6 +1,6 @@
 //! The rules that a single value can be held against.
 //!
-//! No rule takes `null`: what it answers to `null` holds the JSON Schema of what it takes ([`Fault::wants`]), so that a
+//! No rule takes `null`: what it answers to `null` holds the JSON Schema of what it takes ([`Violation::wants`]), so that a
 //! rule is its own documentation. A rule that judges more than the rules below say of it is [`described`].
 
 use std::ops::RangeInclusive;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::Judged;
 use crate::address::{Address, LONGEST_ADDRESS, Suffixes};
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 use crate::target::LONGEST_URL;
 use crate::time::Timestamp;
 
 /// A value of another JSON type than `expected`, such as "a string".
-pub fn wrong_type(expected: &str) -> Fault {
-    Fault::new(IssueCode::Type, format!("must be {expected}"))
+pub fn wrong_type(expected: &str) -> Violation {
+    Violation::new(IssueCode::Type, format!("must be {expected}"))
 }
 
 /// A string; `keywords` of JSON Schema say what more is wanted of it by whoever asks.
@@ -26,12 +26,14 @@ pub fn string(value: &Value, keywords: impl FnOnce() -> Value) -> Judged<&str> {
 
 /// The JSON Schema of what a rule takes.
 pub fn wants<T>(rule: impl FnOnce(&Value) -> Judged<T>) -> Value {
-    rule(&Value::Null).err().and_then(|fault| fault.wants().cloned()).unwrap_or(Value::Bool(true))
+    rule(&Value::Null).err().and_then(|violation| violation.wants().cloned()).unwrap_or(Value::Bool(true))
 }
 
 /// A rule with more to say of what it takes: `keywords` of JSON Schema go over those that the rule tells by itself.
 pub fn described<T>(keywords: impl Fn() -> Value, rule: impl Fn(&Value) -> Judged<T>) -> impl Fn(&Value) -> Judged<T> {
-    move |value| rule(value).map_err(|fault| if value.is_null() { fault.also_wanting(&keywords()) } else { fault })
+    move |value| {
+        rule(value).map_err(|violation| if value.is_null() { violation.also_wanting(&keywords()) } else { violation })
+    }
 }
 
 /// A string whose length in Unicode scalar values lies in `length`; as received, without normalisation.
@@ -40,10 +42,10 @@ pub fn text(length: RangeInclusive<usize>) -> impl Fn(&Value) -> Judged<String> 
         let text = string(value, || json!({ "minLength": length.start(), "maxLength": length.end() }))?;
         let count = text.chars().count();
         if count < *length.start() {
-            return Err(Fault::new(IssueCode::TooShort, format!("at least {}", characters(*length.start()))));
+            return Err(Violation::new(IssueCode::TooShort, format!("at least {}", characters(*length.start()))));
         }
         if count > *length.end() {
-            return Err(Fault::new(IssueCode::TooLong, format!("at most {}", characters(*length.end()))));
+            return Err(Violation::new(IssueCode::TooLong, format!("at most {}", characters(*length.end()))));
         }
         Ok(text.to_owned())
     }
@@ -64,10 +66,10 @@ pub fn integer(range: RangeInclusive<u64>) -> impl Fn(&Value) -> Judged<u64> {
         let whole = value.as_f64().filter(|n| n.fract() == 0.0);
         let number = whole.ok_or_else(|| wrong_type("a whole number").wanting(wants()))?;
         if number < *range.start() as f64 {
-            return Err(Fault::new(IssueCode::TooSmall, format!("at least {}", range.start())));
+            return Err(Violation::new(IssueCode::TooSmall, format!("at least {}", range.start())));
         }
         if number > *range.end() as f64 {
-            return Err(Fault::new(IssueCode::TooBig, format!("at most {}", range.end())));
+            return Err(Violation::new(IssueCode::TooBig, format!("at most {}", range.end())));
         }
         Ok(value.as_u64().unwrap_or(number as u64))
     }
@@ -79,10 +81,10 @@ pub fn number(range: RangeInclusive<f64>) -> impl Fn(&Value) -> Judged<f64> {
         let wants = || json!({ "type": "number", "minimum": range.start(), "maximum": range.end() });
         let number = value.as_f64().ok_or_else(|| wrong_type("a number").wanting(wants()))?;
         if number < *range.start() {
-            return Err(Fault::new(IssueCode::TooSmall, format!("at least {}", range.start())));
+            return Err(Violation::new(IssueCode::TooSmall, format!("at least {}", range.start())));
         }
         if number > *range.end() {
-            return Err(Fault::new(IssueCode::TooBig, format!("at most {}", range.end())));
+            return Err(Violation::new(IssueCode::TooBig, format!("at most {}", range.end())));
         }
         Ok(number)
     }
@@ -93,17 +95,17 @@ pub fn web_url(value: &Value) -> Judged<String> {
     let wants = || json!({ "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?:" });
     let text = described(wants, text(1..=LONGEST_URL))(value)?;
     let url = url::Url::parse(&text)
-        .map_err(|_| Fault::new(IssueCode::Format, "must be an absolute URL such as https://example.com/a"))?;
+        .map_err(|_| Violation::new(IssueCode::Format, "must be an absolute URL such as https://example.com/a"))?;
     match url.scheme() {
         "http" | "https" => Ok(text),
-        _ => Err(Fault::new(IssueCode::UrlScheme, "must be an http or https URL")),
+        _ => Err(Violation::new(IssueCode::UrlScheme, "must be an http or https URL")),
     }
 }
 
 /// An identifier of any uuid-backed kind.
 pub fn uuid<T: FromStr>(value: &Value) -> Judged<T> {
     let text = string(value, || json!({ "format": "uuid", "maxLength": LONGEST_UUID }))?;
-    text.parse().map_err(|_| Fault::new(IssueCode::Format, "must be a uuid"))
+    text.parse().map_err(|_| Violation::new(IssueCode::Format, "must be a uuid"))
 }
 
 /// The length of a uuid with its hyphens.
@@ -114,17 +116,16 @@ pub const LONGEST_TIME: usize = 64;
 
 pub fn time(value: &Value) -> Judged<Timestamp> {
     let text = string(value, || json!({ "format": "date-time", "maxLength": LONGEST_TIME }))?;
-    Some(text)
-        .filter(|text| text.len() <= LONGEST_TIME)
-        .and_then(Timestamp::parse_iso)
-        .ok_or_else(|| Fault::new(IssueCode::Format, "must be an ISO 8601 date-time such as 2026-01-01T00:00:00.000Z"))
+    Some(text).filter(|text| text.len() <= LONGEST_TIME).and_then(Timestamp::parse_iso).ok_or_else(|| {
+        Violation::new(IssueCode::Format, "must be an ISO 8601 date-time such as 2026-01-01T00:00:00.000Z")
+    })
 }
 
 /// One of a fixed set of words; `parse` knows them, `words` shows them.
 pub fn one_of<T>(words: &[&str], parse: impl Fn(&str) -> Option<T>) -> impl Fn(&Value) -> Judged<T> {
     move |value| {
         let text = string(value, || json!({ "enum": words }))?;
-        parse(text).ok_or_else(|| Fault::new(IssueCode::Enum, format!("must be one of {}", words.join(", "))))
+        parse(text).ok_or_else(|| Violation::new(IssueCode::Enum, format!("must be one of {}", words.join(", "))))
     }
 }
 
@@ -137,10 +138,10 @@ pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {
         let wants = || json!({ "minLength": 3, "maxLength": LONGEST_ADDRESS, "pattern": ADDRESS_OR_DIGITS });
         let text = string(value, wants)?;
         if text.chars().count() < 3 {
-            return Err(Fault::new(IssueCode::TooShort, "at least 3 characters"));
+            return Err(Violation::new(IssueCode::TooShort, "at least 3 characters"));
         }
         if text.len() > LONGEST_ADDRESS {
-            return Err(Fault::new(IssueCode::TooLong, format!("at most {LONGEST_ADDRESS} characters")));
+            return Err(Violation::new(IssueCode::TooLong, format!("at most {LONGEST_ADDRESS} characters")));
         }
         Address::parse_or_digits(text, suffixes).map_err(|_| {
             let why = if text.starts_with('+') {
@@ -148,7 +149,7 @@ pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {
             } else {
                 "must be the digits of a number or an address <local>@<domain>"
             };
-            Fault::new(IssueCode::Format, why)
+            Violation::new(IssueCode::Format, why)
         })
     }
 }
@@ -169,7 +170,7 @@ pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
         })
     };
     let map = value.as_object().ok_or_else(|| wrong_type("an object").wanting(wants()))?;
-    let too_big = |message: String| Err(Fault::new(IssueCode::TooBig, message));
+    let too_big = |message: String| Err(Violation::new(IssueCode::TooBig, message));
     if map.len() > MOST_KEYS {
         return too_big(format!("at most {MOST_KEYS} keys"));
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::target;
 use crate::address::{Address, AddressKind, Suffixes};
 use crate::field::{Fields, rule};
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 use crate::message::{LinkPreview, MessageKey};
 
 /// How many members a message mentions: as many as a group can have.
@@ -77,10 +77,10 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
     });
     let Some(mentioned) = mentioned else { return };
     if to.is_some_and(|to| to != AddressKind::Group) {
-        fields.refuse(KEY, Fault::new(IssueCode::Conflict, "only in a group can somebody be mentioned"));
+        fields.refuse(KEY, Violation::new(IssueCode::Conflict, "only in a group can somebody be mentioned"));
     }
     if mentioned.len() > 1 && mentioned.contains(&None) {
-        fields.refuse(KEY, Fault::new(IssueCode::Conflict, "name members or \"all\", not both"));
+        fields.refuse(KEY, Violation::new(IssueCode::Conflict, "name members or \"all\", not both"));
     }
     around.mentions_all = mentioned.contains(&None);
     around.mentions = mentioned.into_iter().flatten().collect();
@@ -125,7 +125,7 @@ fn asked_preview(fields: &Fields<'_>, wanted: &Value) -> Option<LinkPreview> {
             let image_url = given.optional("image_url", rule::web_url);
             let bare = bare_preview(text);
             if bare.is_none() {
-                fields.refuse(PREVIEW, Fault::new(IssueCode::Conflict, "the text contains no link"));
+                fields.refuse(PREVIEW, Violation::new(IssueCode::Conflict, "the text contains no link"));
             }
             Some(LinkPreview { title, description, image_url, ..bare? })
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::LONGEST_TEXT;
 use crate::address::MAX_DIGITS;
 use crate::field::{Fields, Judged, rule};
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 use crate::message::{ContactCard, Content};
 
 /// How many people one message names.
@@ -74,15 +74,16 @@ fn read_poll(fields: &Fields<'_>) -> Option<Content> {
     });
     if let Some(options) = &options {
         if options.len() < FEWEST_OPTIONS {
-            fields.refuse("options", Fault::new(IssueCode::TooShort, format!("at least {FEWEST_OPTIONS} items")));
+            fields.refuse("options", Violation::new(IssueCode::TooShort, format!("at least {FEWEST_OPTIONS} items")));
             return None;
         }
         // A vote names its options by their texts.
         if options.iter().enumerate().any(|(at, option)| options[..at].contains(option)) {
-            fields.refuse("options", Fault::new(IssueCode::Conflict, "each option must differ from the others"));
+            fields.refuse("options", Violation::new(IssueCode::Conflict, "each option must differ from the others"));
         }
         if selectable.is_some_and(|selectable| selectable > options.len() as u64) {
-            fields.refuse("selectable_count", Fault::new(IssueCode::TooBig, "at most as many as there are options"));
+            fields
+                .refuse("selectable_count", Violation::new(IssueCode::TooBig, "at most as many as there are options"));
         }
     }
     let selectable_count = u8::try_from(selectable?).ok()?;
@@ -96,7 +97,7 @@ fn read_contacts(fields: &Fields<'_>) -> Option<Vec<ContactCard>> {
     let cards: Vec<ContactCard> = cards.into_iter().collect::<Option<_>>()?;
     if cards.iter().map(ContactCard::bytes).sum::<usize>() > MOST_CONTACT_BYTES {
         let together = format!("at most {MOST_CONTACT_BYTES} bytes together");
-        fields.refuse("contacts", Fault::new(IssueCode::TooBig, together));
+        fields.refuse("contacts", Violation::new(IssueCode::TooBig, together));
         return None;
     }
     Some(cards)
@@ -106,7 +107,7 @@ fn read_contacts(fields: &Fields<'_>) -> Option<Vec<ContactCard>> {
 fn read_card(fields: &Fields<'_>) -> Option<ContactCard> {
     let name = fields.required("name", rule::text(1..=LONGEST_NAME));
     if !fields.has("phones") && !fields.has("vcard") {
-        fields.refuse("phones", Fault::new(IssueCode::Required, "give phones or a vcard"));
+        fields.refuse("phones", Violation::new(IssueCode::Required, "give phones or a vcard"));
     }
     fields.between(|| json!({ "anyOf": [{ "required": ["phones"] }, { "required": ["vcard"] }] }));
     let phones = fields.list("phones", MOST_PHONES, digits);
@@ -129,7 +130,7 @@ fn digits(value: &Value) -> Judged<String> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(text);
     }
-    Err(Fault::new(IssueCode::Format, "write the number as digits, without a leading +"))
+    Err(Violation::new(IssueCode::Format, "write the number as digits, without a leading +"))
 }
 
 fn vcard(value: &Value) -> Judged<String> {
@@ -139,7 +140,7 @@ fn vcard(value: &Value) -> Judged<String> {
     if lines.starts_with("BEGIN:VCARD") && lines.ends_with("END:VCARD") {
         return Ok(text);
     }
-    Err(Fault::new(IssueCode::Format, "must be a vCard, from BEGIN:VCARD to END:VCARD"))
+    Err(Violation::new(IssueCode::Format, "must be a vCard, from BEGIN:VCARD to END:VCARD"))
 }
 
 /// A vCard of version 3.0, which every client of the network reads.

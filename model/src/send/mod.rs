@@ -21,7 +21,7 @@ pub use self::story::{StoryContent, StoryRequest};
 use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::ApiError;
 use crate::field::{Body, Fields, rule};
-use crate::issue::{Fault, IssueCode, Issues};
+use crate::issue::{IssueCode, Issues, Violation};
 use crate::message::{Content, MessageKey};
 
 /// The longest text of a message, in Unicode scalar values.
@@ -83,7 +83,7 @@ impl SendRequest {
         let top = Fields::new(body, &issues);
         let inner = match nested_fields(&top) {
             Ok(inner) => inner,
-            Err(fault) => return Err(fault.at(&["type"])),
+            Err(violation) => return Err(violation.at(&["type"])),
         };
         let client_ref = read_client_ref(&top, inner.as_ref());
         let fields = inner.unwrap_or_else(|| top.clone());
@@ -127,7 +127,7 @@ impl Parts {
             && to_kind == Some(AddressKind::Newsletter)
         {
             let why = "what is sent to a newsletter cannot be view_once";
-            fields.refuse("view_once", Fault::new(IssueCode::Conflict, why));
+            fields.refuse("view_once", Violation::new(IssueCode::Conflict, why));
         }
         let around = around::read(kind, fields, to_kind, suffixes);
         Self { to, content, around }
@@ -135,10 +135,10 @@ impl Parts {
 }
 
 /// The fields inside `body`, when the body of the request is of the nested shape.
-fn nested_fields<'a>(top: &Fields<'a>) -> Result<Option<Fields<'a>>, Fault> {
+fn nested_fields<'a>(top: &Fields<'a>) -> Result<Option<Fields<'a>>, Violation> {
     let nested = top.get("body").is_some_and(|body| body.get("type").is_some());
     if nested && top.has("type") {
-        return Err(Fault::new(IssueCode::Conflict, "give the type at the top or inside body, not both"));
+        return Err(Violation::new(IssueCode::Conflict, "give the type at the top or inside body, not both"));
     }
     Ok(if nested { top.object("body") } else { None })
 }
@@ -148,7 +148,10 @@ fn read_client_ref(top: &Fields<'_>, inner: Option<&Fields<'_>>) -> Option<Strin
     const KEY: &str = "client_ref";
     let level = match inner {
         Some(inner) if inner.has(KEY) && top.has(KEY) => {
-            inner.refuse(KEY, Fault::new(IssueCode::Conflict, "give client_ref at the top or inside body, not both"));
+            inner.refuse(
+                KEY,
+                Violation::new(IssueCode::Conflict, "give client_ref at the top or inside body, not both"),
+            );
             return None;
         }
         Some(inner) if inner.has(KEY) => inner,

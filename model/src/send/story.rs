@@ -9,7 +9,7 @@ use super::{LONGEST_CAPTION, LONGEST_CLIENT_REF};
 use crate::address::{Address, Suffixes};
 use crate::error::ApiError;
 use crate::field::{Body, Fields, Judged, rule};
-use crate::issue::{Fault, IssueCode, Issues};
+use crate::issue::{IssueCode, Issues, Violation};
 use crate::message::Content;
 use crate::story::StoryStyle;
 
@@ -142,7 +142,7 @@ fn color(value: &Value) -> Judged<String> {
     if digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
         return Ok(text.to_owned());
     }
-    Err(Fault::new(IssueCode::Format, "must be a colour such as #1E6E4F"))
+    Err(Violation::new(IssueCode::Format, "must be a colour such as #1E6E4F"))
 }
 
 fn once_each(mut addresses: Vec<Address>) -> Vec<Address> {

@@ -6,7 +6,7 @@ use super::{LONGEST_EMOJI, LONGEST_TEXT};
 use crate::address::{AddressKind, Suffixes};
 use crate::field::{Fields, Judged, rule};
 use crate::id::MessageId;
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 use crate::message::{Content, MessageKey};
 
 /// How long a message can stay pinned, in seconds: a day, a week, a month.
@@ -86,7 +86,7 @@ const LONGEST_ID: usize = 255;
 
 fn not_mine(fields: &Fields<'_>, why: &str) {
     if let Some(key) = fields.object("message_key") {
-        key.refuse("from_me", Fault::new(IssueCode::Conflict, why));
+        key.refuse("from_me", Violation::new(IssueCode::Conflict, why));
     }
 }
 
@@ -94,5 +94,5 @@ fn pin_duration(value: &Value) -> Judged<u32> {
     let wants = || json!({ "enum": PIN_DURATIONS });
     let seconds = rule::described(wants, rule::integer(0..=u64::from(u32::MAX)))(value)?;
     let known = PIN_DURATIONS.into_iter().find(|known| u64::from(*known) == seconds);
-    known.ok_or_else(|| Fault::new(IssueCode::Enum, "must be 86400, 604800 or 2592000"))
+    known.ok_or_else(|| Violation::new(IssueCode::Enum, "must be 86400, 604800 or 2592000"))
 }

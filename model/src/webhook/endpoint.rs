@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::event::EventName;
 use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::id::ChannelId;
-use crate::issue::{Fault, IssueCode, Issues};
+use crate::issue::{IssueCode, Issues, Violation};
 use crate::payload::ChatTypeFilter;
 use crate::target::{LONGEST_URL, TargetPolicy, judge_url};
 use crate::webhook::headers::{StaticHeaders, static_headers};
@@ -22,7 +22,7 @@ const EVERY_EVENT: &str = "*";
 /// The refusal of one endpoint more than [`MOST_ENDPOINTS`].
 pub fn too_many_endpoints() -> ApiError {
     let message = format!("an account has at most {MOST_ENDPOINTS} webhook endpoints; delete one first");
-    Fault::new(IssueCode::TooMany, message).at(&[])
+    Violation::new(IssueCode::TooMany, message).at(&[])
 }
 
 /// The events that an endpoint gets. Serialised as the interface's list of names.
@@ -61,7 +61,7 @@ impl EventFilter {
             fields.list(KEY, EventName::ALL.len(), known_event)
         };
         fields.tell(KEY, names);
-        Self::from_words(list?).map_err(|fault| fields.refuse(KEY, fault)).ok()
+        Self::from_words(list?).map_err(|violation| fields.refuse(KEY, violation)).ok()
     }
 
     /// `None` stands for `*`.
@@ -71,7 +71,7 @@ impl EventFilter {
         }
         let mut names = Vec::new();
         for word in words {
-            let both = || Fault::new(IssueCode::Conflict, "give * alone, or the names of events");
+            let both = || Violation::new(IssueCode::Conflict, "give * alone, or the names of events");
             let name = word.ok_or_else(both)?;
             if !names.contains(&name) {
                 names.push(name);
@@ -87,7 +87,7 @@ fn known_event(value: &Value) -> Judged<Option<EventName>> {
     if text == EVERY_EVENT {
         return Ok(None);
     }
-    let unknown = || Fault::new(IssueCode::Enum, "must be an event name such as message.received, or * alone");
+    let unknown = || Violation::new(IssueCode::Enum, "must be an event name such as message.received, or * alone");
     EventName::parse(text).map(Some).ok_or_else(unknown)
 }
 
@@ -101,7 +101,7 @@ impl From<EventFilter> for Vec<String> {
 }
 
 impl TryFrom<Vec<String>> for EventFilter {
-    type Error = Fault;
+    type Error = Violation;
 
     fn try_from(words: Vec<String>) -> Result<Self, Self::Error> {
         let judged: Result<Vec<_>, _> = words.into_iter().map(|word| known_event(&Value::String(word))).collect();

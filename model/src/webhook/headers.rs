@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::field::{Judged, rule};
-use crate::issue::{Fault, IssueCode};
+use crate::issue::{IssueCode, Violation};
 
 /// Names and values, in the order in which they were given.
 pub type StaticHeaders = Vec<(String, String)>;
@@ -43,7 +43,7 @@ pub fn static_headers(value: &Value) -> Judged<StaticHeaders> {
     };
     let map = value.as_object().ok_or_else(|| rule::wrong_type("an object of names and values").wanting(wants()))?;
     if map.len() > MOST {
-        return Err(Fault::new(IssueCode::TooMany, format!("at most {MOST} headers")));
+        return Err(Violation::new(IssueCode::TooMany, format!("at most {MOST} headers")));
     }
     let mut seen = Vec::new();
     for (name, value) in map {
@@ -52,7 +52,7 @@ pub fn static_headers(value: &Value) -> Judged<StaticHeaders> {
         judge_value(name, value)?;
         let lower = name.to_ascii_lowercase();
         if seen.contains(&lower) {
-            return Err(Fault::new(IssueCode::Conflict, format!("{name} stands twice")));
+            return Err(Violation::new(IssueCode::Conflict, format!("{name} stands twice")));
         }
         seen.push(lower);
     }
@@ -63,14 +63,14 @@ pub fn static_headers(value: &Value) -> Judged<StaticHeaders> {
 fn judge_name(name: &str) -> Judged<()> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
-        return Err(Fault::new(IssueCode::Format, format!("{name:?} is no name of a header")));
+        return Err(Violation::new(IssueCode::Format, format!("{name:?} is no name of a header")));
     }
     if name.len() > LONGEST_NAME {
-        return Err(Fault::new(IssueCode::TooLong, format!("names of at most {LONGEST_NAME} characters")));
+        return Err(Violation::new(IssueCode::TooLong, format!("names of at most {LONGEST_NAME} characters")));
     }
     let lower = name.to_ascii_lowercase();
     if TAKEN.contains(&lower.as_str()) || TAKEN_PREFIXES.iter().any(|prefix| lower.starts_with(prefix)) {
-        return Err(Fault::new(IssueCode::Conflict, format!("{name} is set by the gateway")));
+        return Err(Violation::new(IssueCode::Conflict, format!("{name} is set by the gateway")));
     }
     Ok(())
 }
@@ -78,12 +78,12 @@ fn judge_name(name: &str) -> Judged<()> {
 fn judge_value(name: &str, value: &str) -> Judged<()> {
     if value.len() > LONGEST_VALUE {
         let longest = format!("{name}: at most {LONGEST_VALUE} characters");
-        return Err(Fault::new(IssueCode::TooLong, longest));
+        return Err(Violation::new(IssueCode::TooLong, longest));
     }
     if value.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
         Ok(())
     } else {
-        Err(Fault::new(IssueCode::Format, format!("{name}: the value must be of visible ASCII characters")))
+        Err(Violation::new(IssueCode::Format, format!("{name}: the value must be of visible ASCII characters")))
     }
 }
 

@@ -6,7 +6,7 @@ use super::DeliveryState;
 use crate::error::ApiError;
 use crate::event::EventName;
 use crate::field::{Body, Fields, rule};
-use crate::issue::{Fault, IssueCode, Issues};
+use crate::issue::{IssueCode, Issues, Violation};
 use crate::time::Timestamp;
 
 /// The longest stretch of time that one recovery covers: as long as deliveries are kept.
@@ -41,9 +41,10 @@ impl Recovery {
         let events = fields.list("events", names.len(), rule::one_of(&names, EventName::parse));
         if let Some(since) = since {
             if until.since(since) > LONGEST_WINDOW {
-                fields.refuse("since", Fault::new(IssueCode::TooBig, "at most 30 days lie between since and until"));
+                fields
+                    .refuse("since", Violation::new(IssueCode::TooBig, "at most 30 days lie between since and until"));
             } else if until < since {
-                fields.refuse("until", Fault::new(IssueCode::Conflict, "must not lie before since"));
+                fields.refuse("until", Violation::new(IssueCode::Conflict, "must not lie before since"));
             }
         }
         issues.finish(|| {

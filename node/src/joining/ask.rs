@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use model::format::Format;
 use model::id::NodeId;
 use model::join_token::JoinToken;
-use raft::transport::stranger::{self, StrangerError};
+use raft::transport::unauthenticated::{self, UnauthenticatedError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -145,13 +145,13 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
     let question = rmp_serde::to_vec_named(&question).context("writing the question")?;
     let via = args.via.to_string();
     let subject = format!("--via {via}");
-    let answer = stranger::ask(&via, token.authority(), &question, Instant::now() + PATIENCE).await;
+    let answer = unauthenticated::ask(&via, token.authority(), &question, Instant::now() + PATIENCE).await;
     let answer = answer.map_err(|error| match error {
-        StrangerError::NotTheCluster(reason) => {
+        UnauthenticatedError::NotTheCluster(reason) => {
             let problem = format!("is not of the cluster that the token is for: {reason}");
             Refusal::new(&subject, problem, "name the peer port of a node of the cluster that made the token")
         }
-        StrangerError::Unreachable(reason) => {
+        UnauthenticatedError::Unreachable(reason) => {
             let remedy = "name the peer port (8082) of a node that runs, with the same token and --dir as now: if the \
                           question was answered, it is answered again, once";
             Refusal::new(&subject, reason, remedy)

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::access::Access;
+use super::show;
 use crate::caller::Caller;
 use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
@@ -37,10 +38,10 @@ pub enum Fetched {
     Gone,
 }
 
-/// A page of any list.
+/// A list, or a page of one.
 #[derive(Deserialize)]
-struct Page {
-    data: Vec<Value>,
+pub struct Rows<T> {
+    pub data: Vec<T>,
     next_cursor: Option<String>,
 }
 
@@ -183,7 +184,7 @@ impl Operator {
     /// As [`get`](Self::get).
     pub async fn at_most(&self, path: &str, most: usize) -> anyhow::Result<Vec<Value>> {
         let mut rows = Vec::new();
-        let mut page: Page = self.read(path).await?;
+        let mut page: Rows<Value> = self.read(path).await?;
         loop {
             rows.append(&mut page.data);
             let Some(cursor) = page.next_cursor.filter(|_| rows.len() < most) else { break };
@@ -248,6 +249,43 @@ pub fn in_path(text: &str) -> String {
 /// When it has another shape.
 pub fn as_type<T: DeserializeOwned>(path: &str, answer: Value) -> anyhow::Result<T> {
     serde_json::from_value(answer).with_context(|| format!("the answer to {path} is not of this release"))
+}
+
+/// Shows an answer: to programs as it came, to people by `print`. What it says is for the verdict.
+///
+/// # Errors
+/// As [`as_type`].
+pub fn shown<T: DeserializeOwned>(
+    args: &OperatorArgs,
+    path: &str,
+    answer: Value,
+    print: impl FnOnce(&T),
+) -> anyhow::Result<T> {
+    if args.json {
+        show::json(&answer);
+    }
+    let said = as_type(path, answer)?;
+    if !args.json {
+        print(&said);
+    }
+    Ok(said)
+}
+
+/// As [`shown`], where nothing follows from what it says: for programs it may be of another release.
+///
+/// # Errors
+/// As [`as_type`].
+pub fn told<T: DeserializeOwned>(
+    args: &OperatorArgs,
+    path: &str,
+    answer: Value,
+    print: impl FnOnce(T),
+) -> anyhow::Result<()> {
+    if args.json {
+        show::json(&answer);
+        return Ok(());
+    }
+    as_type(path, answer).map(print)
 }
 
 /// What the last node that was asked said, or that none answered.

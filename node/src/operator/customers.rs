@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::Verdict;
-use super::client::{Operator, as_type, in_path};
+use super::client::{Operator, as_type, in_path, told};
 use super::show::{self, Table, cell};
 use crate::cli::customers::{CustomerCommand, KeyCommand, UserCommand, UserCreateArgs};
 use crate::cli::operator::OperatorArgs;
@@ -99,13 +99,10 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
             body.insert("name".to_owned(), json!(name));
             body.extend(email.map(|email| ("email".to_owned(), json!(email))));
             let answer = Operator::new(&args)?.post(PATH, &Value::Object(body)).await?;
-            if args.json {
-                show::json(&answer);
-            } else {
-                let Created { customer, api_key } = as_type(PATH, answer)?;
+            told(&args, PATH, answer, |Created { customer, api_key }| {
                 print(&[customer]);
                 say(format!("\nAPI key  {}\nIt is not shown again.", api_key.secret));
-            }
+            })?;
         }
         CustomerCommand::List(args) => {
             let path = format!("{PATH}?limit=100");
@@ -135,12 +132,7 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
 async fn change(args: &OperatorArgs, id: Uuid, body: Value) -> anyhow::Result<()> {
     let path = format!("{PATH}/{id}");
     let answer = Operator::new(args)?.change(Method::PATCH, &path, Some(&body)).await?;
-    if args.json {
-        show::json(&answer);
-    } else {
-        print(&[as_type(&path, answer)?]);
-    }
-    Ok(())
+    told(args, &path, answer, |customer| print(&[customer]))
 }
 
 fn print(customers: &[Customer]) {
@@ -230,12 +222,9 @@ pub async fn key(command: KeyCommand) -> anyhow::Result<Verdict> {
     let KeyCommand::Revoke { key, operator: args } = command;
     let path = format!("/v1/admin/keys/{}", in_path(&key));
     let answer = Operator::new(&args)?.change(Method::DELETE, &path, None).await?;
-    if args.json {
-        show::json(&answer);
-    } else {
-        let Key { prefix, name, status } = as_type(&path, answer)?;
+    told(&args, &path, answer, |Key { prefix, name, status }| {
         say(format!("key {prefix} ({}) is {status}: no node accepts it any more", show::printable(&name)));
-    }
+    })?;
     Ok(Verdict::Well)
 }
 

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, told};
 use super::confirm::{confirm, preview};
-use super::show::{self, Table, cell};
+use super::show::{Table, cell};
 use crate::cli::operator::{FormatCommand, OperatorArgs};
 use crate::console::say;
 
@@ -57,24 +57,20 @@ pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
 }
 
 fn show(args: &OperatorArgs, answer: Value) -> anyhow::Result<()> {
-    if args.json {
-        show::json(&answer);
-        return Ok(());
-    }
-    let shown: Shown = as_type(PATH, answer)?;
-    let mut table = Table::new(&["NODE", "RELEASE", "UNDERSTANDS"]);
-    for node in shown.nodes {
-        let understands = node.understands.map(|format| format!("formats up to {format}"));
-        table.row([node.id.to_string(), cell(node.version), cell(understands)]);
-    }
-    table.print_or("there are no nodes");
-    let highest = match shown.highest {
-        None => "a node does not answer".to_owned(),
-        Some(highest) if highest > shown.format => {
-            format!("all nodes understand {highest}: gateway format raise, once no node is to go back")
+    told(args, PATH, answer, |Shown { format, highest, nodes }| {
+        let mut table = Table::new(&["NODE", "RELEASE", "UNDERSTANDS"]);
+        for node in nodes {
+            let understands = node.understands.map(|format| format!("formats up to {format}"));
+            table.row([node.id.to_string(), cell(node.version), cell(understands)]);
         }
-        Some(_) => "no higher one is understood by all nodes".to_owned(),
-    };
-    say(format!("\nthe cluster has format {}; {highest}", shown.format));
-    Ok(())
+        table.print_or("there are no nodes");
+        let highest = match highest {
+            None => "a node does not answer".to_owned(),
+            Some(highest) if highest > format => {
+                format!("all nodes understand {highest}: gateway format raise, once no node is to go back")
+            }
+            Some(_) => "no higher one is understood by all nodes".to_owned(),
+        };
+        say(format!("\nthe cluster has format {format}; {highest}"));
+    })
 }

@@ -8,7 +8,7 @@ use model::time::Timestamp;
 use serde::Deserialize;
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, shown};
 use super::show::{self, Table};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
@@ -61,13 +61,7 @@ struct Check {
 pub async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     const PATH: &str = "/v1/admin/status";
     let answer = Operator::new(args)?.get(PATH).await?;
-    if args.json {
-        show::json(&answer);
-    }
-    let status: Status = as_type(PATH, answer)?;
-    if !args.json {
-        print(&status);
-    }
+    let status = shown(args, PATH, answer, print)?;
     Ok(Verdict::of(status.status == WELL))
 }
 
@@ -107,15 +101,11 @@ fn named(nodes: &[NodeId]) -> String {
 pub async fn check(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     const PATH: &str = "/v1/admin/check";
     let answer = Operator::new(args)?.get(PATH).await?;
-    if args.json {
-        show::json(&answer);
-    }
-    let check: Check = as_type(PATH, answer)?;
-    if !args.json {
+    let check = shown(args, PATH, answer, |check: &Check| {
         findings(&check.checks);
         let (can, cannot) = ("any one node can be lost now", "a node cannot be lost now");
         say(format!("\n{}: {}", check.status, if check.can_lose_a_node { can } else { cannot }));
-    }
+    })?;
     Ok(check.verdict())
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, as_type, told};
 use super::confirm::confirm;
 use super::shards::leaders;
 use super::show::{self, Table, bar, listed};
@@ -109,12 +109,9 @@ pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
         LayoutCommand::Watch(args) => watch(&args).await,
         LayoutCommand::Cancel(args) => {
             let answer = Operator::new(&args)?.post("/v1/admin/layout/cancel", &json!({})).await?;
-            if args.json {
-                show::json(&answer);
-            } else {
-                let change: Change = as_type(PATH, answer)?;
+            told(&args, PATH, answer, |change: Change| {
                 say(format!("{} moves are dropped, {} come to their end", change.cancelled, change.running));
-            }
+            })?;
             Ok(Verdict::Well)
         }
     }
@@ -125,15 +122,11 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
     let operator = Operator::new(&args)?;
     let path = format!("/v1/admin/shards/{shard}/move");
     let answer = operator.post(&path, &json!({ "node_id": to })).await?;
-    if args.json {
-        show::json(&answer);
-    } else {
-        let moved: Moved = as_type(&path, answer)?;
+    told(&args, &path, answer, |Moved { shard, from, to }| {
         say(format!(
-            "shard {} moves from node {} to node {}; the next gateway layout apply may want it back",
-            moved.shard, moved.from, moved.to
+            "shard {shard} moves from node {from} to node {to}; the next gateway layout apply may want it back"
         ));
-    }
+    })?;
     if !wait {
         return Ok(Verdict::Well);
     }

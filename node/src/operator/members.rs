@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, Rows, as_type};
 use super::confirm::{confirm, preview};
 use super::nodes::{PATH as NODES, READY};
 use super::shards::leaders;
@@ -44,11 +44,6 @@ struct Node {
     replicas: usize,
     weight: u32,
     owns: Option<Vec<u16>>,
-}
-
-#[derive(Deserialize)]
-struct Nodes {
-    data: Vec<Node>,
 }
 
 /// What of a removal matters here, whether it is asked for or only looked at.
@@ -211,11 +206,11 @@ fn told(args: &OperatorArgs, answer: &Value, words: &str) {
 }
 
 async fn nodes(operator: &Operator) -> anyhow::Result<Vec<Node>> {
-    Ok(operator.read::<Nodes>(NODES).await?.data)
+    Ok(operator.read::<Rows<Node>>(NODES).await?.data)
 }
 
 async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<Node>> {
-    let Nodes { data } = operator.read_patiently(NODES).await?;
+    let Rows::<Node> { data, .. } = operator.read_patiently(NODES).await?;
     Ok(data.into_iter().find(|node| node.id == id))
 }
 

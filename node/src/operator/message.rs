@@ -5,17 +5,12 @@ use model::time::Timestamp;
 use serde::Deserialize;
 
 use super::Verdict;
-use super::client::{Operator, as_type, in_path};
-use super::show::{self, Table};
+use super::client::{Operator, Rows, in_path, told};
+use super::show::Table;
 use crate::cli::operator::MessageTraceArgs;
 use crate::console::say;
 
-/// What of `GET /v1/admin/messages/{message_id}/trace` is shown.
-#[derive(Deserialize)]
-struct Traces {
-    data: Vec<Trace>,
-}
-
+/// What of a row of `GET /v1/admin/messages/{message_id}/trace` is shown.
 #[derive(Deserialize)]
 struct Trace {
     channel_id: String,
@@ -47,17 +42,14 @@ pub async fn trace(args: &MessageTraceArgs) -> anyhow::Result<Verdict> {
     let channel = args.channel.map(|channel| format!("?channel_id={channel}")).unwrap_or_default();
     let path = format!("/v1/admin/messages/{}/trace{channel}", in_path(&args.id));
     let answer = Operator::new(&args.operator)?.get(&path).await?;
-    if args.operator.json {
-        show::json(&answer);
-        return Ok(Verdict::Well);
-    }
-    let Traces { data } = as_type(&path, answer)?;
-    for (index, trace) in data.iter().enumerate() {
-        if index > 0 {
-            say("");
+    told(&args.operator, &path, answer, |Rows::<Trace> { data, .. }| {
+        for (index, trace) in data.iter().enumerate() {
+            if index > 0 {
+                say("");
+            }
+            print(trace);
         }
-        print(trace);
-    }
+    })?;
     Ok(Verdict::Well)
 }
 

@@ -5,7 +5,7 @@ use model::time::Timestamp;
 use serde::Deserialize;
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, Rows, shown};
 use super::show::{self, Table, cell, listed};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
@@ -15,12 +15,7 @@ pub(super) const PATH: &str = "/v1/admin/nodes";
 /// The state of a node that runs and is not drained.
 pub(super) const READY: &str = "ready";
 
-/// What of `GET /v1/admin/nodes` is shown.
-#[derive(Deserialize)]
-struct Nodes {
-    data: Vec<Node>,
-}
-
+/// What of a row of `GET /v1/admin/nodes` is shown.
 #[derive(Deserialize)]
 struct Node {
     id: NodeId,
@@ -45,13 +40,7 @@ struct Node {
 
 pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
-    if args.json {
-        show::json(&answer);
-    }
-    let Nodes { data } = as_type(PATH, answer)?;
-    if !args.json {
-        print(&data);
-    }
+    let Rows { data, .. } = shown(args, PATH, answer, |nodes: &Rows<Node>| print(&nodes.data))?;
     Ok(Verdict::of(data.iter().all(Node::is_well)))
 }
 

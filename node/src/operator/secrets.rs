@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, as_type, told};
 use super::show::{self, Table, bar, listed};
 use crate::cli::operator::{OperatorArgs, RotateCommand, SecretsCommand};
 use crate::console::{rewrite, say};
@@ -114,11 +114,7 @@ async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 
 async fn rotate_data_keys(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.post("/v1/admin/secrets/data-keys/rotate", &json!({})).await?;
-    if args.json {
-        show::json(&answer);
-    } else {
-        say(of_data_keys(as_type::<Secrets>(PATH, answer)?.data_key_rotation.as_ref()));
-    }
+    told(args, PATH, answer, |secrets: Secrets| say(of_data_keys(secrets.data_key_rotation.as_ref())))?;
     Ok(Verdict::Well)
 }
 
@@ -139,11 +135,7 @@ fn of_data_keys(rotation: Option<&DataKeys>) -> String {
 
 async fn rotate_session_key(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.post("/v1/admin/secrets/session-key/rotate", &json!({})).await?;
-    if args.json {
-        show::json(&answer);
-    } else {
-        say(of_session_key(&as_type::<Secrets>(PATH, answer)?.session_key));
-    }
+    told(args, PATH, answer, |secrets: Secrets| say(of_session_key(&secrets.session_key)))?;
     Ok(Verdict::Well)
 }
 

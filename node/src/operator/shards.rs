@@ -6,18 +6,13 @@ use model::id::{NodeId, ShardId};
 use serde::Deserialize;
 
 use super::Verdict;
-use super::client::{Operator, as_type};
-use super::show::{self, Table, cell};
+use super::client::{Operator, Rows, shown};
+use super::show::{Table, cell};
 use crate::cli::operator::OperatorArgs;
 
 const PATH: &str = "/v1/admin/shards";
 
-/// What of `GET /v1/admin/shards` is shown.
-#[derive(Deserialize)]
-struct Shards {
-    data: Vec<Shard>,
-}
-
+/// What of a row of `GET /v1/admin/shards` is shown.
 #[derive(Deserialize)]
 struct Shard {
     id: ShardId,
@@ -41,19 +36,13 @@ struct Replica {
 
 /// Who leads each group, for whoever waits until that changes.
 pub async fn leaders(operator: &Operator) -> anyhow::Result<BTreeMap<ShardId, Option<NodeId>>> {
-    let Shards { data } = operator.read_patiently(PATH).await?;
+    let Rows::<Shard> { data, .. } = operator.read_patiently(PATH).await?;
     Ok(data.into_iter().map(|group| (group.id, group.leader)).collect())
 }
 
 pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
-    if args.json {
-        show::json(&answer);
-    }
-    let Shards { data } = as_type(PATH, answer)?;
-    if !args.json {
-        print(&data);
-    }
+    let Rows { data, .. } = shown(args, PATH, answer, |shards: &Rows<Shard>| print(&shards.data))?;
     Ok(Verdict::of(data.iter().all(|shard| shard.state == "ok")))
 }
 

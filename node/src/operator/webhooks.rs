@@ -4,16 +4,11 @@ use model::time::Timestamp;
 use serde::Deserialize;
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, Rows, shown};
 use super::show::{self, Table, cell};
 use crate::cli::operator::WebhooksStuckArgs;
 
-/// What of `GET /v1/admin/webhooks/stuck` is shown.
-#[derive(Deserialize)]
-struct Stuck {
-    data: Vec<Endpoint>,
-}
-
+/// What of a row of `GET /v1/admin/webhooks/stuck` is shown.
 #[derive(Deserialize)]
 struct Endpoint {
     endpoint_id: String,
@@ -36,13 +31,7 @@ pub async fn stuck(args: &WebhooksStuckArgs) -> anyhow::Result<Verdict> {
     let customer = args.customer.map(|customer| format!("&customer_id={customer}")).unwrap_or_default();
     let path = format!("/v1/admin/webhooks/stuck?older_than_seconds={}{customer}", args.older_than.as_secs());
     let answer = Operator::new(&args.operator)?.get(&path).await?;
-    if args.operator.json {
-        show::json(&answer);
-    }
-    let Stuck { data } = as_type(&path, answer)?;
-    if !args.operator.json {
-        print(&data);
-    }
+    let Rows { data, .. } = shown(&args.operator, &path, answer, |stuck: &Rows<Endpoint>| print(&stuck.data))?;
     Ok(Verdict::of(data.is_empty()))
 }
 

@@ -16,7 +16,7 @@ use super::admission::Port;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, Judged, MAX_BODY, PeerError, Service, Shared, Way, stranger, tls};
+use super::{Class, Judged, MAX_BODY, PeerError, Service, Shared, Way, tls, unauthenticated};
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
@@ -32,7 +32,7 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 /// Handshakes run beside each other, however many there are: a peer that connects has a fraction of a second, and must not
 /// wait for strangers to be done. There are as many as the port has places, and what says nothing gives way.
 pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port: Arc<Port>) {
-    let strangers = Arc::new(Semaphore::new(stranger::AT_ONCE));
+    let unauthenticated = Arc::new(Semaphore::new(unauthenticated::AT_ONCE));
     let mut complained: Option<Instant> = None;
     loop {
         let (socket, from) = match listener.accept().await {
@@ -49,14 +49,14 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
         };
         let Some(place) = port.admit(from.ip(), false) else { continue };
         let task = {
-            let (shared, strangers) = (shared.clone(), strangers.clone());
+            let (shared, unauthenticated) = (shared.clone(), unauthenticated.clone());
             async move {
                 // The handshake of a peer that is paused, or no peer at all, must not stay for ever.
                 let greeting = tokio::time::timeout(shared.connect_timeout * 5, greet(&shared, socket));
                 let Some(greeted) = place.gives_way().run_until_cancelled(greeting).await else { return };
                 match greeted {
-                    Ok(Ok(Greeted::Stranger(stream))) => {
-                        let answering = answer_stranger(&shared, *stream, &strangers);
+                    Ok(Ok(Greeted::Unauthenticated(stream))) => {
+                        let answering = answer_unauthenticated(&shared, *stream, &unauthenticated);
                         let _ = place.gives_way().run_until_cancelled(answering).await;
                     }
                     Ok(Ok(Greeted::Peer(stream, judged, class))) => {
@@ -90,17 +90,17 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
 enum Greeted {
     Peer(Box<TlsStream<TcpStream>>, Judged, Class),
     /// It has shown no certificate.
-    Stranger(Box<TlsStream<TcpStream>>),
+    Unauthenticated(Box<TlsStream<TcpStream>>),
 }
 
 /// Answers one question. Strangers beyond those that may be served at once are turned away: they may ask again.
-async fn answer_stranger(shared: &Shared, mut stream: TlsStream<TcpStream>, places: &Semaphore) {
+async fn answer_unauthenticated(shared: &Shared, mut stream: TlsStream<TcpStream>, places: &Semaphore) {
     let Ok(_place) = places.try_acquire() else { return };
-    let Some(handler) = shared.strangers.read().clone() else { return };
+    let Some(handler) = shared.unauthenticated.read().clone() else { return };
     // The answer is worked out where calls of the floors above are handled.
-    let serving = shared
-        .caller
-        .spawn(async move { tokio::time::timeout(stranger::PATIENCE, stranger::serve(&mut stream, &*handler)).await });
+    let serving = shared.caller.spawn(async move {
+        tokio::time::timeout(unauthenticated::PATIENCE, unauthenticated::serve(&mut stream, &*handler)).await
+    });
     if !matches!(serving.await, Ok(Ok(Ok(())))) {
         tracing::debug!("a stranger was not answered");
     }
@@ -110,7 +110,7 @@ async fn greet(shared: &Shared, socket: TcpStream) -> Result<Greeted, HelloError
     socket.set_nodelay(true)?;
     let mut stream = shared.tls.acceptor().accept(socket).await?;
     if stream.get_ref().1.peer_certificates().is_none() {
-        return Ok(Greeted::Stranger(Box::new(stream)));
+        return Ok(Greeted::Unauthenticated(Box::new(stream)));
     }
     let theirs: Hello = hello::receive(&mut stream).await?;
     match admit(shared, &stream, &theirs) {

@@ -10,11 +10,11 @@ pub(crate) mod fuzz;
 mod hello;
 mod inbound;
 mod outbound;
-pub mod stranger;
 mod stream;
 #[cfg(test)]
 mod tests;
 pub mod tls;
+pub mod unauthenticated;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ use uuid::Uuid;
 use self::admission::Port;
 pub(crate) use self::outbound::Answer;
 use self::outbound::Link;
-use self::stranger::StrangerHandler;
+use self::unauthenticated::UnauthenticatedHandler;
 use crate::{supervise, telemetry};
 
 /// The largest body of a call, and of an answer.
@@ -207,7 +207,7 @@ struct Shared {
     /// The accepted connections, each with what ends it.
     accepted: Mutex<HashMap<(NodeId, Class), CancellationToken>>,
     /// Answers those that have no certificate; nobody, until it is set.
-    strangers: RwLock<Option<Arc<dyn StrangerHandler>>>,
+    unauthenticated: RwLock<Option<Arc<dyn UnauthenticatedHandler>>>,
     /// Where calls of the floors above are made and handled.
     caller: Handle,
     /// Where everything else runs.
@@ -288,7 +288,7 @@ impl Peers {
             services: RwLock::default(),
             links: RwLock::default(),
             accepted: Mutex::default(),
-            strangers: RwLock::default(),
+            unauthenticated: RwLock::default(),
             caller: Handle::current(),
             runtime: runtime.handle().clone(),
             stop: CancellationToken::new(),
@@ -353,8 +353,8 @@ impl Peers {
     }
 
     /// Answers strangers from now on.
-    pub fn serve_strangers(&self, handler: Arc<dyn StrangerHandler>) {
-        *self.shared.strangers.write() = Some(handler);
+    pub fn serve_unauthenticated(&self, handler: Arc<dyn UnauthenticatedHandler>) {
+        *self.shared.unauthenticated.write() = Some(handler);
     }
 
     /// Stops serving a service: calls to it are refused from here on.

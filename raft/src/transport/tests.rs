@@ -212,7 +212,7 @@ async fn a_peer_that_answers_for_another_is_not_believed() {
 struct Gate;
 
 #[async_trait::async_trait]
-impl StrangerHandler for Gate {
+impl UnauthenticatedHandler for Gate {
     async fn answer(&self, question: Bytes, _: std::net::IpAddr) -> Bytes {
         Bytes::from([b"asked: ", &question[..]].concat())
     }
@@ -222,14 +222,14 @@ impl StrangerHandler for Gate {
 async fn a_stranger_is_answered_and_believes_the_authority_that_it_knows_alone() {
     let (authority, addresses) = (Authority::new(), Addresses::default());
     let two = peers(&authority, 2, &addresses).await;
-    two.serve_strangers(Arc::new(Gate));
+    two.serve_unauthenticated(Arc::new(Gate));
     let address = two.local_addr().to_string();
-    let known = stranger::authority_hash(&authority.issue(2).ca_pem).unwrap();
-    assert_eq!(stranger::ask(&address, known, b"let me in", soon()).await.unwrap(), "asked: let me in");
+    let known = unauthenticated::authority_hash(&authority.issue(2).ca_pem).unwrap();
+    assert_eq!(unauthenticated::ask(&address, known, b"let me in", soon()).await.unwrap(), "asked: let me in");
 
-    let other = stranger::authority_hash(&Authority::new().issue(2).ca_pem).unwrap();
-    let error = stranger::ask(&address, other, b"let me in", soon()).await.unwrap_err();
-    assert!(matches!(error, stranger::StrangerError::NotTheCluster(_)), "{error}");
+    let other = unauthenticated::authority_hash(&Authority::new().issue(2).ca_pem).unwrap();
+    let error = unauthenticated::ask(&address, other, b"let me in", soon()).await.unwrap_err();
+    assert!(matches!(error, unauthenticated::UnauthenticatedError::NotTheCluster(_)), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,9 +263,12 @@ async fn whoever_shows_no_certificate_reaches_no_service() {
     let _ = tokio::time::timeout_at(soon().into(), plain.read_to_end(&mut answer)).await.unwrap();
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 
-    let known = stranger::authority_hash(&authority.issue(2).ca_pem).unwrap();
-    let error = stranger::ask(&two.local_addr().to_string(), known, b"hello", soon()).await.unwrap_err();
-    assert!(matches!(error, stranger::StrangerError::Unreachable(_)), "nobody answers strangers here: {error}");
+    let known = unauthenticated::authority_hash(&authority.issue(2).ca_pem).unwrap();
+    let error = unauthenticated::ask(&two.local_addr().to_string(), known, b"hello", soon()).await.unwrap_err();
+    assert!(
+        matches!(error, unauthenticated::UnauthenticatedError::Unreachable(_)),
+        "nobody answers strangers here: {error}"
+    );
 }
 
 /// Answers with as many bytes as are asked for.

@@ -10,13 +10,12 @@ use model::limit::LimitScope;
 use model::time::Timestamp;
 
 use super::{CallContext, Cluster};
-use crate::call::{Answer, Ask, Done};
-use crate::deliveries::ask::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
+use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested, Waiting};
+use crate::call::{Ask, Done, of_kind};
+use crate::coordinator::TESTS;
 use crate::deliveries::command::Sweep;
-use crate::deliveries::home::TESTS;
 use crate::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
 use crate::deliveries::view::DeliveryDetail;
-use crate::deliveries::waiting::Waiting;
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest};
 
 impl Cluster {
@@ -52,11 +51,8 @@ impl Cluster {
         };
         let (limit, ascending) = (query.limit, query.ascending);
         let pages = self.ask_each(shards, DeliveryAsk::Page { customer, query }, context).await?;
-        let pages = pages.into_iter().filter_map(|done| match done {
-            DeliveryDone::Page(page) => Some(page),
-            _ => None,
-        });
-        Ok(DeliveryPage::merge(pages, limit, ascending))
+        let page = |done| if let DeliveryDone::Page(page) = done { Some(page) } else { None };
+        Ok(DeliveryPage::merge(pages.into_iter().filter_map(page), limit, ascending))
     }
 
     /// A customer's delivery with all that belongs to it.
@@ -71,10 +67,8 @@ impl Cluster {
     ) -> Result<Option<DeliveryDetail>, ApiError> {
         let shards = self.shards_of_customer(customer);
         let found = self.ask_each(shards, DeliveryAsk::Find { customer, id }, context).await?;
-        Ok(found.into_iter().find_map(|done| match done {
-            DeliveryDone::Found(found) => found.map(|detail| *detail),
-            _ => None,
-        }))
+        let detail = |done| if let DeliveryDone::Found(Some(detail)) = done { Some(*detail) } else { None };
+        Ok(found.into_iter().find_map(detail))
     }
 
     /// Makes a delivery of a channel due now.
@@ -115,11 +109,7 @@ impl Cluster {
     async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, ApiError> {
         let shards = self.shards_of_customer(customer);
         let matched = self.ask_each(shards, ask, context).await?;
-        let counts = matched.into_iter().map(|done| match done {
-            DeliveryDone::Matched(matched) => matched,
-            _ => 0,
-        });
-        Ok(counts.sum())
+        Ok(matched.into_iter().map(|done| if let DeliveryDone::Matched(matched) = done { matched } else { 0 }).sum())
     }
 
     /// How an endpoint's deliveries stand that were made at `since` or later.
@@ -162,7 +152,7 @@ impl Cluster {
 
     /// Makes a request to a receiver that is no delivery.
     pub async fn probe(&self, request: AttemptRequest) -> AttemptOutcome {
-        self.context().deliveries.attempter().attempt(request).await
+        self.deliveries.attempter().attempt(request).await
     }
 
     fn shard_of_channel(&self, channel: ChannelId) -> Option<ShardId> {
@@ -194,10 +184,6 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<DeliveryDone, ApiError> {
         let deadline: Instant = context.deadline;
-        match self.ask_shard(shard, Ask::Deliveries(ask), deadline, context).await? {
-            Answer::Result { result: Ok(Done::Deliveries(done)), .. } => Ok(done),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        of_kind!(self.ask_shard(shard, Ask::Deliveries(ask), deadline, context).await?, Done::Deliveries(done) => done)
     }
 }

@@ -44,7 +44,7 @@ pub async fn keep(cluster: Arc<Cluster>, owners: Arc<Owners>, stop: Cancellation
 
 fn owned(context: &NodeContext, owners: &Owners) {
     let owners = owners.all();
-    let counted = |status: Status| owners.iter().map(|owner| owner.census.count(status)).sum::<u64>();
+    let counted = |status: Status| owners.iter().map(|owner| owner.status_counts.count(status)).sum::<u64>();
     let live =
         context.directory.read(|state| owners.iter().map(|owner| state.channel_count_in(owner.shard)).sum::<usize>());
     let with_row: u64 = Status::ALL.into_iter().map(counted).sum();

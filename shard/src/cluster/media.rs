@@ -7,8 +7,7 @@ use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::{FetchReason, MediaState};
 
 use super::{CallContext, Cluster};
-use crate::call::{Done, Work};
-use crate::media::call::MediaWork;
+use crate::call::media::MediaWork;
 use crate::media::fetch::{FetchError, Fetched};
 use crate::media::record::MediaRow;
 use crate::media::spool::For;
@@ -35,7 +34,7 @@ impl Cluster {
         id: MediaId,
         context: &CallContext,
     ) -> Result<Option<MediaRow>, ApiError> {
-        self.media_work(customer, channel, MediaWork::Get(id), context).await
+        self.channel(customer, channel, None, MediaWork::Get(id), context).await.1
     }
 
     /// The media that a verified link names, with its bytes: those of one that is `pending` are waited for.
@@ -44,7 +43,7 @@ impl Cluster {
     /// `media_gone`, `not_found` for what never existed, 503 while the shard has no leader, or the bytes do not come.
     pub async fn linked_media(&self, token: &Token, context: &CallContext) -> Result<MediaRow, ApiError> {
         let context = CallContext { deadline: Instant::now() + PENDING_PATIENCE, ..context.clone() };
-        let found = self.media_work(token.customer, token.channel, MediaWork::Await(token.media), &context).await;
+        let found = self.channel(token.customer, token.channel, None, MediaWork::Await(token.media), &context).await.1;
         let row = match found {
             Ok(row) => row.ok_or_else(|| ApiError::not_found("media", &token.media.to_string()))?,
             // The link was good: its media went with its channel.
@@ -78,19 +77,6 @@ impl Cluster {
         let bytes = media.open(&row, None).await.map_err(ApiError::from)?;
         let spooled = media.spool(whom).await?.fill(bytes).await?;
         Ok(Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename })
-    }
-
-    async fn media_work(
-        &self,
-        customer: CustomerId,
-        channel: ChannelId,
-        work: MediaWork,
-        context: &CallContext,
-    ) -> Result<Option<MediaRow>, ApiError> {
-        match self.channel(customer, channel, None, Work::Media(work), context).await.1? {
-            Done::Media(row) => Ok(row.map(|row| *row)),
-            _ => Err(ApiError::internal_error()),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MediaId};
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::media::Media;
 use model::send::{MediaKind, MediaSend};
 use model::time::Timestamp;
@@ -40,10 +40,11 @@ impl Cluster {
         let url = &send.source.url;
         let Fetched { spooled, filename, .. } =
             self.fetch_media(customer, url, context).await.map_err(|error| match error {
-                FetchError::Url(fault) => fault.at(field),
+                FetchError::Url(violation) => violation.at(field),
                 error => error.told(url, "media_url"),
             })?;
-        let Judged { mime_type, animated, convert } = judge(send, &spooled.head).map_err(|fault| fault.at(field))?;
+        let Judged { mime_type, animated, convert } =
+            judge(send, &spooled.head).map_err(|violation| violation.at(field))?;
         let media = self.media();
         let (spooled, filename, duration_seconds) = if convert {
             let voice = media.converter.convert(&spooled, media.spool(For::Account(customer)).await?).await;
@@ -116,12 +117,12 @@ impl Judged {
 
 /// The bytes win for pictures, videos and stickers, the declaration for documents and sound. What is Opus already needs
 /// no conversion to it.
-fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Fault> {
+fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Violation> {
     let declared = &send.source.mime_type;
     match send.kind {
         MediaKind::Sticker => match sniff::webp_is_animated(head) {
             Some(animated) => Ok(Judged { animated, ..Judged::as_they_are(WEBP) }),
-            None => Err(Fault::new(IssueCode::Format, "a sticker must be a WebP picture")),
+            None => Err(Violation::new(IssueCode::Format, "a sticker must be a WebP picture")),
         },
         MediaKind::Image { .. } | MediaKind::Video { .. } => {
             Ok(Judged::as_they_are(sniff::settle(head, Some(declared))))
@@ -176,7 +177,7 @@ mod tests {
         let judged = |head| judge(&send(MediaKind::Sticker, "image/webp"), head);
         assert!(!judged(STILL).unwrap().animated);
         assert!(judged(MOVING).unwrap().animated);
-        assert!(judged(PNG).is_err_and(|fault| fault.code == IssueCode::Format));
+        assert!(judged(PNG).is_err_and(|violation| violation.code == IssueCode::Format));
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Cluster {
             return Err(too_large(spooled.size));
         }
         self.media().cutter.cut(spooled).await.map_err(|unfit| match unfit {
-            Some(unfit) => unfit.fault().at(&[field]),
+            Some(unfit) => unfit.violation().at(&[field]),
             None => ApiError::worker_at_capacity(),
         })
     }

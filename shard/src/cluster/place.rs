@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
 use crate::membership::{Excluded, Membership};
+use crate::nodes::Nodes;
 
 /// How often a node looks at its own record, when nothing is heard of it.
 const OWN_RECORD_CHECK: Duration = Duration::from_secs(2);

@@ -10,8 +10,9 @@ use model::id::{ChannelId, CustomerId, ShardId};
 use model::time::Day;
 
 use super::{CallContext, Cluster};
-use crate::call::{Answer, Ask, Done};
-use crate::usage::{AccountFigures, Counts, DayUsage, Hour, UsageAsk, UsageDone};
+use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
+use crate::call::{Ask, Done, of_kind};
+use crate::usage::{Counts, Hour};
 
 /// How long a shard may take to say how much media of an account it keeps.
 const COUNT_PATIENCE: Duration = Duration::from_secs(1);
@@ -150,10 +151,6 @@ impl Cluster {
     }
 
     async fn ask_usage(&self, shard: ShardId, ask: UsageAsk, context: &CallContext) -> Result<UsageDone, ApiError> {
-        match self.ask_shard(shard, Ask::Usage(ask), context.deadline, context).await? {
-            Answer::Result { result: Ok(Done::Usage(done)), .. } => Ok(done),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        of_kind!(self.ask_shard(shard, Ask::Usage(ask), context.deadline, context).await?, Done::Usage(done) => done)
     }
 }

@@ -90,7 +90,7 @@ pub(super) async fn run(
     };
     let paused = matches!(next, Next::Paused(_));
     let attempted = DeliveryCommand::Attempted { endpoint, delivery: id, due, attempt, next, noted };
-    let Ok(committed) = owner.committer.commit_patiently(vec![Command::Delivery(attempted)]).await else {
+    let Ok(committed) = owner.committer.commit_deferred(vec![Command::Delivery(attempted)]).await else {
         return finished;
     };
     let committed = committed.await;
@@ -131,7 +131,7 @@ async fn made(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Option<A
                 started_at,
             };
             let note = DeliveryCommand::Begun { endpoint: delivery.endpoint, delivery: delivery.id, attempt: begun };
-            noted = owner.committer.commit_patiently(vec![Command::Delivery(note)]).await.is_ok();
+            noted = owner.committer.commit_deferred(vec![Command::Delivery(note)]).await.is_ok();
             attempt.await
         }
     };

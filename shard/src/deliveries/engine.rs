@@ -1,4 +1,4 @@
-//! The task that knows all lanes of the node and starts attempts as they become due.
+//! The task that knows all queues of the node and starts attempts as they become due.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,21 +14,20 @@ use raft::supervise;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-use super::ask::{DeliveryAsk, DeliveryDone};
 use super::attempt::{self, Finished, Means};
 use super::command::DeliveryCommand;
-use super::gate::Gate;
+use super::cpu_load::CpuLoad;
 use super::health::{self, Health};
-use super::home::{Report, Ruling, own_places};
-use super::lane::{Lane, Start};
-use super::leftover::Leftover;
-use super::pace::{Pace, STARTS_A_TURN};
+use super::limiter::EndpointLimiter;
+use super::queue::{EndpointQueue, Start};
+use super::retry_limiter::{RetryLimiter, STARTS_A_TURN};
 use super::waiting::endpoints_with_jobs;
 use super::{DeliveryRules, Job, ToEngine};
-use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
+use crate::call::deliveries::{DeliveryAsk, DeliveryDone};
+use crate::call::{Answer, Ask, Call, Done};
 use crate::command::{Command, Reply};
+use crate::coordinator::{Report, Ruling, own_places};
 use crate::keys;
 use crate::owner::{NodeContext, Owner};
 
@@ -47,10 +46,10 @@ pub(super) struct Engine {
     directory: Arc<Directory>,
     to_self: mpsc::UnboundedSender<ToEngine>,
     owners: HashMap<ShardId, Arc<Owner>>,
-    lanes: HashMap<EndpointId, HashMap<ShardId, Lane>>,
-    gates: HashMap<EndpointId, Gate>,
-    pace: Pace,
-    leftover: Leftover,
+    queues: HashMap<EndpointId, HashMap<ShardId, EndpointQueue>>,
+    limiters: HashMap<EndpointId, EndpointLimiter>,
+    retry_limiter: RetryLimiter,
+    cpu_load: CpuLoad,
     health: Health,
     attempts: JoinSet<Finished>,
     /// The attempts that run, by their tasks: one that panics names no more than that.
@@ -94,15 +93,15 @@ impl Engine {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             means,
-            pace: Pace::new(cores, Instant::now()),
-            leftover: Leftover::new(cores),
+            retry_limiter: RetryLimiter::new(cores, Instant::now()),
+            cpu_load: CpuLoad::new(cores),
             health: Health::new(rules.note_every),
             rules,
             directory,
             to_self,
             owners: HashMap::new(),
-            lanes: HashMap::new(),
-            gates: HashMap::new(),
+            queues: HashMap::new(),
+            limiters: HashMap::new(),
             attempts: JoinSet::new(),
             started: HashMap::new(),
             agenda: BTreeSet::new(),
@@ -124,7 +123,7 @@ impl Engine {
             failpoint::reach(Point::DeliveriesTurn);
             let now = Timestamp::now();
             let wait = self.agenda.first().map_or(Duration::from_secs(3600), |(due, _)| due.since(now));
-            let turn = self.pace.wake_after(Instant::now());
+            let turn = self.retry_limiter.wake_after(Instant::now());
             let mut touched = HashSet::new();
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -154,7 +153,7 @@ impl Engine {
                     }
                     Ok(_) | Err(broadcast::error::RecvError::Closed) => {}
                     Err(broadcast::error::RecvError::Lagged(_)) => {
-                        let known: Vec<EndpointId> = self.lanes.keys().copied().collect();
+                        let known: Vec<EndpointId> = self.queues.keys().copied().collect();
                         known.into_iter().for_each(|id| self.endpoint_changed(id));
                     }
                 },
@@ -172,10 +171,10 @@ impl Engine {
     fn tidy(&mut self) {
         self.means.attempter.close_idle();
         let backlog = |state: &'static str| metrics::gauge!("gateway_webhook_backlog", "state" => state);
-        let waiting: usize = self.lanes.values().flat_map(HashMap::values).map(Lane::known).sum();
+        let waiting: usize = self.queues.values().flat_map(HashMap::values).map(EndpointQueue::known).sum();
         backlog("pending").set(waiting as f64);
         backlog("in_flight").set(self.attempts.len() as f64);
-        metrics::gauge!("gateway_webhook_pace").set(self.pace.rate());
+        metrics::gauge!("gateway_webhook_pace").set(self.retry_limiter.rate());
         let notes = self.health.take(Instant::now());
         if !notes.is_empty() {
             tokio::spawn(health::note(self.directory.clone(), notes, self.rules.disable));
@@ -192,7 +191,7 @@ impl Engine {
             ToEngine::Add(owner) => {
                 let endpoints = endpoints_with_jobs(&owner.reader);
                 for endpoint in endpoints.into_iter().filter(|_| !failpoint::has(Bug::ForgetDeliveries)) {
-                    self.lanes.entry(endpoint).or_default().insert(owner.shard, Lane::unread(endpoint));
+                    self.queues.entry(endpoint).or_default().insert(owner.shard, EndpointQueue::unread(endpoint));
                     touched.insert(endpoint);
                     // It may have been switched on while the shard had no owner.
                     self.unpause(&owner, endpoint);
@@ -202,33 +201,33 @@ impl Engine {
             ToEngine::Remove(shard, epoch) => {
                 if self.is_current(shard, epoch) {
                     self.owners.remove(&shard);
-                    self.lanes.values_mut().for_each(|lanes| drop(lanes.remove(&shard)));
-                    self.lanes.retain(|_, lanes| !lanes.is_empty());
+                    self.queues.values_mut().for_each(|queues| drop(queues.remove(&shard)));
+                    self.queues.retain(|_, queues| !queues.is_empty());
                 }
             }
             ToEngine::Written(shard, epoch, job) => {
                 if self.is_current(shard, epoch) {
-                    let lanes = self.lanes.entry(job.endpoint).or_default();
+                    let queues = self.queues.entry(job.endpoint).or_default();
                     touched.insert(job.endpoint);
-                    lanes.entry(shard).or_insert_with(|| Lane::empty(job.endpoint)).announced(job);
+                    queues.entry(shard).or_insert_with(|| EndpointQueue::empty(job.endpoint)).announced(job);
                 }
             }
             ToEngine::Reread(shard, epoch, endpoint) => {
                 let Some(owner) = self.owners.get(&shard).filter(|owner| owner.epoch == epoch) else { return };
                 let endpoints = endpoint.map_or_else(|| endpoints_with_jobs(&owner.reader), |endpoint| vec![endpoint]);
                 for endpoint in endpoints {
-                    let lanes = self.lanes.entry(endpoint).or_default();
-                    lanes.entry(shard).or_insert_with(|| Lane::unread(endpoint)).reread();
+                    let queues = self.queues.entry(endpoint).or_default();
+                    queues.entry(shard).or_insert_with(|| EndpointQueue::unread(endpoint)).reread();
                     touched.insert(endpoint);
                 }
             }
             ToEngine::Answered(id, success) => touched.extend(self.answered(id, success)),
             ToEngine::Ruled(report, sent, ruling) => {
                 touched.insert(report.endpoint);
-                let Some(gate) = self.gates.get_mut(&report.endpoint) else { return };
+                let Some(limiter) = self.limiters.get_mut(&report.endpoint) else { return };
                 match ruling {
-                    Some(ruling) => gate.ruled(ruling, sent, Instant::now()),
-                    None => gate.unheard(&report, Instant::now()),
+                    Some(ruling) => limiter.ruled(ruling, sent, Instant::now()),
+                    None => limiter.unheard(&report, Instant::now()),
                 }
             }
         }
@@ -239,15 +238,16 @@ impl Engine {
         let started = self.started.get_mut(&id).filter(|started| !started.answered)?;
         started.answered = true;
         let endpoint = started.job.endpoint;
-        let gate = self.gates.entry(endpoint).or_default();
-        gate.answered();
+        let limiter = self.limiters.entry(endpoint).or_default();
+        limiter.answered();
         if let Some(success) = success {
-            gate.heard(success);
+            limiter.heard(success);
             self.health.heard(endpoint, success, Timestamp::now());
         }
         let current = self.owners.get(&started.shard).is_some_and(|owner| owner.epoch == started.epoch);
-        if current && let Some(lane) = self.lanes.get_mut(&endpoint).and_then(|lanes| lanes.get_mut(&started.shard)) {
-            lane.answered(&started.job);
+        if current && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&started.shard))
+        {
+            queue.answered(&started.job);
         }
         Some(endpoint)
     }
@@ -256,19 +256,19 @@ impl Engine {
         self.answered(id, None);
         let Started { shard, epoch, job, .. } = self.started.remove(&id)?;
         let endpoint = job.endpoint;
-        if let Some(gate) = self.gates.get_mut(&endpoint) {
-            gate.committed();
+        if let Some(limiter) = self.limiters.get_mut(&endpoint) {
+            limiter.committed();
         }
         let finished = finished.unwrap_or_default();
         if self.is_current(shard, epoch)
-            && let Some(lane) = self.lanes.get_mut(&endpoint).and_then(|lanes| lanes.get_mut(&shard))
+            && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&shard))
         {
-            lane.finished(&job);
+            queue.finished(&job);
             if finished.overtaken {
-                lane.reread();
+                queue.reread();
             }
             if let Some(due) = finished.next_due {
-                lane.add(Job { due, chat: None, ..job });
+                queue.add(Job { due, chat: None, ..job });
             }
         }
         // It may have been switched on while the pause was on its way into the log.
@@ -289,13 +289,13 @@ impl Engine {
 
     /// Lets the endpoints that wait for the pace of the node go on, one after the other.
     fn take_turns(&mut self, now: Timestamp) {
-        if !self.pace.has_queue() {
+        if !self.retry_limiter.has_queue() {
             return;
         }
-        let leftover = &mut self.leftover;
-        self.pace.set(Instant::now(), || leftover.measure());
-        while self.pace.has_start(Instant::now())
-            && let Some(endpoint) = self.pace.next()
+        let cpu_load = &mut self.cpu_load;
+        self.retry_limiter.set(Instant::now(), || cpu_load.measure());
+        while self.retry_limiter.has_start(Instant::now())
+            && let Some(endpoint) = self.retry_limiter.next()
         {
             self.pump(endpoint, now, STARTS_A_TURN);
         }
@@ -307,24 +307,25 @@ impl Engine {
         if let Some(planned) = self.planned.remove(&endpoint) {
             self.agenda.remove(&(planned, endpoint));
         }
-        let has_lanes = self.lanes.contains_key(&endpoint);
-        if !has_lanes && !self.gates.contains_key(&endpoint) {
+        let has_queues = self.queues.contains_key(&endpoint);
+        if !has_queues && !self.limiters.contains_key(&endpoint) {
             return;
         }
         let Standing { own, called } = self.standing(endpoint);
         let instant = Instant::now();
-        let room = self.gates.entry(endpoint).or_default().room(own, called.is_some(), instant);
+        let room = self.limiters.entry(endpoint).or_default().room(own, called.is_some(), instant);
         let Pumped { room, later } = self.start_due(endpoint, room, now, paced);
         if later {
-            self.pace.wait(endpoint);
+            self.retry_limiter.wait(endpoint);
         }
 
-        let next_due = self.lanes.get(&endpoint).and_then(|lanes| lanes.values().filter_map(Lane::next_due).min());
+        let next_due =
+            self.queues.get(&endpoint).and_then(|queues| queues.values().filter_map(EndpointQueue::next_due).min());
         let waiting = room == 0 && next_due.is_some_and(|due| due <= now);
-        let Some(gate) = self.gates.get_mut(&endpoint) else { return };
+        let Some(limiter) = self.limiters.get_mut(&endpoint) else { return };
         if let Some(customer) = called
             && let Some(context) = self.owners.values().next().map(|owner| owner.node.clone())
-            && let Some(report) = gate.report(endpoint, context.node, own, waiting, instant)
+            && let Some(report) = limiter.report(endpoint, context.node, own, waiting, instant)
         {
             let to_self = self.to_self.clone();
             tokio::spawn(async move {
@@ -337,39 +338,39 @@ impl Engine {
         }
         // With all places taken, or the rest waiting for its turn in a conversation, the next answer looks again; what is
         // not due yet is looked at in its time, be it only to ask for a probe then; what waits for the pace has its turn.
-        let next_start = next_due.filter(|due| *due > now || (room > 0 && gate.running() == 0 && !later));
-        let look_at = gate.look_at(waiting).filter(|_| called.is_some());
+        let next_start = next_due.filter(|due| *due > now || (room > 0 && limiter.running() == 0 && !later));
+        let look_at = limiter.look_at(waiting).filter(|_| called.is_some());
         let look_at = look_at.map(|at| now.plus(at.saturating_duration_since(instant).max(Duration::from_millis(1))));
         if let Some(next) = [next_start, look_at].into_iter().flatten().min() {
             self.agenda.insert((next, endpoint));
             self.planned.insert(endpoint, next);
         }
-        if gate.is_idle() || (called.is_none() && gate.is_at_rest()) {
-            self.gates.remove(&endpoint);
+        if limiter.is_idle() || (called.is_none() && limiter.is_at_rest()) {
+            self.limiters.remove(&endpoint);
         }
     }
 
-    /// Starts up to `room` attempts, one of each lane in turn, so that no shard waits for another's.
+    /// Starts up to `room` attempts, one of each queue in turn, so that no shard waits for another's.
     fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp, mut paced: usize) -> Pumped {
         let mut later = false;
-        let Some(lanes) = self.lanes.get_mut(&endpoint) else { return Pumped { room, later } };
-        let gate = self.gates.entry(endpoint).or_default();
+        let Some(queues) = self.queues.get_mut(&endpoint) else { return Pumped { room, later } };
+        let limiter = self.limiters.entry(endpoint).or_default();
         let instant = Instant::now();
         let mut found = true;
         while found {
             found = false;
-            for (shard, lane) in lanes.iter_mut() {
+            for (shard, queue) in queues.iter_mut() {
                 let Some(owner) = self.owners.get(shard) else { continue };
-                lane.fill(&owner.reader);
+                queue.fill(&owner.reader);
                 if room == 0 {
                     continue;
                 }
                 let may_start = || {
-                    let may = paced > 0 && self.pace.take(instant);
+                    let may = paced > 0 && self.retry_limiter.take(instant);
                     paced -= usize::from(may);
                     may
                 };
-                let job = match lane.start_due(now, may_start) {
+                let job = match queue.start_due(now, may_start) {
                     Start::Job(job) => job,
                     Start::NothingDue => continue,
                     Start::Later => {
@@ -378,15 +379,15 @@ impl Engine {
                     }
                 };
                 (room, found) = (room - 1, true);
-                gate.begin();
+                limiter.begin();
                 let attempt = attempt::run(self.means.clone(), owner.clone(), job.clone(), self.to_self.clone());
                 let id = self.attempts.spawn(attempt).id();
                 self.started.insert(id, Started { shard: *shard, epoch: owner.epoch, job, answered: false });
             }
         }
-        lanes.retain(|_, lane| !lane.is_done());
-        if lanes.is_empty() {
-            self.lanes.remove(&endpoint);
+        queues.retain(|_, queue| !queue.is_done());
+        if queues.is_empty() {
+            self.queues.remove(&endpoint);
         }
         // With no room left, the next answer looks again.
         Pumped { room, later: later && room > 0 }
@@ -414,15 +415,8 @@ impl Engine {
 /// Asks the home of an endpoint's customer; `None` when it did not answer.
 async fn ask_home(context: &NodeContext, customer: CustomerId, report: Report) -> Option<Ruling> {
     let shard = context.directory.read(|state| state.shard_of(Slot::of_customer(customer)))?;
-    let call = Call {
-        version: CALL_VERSION,
-        request_id: RequestId::mint(),
-        call_id: Uuid::new_v4(),
-        budget: Duration::ZERO,
-        shard,
-        ask: Ask::Deliveries(DeliveryAsk::Report(report)),
-    };
-    match context.router.ask(call, Instant::now() + HOME_PATIENCE).await.ok()? {
+    let call = Call::new(shard, Ask::Deliveries(DeliveryAsk::Report(report)), RequestId::mint());
+    match context.nodes.ask(call, Instant::now() + HOME_PATIENCE).await.ok()? {
         Answer::Result { result: Ok(Done::Deliveries(DeliveryDone::Ruled(ruling))), .. } => Some(ruling),
         _ => None,
     }

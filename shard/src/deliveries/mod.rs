@@ -1,22 +1,21 @@
 //! Webhook deliveries of the shards that this node owns.
 //!
-//! - [`lane`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
+//! - [`queue`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
 //! - `attempt`: one attempt from the stored delivery to the committed outcome. `running`: which ones are in flight.
-//! - `pace`: how fast what has waited is attempted. `leftover`: what the processors have to spare.
-//! - `gate`: how much may run at an endpoint. [`home`]: what is counted for it over the whole cluster. `health`: what
+//! - `retry_limiter`: how fast what has waited is attempted. `cpu_load`: what the processors have to spare.
+//! - `limiter`: how much may run at an endpoint. [`crate::coordinator`]: what is counted for it over the whole cluster. `health`: what
 //!   the directory is told of it.
 //! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
-//! - `ask`: what other nodes ask of an owner. `waiting`: what waits for each endpoint.
+//! - `serve`: what an owner answers to other nodes. `waiting`: what waits for each endpoint.
 
-pub mod ask;
 mod attempt;
+pub mod cpu_load;
 mod engine;
-mod gate;
 mod health;
-pub mod home;
-mod lane;
-mod leftover;
-mod pace;
+mod limiter;
+mod queue;
+mod retry_limiter;
+pub(crate) mod serve;
 pub mod sweep;
 pub mod waiting;
 
@@ -24,6 +23,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use model::id::{EndpointId, Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
@@ -39,12 +39,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::attempt::Means;
 use self::command::DeliveryCommand;
-use self::home::{Report, Ruling};
 use self::running::Running;
 use crate::command::Command;
+use crate::coordinator::{Report, Ruling};
 use crate::keys;
-use crate::owner::Owner;
-use crate::owner::committer::Lost;
+use crate::owner::committer::LeadershipLost;
+use crate::owner::{Owner, Webhooks};
 use crate::webhook::attempt::Attempter;
 
 /// How many messages wait for the engine. Announced jobs beyond that are found on disk instead.
@@ -137,19 +137,6 @@ impl Deliveries {
         &self.attempter
     }
 
-    /// Which deliveries are in flight here.
-    pub fn running(&self) -> &Running {
-        &self.running
-    }
-
-    /// A shard's deliveries are this node's from now on, after what an earlier owner left undone has been noted.
-    pub(crate) async fn take_over(self, owner: Arc<Owner>) {
-        if !self.hand_to_engine(&owner).await {
-            return;
-        }
-        supervise::restarted("the sweeps of deliveries", || sweep::resume(owner.clone())).await;
-    }
-
     /// Tells the engine of an ownership; false when it has ended.
     async fn hand_to_engine(&self, owner: &Arc<Owner>) -> bool {
         if note_interrupted(owner).await.is_err() {
@@ -160,14 +147,26 @@ impl Deliveries {
         owners.insert(owner.shard, owner.clone());
         self.overflow.send(ToEngine::Add(owner.clone())).is_ok()
     }
+}
 
-    /// The times of an endpoint's deliveries were changed in the store.
-    pub fn changed(&self, owner: &Owner, endpoint: EndpointId) {
+#[async_trait]
+impl Webhooks for Deliveries {
+    fn running(&self) -> &Running {
+        &self.running
+    }
+
+    async fn take_over(&self, owner: Arc<Owner>) {
+        if !self.hand_to_engine(&owner).await {
+            return;
+        }
+        supervise::restarted("the sweeps of deliveries", || sweep::resume(owner.clone())).await;
+    }
+
+    fn changed(&self, owner: &Owner, endpoint: EndpointId) {
         let _ = self.overflow.send(ToEngine::Reread(owner.shard, owner.epoch, Some(endpoint)));
     }
 
-    /// They are not any more.
-    pub fn remove(&self, owner: &Owner) {
+    fn remove(&self, owner: &Owner) {
         let mut owners = self.owners.lock();
         if owners.get(&owner.shard).is_some_and(|known| known.epoch == owner.epoch) {
             owners.remove(&owner.shard);
@@ -176,8 +175,7 @@ impl Deliveries {
         let _ = self.overflow.send(ToEngine::Remove(owner.shard, owner.epoch));
     }
 
-    /// Deliveries were written, due at once.
-    pub fn announce(&self, shard: ShardId, epoch: Epoch, jobs: impl Iterator<Item = Job>) {
+    fn announce(&self, shard: ShardId, epoch: Epoch, jobs: Vec<Job>) {
         for job in jobs {
             if self.queue.try_send(ToEngine::Written(shard, epoch, job)).is_err() {
                 let _ = self.overflow.send(ToEngine::Reread(shard, epoch, None));
@@ -196,7 +194,7 @@ struct Waiting {
 }
 
 /// Puts on record which attempts the shard's former owner could not end.
-async fn note_interrupted(owner: &Owner) -> Result<(), Lost> {
+async fn note_interrupted(owner: &Owner) -> Result<(), LeadershipLost> {
     /// How many of them one command names.
     const AT_ONCE: usize = 64;
     let (mut from, to) = keys::begun_attempts();

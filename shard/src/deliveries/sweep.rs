@@ -67,7 +67,7 @@ async fn go_on(owner: Arc<Owner>, mut sweep: Sweep) {
             at: Timestamp::now(),
             progress: part.progress.clone(),
         };
-        let Ok(committed) = owner.committer.commit_patiently(vec![Command::Delivery(step)]).await else { return };
+        let Ok(committed) = owner.committer.commit_deferred(vec![Command::Delivery(step)]).await else { return };
         if committed.await.is_err() {
             return;
         }

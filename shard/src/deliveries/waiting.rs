@@ -1,42 +1,13 @@
 //! What waits for each endpoint, as the rows of the jobs tell: for the operator, who asks why webhooks do not come.
 
 use model::id::{DeliveryId, EndpointId};
-use model::time::Timestamp;
 use raft::machine::View;
-use serde::{Deserialize, Serialize};
 
+use crate::call::deliveries::Waiting;
 use crate::keys;
 
 /// Jobs of one endpoint and shard that are counted; when there are more, nobody needs to know how many.
 const COUNTED: usize = 10_000;
-
-/// The deliveries that wait for one endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
-    pub endpoint: EndpointId,
-    pub count: usize,
-    /// There are more than were counted.
-    pub or_more: bool,
-    /// When the oldest of them was made.
-    pub oldest: Timestamp,
-    /// When the next attempt is due, be it in the past.
-    pub next_due: Timestamp,
-    /// The oldest of them. Earlier releases do not say.
-    #[serde(default)]
-    pub first: Option<DeliveryId>,
-}
-
-impl Waiting {
-    /// Adds what waits for the same endpoint in another shard.
-    pub fn add(&mut self, other: &Self) {
-        self.count += other.count;
-        self.or_more |= other.or_more;
-        if other.oldest < self.oldest {
-            (self.oldest, self.first) = (other.oldest, other.first);
-        }
-        self.next_due = self.next_due.min(other.next_due);
-    }
-}
 
 /// The endpoints that have jobs in a shard: one key read for each.
 pub(super) fn endpoints_with_jobs(view: &dyn View) -> Vec<EndpointId> {
@@ -71,6 +42,7 @@ pub(super) fn in_shard(view: &dyn View) -> Vec<Waiting> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::time::Timestamp;
     use raft::machine::{MemoryState, State};
 
     use super::*;

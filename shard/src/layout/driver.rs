@@ -15,9 +15,9 @@ use raft::directory::state::DirectoryState;
 use raft::directory::{Directory, UpdateError};
 use tokio_util::sync::CancellationToken;
 
-use super::evenness::{Evenness, Rules};
+use super::failure_detector::FailureDetector;
+use super::load_balancer::{LoadBalancer, Rules};
 use super::plan;
-use super::silence::Silence;
 use crate::router::Router;
 
 /// How often the leader looks.
@@ -44,26 +44,27 @@ enum Step {
 
 /// Drives changes of the placement until cancelled.
 pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, stop: CancellationToken) {
-    let mut silence = Silence::default();
-    let mut evenness = Evenness::new(rules);
+    let mut failure_detector = FailureDetector::default();
+    let mut load_balancer = LoadBalancer::new(rules);
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         if directory.group().leadership().borrow().ready_epoch.is_none() {
             // Who leads now has looked by itself.
-            silence = Silence::default();
-            evenness = Evenness::new(rules);
+            failure_detector = FailureDetector::default();
+            load_balancer = LoadBalancer::new(rules);
             continue;
         }
-        silence.look(directory.read(awaited), &router).await;
-        if evenness.is_due(Instant::now()) {
-            let vitals = router.vitals().await;
-            directory.read(|state| evenness.look(state, &vitals, Instant::now(), Timestamp::now()));
+        failure_detector.look(directory.read(awaited), &router).await;
+        if load_balancer.is_due(Instant::now()) {
+            let statuses = router.node_statuses().await;
+            directory.read(|state| load_balancer.look(state, &statuses, Instant::now(), Timestamp::now()));
         }
-        let away = Away { silent: silence.silent(), dead: silence.dead(Instant::now()) };
+        let away = Away { silent: failure_detector.silent(), dead: failure_detector.dead(Instant::now()) };
         let voters = directory.group().members().voters;
-        let look =
-            |state: &DirectoryState| next(state, |node| voters.contains(&node), &away, &evenness, Timestamp::now());
+        let look = |state: &DirectoryState| {
+            next(state, |node| voters.contains(&node), &away, &load_balancer, Timestamp::now())
+        };
         let Some(step) = directory.read(look) else { continue };
         if let Err(error) = take(&directory, step).await {
             tracing::warn!(%error, "the layout could not be changed yet");
@@ -128,7 +129,7 @@ fn next(
     state: &DirectoryState,
     votes: impl Fn(NodeId) -> bool,
     away: &Away,
-    evenness: &Evenness,
+    load_balancer: &LoadBalancer,
     now: Timestamp,
 ) -> Option<Step> {
     state.cluster.as_ref()?;
@@ -143,7 +144,7 @@ fn next(
     if present.iter().any(|place| !place.formed || !place.settled) {
         return None;
     }
-    let mut moves = plan::repair(&present, &holders(state), &away.silent, evenness.loads());
+    let mut moves = plan::repair(&present, &holders(state), &away.silent, load_balancer.loads());
     // All moves of a shard or none: each begins where the one before it ends.
     let waits = |each: &&MoveRecord| each.to.iter().any(|node| away.silent.contains(node) && !each.from.contains(node));
     let waiting: BTreeSet<ShardId> = moves.iter().filter(waits).map(|each| each.shard).collect();
@@ -158,10 +159,10 @@ fn next(
     if let Some(empty) = empty {
         return Some(Step::Remove(empty));
     }
-    if !evenness.wants_moves(state, now) {
+    if !load_balancer.wants_moves(state, now) {
         return None;
     }
-    let moves = plan::even_out(&present, &holders(state), evenness.loads(), evenness.rules().most_moves);
+    let moves = plan::even_out(&present, &holders(state), load_balancer.loads(), load_balancer.rules().most_moves);
     (!moves.is_empty()).then(|| Step::EvenOut(begin(state, moves, LEADS_AT_ONCE, true, now)))
 }
 
@@ -241,8 +242,8 @@ pub(super) mod tests {
         state
     }
 
-    fn idle() -> Evenness {
-        Evenness::new(Rules::new(true))
+    fn idle() -> LoadBalancer {
+        LoadBalancer::new(Rules::new(true))
     }
 
     fn none() -> Away {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use model::id::{NodeId, ShardId};
 
-use crate::facts::Vitals;
+use crate::facts::NodeStatus;
 
 /// The load of a shard that has nothing to do: a quiet shard counts, too. Loads are whole numbers of thousandths of it.
 pub const QUIET: u64 = 1_000;
@@ -29,13 +29,13 @@ pub struct Loads {
 
 impl Loads {
     /// What the nodes said that answered. A shard of which none of them told counts as the mean of the others.
-    pub fn told(vitals: &BTreeMap<NodeId, Vitals>) -> Self {
+    pub fn told(statuses: &BTreeMap<NodeId, NodeStatus>) -> Self {
         let mut said: BTreeMap<ShardId, Vec<u64>> = BTreeMap::new();
-        for (shard, work) in vitals.values().flat_map(|vitals| &vitals.work) {
+        for (shard, work) in statuses.values().flat_map(|statuses| &statuses.work) {
             said.entry(*shard).or_default().push(*work);
         }
         let work: BTreeMap<ShardId, u64> = said.into_iter().map(|(shard, said)| (shard, middle(said))).collect();
-        if work.values().sum::<u64>() < QUIET_WORK * vitals.len() as u64 {
+        if work.values().sum::<u64>() < QUIET_WORK * statuses.len() as u64 {
             return Self::default();
         }
         Self::of_traffic(work.into_iter().map(|(shard, work)| (shard, work * QUIET / WORK_OF_A_SHARD)))
@@ -101,11 +101,12 @@ fn middle(mut said: Vec<u64>) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::facts::tests::vitals;
+    use crate::facts::tests::node_status;
 
     fn told(work: &[&[(ShardId, u64)]]) -> Loads {
-        let said =
-            (1..).zip(work).map(|(node, work)| (node, Vitals { work: work.iter().copied().collect(), ..vitals() }));
+        let said = (1..)
+            .zip(work)
+            .map(|(node, work)| (node, NodeStatus { work: work.iter().copied().collect(), ..node_status() }));
         Loads::told(&said.collect())
     }
 

@@ -3,14 +3,14 @@
 //! Pure: nodes in, placement out. The result is stored in the directory; the ring itself is not. [`plan`] says which
 //! moves lead from one placement to another, and [`driver`] has them done.
 
-mod deal;
+mod assignment;
 pub mod driver;
-pub mod evenness;
+mod failure_detector;
 pub mod load;
+pub mod load_balancer;
 pub mod plan;
 pub mod removal;
 pub mod service;
-mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use consistent_hash::{DefaultHash, Node, StaticHashRing};
 use model::id::{NodeId, SLOT_COUNT, ShardId};
 use raft::directory::records::{NodeRecord, PlacementRecord};
 
-use self::deal::deal;
+use self::assignment::assign_leaders;
 use self::load::Loads;
 
 /// How many replicas a shard has, when there are as many nodes.
@@ -39,7 +39,7 @@ pub fn usual_shard_count(nodes: usize, cores_a_node: usize) -> u16 {
 pub fn place(shard_count: u16, nodes: &[NodeRecord]) -> Vec<PlacementRecord> {
     let ring = Ring::of(nodes);
     let placed: Vec<(ShardId, Vec<NodeId>)> = (1..=shard_count).map(|shard| (shard, ring.replicas(shard))).collect();
-    let leads = deal(&placed, &BTreeMap::new(), nodes, &Loads::default());
+    let leads = assign_leaders(&placed, &BTreeMap::new(), nodes, &Loads::default());
     let records = placed.into_iter().filter_map(|(shard, replicas)| {
         let leader = *leads.get(&shard)?;
         Some(PlacementRecord { shard, replicas, leader, formed: false, settled: true })

@@ -12,7 +12,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response};
 use model::error::ApiError;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::media::{FetchReason, LARGEST_MEDIA};
 use model::target::{Target, TargetPolicy, judge_url};
 use model::webhook::Outcome;
@@ -38,7 +38,7 @@ const MOST_REDIRECTS: usize = 3;
 pub enum FetchError {
     /// The text is no URL that may be called at all.
     #[error("no usable URL: {0:?}")]
-    Url(Fault),
+    Url(Violation),
     /// It leads to an address that is not public.
     #[error("blocked")]
     Blocked,
@@ -63,7 +63,7 @@ impl FetchError {
     /// As the caller hears of it. `field` names the URL in its body.
     pub fn told(self, url: &str, field: &str) -> ApiError {
         match self {
-            Self::Url(fault) => fault.at(&[field]),
+            Self::Url(violation) => violation.at(&[field]),
             Self::Blocked => ApiError::media_fetch_blocked(url),
             Self::Failed { reason, http_status } => ApiError::media_fetch_failed(url, reason, http_status),
             Self::Spool(SpoolError::Source(_)) => ApiError::media_fetch_failed(url, FetchReason::Connect, None),
@@ -152,7 +152,7 @@ impl Fetcher {
         let mut connection = opened.map_err(of_attempt)?;
         let mut request = Request::new(Full::new(Bytes::new()));
         let path = &target.url[Position::BeforePath..Position::AfterQuery];
-        let malformed = || FetchError::Url(Fault::new(IssueCode::Format, "must be a URL that can be sent"));
+        let malformed = || FetchError::Url(Violation::new(IssueCode::Format, "must be a URL that can be sent"));
         *request.uri_mut() = path.parse().map_err(|_| malformed())?;
         let host = &target.url[Position::BeforeHost..Position::AfterPort];
         let host = HeaderValue::from_str(host).map_err(|_| malformed())?;

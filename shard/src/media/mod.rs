@@ -6,22 +6,19 @@
 //! ```
 //!
 //! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
-//! - [`call`], [`desk`]: what is asked of a channel's owner. [`trim`]: retention, at the owner.
+//!   What is asked of them: [`crate::call::media`]; what their owner does with that, and their end: [`crate::owner`].
 //! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
 //!   `voice`: made a voice note for a send; [`picture`]: made fit for a profile or a group.
 //!   `workshop`: the threads on which the last two are done.
 //! - [`token`]: links. [`store`]: all of it for the floors above; [`crate::cluster`] has what crosses nodes.
 
 pub mod blobs;
-pub mod call;
-pub(crate) mod desk;
 pub mod fetch;
 pub mod picture;
 pub mod sniff;
 pub mod spool;
 pub mod store;
 pub mod token;
-pub(crate) mod trim;
 mod voice;
 mod workshop;
 

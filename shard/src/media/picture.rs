@@ -12,7 +12,7 @@ use image::imageops::FilterType;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgba, RgbaImage, imageops};
 use model::error::ApiError;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::media::LARGEST_PICTURE;
 use network::operation::picture::Picture;
 use tokio::sync::Semaphore;
@@ -107,12 +107,12 @@ impl From<image::ImageError> for Unfit {
 }
 
 impl Unfit {
-    pub(crate) fn fault(&self) -> Fault {
+    pub(crate) fn violation(&self) -> Violation {
         match self {
-            Self::Damaged => Fault::new(IssueCode::Format, "must be a JPEG, PNG or WebP picture"),
+            Self::Damaged => Violation::new(IssueCode::Format, "must be a JPEG, PNG or WebP picture"),
             Self::TooManyPixels => {
                 let message = "at most 50 megapixels, 16,384 pixels a side, and 216 MiB when decoded";
-                Fault::new(IssueCode::TooBig, message)
+                Violation::new(IssueCode::TooBig, message)
             }
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::error::ApiError;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
 
@@ -46,7 +46,7 @@ const PAGES_AHEAD: usize = 8;
 pub enum VoiceError {
     /// No decoder takes them, or they are too long.
     #[error("no voice note: {0}")]
-    Unfit(Fault),
+    Unfit(Violation),
     /// Too many conversions wait, or this one did not end in time.
     #[error("too much sound is being converted")]
     Busy,
@@ -66,7 +66,7 @@ impl VoiceError {
     /// As the caller hears of it. `field` is the path of the URL in its body.
     pub fn told(self, field: &[&str]) -> ApiError {
         match self {
-            Self::Unfit(fault) => fault.at(field),
+            Self::Unfit(violation) => violation.at(field),
             Self::Busy => ApiError::worker_at_capacity(),
             Self::Encoder(error) => {
                 tracing::error!(%error, "a voice note could not be encoded");
@@ -138,7 +138,7 @@ impl Converter {
                 // A decoder that panics has met bytes that it does not take.
                 work.await.unwrap_or_else(|error| {
                     tracing::warn!(%error, "a decoder gave up on a voice note");
-                    Err(VoiceError::Unfit(Fault::new(IssueCode::Format, "the sound is damaged")))
+                    Err(VoiceError::Unfit(Violation::new(IssueCode::Format, "the sound is damaged")))
                 })
             }),
         );
@@ -156,7 +156,7 @@ fn encode(
     until: Instant,
     pages: &mpsc::Sender<Bytes>,
 ) -> Result<u64, VoiceError> {
-    let too_long = || VoiceError::Unfit(Fault::new(IssueCode::TooLong, "the sound is longer than 15 minutes"));
+    let too_long = || VoiceError::Unfit(Violation::new(IssueCode::TooLong, "the sound is longer than 15 minutes"));
     // The packets say how long they are; to find out by decoding them takes as long as to convert them.
     if Sound::open(path)?.exceeds(longest / u64::from(RATE)) {
         return Err(too_long());

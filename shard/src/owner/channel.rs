@@ -20,12 +20,12 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::Owner;
-use super::committer::{LARGEST_COMMAND, Lost};
+use super::committer::{LARGEST_COMMAND, LeadershipLost};
 use super::number_checks::NumberChecks;
 use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
 use super::pace::{Booking, SlotGuard};
-use super::pacing::Pacing;
+use super::send_delay::SendDelay;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
@@ -138,16 +138,16 @@ pub(super) struct Channel {
     /// What the network is asked at the moment.
     pub operations: Operations,
     pub number_checks: NumberChecks,
-    pub pacing: Pacing,
+    pub send_delay: SendDelay,
     /// When the channel is next shown as available (setting `always_online`).
     pub shown_until: Option<Instant>,
 }
 
 /// What a turn will do once its commands are committed.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct Batch {
     pub commands: Vec<Command>,
-    pub after: Vec<After>,
+    pub on_commit: Vec<OnCommit>,
     /// Rows of the projection that the commands write, for those who read before they are committed.
     pub projected: Projected,
     /// Acceptances that senders were told of and that the commands store.
@@ -155,7 +155,7 @@ pub(super) struct Turn {
 }
 
 /// Each refers to the reply of the command at its index.
-pub(super) enum After {
+pub(super) enum OnCommit {
     Send {
         command: usize,
         row: Box<MessageRow>,
@@ -170,14 +170,14 @@ pub(super) enum After {
     Refuse(oneshot::Sender<SendVerdict>, SendVerdict),
 }
 
-impl Turn {
+impl Batch {
     /// Whether nothing in it is waited for by a caller.
-    fn is_patient(&self) -> bool {
-        if self.after.iter().any(|after| matches!(after, After::Refuse(..) | After::Ask(_))) {
+    fn may_be_deferred(&self) -> bool {
+        if self.on_commit.iter().any(|after| matches!(after, OnCommit::Refuse(..) | OnCommit::Ask(_))) {
             return false;
         }
-        let patient = |command: &Command| matches!(command, Command::Settle { .. } | Command::Receipt { .. });
-        !self.commands.is_empty() && self.commands.iter().all(patient)
+        let deferred = |command: &Command| matches!(command, Command::Settle { .. } | Command::Receipt { .. });
+        !self.commands.is_empty() && self.commands.iter().all(deferred)
     }
 }
 
@@ -208,7 +208,7 @@ impl Channel {
             held: VecDeque::new(),
             operations: Operations::default(),
             number_checks: NumberChecks::default(),
-            pacing: Pacing::default(),
+            send_delay: SendDelay::default(),
             shown_until: None,
         };
         channel.load_outbox();
@@ -237,7 +237,7 @@ impl Channel {
     /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do. A turn that panics
     /// costs the session, and the channel begins anew from what is stored; a channel that does so again and again is
     /// taken out of service (T26).
-    pub async fn run(mut self: Box<Self>, mut mailbox: mpsc::Receiver<ToChannel>, mut claim: bool) {
+    pub async fn run(mut self: Box<Self>, mut mailbox: mpsc::Receiver<ToChannel>, mut recover: bool) {
         let lost = self.owner.lost.clone();
         let mut crashes: Vec<Instant> = Vec::new();
         loop {
@@ -245,18 +245,18 @@ impl Channel {
                 // Nothing of a turn that is cut off here was answered; its commands may stand, and the next owner acts
                 // on them.
                 () = lost.cancelled() => Some(Ok(())),
-                ended = supervise::noticed("the task of a channel", self.live(&mut mailbox, claim)) => ended,
+                ended = supervise::noticed("the task of a channel", self.live(&mut mailbox, recover)) => ended,
             };
             self.end_session();
             match ended {
                 Some(Ok(())) => return,
-                Some(Err(Lost)) => return lost.cancel(),
+                Some(Err(LeadershipLost)) => return lost.cancel(),
                 None => {
                     tracing::error!(channel = %self.row.id, "the channel's task panicked and begins anew");
                     crashes.retain(|at| at.elapsed() < CRASH_WINDOW);
                     crashes.push(Instant::now());
                     *self = Self::load(self.owner.clone(), self.row.id, self.row.customer);
-                    claim = true;
+                    recover = true;
                     if crashes.len() >= CRASHES && self.go_on(Trigger::CrashLoop).await.is_err() {
                         return lost.cancel();
                     }
@@ -265,12 +265,12 @@ impl Channel {
         }
     }
 
-    async fn live(&mut self, mailbox: &mut mpsc::Receiver<ToChannel>, claim: bool) -> Result<(), Lost> {
+    async fn live(&mut self, mailbox: &mut mpsc::Receiver<ToChannel>, recover: bool) -> Result<(), LeadershipLost> {
         self.hold().await;
         Box::pin(self.end_left_sends()).await?;
-        if claim {
-            Box::pin(self.claim()).await?;
-            self.owner.claimed(self.row.id);
+        if recover {
+            Box::pin(self.recover()).await?;
+            self.owner.recovered(self.row.id);
         }
         let mut work = Vec::new();
         let mut events = Vec::new();
@@ -303,7 +303,7 @@ impl Channel {
             }
             self.hold().await;
             // Boxed, as is all that takes room only while something happens: idle tasks are many.
-            if Box::pin(self.turn(finished, &mut events, &mut work)).await? {
+            if Box::pin(self.step(finished, &mut events, &mut work)).await? {
                 return Ok(());
             }
         }
@@ -317,12 +317,12 @@ impl Channel {
     }
 
     /// Takes what has come in. Returns true when the channel was handed over.
-    async fn turn(
+    async fn step(
         &mut self,
         finished: Option<Finished>,
         events: &mut Vec<SessionEvent>,
         work: &mut Vec<ToChannel>,
-    ) -> Result<bool, Lost> {
+    ) -> Result<bool, LeadershipLost> {
         if let Some(finished) = finished {
             self.transfer_ended(finished).await?;
         }
@@ -344,7 +344,7 @@ impl Channel {
             self.running.as_ref().filter(|running| running.logged_in).and_then(|_| self.outbox.next_due()),
             (!self.outbox.is_empty()).then(|| self.age_checked + AGE_CHECK),
             self.held_until(),
-            self.pacing.next().filter(|_| self.is_logged_in() && !self.outbox.is_empty()),
+            self.send_delay.next().filter(|_| self.is_logged_in() && !self.outbox.is_empty()),
             self.shown_until.filter(|_| self.is_logged_in()),
             self.operations.next_deadline(),
             self.transfers.next_try().filter(|_| self.is_logged_in()),
@@ -354,7 +354,7 @@ impl Channel {
         times.into_iter().flatten().min().or(stays)
     }
 
-    async fn keep_time(&mut self) -> Result<(), Lost> {
+    async fn keep_time(&mut self) -> Result<(), LeadershipLost> {
         let now = Instant::now();
         if self.start_at.is_some_and(|at| at <= now) {
             self.start_at = None;
@@ -390,41 +390,41 @@ impl Channel {
         self.running.as_ref().is_some_and(|running| running.logged_in)
     }
 
-    async fn take_events(&mut self, events: &mut Vec<SessionEvent>) -> Result<(), Lost> {
-        let mut turn = Turn::default();
+    async fn take_events(&mut self, events: &mut Vec<SessionEvent>) -> Result<(), LeadershipLost> {
+        let mut batch = Batch::default();
         for event in events.drain(..) {
             match event {
                 SessionEvent::Accepted { id, at, recipients } => {
-                    self.settle_accepted(&mut turn, &id, at, recipients);
+                    self.settle_accepted(&mut batch, &id, at, recipients);
                 }
-                SessionEvent::Refused { id, refused } => self.settle_refused(&mut turn, &id, *refused),
-                SessionEvent::Inbound(item) => self.take_or_hold(&mut turn, *item),
+                SessionEvent::Refused { id, refused } => self.settle_refused(&mut batch, &id, *refused),
+                SessionEvent::Inbound(item) => self.take_or_hold(&mut batch, *item),
                 other => {
                     // What came before it takes effect before it.
-                    self.finish(std::mem::take(&mut turn)).await?;
+                    self.finish(std::mem::take(&mut batch)).await?;
                     self.session_event(other).await?;
                 }
             }
         }
-        self.release_held(&mut turn);
-        self.finish(turn).await
+        self.release_held(&mut batch);
+        self.finish(batch).await
     }
 
     /// Returns true when the channel was handed over.
-    async fn take_work(&mut self, work: &mut Vec<ToChannel>) -> Result<bool, Lost> {
-        let mut turn = Turn::default();
+    async fn take_work(&mut self, work: &mut Vec<ToChannel>) -> Result<bool, LeadershipLost> {
+        let mut batch = Batch::default();
         for message in work.drain(..) {
             match message {
                 ToChannel::Work(piece) => match *piece {
                     Piece { work: Work::Send(send), request_id, reply, .. } => {
-                        self.accept_send(&mut turn, send, request_id, reply);
+                        self.accept_send(&mut batch, send, request_id, reply);
                     }
                     Piece { work: Work::Operate { operation, again }, call_id, reply, .. } => {
-                        self.finish(std::mem::take(&mut turn)).await?;
+                        self.finish(std::mem::take(&mut batch)).await?;
                         self.begin_operation(call_id, *operation, again, Some(reply)).await?;
                     }
                     Piece { work, call_id, reply, .. } => {
-                        self.finish(std::mem::take(&mut turn)).await?;
+                        self.finish(std::mem::take(&mut batch)).await?;
                         let answer = self.do_work(work, call_id).await?;
                         // A caller that has gone away needs no answer.
                         let _ = reply.send(answer);
@@ -432,38 +432,38 @@ impl Channel {
                 },
                 ToChannel::Fetch(media, waiting) => self.fetch_now(media, waiting),
                 ToChannel::HandOver(done) => {
-                    self.finish(turn).await?;
+                    self.finish(batch).await?;
                     self.hand_over().await?;
                     let _ = done.send(());
                     return Ok(true);
                 }
             }
         }
-        self.finish(turn).await?;
+        self.finish(batch).await?;
         Ok(false)
     }
 
     /// Commits a turn's commands, then does what waited for them.
-    pub async fn finish(&mut self, mut turn: Turn) -> Result<(), Lost> {
-        self.act_too_early(&mut turn).await;
-        if turn.is_patient() {
-            return self.finish_patiently(turn).await;
+    pub async fn finish(&mut self, mut batch: Batch) -> Result<(), LeadershipLost> {
+        self.act_too_early(&mut batch).await;
+        if batch.may_be_deferred() {
+            return self.finish_deferred(batch).await;
         }
-        self.finish_at_once(turn).await
+        self.finish_immediately(batch).await
     }
 
     /// [`Channel::finish`] for a turn that something else must not overtake.
-    pub async fn finish_at_once(&mut self, turn: Turn) -> Result<(), Lost> {
-        let replies = self.owner.committer.commit(turn.commands).await?;
-        self.owner.settling.end(&turn.settled);
-        for after in turn.after {
+    pub async fn finish_immediately(&mut self, batch: Batch) -> Result<(), LeadershipLost> {
+        let replies = self.owner.committer.commit(batch.commands).await?;
+        self.owner.settling.end(&batch.settled);
+        for after in batch.on_commit {
             match after {
-                After::Acknowledge(item) => self.acknowledge(item).await,
-                After::Ask(operation) => self.ask_unheeded(*operation).await,
-                After::Refuse(caller, verdict) => {
+                OnCommit::Acknowledge(item) => self.acknowledge(item).await,
+                OnCommit::Ask(operation) => self.ask_unheeded(*operation).await,
+                OnCommit::Refuse(caller, verdict) => {
                     let _ = caller.send(verdict);
                 }
-                After::Send { command, row, client_ref, reply } => {
+                OnCommit::Send { command, row, client_ref, reply } => {
                     let answer = match replies.get(command) {
                         Some(Reply::Done) => Ok(self.sent(*row, client_ref)),
                         Some(Reply::Unchanged) => self.sent_before(*row, client_ref),
@@ -483,15 +483,15 @@ impl Channel {
 
     /// Leaves verdicts and receipts to share an entry with what comes next: nobody waits for them, and the next send of
     /// this channel must not either.
-    async fn finish_patiently(&mut self, turn: Turn) -> Result<(), Lost> {
-        let committed = self.owner.committer.commit_patiently(turn.commands).await?;
-        let items = turn.after.into_iter().filter_map(|after| match after {
-            After::Acknowledge(item) => Some(item),
-            After::Ask(_) | After::Send { .. } | After::Refuse(..) => None,
+    async fn finish_deferred(&mut self, batch: Batch) -> Result<(), LeadershipLost> {
+        let committed = self.owner.committer.commit_deferred(batch.commands).await?;
+        let items = batch.on_commit.into_iter().filter_map(|after| match after {
+            OnCommit::Acknowledge(item) => Some(item),
+            OnCommit::Ask(_) | OnCommit::Send { .. } | OnCommit::Refuse(..) => None,
         });
         let items: Vec<ItemId> = items.collect();
         let session = self.running.as_ref().map(|running| running.session.clone());
-        let (owner, settled) = (self.owner.clone(), turn.settled);
+        let (owner, settled) = (self.owner.clone(), batch.settled);
         self.owner.tasks.spawn(async move {
             if committed.await.is_err() {
                 return;
@@ -513,18 +513,19 @@ impl Channel {
     }
 
     /// Does before the commit what has to wait for it, as two faults would have it.
-    async fn act_too_early(&mut self, turn: &mut Turn) {
+    async fn act_too_early(&mut self, batch: &mut Batch) {
         if failpoint::has(Bug::AcknowledgeBeforeCommit) {
-            let early: Vec<After> = turn.after.extract_if(.., |after| matches!(after, After::Acknowledge(_))).collect();
+            let early: Vec<OnCommit> =
+                batch.on_commit.extract_if(.., |after| matches!(after, OnCommit::Acknowledge(_))).collect();
             for after in early {
-                if let After::Acknowledge(item) = after {
+                if let OnCommit::Acknowledge(item) = after {
                     self.acknowledge(item).await;
                 }
             }
         }
         if failpoint::has(Bug::AnswerBeforeCommit) {
-            for after in &mut turn.after {
-                if let After::Send { row, client_ref, reply, .. } = after {
+            for after in &mut batch.on_commit {
+                if let OnCommit::Send { row, client_ref, reply, .. } = after {
                     let caller = std::mem::replace(reply, oneshot::channel().0);
                     let sent = Sent {
                         message_id: row.message_id.clone(),
@@ -584,7 +585,7 @@ impl Channel {
     }
 
     /// Commits one command and expects it to take effect, or not to matter.
-    pub async fn commit(&mut self, command: Command) -> Result<Reply, Lost> {
+    pub async fn commit(&mut self, command: Command) -> Result<Reply, LeadershipLost> {
         self.owner.committer.commit_one(command).await
     }
 

@@ -18,8 +18,8 @@ use raft::supervise;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::Webhooks;
 use crate::command::{Batch, BatchReply, Command, Effect, NewEvent, Reply};
-use crate::deliveries::Deliveries;
 use crate::stream::Streams;
 
 /// How many submissions wait at most; a channel that submits more waits itself.
@@ -47,7 +47,7 @@ const LINGER: Duration = Duration::from_millis(20);
 /// The owner's right has ended: nothing more can be committed, and what was on its way may or may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the shard has another owner")]
-pub struct Lost;
+pub struct LeadershipLost;
 
 /// Who waits for a part of an entry's replies.
 struct Caller {
@@ -72,11 +72,11 @@ enum Part {
 }
 
 impl Submitted {
-    async fn replies(self) -> Result<Vec<Reply>, Lost> {
+    async fn replies(self) -> Result<Vec<Reply>, LeadershipLost> {
         let mut replies = Vec::new();
         for part in self.0 {
             match part {
-                Part::Awaited(awaited) => replies.extend(awaited.await.map_err(|_| Lost)?),
+                Part::Awaited(awaited) => replies.extend(awaited.await.map_err(|_| LeadershipLost)?),
                 Part::TooLarge => replies.push(Reply::TooLarge),
             }
         }
@@ -134,12 +134,12 @@ fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
     parts
 }
 
-/// The way into the shard's log. What one caller commits urgently keeps its order, and so does what it commits patiently;
-/// the patient may come after later urgent ones.
+/// The way into the shard's log. What one caller commits at once keeps its order, and so does what it defers;
+/// what is deferred may come after later commits.
 #[derive(Clone)]
 pub struct Committer {
     queue: mpsc::Sender<Submission>,
-    patient: mpsc::Sender<Submission>,
+    deferred: mpsc::Sender<Submission>,
 }
 
 impl Committer {
@@ -150,20 +150,20 @@ impl Committer {
         directory: Arc<Directory>,
         node: NodeId,
         epoch: Epoch,
-        deliveries: Deliveries,
+        deliveries: Arc<dyn Webhooks>,
         streams: Arc<Streams>,
         lost: CancellationToken,
     ) -> Self {
-        let (queue, urgent) = mpsc::channel(QUEUE);
-        let (patient, lingering) = mpsc::channel(QUEUE);
+        let (queue, immediate) = mpsc::channel(QUEUE);
+        let (deferred, lingering) = mpsc::channel(QUEUE);
         // However it ends, also by a panic, nothing more can be committed by this ownership.
         let ended = lost.clone().drop_guard();
         tokio::spawn(async move {
             let announce = Announce { directory, node, epoch, deliveries, streams };
-            supervise::noticed("the committer of a shard", run(urgent, lingering, group, announce, lost)).await;
+            supervise::noticed("the committer of a shard", run(immediate, lingering, group, announce, lost)).await;
             drop(ended);
         });
-        Self { queue, patient }
+        Self { queue, deferred }
     }
 
     /// Commits commands and gives the state machine's answers, one a command; [`Reply::TooLarge`] for one that no entry can
@@ -171,9 +171,9 @@ impl Committer {
     /// of them.
     ///
     /// # Errors
-    /// [`Lost`] when the owner's right has ended; the commands may still have been applied. Also for events that were made
+    /// [`LeadershipLost`] when the owner's right has ended; the commands may still have been applied. Also for events that were made
     /// by an old copy of the directory: nothing is committed then, and who owns the shard next makes them anew.
-    pub async fn commit(&self, commands: Vec<Command>) -> Result<Vec<Reply>, Lost> {
+    pub async fn commit(&self, commands: Vec<Command>) -> Result<Vec<Reply>, LeadershipLost> {
         submit(&self.queue, &commands).await?.replies().await
     }
 
@@ -182,35 +182,35 @@ impl Committer {
     ///
     /// # Errors
     /// As [`Committer::commit`].
-    pub async fn commit_patiently(
+    pub async fn commit_deferred(
         &self,
         commands: Vec<Command>,
-    ) -> Result<impl Future<Output = Result<Vec<Reply>, Lost>> + Send + use<>, Lost> {
-        Ok(submit(&self.patient, &commands).await?.replies())
+    ) -> Result<impl Future<Output = Result<Vec<Reply>, LeadershipLost>> + Send + use<>, LeadershipLost> {
+        Ok(submit(&self.deferred, &commands).await?.replies())
     }
 
     /// Commits one command.
     ///
     /// # Errors
     /// As [`Committer::commit`].
-    pub async fn commit_one(&self, command: Command) -> Result<Reply, Lost> {
-        self.commit(vec![command]).await?.pop().ok_or(Lost)
+    pub async fn commit_one(&self, command: Command) -> Result<Reply, LeadershipLost> {
+        self.commit(vec![command]).await?.pop().ok_or(LeadershipLost)
     }
 }
 
 /// An event for which too few endpoints were found must not be the one that stands.
-fn refuse_outdated(commands: &[Command]) -> Result<(), Lost> {
+fn refuse_outdated(commands: &[Command]) -> Result<(), LeadershipLost> {
     let outdated = commands.iter().flat_map(events_of).any(|event| event.outdated);
-    if outdated { Err(Lost) } else { Ok(()) }
+    if outdated { Err(LeadershipLost) } else { Ok(()) }
 }
 
-async fn submit(queue: &mpsc::Sender<Submission>, commands: &[Command]) -> Result<Submitted, Lost> {
+async fn submit(queue: &mpsc::Sender<Submission>, commands: &[Command]) -> Result<Submitted, LeadershipLost> {
     refuse_outdated(commands)?;
     let parts = submissions(commands);
     let mut submitted = Vec::with_capacity(parts.len());
     for (submission, part) in parts {
         if let Some(submission) = submission {
-            queue.send(submission).await.map_err(|_| Lost)?;
+            queue.send(submission).await.map_err(|_| LeadershipLost)?;
         }
         submitted.push(part);
     }
@@ -223,12 +223,12 @@ struct Announce {
     directory: Arc<Directory>,
     node: NodeId,
     epoch: Epoch,
-    deliveries: Deliveries,
+    deliveries: Arc<dyn Webhooks>,
     streams: Arc<Streams>,
 }
 
 async fn run(
-    mut urgent: mpsc::Receiver<Submission>,
+    mut immediate: mpsc::Receiver<Submission>,
     mut lingering: mpsc::Receiver<Submission>,
     group: Group,
     announce: Announce,
@@ -240,7 +240,7 @@ async fn run(
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
     let mut gathered = Vec::new();
     // Since when the oldest of the lingering commands waits.
-    let mut patient = Vec::new();
+    let mut deferred = Vec::new();
     let mut oldest: Option<Instant> = None;
     loop {
         let has_room = on_their_way.len() < IN_FLIGHT;
@@ -257,7 +257,7 @@ async fn run(
                         Effect::Relayed(home) => streams.relayed.ring(home),
                     }
                 }
-                deliveries.announce(group.id(), epoch, jobs.into_iter());
+                deliveries.announce(group.id(), epoch, jobs);
                 let mut replies = replies.into_iter();
                 for caller in callers.pop_front().unwrap_or_default() {
                     let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();
@@ -265,12 +265,12 @@ async fn run(
                     let _ = caller.reply.send(own);
                 }
             }
-            _ = lingering.recv_many(&mut patient, BATCH_SUBMISSIONS), if patient.len() < BATCH_SUBMISSIONS => {
+            _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.len() < BATCH_SUBMISSIONS => {
                 oldest.get_or_insert_with(Instant::now);
                 continue;
             }
             // What found no room in the entry before goes first.
-            received = urgent.recv_many(&mut gathered, BATCH_SUBMISSIONS), if has_room && gathered.is_empty() => {
+            received = immediate.recv_many(&mut gathered, BATCH_SUBMISSIONS), if has_room && gathered.is_empty() => {
                 if received == 0 {
                     return;
                 }
@@ -283,8 +283,8 @@ async fn run(
             if gathered.is_empty() && !lingered {
                 break;
             }
-            let (entry, waiting) = entry_of(directory.format(), node, epoch, &mut patient, &mut gathered);
-            if patient.is_empty() {
+            let (entry, waiting) = entry_of(directory.format(), node, epoch, &mut deferred, &mut gathered);
+            if deferred.is_empty() {
                 oldest = None;
             }
             failpoint::reach(Point::CommitBefore);
@@ -309,7 +309,7 @@ fn entry_of(
     version: Format,
     node: NodeId,
     epoch: Epoch,
-    patient: &mut Vec<Submission>,
+    deferred: &mut Vec<Submission>,
     gathered: &mut Vec<Submission>,
 ) -> (Vec<u8>, Vec<Caller>) {
     let mut bytes = 0;
@@ -320,9 +320,9 @@ fn entry_of(
         };
         waiting.iter().enumerate().take_while(fits).count()
     };
-    let of_patient = fitting(patient, true);
-    let of_gathered = if of_patient == patient.len() { fitting(gathered, of_patient == 0) } else { 0 };
-    let taken = || patient[..of_patient].iter().chain(&gathered[..of_gathered]);
+    let of_deferred = fitting(deferred, true);
+    let of_gathered = if of_deferred == deferred.len() { fitting(gathered, of_deferred == 0) } else { 0 };
+    let taken = || deferred[..of_deferred].iter().chain(&gathered[..of_gathered]);
     let (size, commands) = taken().fold((0, 0), |(size, commands), submission| {
         (size + submission.encoded.len(), commands + submission.caller.commands)
     });
@@ -335,7 +335,8 @@ fn entry_of(
     entry.push(ARRAY_32);
     entry.extend_from_slice(&u32::try_from(commands).unwrap_or(u32::MAX).to_be_bytes());
     taken().for_each(|submission| entry.extend_from_slice(&submission.encoded));
-    let callers = patient.drain(..of_patient).chain(gathered.drain(..of_gathered)).map(|submission| submission.caller);
+    let callers =
+        deferred.drain(..of_deferred).chain(gathered.drain(..of_gathered)).map(|submission| submission.caller);
     (entry, callers.collect())
 }
 
@@ -447,15 +448,15 @@ mod tests {
     #[test]
     fn an_entry_is_the_batch_that_it_always_was_and_holds_no_more_than_fits() {
         const HALF: usize = BATCH_BYTES / 2;
-        let mut patient = submitted(&[of_size(10), of_size(20)]);
-        patient.extend(submitted(&[of_size(30)]));
+        let mut deferred = submitted(&[of_size(10), of_size(20)]);
+        deferred.extend(submitted(&[of_size(30)]));
         let mut gathered = submitted(&[of_size(HALF)]);
         gathered.extend(submitted(&[of_size(HALF)]));
         gathered.extend(submitted(&[of_size(LARGEST_COMMAND)]));
         gathered.extend(submitted(&[of_size(10)]));
         let mut shapes = Vec::new();
         while !gathered.is_empty() {
-            let (entry, callers) = entry_of(BATCH_VERSION, 7, 3, &mut patient, &mut gathered);
+            let (entry, callers) = entry_of(BATCH_VERSION, 7, 3, &mut deferred, &mut gathered);
             assert!(entry.len() <= MAX_COMMAND && entry.len() == entry.capacity(), "{}", entry.len());
             let batch = Batch::read(&entry).unwrap();
             assert_eq!((batch.node, batch.epoch, batch.version), (7, 3, BATCH_VERSION));
@@ -531,7 +532,7 @@ mod tests {
     #[test]
     fn no_event_is_committed_whose_endpoints_were_looked_up_in_an_old_copy_of_the_directory() {
         assert_eq!(refuse_outdated(&[emit(false), emit(false)]), Ok(()));
-        assert_eq!(refuse_outdated(&[emit(false), emit(true)]), Err(Lost));
+        assert_eq!(refuse_outdated(&[emit(false), emit(true)]), Err(LeadershipLost));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use model::error::ApiError;
 use model::id::{MediaId, MessageId};
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::media::MediaState;
 use model::message::{Content, LinkPreview, MessageKey, Quoted, Surroundings};
 use model::send::{AskedPreview, bare_preview};
@@ -117,8 +117,9 @@ impl Channel {
             }
             _ => Err(kind),
         };
-        content
-            .map_err(|what| Fault::new(IssueCode::Conflict, format!("{what} cannot be forwarded")).at(&["message_key"]))
+        content.map_err(|what| {
+            Violation::new(IssueCode::Conflict, format!("{what} cannot be forwarded")).at(&["message_key"])
+        })
     }
 
     /// The message that a send answers. Of one that is not stored, the key says what is known.

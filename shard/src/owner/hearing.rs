@@ -12,7 +12,7 @@ use raft::directory::Directory;
 use raft::group::Group;
 
 use super::Owner;
-use crate::router::Router;
+use crate::nodes::Nodes;
 
 /// From this age of the copy on a channel holds. Below the 2 s from which on others rely on the copy not being used, so
 /// that a turn that has begun has time to end.
@@ -76,14 +76,16 @@ impl Deaf {
 
 /// Gives a shard's lead to the first voter that is ready and has caught up, if there is one. Not in order: the channels of
 /// an owner that hears nothing have nothing to say.
-pub(super) async fn give_lead_away(group: &Group, router: &Router) {
+pub(super) async fn give_lead_away(group: &Group, nodes: &dyn Nodes) {
     let shard = group.id();
     for node in group.members().voters {
-        if node == router.node() {
+        if node == nodes.node() {
             continue;
         }
-        let vitals = router.vitals_of(node, Instant::now() + VITALS_PATIENCE).await;
-        if vitals.is_none_or(|vitals| !vitals.is_ready()) || !router.is_caught_up(node, shard, group.applied()).await {
+        let node_status = nodes.status_of(node, Instant::now() + VITALS_PATIENCE).await;
+        if node_status.is_none_or(|node_status| !node_status.is_ready())
+            || !nodes.is_caught_up(node, shard, group.applied()).await
+        {
             continue;
         }
         tracing::warn!(

@@ -21,15 +21,15 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::census::Census;
 use super::committer::Committer;
 use super::hearing::{Deaf, give_lead_away, is_deaf};
 use super::settling::Settling;
+use super::status_counts::StatusCounts;
+use super::streams::{gather, relay};
 use super::{NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch};
-use crate::media::trim;
-use crate::stream::{Streams, gather, relay};
+use crate::stream::Streams;
 
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
 const FENCE_EVERY: Duration = Duration::from_millis(25);
@@ -117,7 +117,7 @@ impl Hosting {
             if epoch.is_none() || self.context.directory.is_fresh() {
                 deaf.ended();
             } else if deaf.looks_for_another(Instant::now()) {
-                give_lead_away(&self.group, &self.context.router).await;
+                give_lead_away(&self.group, &*self.context.nodes).await;
             }
             if let Some(epoch) = epoch.filter(|_| self.context.directory.is_fresh()) {
                 // A term has one leader: nobody else has counted since an ownership that ended within it.
@@ -149,23 +149,23 @@ impl Hosting {
         let Some(owner) = self.begin(epoch, buckets).await else { return };
         let standing = Standing { hosting: self, owner: &owner };
         // Before any call can reach it: one would start a task for its channel, and the claim a second one beside it.
-        let claimed = owner.claim_channels();
+        let recovered = owner.recover_channels();
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
-        tracing::info!(shard = self.shard, epoch, claimed, "this node owns the shard");
+        tracing::info!(shard = self.shard, epoch, claimed = recovered, "this node owns the shard");
         let upkeeps: [(&'static str, Upkeep); 11] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
             ("the place of a shard's lead", |owner| Box::pin(keep_lead_placed(owner))),
             ("the members of a shard", |owner| Box::pin(members::keep(owner))),
             ("the end of sends that were left waiting", |owner| Box::pin(super::left_sends::run(owner))),
-            ("the expiry of a shard's rows", |owner| Box::pin(super::trim::run(owner))),
+            ("the expiry of a shard's rows", |owner| Box::pin(super::expiry::run(owner))),
             ("the sealing anew of a shard's secrets", |owner| Box::pin(super::reseal::run(owner))),
             ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
             ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
-            ("the expiry of a shard's media", |owner| Box::pin(trim::run(owner))),
+            ("the expiry of a shard's media", |owner| Box::pin(super::expiry::media::run(owner))),
             ("the take-over of a shard's deliveries", |owner| {
-                Box::pin(owner.node.deliveries.clone().take_over(owner.clone()))
+                Box::pin(async move { owner.node.deliveries.take_over(owner.clone()).await })
             }),
         ];
         for (task, upkeep) in upkeeps {
@@ -257,15 +257,15 @@ impl Hosting {
                 lost.clone(),
             ),
             buckets,
-            webhook_home: Mutex::default(),
+            webhook_coordinator: Mutex::default(),
             deployment_key,
             lost,
             tasks: TaskTracker::new(),
-            census: Census::default(),
+            status_counts: StatusCounts::default(),
             settling: Settling::default(),
             streams,
             channels: Mutex::new(HashMap::new()),
-            unclaimed: Mutex::default(),
+            recovering: Mutex::default(),
             handing_over: AtomicBool::new(false),
         }))
     }
@@ -309,7 +309,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
         if seen_ready >= SETTLED_CHECKS || (at_once && seen_ready > 0) {
             // Somebody may be looking at a code that the next owner would not know.
             let held = *held_since.get_or_insert_with(Instant::now);
-            if !at_once && owner.census.count(Status::Qr) > 0 && held.elapsed() < HOLD_PATIENCE {
+            if !at_once && owner.status_counts.count(Status::Qr) > 0 && held.elapsed() < HOLD_PATIENCE {
                 continue;
             }
             // One after the other: callers wait for one shard at a time.
@@ -331,8 +331,8 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
 /// to log in thousands of channels: it gets its leads a few at a time, from all nodes together, each when it has warmed up
 /// from the one before. A node that is never done with that (`waited_enough`) gets them all the same.
 async fn takes_one_more(owner: &Owner, target: NodeId, waited_enough: bool) -> bool {
-    let vitals = owner.node.router.vitals_of(target, Instant::now() + VITALS_PATIENCE).await;
-    vitals.is_some_and(|vitals| vitals.ready && (!vitals.warming_up || waited_enough))
+    let node_status = owner.node.nodes.status_of(target, Instant::now() + VITALS_PATIENCE).await;
+    node_status.is_some_and(|node_status| node_status.ready && (!node_status.warming_up || waited_enough))
 }
 
 /// Who should lead a shard that this node leads.
@@ -351,7 +351,7 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
         (place, able, leads(&own))
     });
     let place = place?;
-    if !own_leads && place.replicas.contains(&own) && !owner.node.router.is_drained_of_callers() {
+    if !own_leads && place.replicas.contains(&own) && !owner.node.nodes.is_drained_of_callers() {
         // Balancers have to hear first that this node takes no more.
         return None;
     }
@@ -368,7 +368,7 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
     let others = able.into_iter().filter(|node| must_go && Some(*node) != wanted);
     let candidates = wanted.into_iter().chain(others).filter(|node| *node != own && voters.contains(node));
     for target in candidates {
-        if owner.node.router.is_caught_up(target, owner.shard, owner.group.applied()).await {
+        if owner.node.nodes.is_caught_up(target, owner.shard, owner.group.applied()).await {
             return Some(Wish { target, at_once: must_go });
         }
     }

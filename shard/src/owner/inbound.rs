@@ -13,7 +13,7 @@ use network::driver::{InboundItem, InboundKind, InboundMessage};
 use raft::failpoint::{self, Point};
 use raft::machine::View;
 
-use super::channel::{After, Channel, Turn};
+use super::channel::{Batch, Channel, OnCommit};
 use super::events::{self, About};
 use super::sends::{about, chat_of, sent_payload};
 use crate::command::{Command, NewEvent};
@@ -32,31 +32,31 @@ const RECOVERED: &str = "recovered";
 
 impl Channel {
     /// Adds an item to the turn; it is acknowledged once the turn is committed. `is_cut` when it said more.
-    pub fn take_inbound(&mut self, turn: &mut Turn, item: InboundItem, is_cut: bool) {
+    pub fn take_inbound(&mut self, batch: &mut Batch, item: InboundItem, is_cut: bool) {
         failpoint::reach(Point::InboundBeforeCommit);
         let InboundItem { id, at, kind } = item;
         match kind {
-            InboundKind::Message(message) => self.receive(turn, message, at, is_cut),
-            InboundKind::OwnMessage(message) => self.receive_own(turn, message, at),
-            InboundKind::Receipt(receipt) => self.take_receipt(turn, receipt, at),
-            InboundKind::LidDisclosed { lid, phone } => self.learn_lid(turn, lid, phone, at),
-            InboundKind::Notice(notice) => self.take_notice(turn, &id, *notice, at),
+            InboundKind::Message(message) => self.receive(batch, message, at, is_cut),
+            InboundKind::OwnMessage(message) => self.receive_own(batch, message, at),
+            InboundKind::Receipt(receipt) => self.take_receipt(batch, receipt, at),
+            InboundKind::LidDisclosed { lid, phone } => self.learn_lid(batch, lid, phone, at),
+            InboundKind::Notice(notice) => self.take_notice(batch, &id, *notice, at),
             InboundKind::Synced(part) => {
-                self.project_in(turn, at, |rows, context| projection::take_synced(&part, rows, context));
+                self.project_in(batch, at, |rows, context| projection::take_synced(&part, rows, context));
             }
         }
-        turn.after.push(After::Acknowledge(id));
+        batch.on_commit.push(OnCommit::Acknowledge(id));
     }
 
-    fn receive(&mut self, turn: &mut Turn, message: InboundMessage, at: Timestamp, is_cut: bool) {
+    fn receive(&mut self, batch: &mut Batch, message: InboundMessage, at: Timestamp, is_cut: bool) {
         if let (true, Some(phone)) = (message.from.is_lid(), &message.from_phone) {
-            self.learn_lid(turn, message.from.clone(), phone.clone(), at);
+            self.learn_lid(batch, message.from.clone(), phone.clone(), at);
         }
         // Messages of one id may come from several people, at the same time. As the network gave them, so that a repeat is
         // named alike.
         let is_named = self.owner.node.directory.format() >= Format::THIRD;
         let named = is_named.then(|| format!("|{}|{}", message.chat, message.from));
-        let sender = self.sender_of(&message, turn);
+        let sender = self.sender_of(&message, batch);
         let is_group = self.is_group(&message.chat);
         // A direct conversation goes by the best address of the peer, as replies to it do.
         let chat = if is_group || message.chat != message.from { message.chat } else { sender.from().clone() };
@@ -86,8 +86,8 @@ impl Channel {
             occurred_at: at,
             created_at: now,
         };
-        self.settle_addresses(turn, &mut row);
-        let unread = self.undecryptable(turn, &row);
+        self.settle_addresses(batch, &mut row);
+        let unread = self.undecryptable(batch, &row);
         row.around.recovered |= unread.is_some();
         if let Some(unread) = &unread {
             row.id = unread.id;
@@ -99,13 +99,13 @@ impl Channel {
             let span = span.since(now).with("gateway.message_id", row.message_id.as_str());
             span.with("gateway.channel_id", self.row.id.to_string()).end();
         }
-        self.meet(turn, &row);
+        self.meet(batch, &row);
         let recovered = if row.around.recovered { RECOVERED } else { "" };
         let told_apart = format!("{recovered}{}", named.as_deref().unwrap_or_default());
         let told = |row: &MessageRow, is_cut| {
             let payload = match &row.content {
                 Content::Reaction { .. } => reaction_payload(row, sender.clone(), false, at)?,
-                _ => received_payload(row, sender.clone(), at, now, is_cut, |media| self.media_ref(turn, media)),
+                _ => received_payload(row, sender.clone(), at, now, is_cut, |media| self.media_ref(batch, media)),
             };
             Some(self.network_event(row.message_id.as_str(), &told_apart, at, payload, about(row), now))
         };
@@ -117,22 +117,22 @@ impl Channel {
         }
         let customer = self.row.customer;
         let message = self.new_message(&row);
-        turn.commands.push(match unread {
+        batch.commands.push(match unread {
             Some(_) => Command::Recover { customer, message, event },
             None => Command::Receive { customer, message, event },
         });
-        self.read_at_once(turn, &row);
+        self.read_at_once(batch, &row);
     }
 
     /// Whoever writes becomes a contact, by the name that came along.
-    fn meet(&self, turn: &mut Turn, row: &MessageRow) {
-        self.project_in(turn, row.occurred_at, |rows, context| {
+    fn meet(&self, batch: &mut Batch, row: &MessageRow) {
+        self.project_in(batch, row.occurred_at, |rows, context| {
             contacts::met(&row.from, row.from_lid.as_ref(), row.push_name.as_deref(), rows, context);
         });
     }
 
     /// What the channel's own phone wrote stands beside what was sent from here, told apart by `source`.
-    fn receive_own(&mut self, turn: &mut Turn, message: InboundMessage, at: Timestamp) {
+    fn receive_own(&mut self, batch: &mut Batch, message: InboundMessage, at: Timestamp) {
         let own = self.own_address();
         let is_group = self.is_group(&message.chat);
         let now = Timestamp::now();
@@ -143,13 +143,13 @@ impl Channel {
             channel: self.row.id,
             direction: Direction::Outbound,
             source: Source::Device,
-            chat: self.best_address(turn, &message.chat),
+            chat: self.best_address(batch, &message.chat),
             is_group,
             from: own.clone(),
             from_resolved: true,
             from_lid: None,
             from_phone: Some(own.clone()),
-            to: self.best_address(turn, &message.to),
+            to: self.best_address(batch, &message.to),
             participant: None,
             push_name: message.push_name,
             content: message.content,
@@ -160,7 +160,7 @@ impl Channel {
             occurred_at: at,
             created_at: now,
         };
-        self.settle_addresses(turn, &mut row);
+        self.settle_addresses(batch, &mut row);
         let is_told = self.settings.settings.emit_device_sent;
         let told = |row: &MessageRow| -> Vec<NewEvent> {
             let sent = is_told.then(|| sent_payload(row, SendSource::Device, at));
@@ -174,22 +174,22 @@ impl Channel {
             events = told(&row);
         }
         let message = self.new_message(&row);
-        turn.commands.push(Command::ReceiveOwn { customer: self.row.customer, message, events });
+        batch.commands.push(Command::ReceiveOwn { customer: self.row.customer, message, events });
     }
 
     /// Brings the addresses inside a message to those that the rest of the row bears: the message that it is about
     /// stands in the same conversation, and a quoted author is named as an author is.
-    fn settle_addresses(&self, turn: &Turn, row: &mut MessageRow) {
+    fn settle_addresses(&self, batch: &Batch, row: &mut MessageRow) {
         if let Some(target) = row.content.target_mut() {
             target.remote_jid.clone_from(&row.chat);
         }
         if let Some(quoted) = &mut row.around.quoted {
-            quoted.from = self.best_address(turn, &quoted.from);
+            quoted.from = self.best_address(batch, &quoted.from);
         }
     }
 
     /// The undecryptable message that this one is the text of.
-    fn undecryptable(&self, turn: &Turn, row: &MessageRow) -> Option<MessageRow> {
+    fn undecryptable(&self, batch: &Batch, row: &MessageRow) -> Option<MessageRow> {
         let is_news = |content: &Content| !matches!(content, Content::Undecryptable { .. });
         if !is_news(&row.content) {
             return None;
@@ -200,7 +200,7 @@ impl Channel {
             reader.get(&keys::message(row.channel, pointer.occurred_at, pointer.row)).map(|row| decode(&row))
         };
         let before =
-            turn.received(&row.message_id).find(|before| sameness::is_same(reader, before, row)).or_else(stored);
+            batch.received(&row.message_id).find(|before| sameness::is_same(reader, before, row)).or_else(stored);
         before.filter(|before| !is_news(&before.content))
     }
 
@@ -209,30 +209,30 @@ impl Channel {
     }
 
     /// Under which addresses a sender is shown: the phone where it is known, else the LID.
-    fn sender_of(&self, message: &InboundMessage, turn: &Turn) -> Sender {
+    fn sender_of(&self, message: &InboundMessage, batch: &Batch) -> Sender {
         let lid = match message.from.kind(&self.owner.node.suffixes) {
             AddressKind::Lid => message.from.clone(),
             AddressKind::Phone => return Sender::phone(message.from.clone()),
             _ => return Sender::unnamed(message.from.clone()),
         };
-        match message.from_phone.clone().or_else(|| self.known_phone(turn, &lid)) {
+        match message.from_phone.clone().or_else(|| self.known_phone(batch, &lid)) {
             Some(phone) => Sender::resolved(lid, phone),
             None => Sender::unresolved(lid),
         }
     }
 
-    fn known_phone(&self, turn: &Turn, lid: &Address) -> Option<Address> {
-        turn.learned(lid).or_else(|| self.phone_behind(lid))
+    fn known_phone(&self, batch: &Batch, lid: &Address) -> Option<Address> {
+        batch.learned(lid).or_else(|| self.phone_behind(lid))
     }
 
     /// The phone address, where a LID's is known; any other address as it is.
-    pub fn best_address(&self, turn: &Turn, address: &Address) -> Address {
-        let phone = if address.is_lid() { self.known_phone(turn, address) } else { None };
+    pub fn best_address(&self, batch: &Batch, address: &Address) -> Address {
+        let phone = if address.is_lid() { self.known_phone(batch, address) } else { None };
         phone.unwrap_or_else(|| address.clone())
     }
 
-    pub fn learn_lid(&self, turn: &mut Turn, lid: Address, phone: Address, at: Timestamp) {
-        if self.known_phone(turn, &lid).as_ref() == Some(&phone) {
+    pub fn learn_lid(&self, batch: &mut Batch, lid: Address, phone: Address, at: Timestamp) {
+        if self.known_phone(batch, &lid).as_ref() == Some(&phone) {
             return;
         }
         let now = Timestamp::now();
@@ -243,8 +243,8 @@ impl Channel {
             first_seen_at: at,
         });
         let event = self.network_event(lid.as_str(), phone.as_str(), at, payload, About::default(), now);
-        self.project_in(turn, at, |rows, _| projection::resolved(&lid, &phone, rows));
-        turn.commands.push(Command::LearnLid { channel: self.row.id, lid, phone, at, event });
+        self.project_in(batch, at, |rows, _| projection::resolved(&lid, &phone, rows));
+        batch.commands.push(Command::LearnLid { channel: self.row.id, lid, phone, at, event });
     }
 
     /// An event of something that the network sent: the same thing again gets the same id.
@@ -314,7 +314,7 @@ pub fn reaction_payload(row: &MessageRow, sender: Sender, from_me: bool, at: Tim
     }))
 }
 
-impl Turn {
+impl Batch {
     /// The phone address behind a LID, when this very turn learns it.
     fn learned(&self, lid: &Address) -> Option<Address> {
         self.commands.iter().rev().find_map(|command| match command {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::Owner;
 use super::channel::Channel;
-use super::committer::Lost;
+use super::committer::LeadershipLost;
 use crate::call::Work;
 use crate::command::Command;
 use crate::keys;
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Channel {
     /// Ends what stands in the outbox of a channel that may have nothing there. From where it is, in portions: it was not
     /// loaded, and never will be.
-    pub(super) async fn end_left_sends(&mut self) -> Result<(), Lost> {
+    pub(super) async fn end_left_sends(&mut self) -> Result<(), LeadershipLost> {
         if self.row.holds_sends() || self.row.forgotten {
             return Ok(());
         }

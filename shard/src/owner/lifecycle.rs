@@ -14,11 +14,12 @@ use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use super::channel::{Channel, PairCodeAsked, Running, Turn, Worked};
-use super::committer::Lost;
+use super::channel::{Batch, Channel, PairCodeAsked, Running, Worked};
+use super::committer::LeadershipLost;
 use super::events::{self, About};
 use super::outbox::Entry;
 use super::pace::reconnect_delay;
+use crate::call::request::{Lifecycle, StatusHistory};
 use crate::call::{Done, Work};
 use crate::command::{Command, Move, NewEvent, Reply};
 use crate::keys;
@@ -71,7 +72,7 @@ pub struct Extra {
 
 impl Channel {
     /// Takes over what an earlier owner left (T11 and its kin).
-    pub async fn claim(&mut self) -> Result<(), Lost> {
+    pub async fn recover(&mut self) -> Result<(), LeadershipLost> {
         match self.row.status {
             Status::Connected => self.go_on(Trigger::OwnerLost).await?,
             // Paired, and the owner died before it could say so.
@@ -85,7 +86,11 @@ impl Channel {
     }
 
     /// Makes a move if the table permits it. Commits it with its events, then does what the new status asks for.
-    pub async fn go(&mut self, trigger: Trigger, extra: Option<Extra>) -> Result<Result<(), Refusal>, Lost> {
+    pub async fn transition(
+        &mut self,
+        trigger: Trigger,
+        extra: Option<Extra>,
+    ) -> Result<Result<(), Refusal>, LeadershipLost> {
         let step = match status::transition(self.row.status, trigger, self.row.credentials) {
             Ok(step) => step,
             Err(refusal) => return Ok(Err(refusal)),
@@ -116,27 +121,27 @@ impl Channel {
                 self.end_session();
                 return Ok(Err(Refusal::Invalid));
             }
-            _ => return Err(Lost),
+            _ => return Err(LeadershipLost),
         }
         // A first move makes the row.
         if self.row.version > 0 || self.row.credentials {
-            self.owner.census.leaves(from);
+            self.owner.status_counts.leaves(from);
         }
-        self.owner.census.enters(step.to);
+        self.owner.status_counts.enters(step.to);
         self.row.moved(&command);
         let reconnecting = self.row.reconnecting_since.is_some();
         self.reconnecting_since = reconnecting.then(|| self.reconnecting_since.unwrap_or_else(Instant::now));
         self.review_operations();
         metrics::counter!("gateway_channel_transitions_total", "from" => from.as_str(), "to" => step.to.as_str(), "reason" => step.reason.as_str()).increment(1);
         tracing::info!(channel = %self.row.id, %from, to = %step.to, reason = step.reason.as_str(), "the channel moved");
-        self.arrive(&step, trigger).await?;
+        self.on_enter(&step, trigger).await?;
         Ok(Ok(()))
     }
 
     /// Deletes most of what a driver keeps of the channel, in portions, so that the move itself has to wipe only a few rows: a
     /// driver of a real network keeps tens of thousands. What says that the channel can log in goes last, with the move: an
     /// owner that dies in between leaves a channel that its successor brings to the same end.
-    async fn thin_credentials(&mut self) -> Result<(), Lost> {
+    async fn thin_credentials(&mut self) -> Result<(), LeadershipLost> {
         loop {
             let writes = credentials_to_thin(&self.owner.reader, self.row.id);
             let (channel, customer) = (self.row.id, self.row.customer);
@@ -181,7 +186,7 @@ impl Channel {
     }
 
     /// What a status asks for, once it is reached.
-    async fn arrive(&mut self, step: &Step, trigger: Trigger) -> Result<(), Lost> {
+    async fn on_enter(&mut self, step: &Step, trigger: Trigger) -> Result<(), LeadershipLost> {
         self.start_at = None;
         self.resume_at = None;
         self.booking = None;
@@ -241,7 +246,7 @@ impl Channel {
     /// When the next start may happen, among those of the node's other channels. The one that was booked before is given back.
     fn book_start(&mut self) -> Instant {
         self.booking = None;
-        self.booking.insert(self.owner.node.pacer.book()).at()
+        self.booking.insert(self.owner.node.start_limiter.book()).at()
     }
 
     fn backoff(&self) -> Duration {
@@ -264,24 +269,24 @@ impl Channel {
 
     /// Closes the session in order, so that the network knows, and settles what it had answered by then. One that logs in
     /// is closed as well: its login must not come after the next owner's.
-    async fn close_in_order(&mut self) -> Result<(), Lost> {
+    async fn close_in_order(&mut self) -> Result<(), LeadershipLost> {
         self.operations.interrupted();
         let Some(mut running) = self.running.take() else { return Ok(()) };
         if tokio::time::timeout(DRAIN_PATIENCE, running.session.drain()).await.is_err() {
             tracing::info!(channel = %self.row.id, "the network was not told of the end of a session");
         }
         running.session.kill();
-        let mut turn = Turn::default();
+        let mut batch = Batch::default();
         while let Ok(event) = running.events.try_recv() {
             match event {
-                SessionEvent::Accepted { id, at, recipients } => self.settle_accepted(&mut turn, &id, at, recipients),
-                SessionEvent::Refused { id, refused } => self.settle_refused(&mut turn, &id, *refused),
+                SessionEvent::Accepted { id, at, recipients } => self.settle_accepted(&mut batch, &id, at, recipients),
+                SessionEvent::Refused { id, refused } => self.settle_refused(&mut batch, &id, *refused),
                 // What came in and was not acknowledged comes again.
                 _ => {}
             }
         }
         // Before the move that may end the channel: the next owner would not know what the network had taken.
-        self.finish_at_once(turn).await
+        self.finish_immediately(batch).await
     }
 
     /// Ends the session as the reason for it permits: an unlink is told to the network, all else ends at once.
@@ -303,7 +308,7 @@ impl Channel {
     }
 
     /// Opens a session for the status that the channel is in.
-    pub async fn open_session(&mut self) -> Result<(), Lost> {
+    pub async fn open_session(&mut self) -> Result<(), LeadershipLost> {
         let purpose = match self.row.status {
             Status::Qr => {
                 let settings = &self.settings.settings;
@@ -369,7 +374,7 @@ impl Channel {
     }
 
     /// A login attempt or a pairing session came to nothing (T6, T9, T14, T15).
-    pub async fn attempt_failed(&mut self) -> Result<(), Lost> {
+    pub async fn attempt_failed(&mut self) -> Result<(), LeadershipLost> {
         self.failures += 1;
         match self.row.status {
             Status::Qr if self.failures >= PAIRING_LOSSES => self.go_on(Trigger::QrTimeout).await,
@@ -391,14 +396,14 @@ impl Channel {
 
     /// [`Channel::go`] for what happens by itself. Boxed, because it closes a circle of calls: moves open sessions, and
     /// failing to open one moves.
-    pub async fn go_on(&mut self, trigger: Trigger) -> Result<(), Lost> {
+    pub async fn go_on(&mut self, trigger: Trigger) -> Result<(), LeadershipLost> {
         // A move that the table refuses here is one that is not needed any more.
-        let _ = Box::pin(self.go(trigger, None)).await?;
+        let _ = Box::pin(self.transition(trigger, None)).await?;
         Ok(())
     }
 
     /// What a session reports about itself.
-    pub async fn session_event(&mut self, event: SessionEvent) -> Result<(), Lost> {
+    pub async fn session_event(&mut self, event: SessionEvent) -> Result<(), LeadershipLost> {
         match event {
             SessionEvent::Qr { raw, expires_at, sequence } => {
                 let code = crate::call::QrCode { raw: raw.into(), expires_at, sequence };
@@ -413,7 +418,7 @@ impl Channel {
                 self.row.credentials = true;
                 self.forget_sync().await?;
                 let extra = Extra { identity: Some(*identity), ..Extra::default() };
-                let _ = self.go(Trigger::Paired, Some(extra)).await?;
+                let _ = self.transition(Trigger::Paired, Some(extra)).await?;
                 if let Some(running) = &mut self.running {
                     running.opened_at = Instant::now();
                 }
@@ -430,7 +435,7 @@ impl Channel {
                     running.logged_in = true;
                 }
                 let extra = Extra { identity: Some(*identity), ..Extra::default() };
-                let _ = self.go(Trigger::LoginOk, Some(extra)).await?;
+                let _ = self.transition(Trigger::LoginOk, Some(extra)).await?;
                 self.show_settled_presence().await;
                 self.take_up_downloads();
                 self.take_up_operations().await?;
@@ -443,7 +448,7 @@ impl Channel {
         Ok(())
     }
 
-    async fn tell_of_qr(&mut self, code: crate::call::QrCode) -> Result<(), Lost> {
+    async fn tell_of_qr(&mut self, code: crate::call::QrCode) -> Result<(), LeadershipLost> {
         let node = &self.owner.node;
         if !events::is_wanted(&node.directory, self.row.customer, self.row.id, EventName::QrUpdated) {
             return Ok(());
@@ -457,7 +462,7 @@ impl Channel {
         Ok(())
     }
 
-    async fn session_ended(&mut self, reason: EndReason) -> Result<(), Lost> {
+    async fn session_ended(&mut self, reason: EndReason) -> Result<(), LeadershipLost> {
         self.end_session();
         tracing::debug!(channel = %self.row.id, ?reason, "the session ended");
         let connected = self.row.status == Status::Connected;
@@ -477,27 +482,27 @@ impl Channel {
             EndReason::AuthState(_) => Trigger::AuthState,
         };
         // A verdict on a login that the table does not know in this status ends a pairing attempt at most.
-        match Box::pin(self.go(trigger, None)).await? {
+        match Box::pin(self.transition(trigger, None)).await? {
             Ok(()) => Ok(()),
             Err(_) => self.attempt_failed().await,
         }
     }
 
     /// Hands the channel over in order (T12): the next owner opens the session anew.
-    pub async fn hand_over(&mut self) -> Result<(), Lost> {
+    pub async fn hand_over(&mut self) -> Result<(), LeadershipLost> {
         self.close_in_order().await?;
-        let _ = self.go(Trigger::PlannedMove, None).await?;
+        let _ = self.transition(Trigger::PlannedMove, None).await?;
         Ok(())
     }
 
     /// Fails all sends that wait, because the channel sends no more.
-    async fn end_sends(&mut self, why: &str) -> Result<(), Lost> {
+    async fn end_sends(&mut self, why: &str) -> Result<(), LeadershipLost> {
         self.fail_sends(self.outbox.ids(), "channel_unavailable", why).await
     }
 
     /// Fails sends that are still in the outbox, and tells of it. Of those that were written nobody knows here whether the
     /// network took them, and their failure says so instead.
-    pub async fn fail_sends(&mut self, ids: Vec<MessageId>, code: &str, message: &str) -> Result<(), Lost> {
+    pub async fn fail_sends(&mut self, ids: Vec<MessageId>, code: &str, message: &str) -> Result<(), LeadershipLost> {
         /// Sends that share a submission.
         const AT_ONCE: usize = 100;
         let (failure, doubt) = (Failure::new(code, message), Failure::in_doubt(message));
@@ -514,12 +519,12 @@ impl Channel {
     }
 
     /// Does one piece of work that is not a send.
-    pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Result<Result<Worked, ApiError>, Lost> {
+    pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Result<Result<Worked, ApiError>, LeadershipLost> {
         match work {
             Work::Look => Ok(Ok(Worked::Done(Done::Live(self.look())))),
-            Work::Lifecycle { trigger, by_operator } => self.lifecycle(trigger, by_operator, call_id).await,
+            Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
             Work::Qr => self.show_qr().await,
-            Work::PairCode { .. } => self.pairing().await,
+            Work::PairCode(_) => self.pairing().await,
             Work::Forget => {
                 self.close_in_order().await?;
                 // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
@@ -529,7 +534,7 @@ impl Channel {
                 let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };
                 while self.commit(forget.clone()).await? == Reply::More {}
                 if !self.row.forgotten && (self.row.version > 0 || self.row.credentials) {
-                    self.owner.census.leaves(self.row.status);
+                    self.owner.status_counts.leaves(self.row.status);
                 }
                 self.row.forgotten = true;
                 self.row.status = Status::Pending;
@@ -537,7 +542,7 @@ impl Channel {
             }
             Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))),
             Work::ChangeSettings(ask) => self.change_settings(ask, call_id).await,
-            Work::StatusHistory { limit, before } => {
+            Work::StatusHistory(StatusHistory { limit, before }) => {
                 let (from, to) = keys::status_changes(self.row.id, before);
                 let rows = self.owner.reader.scan_back(&from, &to, limit);
                 let change =
@@ -557,7 +562,7 @@ impl Channel {
         trigger: Trigger,
         by_operator: bool,
         call_id: Uuid,
-    ) -> Result<Result<Worked, ApiError>, Lost> {
+    ) -> Result<Result<Worked, ApiError>, LeadershipLost> {
         if self.row.moved_by == Some(call_id) {
             return Ok(Ok(Worked::Done(Done::Live(self.look()))));
         }
@@ -574,7 +579,7 @@ impl Channel {
             self.close_in_order().await?;
         }
         let extra = Extra { identity: None, by_operator, call_id: Some(call_id) };
-        Ok(match self.go(trigger, Some(extra)).await? {
+        Ok(match self.transition(trigger, Some(extra)).await? {
             Ok(()) => Ok(Worked::Done(Done::Live(self.look()))),
             Err(refusal) => Err(self.refusal(refusal, trigger, before)),
         })
@@ -607,7 +612,7 @@ impl Channel {
     }
 
     /// Starts a pairing when the status permits it. `Ok(Err)` says why there is none.
-    async fn begin_pairing(&mut self, unavailable: ApiError) -> Result<Result<(), ApiError>, Lost> {
+    async fn begin_pairing(&mut self, unavailable: ApiError) -> Result<Result<(), ApiError>, LeadershipLost> {
         if self.row.forgotten {
             return Ok(Err(ApiError::channel_not_found()));
         }
@@ -617,13 +622,13 @@ impl Channel {
             OnPairing::Disabled => Ok(Err(ApiError::channel_unavailable(self.row.status, self.row.reason))),
             OnPairing::Start if self.owner.node.slots.is_full() => Ok(Err(ApiError::worker_at_capacity())),
             OnPairing::Start => {
-                let refused = self.go(Trigger::PairingRequested, None).await?.is_err();
+                let refused = self.transition(Trigger::PairingRequested, None).await?.is_err();
                 Ok(if refused { Err(unavailable) } else { Ok(()) })
             }
         }
     }
 
-    async fn show_qr(&mut self) -> Result<Result<Worked, ApiError>, Lost> {
+    async fn show_qr(&mut self) -> Result<Result<Worked, ApiError>, LeadershipLost> {
         if let Err(error) = self.begin_pairing(ApiError::no_qr(self.row.status)).await? {
             return Ok(Err(error));
         }
@@ -646,7 +651,7 @@ impl Channel {
         code
     }
 
-    async fn pairing(&mut self) -> Result<Result<Worked, ApiError>, Lost> {
+    async fn pairing(&mut self) -> Result<Result<Worked, ApiError>, LeadershipLost> {
         if let Err(error) = self.begin_pairing(ApiError::pair_code_unavailable(self.row.status)).await? {
             return Ok(Err(error));
         }

@@ -86,7 +86,7 @@ async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result
         }
         Step::Vote(voters) => {
             for node in to_be_whole(&voters, &owner.group.members().voters) {
-                if !owner.node.router.is_whole(*node, owner.shard, owner.group.applied()).await {
+                if !owner.node.nodes.is_whole(*node, owner.shard, owner.group.applied()).await {
                     return Ok(());
                 }
             }

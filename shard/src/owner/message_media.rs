@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::channel::ToChannel;
 use super::transfers::downloads::{FetchEnd, await_fetch};
-use super::{NotOwner, Owner};
+use super::{NotLeader, Owner};
 use crate::call::Done;
 use crate::history::Direction;
 use crate::keys;
@@ -26,13 +26,13 @@ impl Owner {
     /// The media of a stored message of either direction, ready if it can be had.
     ///
     /// # Errors
-    /// [`NotOwner`] when the owner went meanwhile: ask the next one.
+    /// [`NotLeader`] when the owner went meanwhile: ask the next one.
     pub(super) async fn message_media(
         self: &Arc<Self>,
         customer: CustomerId,
         channel: ChannelId,
         message: &MessageId,
-    ) -> Result<Result<Done, ApiError>, NotOwner> {
+    ) -> Result<Result<Done, ApiError>, NotLeader> {
         let Some(row) = self.message_row(channel, message) else {
             return Ok(Err(ApiError::message_not_found(message.as_str())));
         };

@@ -1,47 +1,51 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
-//! - `channel`: one channel's task; `lifecycle`, `sends`, `left_sends`, `compose`, `inbound`, `pacing`,
+//! - `channel`: one channel's task; `lifecycle`, `sends`, `left_sends`, `compose`, `inbound`, `send_delay`,
 //!   `settings` and `receipts` are its parts.
 //! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships. `members`: the replicas.
 //!   `hearing`: an owner that does not hear of the directory.
 
 pub mod auth;
-pub mod census;
+mod auto_replies;
 pub mod channel;
 pub mod committer;
 mod compose;
 pub mod events;
+mod expiry;
 mod hearing;
 pub mod hosting;
 mod inbound;
 mod left_sends;
 mod lifecycle;
-mod manners;
+mod media_work;
 pub mod members;
 mod message_media;
 mod number_checks;
 mod operations;
 pub mod outbox;
 pub mod pace;
-mod pacing;
+mod reading;
 mod receipts;
 mod reseal;
+mod send_delay;
 mod sends;
 mod settings;
 mod settling;
+pub mod status_counts;
+pub mod streams;
 mod transfers;
-mod trim;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use model::address::Suffixes;
 use model::customer::Quota;
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId, Epoch, NodeId, RequestId, ShardId};
+use model::id::{ChannelId, CustomerId, EndpointId, Epoch, NodeId, RequestId, ShardId};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
 use network::driver::{AuthStore, Network, PairCodeError};
@@ -52,31 +56,31 @@ use raft::directory::state::DirectoryState;
 use raft::failpoint::{self, Bug};
 use raft::group::{Group, StateReader};
 use raft::machine::View;
+use state::deliveries::Job;
+use state::deliveries::running::Running;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::auth::ReplicatedAuth;
-use self::census::Census;
 use self::channel::{Channel, MAILBOX, Piece, ToChannel, Worked};
 use self::committer::Committer;
 pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
 use self::outbox::SendVerdict;
-use self::pace::{Pacer, Slots};
+use self::pace::{Slots, StartLimiter};
 use self::settling::{Settling, Shown};
+use self::status_counts::StatusCounts;
 use crate::buckets::Buckets;
-use crate::call::{Done, Live, SentStatus, Work};
-use crate::deliveries::Deliveries;
-use crate::deliveries::home::Home;
+use crate::call::{Done, Live, PairingCode, SentStatus, Work};
+use crate::coordinator::Coordinator;
 use crate::keys;
-use crate::media::desk;
 use crate::media::store::MediaStore;
+use crate::nodes::Nodes;
 use crate::records::{ChannelRow, decode};
 use crate::retention::Retention;
 use crate::room::Rooms;
-use crate::router::Router;
 use crate::secrets::Secrets;
 use crate::settings::SettingsRow;
 use crate::stream::Streams;
@@ -90,6 +94,25 @@ const QR_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the network may take to answer a request for a pair code.
 const PAIR_CODE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The webhook deliveries of a node, as far as owners have to do with them.
+#[async_trait]
+pub trait Webhooks: Send + Sync {
+    /// Which deliveries are in flight here.
+    fn running(&self) -> &Running;
+
+    /// A shard's deliveries are this node's from now on, after what an earlier owner left undone has been noted.
+    async fn take_over(&self, owner: Arc<Owner>);
+
+    /// A shard's deliveries are not this node's any more.
+    fn remove(&self, owner: &Owner);
+
+    /// The times of an endpoint's deliveries were changed in the store.
+    fn changed(&self, owner: &Owner, endpoint: EndpointId);
+
+    /// Deliveries were written, due at once.
+    fn announce(&self, shard: ShardId, epoch: Epoch, jobs: Vec<Job>);
+}
+
 /// What all owners of a node share.
 pub struct NodeContext {
     pub node: NodeId,
@@ -97,13 +120,13 @@ pub struct NodeContext {
     pub network: Arc<dyn Network>,
     pub secrets: Arc<Secrets>,
     pub suffixes: Suffixes,
-    pub pacer: Arc<Pacer>,
+    pub start_limiter: Arc<StartLimiter>,
     pub slots: Arc<Slots>,
-    pub deliveries: Deliveries,
+    pub deliveries: Arc<dyn Webhooks>,
     pub media: Arc<MediaStore>,
     /// Downloads from the network that run at once on this node.
     pub downloads: Semaphore,
-    pub router: Arc<Router>,
+    pub nodes: Arc<dyn Nodes>,
     pub retention: Arc<Retention>,
     pub rooms: Arc<Rooms>,
     /// Lets one shard of this node be trimmed at a time.
@@ -133,27 +156,27 @@ pub struct Owner {
     /// Those of an earlier ownership of the same term, where there was one.
     pub buckets: Arc<Mutex<Buckets>>,
     /// What is counted here for webhook endpoints of customers at home in this shard.
-    pub webhook_home: Mutex<Home>,
+    pub webhook_coordinator: Mutex<Coordinator>,
     /// Key of derived event ids.
     pub deployment_key: Vec<u8>,
     /// Cancelled when the right has ended: every task stops at once.
     pub lost: CancellationToken,
     pub tasks: TaskTracker,
     /// Channels that have a row, by status.
-    pub census: Census,
+    pub status_counts: StatusCounts,
     /// Acceptances that were answered and are not committed yet.
     settling: Settling,
     /// Event streams of the customers at home here, and events on their way to the homes of others.
     pub streams: Arc<Streams>,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
     /// Channels that an earlier owner left `connected` and that are not claimed yet: they are not.
-    unclaimed: Mutex<HashSet<ChannelId>>,
+    recovering: Mutex<HashSet<ChannelId>>,
     handing_over: AtomicBool,
 }
 
 /// The call cannot be served here (any more): ask the next owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotOwner;
+pub struct NotLeader;
 
 impl Owner {
     /// Whether calls are served.
@@ -175,7 +198,7 @@ impl Owner {
         let row = self.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
         let mut live = self.live_of(&row);
         // A stored `connected` counts only while the session that it speaks of can live.
-        if live.status == Status::Connected && self.unclaimed.lock().contains(&id) {
+        if live.status == Status::Connected && self.recovering.lock().contains(&id) {
             live.status = Status::Reconnecting;
             live.reason = Reason::WorkerLost;
             live.last_seen_at = row.last_seen_at;
@@ -189,8 +212,8 @@ impl Owner {
     }
 
     /// The channel's task has made its own of what an earlier owner left.
-    fn claimed(&self, id: ChannelId) {
-        self.unclaimed.lock().remove(&id);
+    fn recovered(&self, id: ChannelId) {
+        self.recovering.lock().remove(&id);
     }
 
     pub fn live_of(&self, row: &ChannelRow) -> Live {
@@ -209,7 +232,7 @@ impl Owner {
     /// Does work on a channel and waits for what it waits for, up to `deadline`.
     ///
     /// # Errors
-    /// [`NotOwner`] when the work may not have been done, or not be known to be: ask the next owner, with the same ids.
+    /// [`NotLeader`] when the work may not have been done, or not be known to be: ask the next owner, with the same ids.
     pub async fn work(
         self: &Arc<Self>,
         customer: CustomerId,
@@ -218,13 +241,13 @@ impl Owner {
         call_id: Uuid,
         request_id: RequestId,
         deadline: Instant,
-    ) -> Result<Result<Done, ApiError>, NotOwner> {
+    ) -> Result<Result<Done, ApiError>, NotLeader> {
         match self.known(customer, channel, &work, deadline).await {
             Ok(()) => {}
             Err(error) => return Ok(Err(error)),
         }
         if let Work::Media(work) = work {
-            return desk::work(self, customer, channel, work, deadline).await;
+            return media_work::work(self, customer, channel, work, deadline).await;
         }
         if let Work::MessageMedia { message_id } = work {
             return self.message_media(customer, channel, &message_id).await;
@@ -238,13 +261,13 @@ impl Owner {
         let began = Instant::now();
         let status_now = || self.stored_live(channel, customer).status;
         let (display_name, phone_number) = match &work {
-            Work::PairCode { phone_number, display_name } => (display_name.clone(), phone_number.clone()),
+            Work::PairCode(code) => (code.display_name.clone(), code.phone_number.clone()),
             _ => (None, String::new()),
         };
         let (reply, replied) = oneshot::channel();
         let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, reply }));
         self.tell(channel, customer, message).await?;
-        let worked = match replied.await.map_err(|_| NotOwner)? {
+        let worked = match replied.await.map_err(|_| NotLeader)? {
             Ok(worked) => worked,
             Err(error) => return Ok(Err(error)),
         };
@@ -276,7 +299,7 @@ impl Owner {
                     Ok(Ok(code)) => {
                         // The channel's task may have ended meanwhile, and its minute with it.
                         let _ = given.send(());
-                        Ok(Done::PairCode { code: code.code, expires_at: code.expires_at })
+                        Ok(Done::PairCode(PairingCode { code: code.code, expires_at: code.expires_at }))
                     }
                     Ok(Err(PairCodeError::Refused { code, .. })) => {
                         Err(ApiError::pair_code_failed(Some(u32::from(code))))
@@ -315,12 +338,12 @@ impl Owner {
         channel: ChannelId,
         customer: CustomerId,
         message: ToChannel,
-    ) -> Result<(), NotOwner> {
+    ) -> Result<(), NotLeader> {
         let mut message = message;
         // A task that ends just now gives the message back; the next one takes it.
         for _ in 0..3 {
             if !self.serves() {
-                return Err(NotOwner);
+                return Err(NotLeader);
             }
             let mailbox = self.mailbox(channel, customer);
             match mailbox.send(message).await {
@@ -328,7 +351,7 @@ impl Owner {
                 Err(back) => message = back.0,
             }
         }
-        Err(NotOwner)
+        Err(NotLeader)
     }
 
     fn mailbox(self: &Arc<Self>, id: ChannelId, customer: CustomerId) -> mpsc::Sender<ToChannel> {
@@ -365,7 +388,7 @@ impl Owner {
     }
 
     /// Takes over what an earlier owner left: starts the tasks of the channels that run or should.
-    pub(super) fn claim_channels(self: &Arc<Self>) -> usize {
+    pub(super) fn recover_channels(self: &Arc<Self>) -> usize {
         let (from, to) = keys::channels();
         let rows = self.reader.scan(&from, &to, usize::MAX);
         let mut channels = self.channels.lock();
@@ -373,7 +396,7 @@ impl Owner {
             let row: ChannelRow = decode(&row);
             // A row that media made for a channel that was never touched counts as the task of that channel counts it.
             if !row.forgotten && (row.version > 0 || row.credentials) {
-                self.census.enters(row.status);
+                self.status_counts.enters(row.status);
             }
             if row.forgotten || !(row.status.runs() || row.status == Status::Disconnected) {
                 continue;
@@ -383,7 +406,7 @@ impl Owner {
                 continue;
             }
             if row.status == Status::Connected {
-                self.unclaimed.lock().insert(row.id);
+                self.recovering.lock().insert(row.id);
             }
             if failpoint::has(Bug::LeaveUnclaimed) {
                 continue;

@@ -18,13 +18,13 @@ use network::operation::{Answer, Operation, Refused};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::channel::{Channel, Turn, Worked};
-use super::committer::Lost;
+use super::channel::{Batch, Channel, Worked};
+use super::committer::LeadershipLost;
 use super::events::About;
 use crate::call::Done;
 use crate::command::{Command, NewEvent};
 use crate::history::Direction;
-use crate::projection::{self, Context, Projected, Rows, Synced, Told};
+use crate::projection::{self, Context, EmittedEvent, Projected, Rows, Synced};
 use crate::sameness;
 
 /// How long an operation waits for a channel that recovers.
@@ -123,14 +123,14 @@ impl Channel {
     /// Takes an operation on: asks the network, waits for the channel to recover, or answers why not.
     ///
     /// # Errors
-    /// [`Lost`] when the ownership has ended.
+    /// [`LeadershipLost`] when the ownership has ended.
     pub async fn begin_operation(
         &mut self,
         id: Uuid,
         operation: Operation,
         again: bool,
         reply: Option<Reply>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), LeadershipLost> {
         let deadline = Instant::now() + RECOVERY_PATIENCE;
         let asked = Asked { operation, reply, again, written: false, deadline, overtaken: 0 };
         if self.row.forgotten || !may_operate(self.row.status) {
@@ -157,10 +157,14 @@ impl Channel {
     }
 
     /// Does what needs no network while there is none.
-    async fn do_alone(&mut self, operation: &Operation, answer: Answer) -> Result<Result<Worked, ApiError>, Lost> {
-        let mut turn = Projected::default();
+    async fn do_alone(
+        &mut self,
+        operation: &Operation,
+        answer: Answer,
+    ) -> Result<Result<Worked, ApiError>, LeadershipLost> {
+        let mut batch = Projected::default();
         let checked = self.with_context(Timestamp::now(), |context| {
-            projection::check(operation, &Rows::new(&self.owner.reader, self.row.id, &mut turn), context)
+            projection::check(operation, &Rows::new(&self.owner.reader, self.row.id, &mut batch), context)
         });
         if let Err(error) = checked {
             return Ok(Err(error));
@@ -180,17 +184,17 @@ impl Channel {
     /// Asks what waited for the session, and for what the gateway does not know yet.
     ///
     /// # Errors
-    /// [`Lost`] when the ownership has ended.
-    pub async fn take_up_operations(&mut self) -> Result<(), Lost> {
+    /// [`LeadershipLost`] when the ownership has ended.
+    pub async fn take_up_operations(&mut self) -> Result<(), LeadershipLost> {
         for (area, operation) in projection::to_sync() {
-            let mut turn = Projected::default();
-            let synced = Rows::new(&self.owner.reader, self.row.id, &mut turn).has::<Synced>(area);
+            let mut batch = Projected::default();
+            let synced = Rows::new(&self.owner.reader, self.row.id, &mut batch).has::<Synced>(area);
             if !synced {
                 self.begin_operation(Uuid::new_v4(), operation, false, None).await?;
             }
         }
-        let mut turn = Projected::default();
-        let resumed = projection::to_resume(&Rows::new(&self.owner.reader, self.row.id, &mut turn), Timestamp::now());
+        let mut batch = Projected::default();
+        let resumed = projection::to_resume(&Rows::new(&self.owner.reader, self.row.id, &mut batch), Timestamp::now());
         if let Some(operation) = resumed {
             // Asked before, by an earlier session.
             self.begin_operation(Uuid::new_v4(), operation, true, None).await?;
@@ -202,7 +206,7 @@ impl Channel {
     }
 
     /// What is known of the network's side belongs to another life of the phone.
-    pub async fn forget_sync(&mut self) -> Result<(), Lost> {
+    pub async fn forget_sync(&mut self) -> Result<(), LeadershipLost> {
         self.project(|rows, _| rows.replace_all::<Synced>(&[])).await
     }
 
@@ -222,9 +226,9 @@ impl Channel {
         let Some(asked) = self.operations.0.get(&id) else { return };
         let again = asked.again;
         let operation = asked.operation.clone();
-        let mut turn = Projected::default();
+        let mut batch = Projected::default();
         let checked = self.with_context(Timestamp::now(), |context| {
-            projection::check(&operation, &Rows::new(&self.owner.reader, self.row.id, &mut turn), context)
+            projection::check(&operation, &Rows::new(&self.owner.reader, self.row.id, &mut batch), context)
         });
         match checked {
             // What is there already, or gone, may be what this very call has done.
@@ -250,7 +254,7 @@ impl Channel {
     }
 
     /// The network answered.
-    pub async fn operated(&mut self, id: Uuid, result: Result<Box<Answer>, Refused>) -> Result<(), Lost> {
+    pub async fn operated(&mut self, id: Uuid, result: Result<Box<Answer>, Refused>) -> Result<(), LeadershipLost> {
         let Some(mut asked) = self.operations.0.remove(&id) else { return Ok(()) };
         let answer = match result {
             Ok(answer) => {
@@ -278,49 +282,49 @@ impl Channel {
     }
 
     /// Keeps the phone addresses behind LIDs that an answer tells.
-    async fn learn_lids(&mut self, answer: &Answer) -> Result<(), Lost> {
+    async fn learn_lids(&mut self, answer: &Answer) -> Result<(), LeadershipLost> {
         /// People that share a submission: an address book holds thousands.
         const AT_ONCE: usize = 50;
         for pairs in projection::disclosed(answer).chunks(AT_ONCE) {
-            let mut turn = Turn::default();
+            let mut batch = Batch::default();
             for (lid, phone) in pairs {
-                self.learn_lid(&mut turn, lid.clone(), phone.clone(), Timestamp::now());
+                self.learn_lid(&mut batch, lid.clone(), phone.clone(), Timestamp::now());
             }
-            self.finish(turn).await?;
+            self.finish(batch).await?;
         }
         Ok(())
     }
 
     /// Changes the projection by itself, at once.
-    pub async fn project(&mut self, change: impl FnOnce(&mut Rows<'_>, &Context<'_>)) -> Result<(), Lost> {
-        let mut turn = Turn::default();
-        self.project_in(&mut turn, Timestamp::now(), change);
-        for command in turn.commands {
+    pub async fn project(&mut self, change: impl FnOnce(&mut Rows<'_>, &Context<'_>)) -> Result<(), LeadershipLost> {
+        let mut batch = Batch::default();
+        self.project_in(&mut batch, Timestamp::now(), change);
+        for command in batch.commands {
             self.commit(command).await?;
         }
         Ok(())
     }
 
     /// Adds a change of the projection to the turn.
-    pub fn project_in(&self, turn: &mut Turn, at: Timestamp, change: impl FnOnce(&mut Rows<'_>, &Context<'_>)) {
+    pub fn project_in(&self, batch: &mut Batch, at: Timestamp, change: impl FnOnce(&mut Rows<'_>, &Context<'_>)) {
         let writes = self.with_context(at, |context| {
-            let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
+            let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
             change(&mut rows, context);
             rows.into_writes()
         });
         if !writes.is_empty() {
             let (channel, customer) = (self.row.id, self.row.customer);
-            turn.commands.extend(Command::project(channel, customer, writes, Vec::new()));
+            batch.commands.extend(Command::project(channel, customer, writes, Vec::new()));
         }
     }
 
     /// Adds a notice to the turn.
-    pub fn take_notice(&mut self, turn: &mut Turn, item: &ItemId, notice: Notice, at: Timestamp) {
+    pub fn take_notice(&mut self, batch: &mut Batch, item: &ItemId, notice: Notice, at: Timestamp) {
         if let News::Call { call, news: CallNews::Offered { from, group, .. } } = &notice.news {
-            self.turn_away(turn, call, from, group.is_none(), at);
+            self.turn_away(batch, call, from, group.is_none(), at);
         }
         let (writes, told) = self.with_context(at, |context| {
-            let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
+            let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
             let told = projection::take(&notice, &mut rows, context);
             (rows.into_writes(), self.wanted(told))
         });
@@ -328,17 +332,17 @@ impl Channel {
             return;
         }
         let now = Timestamp::now();
-        let event = |(place, Told { payload, chat }): (usize, Told)| -> NewEvent {
+        let event = |(place, EmittedEvent { payload, chat }): (usize, EmittedEvent)| -> NewEvent {
             let about = About { chat, ..About::default() };
             self.network_event(&item.0, &place.to_string(), at, payload, about, now)
         };
         let events = told.into_iter().enumerate().map(event).collect();
         let (channel, customer) = (self.row.id, self.row.customer);
-        turn.commands.extend(Command::project(channel, customer, writes, events));
+        batch.commands.extend(Command::project(channel, customer, writes, events));
     }
 
     /// What is left of events once those of conversations that the channel ignores are gone.
-    fn wanted(&self, mut told: Vec<Told>) -> Vec<Told> {
+    fn wanted(&self, mut told: Vec<EmittedEvent>) -> Vec<EmittedEvent> {
         told.retain(|told| !told.chat.as_ref().is_some_and(|chat| self.ignores_chat(chat)));
         told
     }

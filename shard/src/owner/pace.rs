@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// Deals out times to start at, so that a node that takes over many channels does not start them all at once.
-pub struct Pacer {
+pub struct StartLimiter {
     gap: Duration,
     next: Mutex<Instant>,
 }
@@ -15,7 +15,7 @@ pub struct Pacer {
 /// How many starts may come at once after a quiet time.
 const BURST: u32 = 20;
 
-impl Pacer {
+impl StartLimiter {
     pub fn new(starts_per_second: u32) -> Self {
         Self { gap: Duration::from_secs(1) / starts_per_second.max(1), next: Mutex::new(Instant::now()) }
     }
@@ -27,7 +27,7 @@ impl Pacer {
         let earliest = now.checked_sub(self.gap * BURST).unwrap_or(now);
         let booked = (*next).max(earliest);
         *next = booked + self.gap;
-        Booking { at: booked.max(now), pacer: self.clone() }
+        Booking { at: booked.max(now), start_limiter: self.clone() }
     }
 
     /// How long it takes until all starts that are booked have happened.
@@ -40,7 +40,7 @@ impl Pacer {
 /// again and again, books all its starts each time, and they would push those to come further and further away.
 pub struct Booking {
     at: Instant,
-    pacer: Arc<Pacer>,
+    start_limiter: Arc<StartLimiter>,
 }
 
 impl Booking {
@@ -53,8 +53,8 @@ impl Booking {
 impl Drop for Booking {
     fn drop(&mut self) {
         if self.at > Instant::now() {
-            let mut next = self.pacer.next.lock();
-            *next = next.checked_sub(self.pacer.gap).unwrap_or(*next);
+            let mut next = self.start_limiter.next.lock();
+            *next = next.checked_sub(self.start_limiter.gap).unwrap_or(*next);
         }
     }
 }
@@ -145,23 +145,27 @@ mod tests {
 
     #[test]
     fn starts_are_spread_after_the_burst() {
-        let pacer = Arc::new(Pacer::new(100));
+        let start_limiter = Arc::new(StartLimiter::new(100));
         let now = Instant::now();
-        assert_eq!(pacer.backlog(), Duration::ZERO);
-        let booked: Vec<Booking> = (0..=200).map(|_| pacer.book()).collect();
+        assert_eq!(start_limiter.backlog(), Duration::ZERO);
+        let booked: Vec<Booking> = (0..=200).map(|_| start_limiter.book()).collect();
         let last = booked.last().map_or(now, Booking::at);
         assert!(last >= now + Duration::from_millis(1700), "{:?}", last - now);
-        assert!(pacer.backlog() > Duration::from_secs(1), "{:?}", pacer.backlog());
+        assert!(start_limiter.backlog() > Duration::from_secs(1), "{:?}", start_limiter.backlog());
     }
 
     #[test]
     fn starts_that_never_happen_leave_no_backlog_however_often_they_are_booked() {
-        let pacer = Arc::new(Pacer::new(1));
+        let start_limiter = Arc::new(StartLimiter::new(1));
         for _ in 0..50 {
-            let booked: Vec<Booking> = (0..100).map(|_| pacer.book()).collect();
+            let booked: Vec<Booking> = (0..100).map(|_| start_limiter.book()).collect();
             assert!(booked.last().is_some_and(|last| last.at() > Instant::now()));
         }
         // The burst's own starts were due at once, and count as used.
-        assert!(pacer.backlog() <= Duration::from_secs(50 * u64::from(BURST) + 1), "{:?}", pacer.backlog());
+        assert!(
+            start_limiter.backlog() <= Duration::from_secs(50 * u64::from(BURST) + 1),
+            "{:?}",
+            start_limiter.backlog()
+        );
     }
 }

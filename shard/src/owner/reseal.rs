@@ -13,7 +13,7 @@ use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::secrets::SecretsCommand;
 
 use super::Owner;
-use super::committer::Lost;
+use super::committer::LeadershipLost;
 use crate::command::{Command, Resealed};
 use crate::keys;
 use crate::records::{ChannelRow, decode};
@@ -72,13 +72,13 @@ pub async fn run(owner: Arc<Owner>) {
                 tracing::info!(shard = owner.shard, resealed, "what former data keys have sealed is sealed anew");
                 quiet_since = Some((began_at, Instant::now()));
             }
-            Err(Lost) => return owner.lost.cancel(),
+            Err(LeadershipLost) => return owner.lost.cancel(),
         }
     }
 }
 
 /// Looks through all channels. Says how many values were sealed with former keys.
-async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, Lost> {
+async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, LeadershipLost> {
     let mut resealed = 0;
     let (mut next, end) = keys::channels();
     loop {
@@ -93,7 +93,7 @@ async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, Lost> {
     }
 }
 
-async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: CustomerId) -> Result<usize, Lost> {
+async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: CustomerId) -> Result<usize, LeadershipLost> {
     let mut resealed = 0;
     let (mut next, end) = keys::auth_of(channel);
     let mut with_proxy = true;
@@ -108,7 +108,7 @@ async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: Custom
             // A credential may be nearly as large as a command.
             commands.extend(auth.into_iter().map(|each| Command::Reseal { channel, auth: vec![each], proxy: None }));
             for command in commands {
-                owner.committer.commit_patiently(vec![command]).await?.await.map_err(|_| Lost)?;
+                owner.committer.commit_deferred(vec![command]).await?.await.map_err(|_| LeadershipLost)?;
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -156,6 +156,6 @@ fn former(
 }
 
 /// Reads where it holds nobody up.
-async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send + 'static) -> Result<T, Lost> {
-    tokio::task::spawn_blocking(looking).await.map_err(|_| Lost)
+async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send + 'static) -> Result<T, LeadershipLost> {
+    tokio::task::spawn_blocking(looking).await.map_err(|_| LeadershipLost)
 }

@@ -15,7 +15,7 @@ use raft::failpoint::{self, Point};
 use raft::machine::View;
 use tokio::sync::oneshot;
 
-use super::channel::{After, Channel, Turn, Worked};
+use super::channel::{Batch, Channel, OnCommit, Worked};
 use super::compose::Composed;
 use super::events::About;
 use super::inbound::reaction_payload;
@@ -43,7 +43,7 @@ impl Channel {
     /// Adds a send to the turn, or answers at once when it cannot be taken.
     pub fn accept_send(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         send: Send,
         request_id: RequestId,
         reply: oneshot::Sender<Result<Worked, ApiError>>,
@@ -58,7 +58,7 @@ impl Channel {
                 if let Some(media) = &mut media {
                     media.counted = self.owner.node.media.counts();
                 }
-                let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
+                let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
                 stories::sent(&row.message_id, &row.content, &mut rows, row.created_at);
                 let projected = rows.into_writes();
                 let entry = OutboxEntry { message: row.outbound(), accepted_at: row.created_at };
@@ -69,13 +69,13 @@ impl Channel {
                     media,
                     projected,
                 };
-                turn.after.push(After::Send {
-                    command: turn.commands.len(),
+                batch.on_commit.push(OnCommit::Send {
+                    command: batch.commands.len(),
                     row: Box::new(row),
                     client_ref: send.client_ref,
                     reply,
                 });
-                turn.commands.push(accept);
+                batch.commands.push(accept);
             }
         }
     }
@@ -158,8 +158,8 @@ impl Channel {
                 Ok(())
             }
             Content::StoryDelete { story } => {
-                let mut turn = Projected::default();
-                let rows = Rows::new(&self.owner.reader, self.row.id, &mut turn);
+                let mut batch = Projected::default();
+                let rows = Rows::new(&self.owner.reader, self.row.id, &mut batch);
                 stories::find(story, &rows, Timestamp::now()).map(drop)
             }
             _ => Ok(()),
@@ -168,8 +168,8 @@ impl Channel {
 
     /// What the network's verdict on a send means for stories.
     fn settled_story(&self, row: &MessageRow, accepted: bool) -> Vec<ProjectedWrite> {
-        let mut turn = Projected::default();
-        let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn);
+        let mut batch = Projected::default();
+        let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch);
         stories::settled(&row.message_id, &row.content, accepted, &mut rows);
         rows.into_writes()
     }
@@ -245,10 +245,10 @@ impl Channel {
     }
 
     /// The network took a message; `recipients` of a group will acknowledge it each.
-    pub fn settle_accepted(&mut self, turn: &mut Turn, id: &MessageId, at: Timestamp, recipients: Option<u32>) {
+    pub fn settle_accepted(&mut self, batch: &mut Batch, id: &MessageId, at: Timestamp, recipients: Option<u32>) {
         let Some(mut entry) = self.outbox.take(id) else { return };
         failpoint::reach(Point::OutcomeBeforeCommit);
-        turn.settled.push(self.owner.settling.begin(self.row.id, entry.row.id, at));
+        batch.settled.push(self.owner.settling.begin(self.row.id, entry.row.id, at));
         entry.answer(SendVerdict::Accepted);
         let row = &entry.row;
         let now = Timestamp::now();
@@ -270,7 +270,7 @@ impl Channel {
         // The first one is counted, too; no other is logged for nobody.
         let events = events.enumerate().filter(|(place, event)| *place == 0 || event.is_wanted());
         let events = events.map(|(_, event)| event).collect();
-        turn.commands.push(Command::Settle {
+        batch.commands.push(Command::Settle {
             channel: self.row.id,
             message: id.clone(),
             verdict: Verdict::Accepted { recipients },
@@ -281,7 +281,7 @@ impl Channel {
     }
 
     /// The network refused a message for good.
-    pub fn settle_refused(&mut self, turn: &mut Turn, id: &MessageId, refused: Refused) {
+    pub fn settle_refused(&mut self, batch: &mut Batch, id: &MessageId, refused: Refused) {
         let code = match refused.kind {
             RefusedKind::Recipient => UNDELIVERABLE,
             RefusedKind::Unsupported => NOT_IMPLEMENTED,
@@ -293,9 +293,9 @@ impl Channel {
         let stored = refused.clone().of(RefusedKind::Other);
         let failure = Failure { refused: Some(stored), ..Failure::new(code, &message) };
         let Some(failed) = self.failed(id, &failure) else { return };
-        turn.commands.push(failed);
+        batch.commands.push(failed);
         if let Some(caller) = self.outbox.take(id).and_then(Entry::into_caller) {
-            turn.after.push(After::Refuse(caller, SendVerdict::Refused(refused)));
+            batch.on_commit.push(OnCommit::Refuse(caller, SendVerdict::Refused(refused)));
         }
     }
 

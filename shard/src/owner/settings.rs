@@ -6,7 +6,7 @@ use bytes::Bytes;
 use model::address::Address;
 use model::error::ApiError;
 use model::field::Change;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::presence::Presence;
 use model::settings::{ConnectPresence, Settings};
 use model::time::Timestamp;
@@ -14,7 +14,7 @@ use network::driver::InboundKind;
 use uuid::Uuid;
 
 use super::channel::{Channel, Worked};
-use super::committer::{LARGEST_COMMAND, Lost};
+use super::committer::{LARGEST_COMMAND, LeadershipLost};
 use crate::call::Done;
 use crate::command::{Command, Reply};
 use crate::records::encode;
@@ -74,7 +74,7 @@ impl Channel {
         &mut self,
         ask: ChangeSettings,
         call_id: Uuid,
-    ) -> Result<Result<Worked, ApiError>, Lost> {
+    ) -> Result<Result<Worked, ApiError>, LeadershipLost> {
         self.settings.proxy = self.stored_proxy();
         let before = &self.settings;
         if let Some((_, proxy)) = before.changed_by.filter(|(call, _)| *call == call_id) {
@@ -104,7 +104,7 @@ impl Channel {
             Reply::Forgotten => return Ok(Err(ApiError::channel_not_found())),
             Reply::TooLarge => return Ok(Err(ApiError::payload_too_large_over(LARGEST_COMMAND as u64))),
             // Only this task changes them, so that another version means another owner.
-            _ => return Err(Lost),
+            _ => return Err(LeadershipLost),
         }
         let was_online = self.settings.settings.always_online;
         self.settings = row;
@@ -144,7 +144,7 @@ impl Channel {
         let as_shown = row.settings.proxy_url.as_ref() == Some(&shown);
         let Some(sealed) = sealed else {
             let why = "write the proxy's password; *** only stands for it in answers";
-            return if as_shown { Ok(false) } else { Err(Fault::new(IssueCode::Format, why).at(&["proxy_url"])) };
+            return if as_shown { Ok(false) } else { Err(Violation::new(IssueCode::Format, why).at(&["proxy_url"])) };
         };
         // Sealing the same twice gives different bytes.
         let same = as_shown && self.opened(&sealed).is_ok_and(|new| self.proxy().is_ok_and(|old| old == Some(new)));

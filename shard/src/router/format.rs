@@ -10,8 +10,9 @@ use raft::directory::Directory;
 use raft::directory::command::Command;
 use raft::directory::records::AuditEntry;
 
-use super::{Router, Vitals};
+use super::{NodeStatus, Router};
 use crate::format::RaiseError;
+use crate::nodes::Nodes;
 
 /// How long a node may take to say what it understands, or to note it on its disk.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -21,11 +22,13 @@ impl Router {
     ///
     /// # Errors
     /// [`RaiseError::Silent`] for one that does not answer.
-    async fn all_of(&self, nodes: &[NodeId]) -> Result<BTreeMap<NodeId, Vitals>, RaiseError> {
+    async fn all_of(&self, nodes: &[NodeId]) -> Result<BTreeMap<NodeId, NodeStatus>, RaiseError> {
         let deadline = Instant::now() + PATIENCE;
-        let asked = nodes.iter().map(|node| async move { (*node, self.vitals_of(*node, deadline).await) });
+        let asked = nodes.iter().map(|node| async move { (*node, self.status_of(*node, deadline).await) });
         let heard = join_all(asked).await.into_iter();
-        heard.map(|(node, vitals)| vitals.map(|vitals| (node, vitals)).ok_or(RaiseError::Silent(node))).collect()
+        heard
+            .map(|(node, statuses)| statuses.map(|statuses| (node, statuses)).ok_or(RaiseError::Silent(node)))
+            .collect()
     }
 
     /// Has each of these nodes seal its folder.
@@ -41,8 +44,8 @@ impl Router {
     /// The format that a cluster of these nodes can be formed with: the highest that all understand. All have sealed their
     /// folders for it.
     pub(crate) async fn agree(&self, nodes: &[NodeId]) -> Result<Format, RaiseError> {
-        let vitals = self.all_of(nodes).await?;
-        let format = vitals.values().map(|vitals| vitals.format).min().unwrap_or_default().min(Format::LATEST);
+        let statuses = self.all_of(nodes).await?;
+        let format = statuses.values().map(|statuses| statuses.format).min().unwrap_or_default().min(Format::LATEST);
         if !format.is_first() {
             self.seal_all(nodes, format).await?;
         }
@@ -58,17 +61,18 @@ impl Router {
         deadline: Instant,
     ) -> Result<Format, RaiseError> {
         let has = directory.format();
-        let nodes = self.nodes();
-        let vitals = self.all_of(&nodes).await?;
-        let oldest = vitals.iter().min_by_key(|(_, vitals)| vitals.format).filter(|(_, vitals)| vitals.format <= has);
+        let nodes = self.members();
+        let statuses = self.all_of(&nodes).await?;
+        let oldest =
+            statuses.iter().min_by_key(|(_, statuses)| statuses.format).filter(|(_, statuses)| statuses.format <= has);
         if has >= Format::LATEST {
             return Err(RaiseError::Highest(has));
         }
-        if let Some((node, vitals)) = oldest {
-            let (node, release, understands) = (*node, vitals.version.clone(), vitals.format);
+        if let Some((node, statuses)) = oldest {
+            let (node, release, understands) = (*node, statuses.version.clone(), statuses.format);
             return Err(RaiseError::TooOld { node, release, understands, has });
         }
-        let format = vitals.values().map(|vitals| vitals.format).min().unwrap_or(has).min(Format::LATEST);
+        let format = statuses.values().map(|statuses| statuses.format).min().unwrap_or(has).min(Format::LATEST);
         self.seal_all(&nodes, format).await?;
         directory.update(Command::RaiseFormat { format, sealed: nodes }, vec![audit], deadline).await?;
         tracing::info!(%format, "the cluster's format is raised");

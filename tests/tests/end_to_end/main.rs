@@ -1,7 +1,7 @@
 //! The gateway from outside: real processes, real HTTP, the real simulator. One module a subject, one program for all of them,
 //! so that they are linked once and that those that break nothing share clusters ([`tests::cluster::Cluster::shared`]).
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
 
 mod acceptance;
 mod backup;

@@ -5,6 +5,7 @@
 
 mod keys;
 mod sessions;
+pub mod ticket;
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +21,9 @@ use salvo::http::{HeaderName, HeaderValue};
 use crate::audit::Suspect;
 use crate::auth::operators::Operator;
 use crate::caller::Caller;
-use crate::exchange::Exchange;
 use crate::failure;
 use crate::reply::Reply;
+use crate::request_context::RequestContext;
 use crate::route::Rules;
 
 /// How long a request waits for a copy of the directory that is fresh enough to judge keys by.
@@ -63,11 +64,11 @@ pub enum Address {
 ///
 /// # Errors
 /// One of the `auth_*` codes.
-pub async fn caller(exchange: &Exchange, address: Address) -> Result<Caller, ApiError> {
-    let (suspect, error) = match judge(exchange, address).await {
+pub async fn caller(ctx: &RequestContext, address: Address) -> Result<Caller, ApiError> {
+    let (suspect, error) = match judge(ctx, address).await {
         Ok(caller) => {
             if let Some(key) = caller.key() {
-                exchange.app.key_use.note(key, exchange.now);
+                ctx.app.key_use.note(key, ctx.now);
             }
             return Ok(caller);
         }
@@ -75,30 +76,30 @@ pub async fn caller(exchange: &Exchange, address: Address) -> Result<Caller, Api
     };
     // That keys cannot be checked is not the caller's failure.
     if error.code != ErrorCode::AuthBackendUnavailable {
-        exchange.app.failures.note(exchange, suspect, error.code);
+        ctx.note_failure(suspect, error.code);
     }
     Err(error)
 }
 
-async fn judge(exchange: &Exchange, address: Address) -> Result<Caller, (Suspect, ApiError)> {
+async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspect, ApiError)> {
     let nobody = |error| (Suspect::Unknown(None), error);
-    let token = bearer(exchange).map_err(nobody)?;
+    let token = bearer(ctx).map_err(nobody)?;
     let (verdict, shown) = match &token {
         Token::Key(key) => {
-            let verdict = judge_freshly(exchange, |state| keys::judge(state, key, exchange.now)).await;
+            let verdict = judge_freshly(ctx, |state| keys::judge(state, key, ctx.now)).await;
             (verdict, Some(key.prefix()))
         }
         Token::Session(token, header) => {
-            let claimed = sessions::check(exchange, token, header).await.map_err(nobody)?;
+            let claimed = sessions::check(ctx, token, header).await.map_err(nobody)?;
             let judge = |state: &DirectoryState| sessions::judge(state, &claimed, address);
-            (judge_freshly(exchange, judge).await, None)
+            (judge_freshly(ctx, judge).await, None)
         }
     };
     match verdict {
         Verdict::Valid(caller) => Ok(caller),
         Verdict::Refused(suspect, error) => Err((suspect, error)),
         Verdict::Unknown => {
-            let directory = exchange.cluster().directory();
+            let directory = ctx.cluster().directory();
             let suspect = shown.map(|prefix| directory.read(|state| keys::suspect(state, prefix)));
             Err((suspect.unwrap_or(Suspect::Unknown(None)), ApiError::auth_invalid()))
         }
@@ -109,12 +110,12 @@ async fn judge(exchange: &Exchange, address: Address) -> Result<Caller, (Suspect
 ///
 /// # Errors
 /// One of the `auth_*` codes.
-pub async fn key_caller(exchange: &Exchange, id: KeyId) -> Result<Caller, ApiError> {
+async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, ApiError> {
     let judge = |state: &DirectoryState| {
         let known = state.keys.get(&id).cloned();
-        known.map_or(Verdict::Unknown, |key| keys::judge_record(state, key, exchange.now))
+        known.map_or(Verdict::Unknown, |key| keys::judge_record(state, key, ctx.now))
     };
-    match judge_freshly(exchange, judge).await {
+    match judge_freshly(ctx, judge).await {
         Verdict::Valid(caller) => Ok(caller),
         Verdict::Refused(_, error) => Err(error),
         Verdict::Unknown => Err(ApiError::auth_invalid()),
@@ -123,8 +124,8 @@ pub async fn key_caller(exchange: &Exchange, id: KeyId) -> Result<Caller, ApiErr
 
 /// Judges by a copy of the directory that is fresh enough; what the copy does not know is looked up once more after it
 /// was confirmed, since it may have been made a moment ago.
-async fn judge_freshly(exchange: &Exchange, judge: impl Fn(&DirectoryState) -> Verdict) -> Verdict {
-    let directory = exchange.cluster().directory();
+async fn judge_freshly(ctx: &RequestContext, judge: impl Fn(&DirectoryState) -> Verdict) -> Verdict {
+    let directory = ctx.cluster().directory();
     if directory.is_fresh() {
         match directory.read(&judge) {
             Verdict::Unknown => {}
@@ -141,13 +142,13 @@ async fn judge_freshly(exchange: &Exchange, judge: impl Fn(&DirectoryState) -> V
 ///
 /// # Errors
 /// `auth_backend_unavailable` while the directory has no leader.
-pub async fn fresh_directory(exchange: &Exchange) -> Result<(), ApiError> {
-    if exchange.cluster().directory().is_fresh() { Ok(()) } else { refreshed(exchange).await }
+pub async fn fresh_directory(ctx: &RequestContext) -> Result<(), ApiError> {
+    if ctx.cluster().directory().is_fresh() { Ok(()) } else { refreshed(ctx).await }
 }
 
 /// Has the copy of the directory show what happened a moment ago.
-async fn refreshed(exchange: &Exchange) -> Result<(), ApiError> {
-    let refreshed = exchange.cluster().directory().refresh(Instant::now() + REFRESH_PATIENCE).await;
+async fn refreshed(ctx: &RequestContext) -> Result<(), ApiError> {
+    let refreshed = ctx.cluster().directory().refresh(Instant::now() + REFRESH_PATIENCE).await;
     refreshed.map_err(|_| ApiError::auth_backend_unavailable())
 }
 
@@ -174,13 +175,12 @@ impl DirectoryAge {
 /// # Errors
 /// `auth_missing`, `auth_malformed`, `auth_invalid` or `rate_limited`; `insufficient_scope` for what the token's role does
 /// not open.
-pub async fn operator(exchange: &Exchange, rules: &Rules) -> Result<Operator, ApiError> {
-    let judged = match operator_token(exchange) {
-        Ok(token) => exchange.app.operators.judge(exchange.client.ip, token).await,
+pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, ApiError> {
+    let judged = match operator_token(ctx) {
+        Ok(token) => ctx.app.operators.judge(ctx.client.ip, token).await,
         Err(error) => Err(error),
     };
-    let operator =
-        judged.inspect_err(|error| exchange.app.failures.note(exchange, Suspect::Unknown(None), error.code))?;
+    let operator = judged.inspect_err(|error| ctx.note_failure(Suspect::Unknown(None), error.code))?;
     match (rules.operator_access, operator.access) {
         (Access::Write, Access::Read) => Err(ApiError::insufficient_scope(&["write".to_owned()], &["read".to_owned()])),
         _ => Ok(operator),
@@ -191,8 +191,8 @@ pub async fn operator(exchange: &Exchange, rules: &Rules) -> Result<Operator, Ap
 ///
 /// # Errors
 /// 503 while the directory has no leader, for routes that need one.
-pub async fn operators_directory(exchange: &Exchange, rules: &Rules) -> Result<DirectoryAge, ApiError> {
-    let directory = exchange.cluster().directory();
+pub async fn operators_directory(ctx: &RequestContext, rules: &Rules) -> Result<DirectoryAge, ApiError> {
+    let directory = ctx.cluster().directory();
     if directory.is_fresh() {
         return Ok(DirectoryAge::Fresh);
     }
@@ -204,12 +204,12 @@ pub async fn operators_directory(exchange: &Exchange, rules: &Rules) -> Result<D
     }
 }
 
-fn operator_token(exchange: &Exchange) -> Result<&str, ApiError> {
-    bearer_text(authorization(exchange)?).ok_or_else(ApiError::auth_malformed)
+fn operator_token(ctx: &RequestContext) -> Result<&str, ApiError> {
+    bearer_text(authorization(ctx)?).ok_or_else(ApiError::auth_malformed)
 }
 
-fn authorization(exchange: &Exchange) -> Result<&str, ApiError> {
-    let mut values = exchange.http.headers().get_all(AUTHORIZATION).iter();
+fn authorization(ctx: &RequestContext) -> Result<&str, ApiError> {
+    let mut values = ctx.http.headers().get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or_else(ApiError::auth_missing)?;
     if values.next().is_some() {
         return Err(ApiError::auth_malformed());
@@ -223,8 +223,8 @@ fn bearer_text(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
 }
 
-fn bearer(exchange: &Exchange) -> Result<Token, ApiError> {
-    let text = bearer_text(authorization(exchange)?).ok_or_else(ApiError::auth_malformed)?;
+fn bearer(ctx: &RequestContext) -> Result<Token, ApiError> {
+    let text = bearer_text(authorization(ctx)?).ok_or_else(ApiError::auth_malformed)?;
     parse_token(text).ok_or_else(ApiError::auth_malformed)
 }
 

@@ -12,7 +12,7 @@ use crate::audit::Suspect;
 use crate::auth::access::{self, Claims, TokenError};
 use crate::auth::oidc::Identity;
 use crate::caller::{Caller, Credential, Session};
-use crate::exchange::Exchange;
+use crate::request_context::RequestContext;
 
 /// A token whose signature and times are in order.
 pub(super) enum Claimed {
@@ -22,14 +22,14 @@ pub(super) enum Claimed {
 
 /// Checks a token by itself. Its algorithm tells who signed it: own tokens are signed with a shared secret, foreign ones
 /// with a key pair, and neither is ever checked with the other's key.
-pub(super) async fn check(exchange: &Exchange, token: &str, header: &Header) -> Result<Claimed, ApiError> {
-    let auth = &exchange.app.auth;
+pub(super) async fn check(ctx: &RequestContext, token: &str, header: &Header) -> Result<Claimed, ApiError> {
+    let auth = &ctx.app.auth;
     if header.alg == access::ALGORITHM {
-        let check = || Ok::<_, ApiError>(auth.keys(exchange.cluster())?.access.check(token, exchange.now));
+        let check = || Ok::<_, ApiError>(auth.keys(ctx.cluster())?.access.check(token, ctx.now));
         let mut checked = check()?;
         if checked == Err(TokenError::Invalid) {
             // Another node may have signed it by a key that this one has not heard of yet.
-            refreshed(exchange).await?;
+            refreshed(ctx).await?;
             checked = check()?;
         }
         return checked.map(Claimed::Own).map_err(|error| match error {

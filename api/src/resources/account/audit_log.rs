@@ -13,9 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::exchange::AccountCall;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
 
 /// An entry as the interface shows it.
 #[derive(Serialize, JsonSchema)]

@@ -7,7 +7,7 @@ mod view;
 use model::error::ApiError;
 use model::field::{Body, Change, Fields, Judged, rule};
 use model::id::UserId;
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::member::Role;
 use model::page::ListId;
 use model::time::Timestamp;
@@ -19,10 +19,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::audit::Target;
-use crate::exchange::AccountCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::resources::delete_with_keys;
 use crate::route::Route;
 
@@ -77,9 +77,9 @@ fn parse_change(body: &Body) -> Result<CustomerChange, ApiError> {
 fn timezone(value: &Value) -> Judged<String> {
     let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name().replace('+', "\\+")).collect::<Vec<_>>();
     let text = rule::string(value, || json!({ "maxLength": 64, "pattern": format!("^({})$", names().join("|")) }))?;
-    let known = text
-        .parse::<chrono_tz::Tz>()
-        .map_err(|_| Fault::new(IssueCode::Format, "must be a time zone of the IANA database such as Europe/Berlin"))?;
+    let known = text.parse::<chrono_tz::Tz>().map_err(|_| {
+        Violation::new(IssueCode::Format, "must be a time zone of the IANA database such as Europe/Berlin")
+    })?;
     Ok(known.name().to_owned())
 }
 
@@ -93,7 +93,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
         Updated::Customer(customer) => {
             Ok(Reply::ok(&AccountView::of(call, &customer).await?.with_storage(call, &customer).await))
         }
-        other => Err(failure::unexpected_reply(&other)),
+        other => Err(failure::unexpected(&other)),
     }
 }
 
@@ -102,7 +102,7 @@ fn require_confirmation(body: &Body, account: &str) -> Result<(), ApiError> {
     let issues = Issues::new();
     let confirmed = Fields::new(body, &issues).required("confirm", |value| match rule::text(1..=120)(value)? {
         name if name == account => Ok(()),
-        _ => Err(Fault::new(IssueCode::Conflict, "must be the name of the account")),
+        _ => Err(Violation::new(IssueCode::Conflict, "must be the name of the account")),
     });
     issues.finish(|| confirmed)
 }

@@ -2,17 +2,18 @@
 
 use model::error::ApiError;
 use model::id::ChannelId;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::time::{Day, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::usage::{Counts, DayUsage, Hour};
+use shard::call::usage::DayUsage;
+use shard::usage::{Counts, Hour};
 
-use crate::exchange::AccountCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
 
 /// The longest range, in days with both ends.
 const LONGEST: u32 = 93;
@@ -128,8 +129,9 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     let days = (from, Day(to.0 + 1));
     let used = call.cluster().usage(call.customer_id(), days, by_channel, MOST_ROWS, &call.context()).await?;
     let Some(used) = used else {
-        let fault = Fault::new(IssueCode::TooBig, format!("these are more than {MOST_ROWS} rows: ask for fewer days"));
-        return Err(fault.at(&["from"]));
+        let violation =
+            Violation::new(IssueCode::TooBig, format!("these are more than {MOST_ROWS} rows: ask for fewer days"));
+        return Err(violation.at(&["from"]));
     };
     let rows = if by_channel { used } else { every_day(from, to, used) };
     Ok(Reply::ok(&List::whole(rows.into_iter().map(UsageView::from).collect())))

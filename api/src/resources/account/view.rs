@@ -9,7 +9,7 @@ use raft::directory::records::CustomerRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exchange::Exchange;
+use crate::request_context::RequestContext;
 
 /// The account, with its plan and what it may use.
 #[derive(Serialize, JsonSchema)]
@@ -74,11 +74,11 @@ impl AccountView {
     ///
     /// # Errors
     /// 503 while one of the shards has no leader.
-    pub async fn of(exchange: &Exchange, customer: &CustomerRecord) -> Result<Self, ApiError> {
-        let directory = exchange.cluster().directory();
+    pub async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, ApiError> {
+        let directory = ctx.cluster().directory();
         let channels = directory.read(|state| state.channels_of(customer.id, None, usize::MAX));
         let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
-        let lives = exchange.cluster().lives(&ids, &exchange.context()).await?;
+        let lives = ctx.cluster().lives(&ids, &ctx.context()).await?;
         let connected = lives.values().filter(|live| live.status == Status::Connected).count();
         let plan = &customer.plan;
         Ok(Self {
@@ -88,7 +88,7 @@ impl AccountView {
             timezone: customer.timezone.clone(),
             plan: PlanView {
                 name: plan.name.clone(),
-                status: if customer.deleted_at.is_some() { "cancelled" } else { plan.status(exchange.now) },
+                status: if customer.deleted_at.is_some() { "cancelled" } else { plan.status(ctx.now) },
                 channel_limit: plan.channel_limit,
                 trial_ends_at: plan.trial_ends_at,
                 overdue_since: plan.overdue_since,
@@ -100,15 +100,15 @@ impl AccountView {
     }
 
     /// With what of its quotas is in use.
-    pub async fn with_storage(self, exchange: &Exchange, customer: &CustomerRecord) -> Self {
-        let (cluster, id) = (exchange.cluster(), customer.id);
+    pub async fn with_storage(self, ctx: &RequestContext, customer: &CustomerRecord) -> Self {
+        let (cluster, id) = (ctx.cluster(), customer.id);
         let directory = cluster.directory();
         let (keys, endpoints) = directory.read(|state| (state.live_keys(id), state.endpoint_count(id)));
         let quota = |quota: Quota, used| QuotaView { limit: customer.limits.storage.limit(quota), used };
         let storage = StorageView {
             media_bytes: quota(
                 Quota::MediaBytes,
-                Some(cluster.media_kept(id, &exchange.context()).await.into_values().sum()),
+                Some(cluster.media_kept(id, &ctx.context()).await.into_values().sum()),
             ),
             keys: quota(Quota::Keys, Some(keys)),
             labels: quota(Quota::Labels, None),

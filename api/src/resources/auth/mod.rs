@@ -1,12 +1,13 @@
 //! `/v1/auth/*`: how members get in and out. Public routes: they cost a token of the client's address, and what may be
 //! guessed is counted over the whole cluster.
 
+mod attempts;
 mod sign_in;
 mod sign_up;
 
 use model::error::ErrorCode;
 use model::field::rule;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::member::{LONGEST_EMAIL, fold_email};
 use serde_json::{Value, json};
 
@@ -95,12 +96,12 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The rule of an e-mail address in a body; it is folded.
-pub fn email(value: &Value) -> Result<String, Fault> {
+pub fn email(value: &Value) -> Result<String, Violation> {
     let text = rule::string(value, || json!({ "format": "email", "maxLength": LONGEST_EMAIL }))?;
-    fold_email(text).ok_or_else(|| Fault::new(IssueCode::Format, "must be an e-mail address"))
+    fold_email(text).ok_or_else(|| Violation::new(IssueCode::Format, "must be an e-mail address"))
 }
 
 /// The rule of a new password.
-pub fn new_password(value: &Value) -> Result<String, Fault> {
+pub fn new_password(value: &Value) -> Result<String, Violation> {
     rule::text(12..=128)(value)
 }

@@ -12,13 +12,13 @@ use raft::directory::records::AuditActor;
 use raft::directory::users::{SessionRecord, UserCommand, UserRecord};
 use subtle::ConstantTimeEq;
 
+use super::attempts::{self, Attempt};
 use crate::audit::{Suspect, Target};
-use crate::auth::attempts::{self, Attempt};
 use crate::auth::session::{self, TokensView};
-use crate::exchange::Exchange;
 use crate::failure;
 use crate::pipeline::{Address, caller, fresh_directory};
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 
 /// The longest text that is taken for a password at a login: what is longer is none.
 const LONGEST_PASSWORD: usize = 1024;
@@ -45,49 +45,49 @@ impl Login {
 ///
 /// Wrong passwords are counted by address and member, so that the right one is let in from any address that has not
 /// failed; right ones by member alone.
-pub async fn login(exchange: &mut Exchange) -> Outcome {
-    Ok(Reply::ok(&log_in(exchange).await?).uncached())
+pub async fn login(ctx: &mut RequestContext) -> Outcome {
+    Ok(Reply::ok(&log_in(ctx).await?).uncached())
 }
 
 /// The tokens of a login; for the console, too.
 ///
 /// # Errors
 /// Those of the route.
-pub async fn log_in(exchange: &mut Exchange) -> Result<TokensView, ApiError> {
-    let Login { email, password } = Login::parse(&exchange.object().await?)?;
-    let ip = exchange.client.ip;
+pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, ApiError> {
+    let Login { email, password } = Login::parse(&ctx.object().await?)?;
+    let ip = ctx.client.ip;
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, email.clone())];
-    attempts::count(exchange, &failures).await?;
-    fresh_directory(exchange).await?;
-    let known = exchange.cluster().directory().read(|state| {
+    attempts::count(ctx, &failures).await?;
+    fresh_directory(ctx).await?;
+    let known = ctx.cluster().directory().read(|state| {
         let user = state.users.with_email(&email)?;
         let customer = state.customers.get(&user.customer_id)?;
         customer.deleted_at.is_none().then(|| user.clone())
     });
     let hash = known.as_ref().map(|user| user.password.clone());
-    let same = match exchange.app.auth.passwords.verify(ip, password, hash).await {
+    let same = match ctx.app.auth.passwords.verify(ip, password, hash).await {
         Ok(same) => same,
         Err(error) => {
             // Nothing was tried.
-            attempts::give_back(exchange, &failures).await;
+            attempts::give_back(ctx, &failures).await;
             return Err(error);
         }
     };
     let Some(user) = known.as_ref().filter(|_| same) else {
         let suspect = known.map_or(Suspect::Unknown(None), |user| suspect(&user));
-        exchange.app.failures.note(exchange, suspect, ErrorCode::AuthInvalid);
+        ctx.note_failure(suspect, ErrorCode::AuthInvalid);
         return Err(ApiError::new(ErrorCode::AuthInvalid, "e-mail address and password do not belong together"));
     };
     let [from, from_as] = failures;
-    attempts::give_back(exchange, &[from]).await;
+    attempts::give_back(ctx, &[from]).await;
     // Whoever logs in too often goes on paying with its own attempts, so that its hashes end, too.
-    attempts::count(exchange, &[Attempt::Login(email)]).await?;
-    attempts::give_back(exchange, &[from_as]).await;
+    attempts::count(ctx, &[Attempt::Login(email)]).await?;
+    attempts::give_back(ctx, &[from_as]).await;
 
-    let (session, token) = session::open(user, exchange.now);
-    let tokens = TokensView::issue(exchange, user, &session, &token)?;
-    let entry = exchange.audit_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
-    exchange.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
+    let (session, token) = session::open(user, ctx.now);
+    let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
+    let entry = ctx.audit_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
+    ctx.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
     Ok(tokens)
 }
 
@@ -100,47 +100,46 @@ pub fn parse_refresh(body: &Body) -> Result<String, ApiError> {
 
 /// Exchanges a refresh token for the next one. A token that was exchanged before is in two hands, and nobody can tell
 /// whose are the right ones: its session ends.
-pub async fn refresh(exchange: &mut Exchange) -> Outcome {
-    let text = parse_refresh(&exchange.object().await?)?;
-    Ok(Reply::ok(&exchange_token(exchange, &text).await?).uncached())
+pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
+    let text = parse_refresh(&ctx.object().await?)?;
+    Ok(Reply::ok(&exchange_token(ctx, &text).await?).uncached())
 }
 
 /// The tokens that follow a refresh token; for the console, too.
 ///
 /// # Errors
 /// Those of the route.
-pub async fn exchange_token(exchange: &Exchange, text: &str) -> Result<TokensView, ApiError> {
-    fresh_directory(exchange).await?;
-    let refused = |exchange: &Exchange, suspect: Suspect, error: ApiError| {
-        exchange.app.failures.note(exchange, suspect, error.code);
+pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensView, ApiError> {
+    fresh_directory(ctx).await?;
+    let refused = |ctx: &RequestContext, suspect: Suspect, error: ApiError| {
+        ctx.note_failure(suspect, error.code);
         Err(error)
     };
-    let found = RefreshToken::parse(text).and_then(|token| Some((find(exchange, &token)?, token)));
+    let found = RefreshToken::parse(text).and_then(|token| Some((find(ctx, &token)?, token)));
     let Some(((session, user), token)) = found else {
-        return refused(exchange, Suspect::Unknown(None), ApiError::auth_invalid());
+        return refused(ctx, Suspect::Unknown(None), ApiError::auth_invalid());
     };
     if let Some(revoked_at) = session.revoked_at {
-        return refused(exchange, suspect(&user), ApiError::auth_revoked(revoked_at));
+        return refused(ctx, suspect(&user), ApiError::auth_revoked(revoked_at));
     }
-    if session.expires_at <= exchange.now {
-        return refused(exchange, suspect(&user), ApiError::auth_expired(session.expires_at));
+    if session.expires_at <= ctx.now {
+        return refused(ctx, suspect(&user), ApiError::auth_expired(session.expires_at));
     }
     let next = token.next(rand::random());
-    let expires_at = session::refreshed_until(&session, exchange.now);
+    let expires_at = session::refreshed_until(&session, ctx.now);
     let rotate = UserCommand::RotateSession { id: session.id, from: token.hash(), to: next.hash(), expires_at };
     let rotated = if bool::from(session.token.ct_eq(&token.hash())) {
-        exchange.try_change(Command::Users(rotate), Vec::new()).await
+        ctx.try_change(Command::Users(rotate), Vec::new()).await
     } else {
         Err(UpdateError::Rejected(Rejection::SessionMoved))
     };
     match rotated {
-        Ok(_) => TokensView::issue(exchange, &user, &session, &next),
+        Ok(_) => TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, &user, &session, &next, ctx.now),
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
-            let entry =
-                exchange.audit_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
+            let entry = ctx.audit_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
-            exchange.change(revoke, vec![entry]).await?;
-            refused(exchange, suspect(&user), ApiError::auth_revoked(exchange.now))
+            ctx.change(revoke, vec![entry]).await?;
+            refused(ctx, suspect(&user), ApiError::auth_revoked(ctx.now))
         }
         Err(error) => Err(failure::of_update(error)),
     }
@@ -150,18 +149,18 @@ pub async fn exchange_token(exchange: &Exchange, text: &str) -> Result<TokensVie
 ///
 /// # Errors
 /// 503 while no leader answers.
-pub async fn end_session(exchange: &Exchange, text: &str) -> Result<(), ApiError> {
-    fresh_directory(exchange).await?;
-    let found = RefreshToken::parse(text).and_then(|token| find(exchange, &token));
+pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), ApiError> {
+    fresh_directory(ctx).await?;
+    let found = RefreshToken::parse(text).and_then(|token| find(ctx, &token));
     let Some((session, user)) = found.filter(|(session, _)| session.revoked_at.is_none()) else { return Ok(()) };
-    let entry = exchange.audit_entry(user.customer_id, "auth.logout", actor(&user), target(&session, &user));
+    let entry = ctx.audit_entry(user.customer_id, "auth.logout", actor(&user), target(&session, &user));
     let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
-    exchange.change(revoke, vec![entry]).await.map(drop)
+    ctx.change(revoke, vec![entry]).await.map(drop)
 }
 
 /// The session of a token that is, or once was, one of its tokens.
-fn find(exchange: &Exchange, token: &RefreshToken) -> Option<(Arc<SessionRecord>, Arc<UserRecord>)> {
-    exchange.cluster().directory().read(|state| {
+fn find(ctx: &RequestContext, token: &RefreshToken) -> Option<(Arc<SessionRecord>, Arc<UserRecord>)> {
+    ctx.cluster().directory().read(|state| {
         let session = state.users.session(token.session())?;
         let same_family = bool::from(session.family.ct_eq(&token.family_hash()));
         let user = state.users.user(session.user_id)?;
@@ -170,14 +169,14 @@ fn find(exchange: &Exchange, token: &RefreshToken) -> Option<(Arc<SessionRecord>
 }
 
 /// Once this has answered, no node accepts a token of the session.
-pub async fn logout(exchange: &mut Exchange) -> Outcome {
-    let caller = caller(exchange, Address::Any).await?;
+pub async fn logout(ctx: &mut RequestContext) -> Outcome {
+    let caller = caller(ctx, Address::Any).await?;
     let Some(id) = caller.require_session()?.id else {
         return Err(ApiError::bad_request("this session is of another issuer; log out there"));
     };
     let target = Target::new("session", id, caller.actor().email.unwrap_or_default());
-    let entry = exchange.audit_entry(caller.customer.id, "auth.logout", caller.actor(), target);
-    exchange.change(Command::Users(UserCommand::RevokeSession { id }), vec![entry]).await?;
+    let entry = ctx.audit_entry(caller.customer.id, "auth.logout", caller.actor(), target);
+    ctx.change(Command::Users(UserCommand::RevokeSession { id }), vec![entry]).await?;
     Ok(Reply::no_content())
 }
 

@@ -17,15 +17,15 @@ use salvo::http::header::AUTHORIZATION;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::attempts::{self, Attempt};
 use crate::audit::{Suspect, Target};
 use crate::auth::LONGEST_EMAIL_TOKEN;
-use crate::auth::attempts::{self, Attempt};
 use crate::auth::pending::Pending;
 use crate::auth::session::{self, TokensView};
-use crate::exchange::Exchange;
 use crate::failure;
 use crate::pipeline::{Address, caller, fresh_directory};
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 use crate::resources::{AccountView, IssuedKey, NewKey};
 
 pub struct SignUp {
@@ -57,55 +57,51 @@ pub struct SignedUp {
     api_key: IssuedKey,
 }
 
-pub async fn sign_up(exchange: &mut Exchange) -> Outcome {
-    if !exchange.app.auth.config.signup {
+pub async fn sign_up(ctx: &mut RequestContext) -> Outcome {
+    if !ctx.app.auth.config.signup {
         return Err(ApiError::route_not_found());
     }
-    let asked = SignUp::parse(&exchange.object().await?)?;
-    if exchange.app.auth.config.verify_first {
-        wait_for_address(exchange, asked).await
-    } else {
-        at_once(exchange, asked).await
-    }
+    let asked = SignUp::parse(&ctx.object().await?)?;
+    if ctx.app.auth.config.verify_first { wait_for_address(ctx, asked).await } else { at_once(ctx, asked).await }
 }
 
 /// Sends a message to the address and answers alike, and after the same work, whoever it is of: an answer that differed
 /// would tell strangers who is a member.
-async fn wait_for_address(exchange: &Exchange, SignUp { email, password, name }: SignUp) -> Outcome {
-    let ip = exchange.client.ip;
-    attempts::count(exchange, &[Attempt::SignUpFrom(ip), Attempt::MailTo(email.clone())]).await?;
-    fresh_directory(exchange).await?;
-    let password = exchange.app.auth.passwords.hash(ip, password).await?;
-    let keys = exchange.app.auth.keys(exchange.cluster())?;
-    if find(exchange, |users| users.with_email(&email).cloned()).is_some() {
-        exchange.app.auth.mail.tell_of_sign_up(&exchange.app.config.base_url, &email);
+async fn wait_for_address(ctx: &RequestContext, SignUp { email, password, name }: SignUp) -> Outcome {
+    let ip = ctx.client.ip;
+    attempts::count(ctx, &[Attempt::SignUpFrom(ip), Attempt::MailTo(email.clone())]).await?;
+    fresh_directory(ctx).await?;
+    let password = ctx.app.auth.passwords.hash(ip, password).await?;
+    let keys = ctx.app.auth.keys(ctx.cluster())?;
+    if find(ctx, |users| users.with_email(&email).cloned()).is_some() {
+        ctx.app.auth.mail.tell_of_sign_up(&ctx.app.config.base_url, &email);
     } else {
-        let expires_at = exchange.now.plus(session::VERIFICATION_LIFE);
+        let expires_at = ctx.now.plus(session::VERIFICATION_LIFE);
         let pending = Pending { email, password, name, expires_at };
-        send_token(exchange, &pending.email, &keys.pending.seal(&pending, rand::random()));
+        send_token(ctx, &pending.email, &keys.pending.seal(&pending, rand::random()));
     }
     Ok(Reply::accepted(&Nothing {}))
 }
 
 /// The account is there before its address is confirmed, and a key with it.
-async fn at_once(exchange: &Exchange, SignUp { email, password, name }: SignUp) -> Outcome {
-    attempts::count(exchange, &[Attempt::SignUpFrom(exchange.client.ip)]).await?;
-    fresh_directory(exchange).await?;
+async fn at_once(ctx: &RequestContext, SignUp { email, password, name }: SignUp) -> Outcome {
+    attempts::count(ctx, &[Attempt::SignUpFrom(ctx.client.ip)]).await?;
+    fresh_directory(ctx).await?;
     // Hashing is dear; the directory decides in the end.
-    if find(exchange, |users| users.with_email(&email).cloned()).is_some() {
+    if find(ctx, |users| users.with_email(&email).cloned()).is_some() {
         return Err(failure::email_taken());
     }
-    let password = exchange.app.auth.passwords.hash(exchange.client.ip, password).await?;
-    let mut user = owner(exchange, email, password);
-    let (verification, email_token) = session::expect_verification(&user, exchange.now);
+    let password = ctx.app.auth.passwords.hash(ctx.client.ip, password).await?;
+    let mut user = owner(ctx, email, password);
+    let (verification, email_token) = session::expect_verification(&user, ctx.now);
     user.verification = Some(verification);
-    let signed_up = make_account(exchange, name, &user).await?.map_err(failure::of_update)?;
-    send_token(exchange, &user.email, &email_token.reveal());
+    let signed_up = make_account(ctx, name, &user).await?.map_err(failure::of_update)?;
+    send_token(ctx, &user.email, &email_token.reveal());
     Ok(Reply::created(&signed_up).uncached())
 }
 
 /// The first member of a new account, whose address is not confirmed.
-fn owner(exchange: &Exchange, email: String, password: PasswordHash) -> UserRecord {
+fn owner(ctx: &RequestContext, email: String, password: PasswordHash) -> UserRecord {
     UserRecord {
         id: UserId::new(),
         customer_id: CustomerId::new(),
@@ -114,15 +110,15 @@ fn owner(exchange: &Exchange, email: String, password: PasswordHash) -> UserReco
         role: Role::Owner,
         email_verified: false,
         verification: None,
-        created_at: exchange.now,
-        last_login_at: Some(exchange.now),
+        created_at: ctx.now,
+        last_login_at: Some(ctx.now),
     }
 }
 
 /// Makes an account of its owner, with a first key and a session. The directory may refuse it, as when another one took
 /// the address meanwhile.
 async fn make_account(
-    exchange: &Exchange,
+    ctx: &RequestContext,
     name: String,
     user: &UserRecord,
 ) -> Result<Result<SignedUp, UpdateError>, ApiError> {
@@ -134,14 +130,14 @@ async fn make_account(
         timezone: "UTC".to_owned(),
         plan: Plan::default(),
         limits: Limits::default(),
-        data_key: exchange.cluster().new_data_key(id)?,
+        data_key: ctx.cluster().new_data_key(id)?,
         former_data_key: None,
-        created_at: exchange.now,
+        created_at: ctx.now,
         deleted_at: None,
     };
-    let (session, token) = session::open(user, exchange.now);
-    let tokens = TokensView::issue(exchange, user, &session, &token)?;
-    let (key, secret) = NewKey::first_of(id).generate(exchange.now);
+    let (session, token) = session::open(user, ctx.now);
+    let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
+    let (key, secret) = NewKey::first_of(id).generate(ctx.now);
     let actor = AuditActor {
         kind: "session".to_owned(),
         id: Some(user.id.to_string()),
@@ -149,8 +145,8 @@ async fn make_account(
         email: Some(user.email.clone()),
     };
     let audit = vec![
-        exchange.audit_entry(id, "account.created", actor.clone(), Target::new("account", id, customer.name.as_str())),
-        exchange.audit_entry(id, "key.issued", actor, Target::new("api_key", key.id, key.name.as_str())),
+        ctx.audit_entry(id, "account.created", actor.clone(), Target::new("account", id, customer.name.as_str())),
+        ctx.audit_entry(id, "key.issued", actor, Target::new("api_key", key.id, key.name.as_str())),
     ];
     let command = UserCommand::SignUp {
         customer: Box::new(customer.clone()),
@@ -159,14 +155,14 @@ async fn make_account(
         session,
     };
     let command = Command::Users(command);
-    exchange.has_room_for(&command)?;
-    if let Err(error) = exchange.try_change(command, audit).await {
+    ctx.has_room_for(&command)?;
+    if let Err(error) = ctx.try_change(command, audit).await {
         return Ok(Err(error));
     }
     Ok(Ok(SignedUp {
-        account: AccountView::of(exchange, &customer).await?,
+        account: AccountView::of(ctx, &customer).await?,
         tokens,
-        api_key: IssuedKey::new(&key, &secret, exchange.now),
+        api_key: IssuedKey::new(&key, &secret, ctx.now),
     }))
 }
 
@@ -185,25 +181,25 @@ pub fn parse_email(body: &Body) -> Result<String, ApiError> {
 }
 
 /// The token came by mail, so whoever has it reads the member's mail. No session is needed: it may be opened elsewhere.
-pub async fn verify(exchange: &mut Exchange) -> Outcome {
-    let text = parse_token(&exchange.object().await?)?;
-    fresh_directory(exchange).await?;
+pub async fn verify(ctx: &mut RequestContext) -> Outcome {
+    let text = parse_token(&ctx.object().await?)?;
+    fresh_directory(ctx).await?;
     let token = EmailToken::parse(&text);
     if token.is_none()
-        && exchange.app.auth.config.signup
-        && let Some(pending) = exchange.app.auth.keys(exchange.cluster())?.pending.open(&text)
+        && ctx.app.auth.config.signup
+        && let Some(pending) = ctx.app.auth.keys(ctx.cluster())?.pending.open(&text)
     {
-        return confirm(exchange, pending).await;
+        return confirm(ctx, pending).await;
     }
-    let user = token.as_ref().and_then(|token| find(exchange, |users| users.user(token.user()).cloned()));
-    let (Some(token), Some(user)) = (token, user) else { return Err(unknown_token(exchange)) };
+    let user = token.as_ref().and_then(|token| find(ctx, |users| users.user(token.user()).cloned()));
+    let (Some(token), Some(user)) = (token, user) else { return Err(unknown_token(ctx)) };
     let expected = user.verification.as_ref().filter(|expected| expected.hash == token.hash());
     match expected {
-        None => Err(unknown_token(exchange)),
-        Some(expected) if expected.expires_at <= exchange.now => Err(ApiError::auth_expired(expected.expires_at)),
+        None => Err(unknown_token(ctx)),
+        Some(expected) if expected.expires_at <= ctx.now => Err(ApiError::auth_expired(expected.expires_at)),
         Some(_) => {
             let verify = UserCommand::Verify { id: user.id, hash: token.hash() };
-            exchange.change(Command::Users(verify), Vec::new()).await?;
+            ctx.change(Command::Users(verify), Vec::new()).await?;
             Ok(Reply::no_content())
         }
     }
@@ -211,65 +207,65 @@ pub async fn verify(exchange: &mut Exchange) -> Outcome {
 
 /// Makes the account that somebody signed up for who reads the mail of the address. A token works once: then the address
 /// is a member's.
-async fn confirm(exchange: &Exchange, Pending { email, password, name, expires_at }: Pending) -> Outcome {
-    if expires_at <= exchange.now {
+async fn confirm(ctx: &RequestContext, Pending { email, password, name, expires_at }: Pending) -> Outcome {
+    if expires_at <= ctx.now {
         return Err(ApiError::auth_expired(expires_at));
     }
-    let user = UserRecord { email_verified: true, ..owner(exchange, email, password) };
-    match make_account(exchange, name, &user).await? {
+    let user = UserRecord { email_verified: true, ..owner(ctx, email, password) };
+    match make_account(ctx, name, &user).await? {
         Ok(signed_up) => Ok(Reply::ok(&signed_up).uncached()),
-        Err(UpdateError::Rejected(Rejection::EmailTaken)) => Err(unknown_token(exchange)),
+        Err(UpdateError::Rejected(Rejection::EmailTaken)) => Err(unknown_token(ctx)),
         Err(error) => Err(failure::of_update(error)),
     }
 }
 
-fn unknown_token(exchange: &Exchange) -> ApiError {
-    exchange.app.failures.note(exchange, Suspect::Unknown(None), ErrorCode::AuthInvalid);
+fn unknown_token(ctx: &RequestContext) -> ApiError {
+    ctx.note_failure(Suspect::Unknown(None), ErrorCode::AuthInvalid);
     ApiError::new(ErrorCode::AuthInvalid, "the token is not the one that was sent last; ask for another message")
 }
 
 /// Sends another token: to the session's member, or to the address in the body. The answer to an address tells nothing
 /// of whether it is known, or confirmed already.
-pub async fn resend(exchange: &mut Exchange) -> Outcome {
-    let user = if exchange.http.headers().contains_key(AUTHORIZATION) {
-        let caller = caller(exchange, Address::Any).await?;
+pub async fn resend(ctx: &mut RequestContext) -> Outcome {
+    let user = if ctx.http.headers().contains_key(AUTHORIZATION) {
+        let caller = caller(ctx, Address::Any).await?;
         let session = caller.require_session()?;
         let id: Option<UserId> = session.id.and_then(|_| session.subject.parse().ok());
-        let user = find(exchange, |users| users.user(id?).cloned());
+        let user = find(ctx, |users| users.user(id?).cloned());
         let Some(user) = user.filter(|user| !user.email_verified) else {
             return Err(ApiError::no_op("the address is confirmed already"));
         };
-        attempts::count(exchange, &[Attempt::MailTo(user.email.clone())]).await?;
+        attempts::count(ctx, &[Attempt::MailTo(user.email.clone())]).await?;
         Some(user)
     } else {
-        let body = exchange.optional_object().await?;
+        let body = ctx.optional_object().await?;
         if body.is_empty() {
             return Err(ApiError::new(ErrorCode::AuthMissing, "name an email in the body, or send a session's token"));
         }
         let email = parse_email(&body)?;
         // Counted whoever it is of: a refusal would tell who is a member else.
-        let attempts = [Attempt::MailFrom(exchange.client.ip), Attempt::MailTo(email.clone())];
-        attempts::count(exchange, &attempts).await?;
-        fresh_directory(exchange).await?;
-        find(exchange, |users| users.with_email(&email).cloned()).filter(|user| !user.email_verified)
+        let attempts = [Attempt::MailFrom(ctx.client.ip), Attempt::MailTo(email.clone())];
+        attempts::count(ctx, &attempts).await?;
+        fresh_directory(ctx).await?;
+        find(ctx, |users| users.with_email(&email).cloned()).filter(|user| !user.email_verified)
     };
     if let Some(user) = user {
-        let (verification, token) = session::expect_verification(&user, exchange.now);
+        let (verification, token) = session::expect_verification(&user, ctx.now);
         let expect = UserCommand::ExpectVerification { id: user.id, verification };
-        exchange.change(Command::Users(expect), Vec::new()).await?;
-        send_token(exchange, &user.email, &token.reveal());
+        ctx.change(Command::Users(expect), Vec::new()).await?;
+        send_token(ctx, &user.email, &token.reveal());
     }
     Ok(Reply::accepted(&Nothing {}))
 }
 
-fn send_token(exchange: &Exchange, email: &str, token: &str) {
-    let (auth, base_url) = (&exchange.app.auth, &exchange.app.config.base_url);
+fn send_token(ctx: &RequestContext, email: &str, token: &str) {
+    let (auth, base_url) = (&ctx.app.auth, &ctx.app.config.base_url);
     auth.mail.ask_to_verify(&auth.config, base_url, email, token);
 }
 
 fn find(
-    exchange: &Exchange,
+    ctx: &RequestContext,
     look: impl FnOnce(&raft::directory::state::Users) -> Option<Arc<UserRecord>>,
 ) -> Option<Arc<UserRecord>> {
-    exchange.cluster().directory().read(|state| look(&state.users))
+    ctx.cluster().directory().read(|state| look(&state.users))
 }

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use super::view::ChannelView;
 use crate::audit::Target;
 use crate::caller::Caller;
-use crate::exchange::AccountCall;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::resources::{IssuedKey, NewKey};
 
 /// The channel, and its own key when one was asked for.

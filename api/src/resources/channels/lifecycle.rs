@@ -7,12 +7,12 @@ use model::scope::Scopes;
 use model::status::Trigger;
 use raft::directory::command::Command;
 use raft::directory::records::AuditEntry;
-use shard::call::Work;
+use shard::call::request::Lifecycle;
 
 use super::view::ChannelView;
 use crate::audit::Target;
-use crate::exchange::ChannelCall;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 pub async fn connect(call: &mut ChannelCall) -> Outcome {
     run(call, Trigger::Connect).await
@@ -60,7 +60,7 @@ pub fn parse_reason(body: &Body) -> Result<Option<String>, ApiError> {
 }
 
 async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
-    let live = call.work_for_live(Work::Lifecycle { trigger, by_operator: false }).await?;
+    let live = call.ask(Lifecycle { trigger, by_operator: false }).await?;
     Ok(Reply::accepted(&ChannelView::new(&call.channel, Some(&live))))
 }
 

@@ -8,9 +8,9 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::view::ChannelView;
-use crate::exchange::AccountCall;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
 
 /// Channels that are looked up at a time.
 const CHUNK: usize = 500;

@@ -14,7 +14,7 @@ use model::page::ListId;
 use raft::directory::Ended;
 use raft::directory::command::{Command, Reply as Updated};
 use serde_json::{Map, Value, json};
-use shard::call::Work;
+use shard::call::request::{Forget, GetStatus};
 use shard::records::StatusChange;
 
 pub use lifecycle::parse_reason as parse_disable_reason;
@@ -24,10 +24,10 @@ use self::create::{CreateChannel, Created};
 use self::list::Filter;
 use self::pairing::{PairCodeView, QrView, RawView, parse_pair_code};
 use crate::audit::Target;
-use crate::exchange::ChannelCall;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::resources::delete_with_keys;
 use crate::route::Route;
 
@@ -109,7 +109,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let live = call.work_for_live(Work::Look).await?;
+    let live = call.ask(GetStatus).await?;
     Ok(Reply::ok(&ChannelView::new(&call.channel, Some(&live))))
 }
 
@@ -118,11 +118,8 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
     let PatchChannel { name, metadata } = PatchChannel::parse(&body)?;
     let metadata = metadata.map(|map| Value::Object(map).to_string());
     let command = Command::UpdateChannel { customer: call.customer_id(), id: call.channel.id, name, metadata };
-    let channel = match call.update(command, Vec::new()).await? {
-        Updated::Channel(channel) => channel,
-        other => return Err(failure::unexpected_reply(&other)),
-    };
-    let live = call.work_for_live(Work::Look).await?;
+    let channel = of_kind!(call.update(command, Vec::new()).await?, Updated::Channel(channel) => channel)?;
+    let live = call.ask(GetStatus).await?;
     Ok(Reply::ok(&ChannelView::new(&channel, Some(&live))))
 }
 
@@ -149,7 +146,7 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
     let command = Command::DeleteChannel { customer: call.customer_id(), id: call.channel.id };
     call.settle().await?;
     delete_with_keys(call, command, entry, call.customer_id(), Ended::Channel(call.channel.id)).await?;
-    if let Err(error) = call.work(Work::Forget).await {
+    if let Err(error) = call.ask(Forget).await {
         tracing::info!(channel = %call.channel.id, %error, "the owner will find the channel deleted by itself");
     }
     Ok(Reply::no_content())

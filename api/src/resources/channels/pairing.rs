@@ -2,19 +2,20 @@
 
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::time::Timestamp;
 use salvo::http::header::ACCEPT;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shard::call::{Done, Work};
+use shard::call::PairingCode;
+use shard::call::request::{PairCode, ShowQr};
 use shard::picture;
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -51,7 +52,7 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
     let (format, size) = asked(call.query())?;
     let format = format.unwrap_or_else(|| if prefers_png(call) { Format::Png } else { Format::Json });
 
-    let Done::Qr(code) = call.work(Work::Qr).await? else { return Err(failure::unexpected_answer()) };
+    let code = call.ask(ShowQr).await?;
     let draw =
         |raw: &str| picture::png(raw, size).map_err(|error| failure::internal("a QR text could not be drawn", &error));
     let reply = match format {
@@ -87,10 +88,8 @@ fn prefers_png(call: &ChannelCall) -> bool {
 pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let (phone_number, display_name) = parse_pair_code(&body)?;
-    let work = Work::PairCode { phone_number: phone_number.clone(), display_name };
-    let Done::PairCode { code, expires_at } = call.work(work).await? else {
-        return Err(failure::unexpected_answer());
-    };
+    let request = PairCode { phone_number: phone_number.clone(), display_name };
+    let PairingCode { code, expires_at } = call.ask(request).await?;
     Ok(Reply::ok(&PairCodeView { code, phone_number, expires_at }).uncached())
 }
 
@@ -104,14 +103,14 @@ pub fn parse_pair_code(body: &Body) -> Result<(String, Option<String>), ApiError
 }
 
 /// Digits only, 7 to 15, no `+`.
-fn phone_rule(value: &Value) -> Result<String, Fault> {
+fn phone_rule(value: &Value) -> Result<String, Violation> {
     let text = rule::string(value, || json!({ "maxLength": 15, "pattern": "^[0-9]{7,15}$" }))?;
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Fault::new(IssueCode::Format, "must be the digits of an international number, without +"));
+        return Err(Violation::new(IssueCode::Format, "must be the digits of an international number, without +"));
     }
     match text.len() {
-        ..7 => Err(Fault::new(IssueCode::TooShort, "at least 7 digits")),
-        16.. => Err(Fault::new(IssueCode::TooLong, "at most 15 digits")),
+        ..7 => Err(Violation::new(IssueCode::TooShort, "at least 7 digits")),
+        16.. => Err(Violation::new(IssueCode::TooLong, "at most 15 digits")),
         _ => Ok(text.to_owned()),
     }
 }
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_phone_number_is_7_to_15_digits() {
-        let code = |value: Value| phone_rule(&value).err().map(|fault| fault.code);
+        let code = |value: Value| phone_rule(&value).err().map(|violation| violation.code);
         assert_eq!(code(json!("15551234567")), None);
         assert_eq!(code(json!("123456")), Some(IssueCode::TooShort));
         assert_eq!(code(json!("1234567890123456")), Some(IssueCode::TooLong));

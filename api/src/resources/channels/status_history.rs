@@ -4,12 +4,11 @@ use model::error::ApiError;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use shard::call::{Done, Work};
+use shard::call::request::StatusHistory;
 
-use crate::exchange::ChannelCall;
-use crate::failure;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 /// The place of the last change of a page: its time, and the channel's version that it made.
 #[derive(Serialize, Deserialize)]
@@ -33,9 +32,7 @@ pub async fn status_history(call: &mut ChannelCall) -> Outcome {
     let list = call.list(Some(call.channel.id.0), false);
     let (limit, before) = asked(call.query(), list)?;
 
-    let Done::StatusHistory(mut changes) = call.work(Work::StatusHistory { limit: limit + 1, before }).await? else {
-        return Err(failure::unexpected_answer());
-    };
+    let mut changes = call.ask(StatusHistory { limit: limit + 1, before }).await?;
     let more = changes.len() > limit;
     changes.truncate(limit);
     let last = changes.last().filter(|_| more);

@@ -1,12 +1,12 @@
 //! `GET /v1/events`: the event stream of an account, and tickets for it.
 //!
-//! - [`feed`]: one stream's life. [`queue`]: what waits for its client. [`frame`]: the bytes. [`ticket`]: a key's place
-//!   taken by a ticket.
+//! - [`feed`]: one stream's life. [`queue`]: what waits for its client. [`frame`]: the bytes. [`ticket`]: what opens a
+//!   stream without a key.
 
 mod feed;
 mod frame;
 mod queue;
-pub mod ticket;
+mod ticket;
 
 use std::sync::Arc;
 
@@ -20,20 +20,15 @@ use salvo::http::header::CACHE_CONTROL;
 use salvo::http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use shard::stream::{Filter, Start, StreamAsk, StreamDone, mint_stream};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use self::feed::Feed;
 use self::queue::Queue;
-use crate::exchange::AccountCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
-use crate::route::Route;
-
-/// Where streams are opened.
-pub const PATH: &str = "/v1/events";
+use crate::request_context::AccountCall;
+use crate::route::{EVENTS_PATH, Route};
 
 const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 
@@ -49,7 +44,7 @@ const MOST_CHANNELS: usize = 100;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get(PATH).account(open).doc(
+        Route::get(EVENTS_PATH).account(open).doc(
             Doc::new("stream_events", "Hear of events as they come")
                 .about(
                     "Server-sent events: `event` is the name, `id` the event id, `data` the envelope that webhooks get. \
@@ -70,30 +65,6 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The streams of this node.
-pub struct EventStreams {
-    closing: CancellationToken,
-    tasks: TaskTracker,
-}
-
-impl EventStreams {
-    /// Streams end when `closing` is cancelled, with a last frame that says so.
-    pub fn until(closing: CancellationToken) -> Self {
-        Self { closing, tasks: TaskTracker::new() }
-    }
-
-    /// Returns when the node is about to stop.
-    pub async fn closing(&self) {
-        self.closing.cancelled().await;
-    }
-
-    /// Returns when all streams have given their places back.
-    pub async fn ended(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-}
-
 async fn open(call: &mut AccountCall) -> Outcome {
     let (filter, resume) = asked(call)?;
     if call.http.method() == Method::HEAD {
@@ -109,7 +80,7 @@ async fn open(call: &mut AccountCall) -> Outcome {
         StreamDone::Full { open } => {
             return Err(ApiError::sse_connection_limit(u32::try_from(open).unwrap_or(u32::MAX)));
         }
-        _ => return Err(failure::unexpected_answer()),
+        other => return Err(failure::unexpected(&other)),
     };
     let queue = Arc::new(Queue::default());
     queue.push(frame::connected(&stream));

@@ -1,25 +1,18 @@
-//! `POST /v1/events/tickets`, and a ticket in the place of a key: one use over the whole cluster.
+//! `POST /v1/events/tickets`: a ticket that opens one stream in the place of a key.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::error::{ApiError, ErrorCode};
-use model::id::{KeyId, SessionId};
-use model::member::Role;
 use model::stream_ticket::StreamTicket;
 use model::time::Timestamp;
-use salvo::http::header::AUTHORIZATION;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use shard::stream::{StreamAsk, StreamDone, Ticket};
+use serde::Serialize;
+use shard::stream::{StreamAsk, Ticket};
 
-use super::PATH;
-use crate::audit::Suspect;
-use crate::caller::{Caller, Credential, Session};
-use crate::exchange::{AccountCall, Exchange};
 use crate::failure;
-use crate::pipeline::key_caller;
+use crate::pipeline::TicketGrant;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 
 /// How long a ticket waits to be used.
 const LIFE: Duration = Duration::from_secs(60);
@@ -31,82 +24,13 @@ pub struct TicketView<'a> {
     expires_at: Timestamp,
 }
 
-/// Whom a ticket acts for: whoever asked for it.
-#[derive(Serialize, Deserialize)]
-enum Grant {
-    Key(KeyId),
-    Session { id: Option<SessionId>, subject: String, email: String, role: Role, expires_at: Timestamp },
-}
-
-impl Grant {
-    fn of(caller: &Caller) -> Self {
-        match &caller.credential {
-            Credential::Key(key) => Self::Key(key.id),
-            Credential::Session(session) => Self::Session {
-                id: session.id,
-                subject: session.subject.clone(),
-                email: session.email.clone(),
-                role: session.role,
-                expires_at: session.expires_at,
-            },
-        }
-    }
-}
-
 pub async fn issue(call: &mut AccountCall) -> Outcome {
     let ticket = StreamTicket::mint(call.customer_id(), rand::random());
-    let grant = serde_json::to_vec(&Grant::of(&call.caller));
+    let grant = serde_json::to_vec(&TicketGrant::of(&call.caller));
     let grant = grant.map_err(|error| failure::internal("a ticket's grant could not be written", &error))?;
     let expires_at = call.now.plus(LIFE);
     let digest = Bytes::copy_from_slice(&ticket.digest());
     let ask = StreamAsk::KeepTicket { digest, ticket: Ticket { grant: grant.into(), expires_at } };
     call.cluster().stream(call.customer_id(), ask, &call.context()).await?;
     Ok(Reply::created(&TicketView { ticket: ticket.reveal(), expires_at }).uncached())
-}
-
-/// The ticket of a request that opens a stream and shows no key.
-pub fn shown(exchange: &Exchange) -> Option<&str> {
-    let http = &exchange.http;
-    let opens = http.uri().path() == PATH && http.headers().get(AUTHORIZATION).is_none();
-    opens.then(|| http.queries().get("ticket").map(String::as_str)).flatten()
-}
-
-/// Authenticates by a ticket, which is used up by it.
-///
-/// # Errors
-/// `auth_malformed`; `auth_invalid` for a ticket that was used, is too old, or never was; what its key or session is
-/// refused with by now; 503 while its home has no leader.
-pub async fn redeem(exchange: &Exchange, text: &str) -> Result<Caller, ApiError> {
-    let redeemed = take(exchange, text).await;
-    if let Err(error) = &redeemed
-        && matches!(error.code, ErrorCode::AuthMalformed | ErrorCode::AuthInvalid)
-    {
-        exchange.app.failures.note(exchange, Suspect::Unknown(None), error.code);
-    }
-    redeemed
-}
-
-async fn take(exchange: &Exchange, text: &str) -> Result<Caller, ApiError> {
-    let ticket = StreamTicket::parse(text).ok_or_else(ApiError::auth_malformed)?;
-    let customer = ticket.customer().ok_or_else(ApiError::auth_malformed)?;
-    let digest = Bytes::copy_from_slice(&ticket.digest());
-    let ask = StreamAsk::UseTicket { digest };
-    let StreamDone::Ticket(Some(ticket)) = exchange.cluster().stream(customer, ask, &exchange.context()).await? else {
-        return Err(ApiError::auth_invalid());
-    };
-    let grant = serde_json::from_slice(&ticket.grant)
-        .map_err(|error| failure::internal("a ticket's grant could not be read", &error))?;
-    match grant {
-        Grant::Key(id) => key_caller(exchange, id).await,
-        Grant::Session { id, subject, email, role, expires_at } => {
-            let known = exchange.cluster().directory().read(|state| state.customers.get(&customer).cloned());
-            let caller = Caller {
-                credential: Credential::Session(Session { id, subject, email, role, expires_at }),
-                customer: known.ok_or_else(ApiError::auth_invalid)?,
-                scopes: role.scopes(),
-            };
-            let stands = exchange.cluster().directory().read(|state| caller.still_stands(state, exchange.now));
-            if stands { Ok(caller) } else { Err(ApiError::auth_expired(expires_at)) }
-        }
-    }
 }

@@ -10,11 +10,11 @@ use shard::media::record::MediaRow;
 use shard::media::sniff;
 
 use super::range::{Wanted, wanted};
-use crate::exchange::Exchange;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 
-pub async fn serve(call: &mut Exchange) -> Outcome {
+pub async fn serve(call: &mut RequestContext) -> Outcome {
     let media = call.cluster().media();
     let token = media.read_token(call.parameter("token"))?;
     let row = call.cluster().linked_media(&token, &call.context()).await?;

@@ -4,15 +4,13 @@ use model::error::ApiError;
 use model::id::MediaId;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use serde::{Deserialize, Serialize};
-use shard::call::{Done, Work};
-use shard::media::call::MediaWork;
+use shard::call::request::ListMedia;
 use shard::media::record::MediaDirection;
 
 use super::MediaUpload;
-use crate::exchange::ChannelCall;
-use crate::failure;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 /// The last row of a page; ids sort by time of creation.
 #[derive(Serialize, Deserialize)]
@@ -42,8 +40,7 @@ pub async fn list(call: &mut ChannelCall) -> Outcome {
     let (limit, before, direction) = asked(call.query(), of)?;
 
     // One more than asked for tells whether there is a next page.
-    let work = Work::Media(MediaWork::List { limit: limit + 1, before, direction });
-    let Done::MediaPage(mut page) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
+    let mut page = call.ask(ListMedia { limit: limit + 1, before, direction }).await?;
     let next = if page.rows.len() > limit {
         page.rows.truncate(limit);
         page.rows.last().map(|row| row.id)

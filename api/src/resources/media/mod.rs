@@ -16,16 +16,14 @@ use salvo::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::call::{Done, Work};
-use shard::media::call::MediaWork;
+use shard::call::media::MediaWork;
 use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::store::MediaStore;
 
 pub use self::picture::{PICTURE_URL, parse_source, picture_content, set_or_cleared};
-use crate::exchange::ChannelCall;
-use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -129,9 +127,6 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
 async fn work(call: &mut ChannelCall, what: impl FnOnce(MediaId) -> MediaWork) -> Result<MediaRow, ApiError> {
     let missing = ApiError::not_found("media", call.parameter("media_id"));
     let Some(id) = call.id::<MediaId>("media_id") else { return Err(missing) };
-    match call.work(Work::Media(what(id))).await? {
-        // What was deleted is kept for its links alone.
-        Done::Media(row) => row.filter(|row| !row.deleted).map(|row| *row).ok_or(missing),
-        _ => Err(failure::unexpected_answer()),
-    }
+    // What was deleted is kept for its links alone.
+    call.ask(what(id)).await?.filter(|row| !row.deleted).ok_or(missing)
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use shard::media::sniff;
 
 use super::receive;
-use crate::exchange::ChannelCall;
 use crate::openapi::binary;
+use crate::request_context::ChannelCall;
 
 /// The field that names a picture.
 pub const PICTURE_URL: &str = "picture_url";

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::stream::{BoxStream, try_unfold};
 use model::error::ApiError;
 use model::id::CustomerId;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::media::LARGEST_MEDIA;
 use multer::{Field, Multipart};
 use salvo::Request;
@@ -61,7 +61,7 @@ pub async fn file(customer: CustomerId, request: &mut Request, media: &MediaStor
     let body = request.take_body();
     let headers = request.headers();
     if headers.contains_key(CONTENT_ENCODING) {
-        return Err(refused(Fault::new(IssueCode::Format, "send the bytes as they are"), "Content-Encoding"));
+        return Err(refused(Violation::new(IssueCode::Format, "send the bytes as they are"), "Content-Encoding"));
     }
     let expects_continue = headers.contains_key(EXPECT);
     let arriving = Arriving::new(body);
@@ -100,9 +100,9 @@ async fn bare(
     media: &MediaStore,
 ) -> Result<Received, ApiError> {
     let declared = text(headers, &CONTENT_TYPE).map(|kind| judged_mime_type(kind.trim().to_owned()));
-    let declared = declared.transpose().map_err(|fault| refused(fault, "Content-Type"))?;
+    let declared = declared.transpose().map_err(|violation| refused(violation, "Content-Type"))?;
     let filename = headers.get(FILENAME).map(|name| judged_filename(&percent_decoded(name.as_bytes())));
-    let filename = filename.transpose().map_err(|fault| refused(fault, "X-Filename"))?;
+    let filename = filename.transpose().map_err(|violation| refused(violation, "X-Filename"))?;
     let announced: Option<u64> = text(headers, &CONTENT_LENGTH).and_then(|length| length.parse().ok());
     if let Some(size) = announced.filter(|size| *size > LARGEST_MEDIA) {
         return Err(ApiError::media_too_large(size));
@@ -127,28 +127,28 @@ async fn form(
     while let Some(mut part) = form.next_field().await.map_err(of_form)? {
         match part.name() {
             Some("file") if file.is_some() => {
-                return Err(refused(Fault::new(IssueCode::TooMany, "at most 1 file"), "file"));
+                return Err(refused(Violation::new(IssueCode::TooMany, "at most 1 file"), "file"));
             }
             Some("file") => {
                 let named = part.file_name().filter(|name| !name.is_empty()).map(judged_filename);
-                let named = named.transpose().map_err(|fault| refused(fault, "file"))?;
+                let named = named.transpose().map_err(|violation| refused(violation, "file"))?;
                 let declared = part.content_type().map(ToString::to_string);
                 let place = media.spool(For::Account(customer)).await?;
                 file = Some((spool(&mut part, place, arriving).await?, declared, named));
             }
             Some("filename") => {
                 let text = short_text(&mut part, arriving).await?;
-                filename = Some(judged_filename(&text).map_err(|fault| refused(fault, "filename"))?);
+                filename = Some(judged_filename(&text).map_err(|violation| refused(violation, "filename"))?);
             }
             Some("mime_type") => {
                 let text = short_text(&mut part, arriving).await?;
-                mime_type = Some(judged_mime_type(text).map_err(|fault| refused(fault, "mime_type"))?);
+                mime_type = Some(judged_mime_type(text).map_err(|violation| refused(violation, "mime_type"))?);
             }
             _ => while piece(&mut part, arriving).await?.is_some() {},
         }
     }
     let Some((spooled, declared, named)) = file else {
-        return Err(refused(Fault::new(IssueCode::Required, "is required"), "file"));
+        return Err(refused(Violation::new(IssueCode::Required, "is required"), "file"));
     };
     // A client fills in a type for a file that it knows nothing of.
     let declared = declared.filter(|declared| shard::media::sniff::is_mime_type(declared));
@@ -179,7 +179,7 @@ async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String,
         bytes.extend_from_slice(&piece);
         if bytes.len() > LONGEST_TEXT {
             let name = part.name().unwrap_or_default().to_owned();
-            return Err(refused(Fault::new(IssueCode::TooLong, "at most 255 characters"), &name));
+            return Err(refused(Violation::new(IssueCode::TooLong, "at most 255 characters"), &name));
         }
     }
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())

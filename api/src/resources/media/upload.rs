@@ -3,21 +3,20 @@
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};
 use model::id::MediaId;
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::target::LONGEST_URL;
 use serde_json::{Value, json};
-use shard::call::{Done, Work};
+use shard::call::media::MediaWork;
 use shard::cluster::MediaRoom;
-use shard::media::call::MediaWork;
 use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::sniff;
 use shard::media::spool::Spooled;
 
 use super::MediaUpload;
 use super::receive::{self, Received};
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 pub async fn upload(call: &mut ChannelCall) -> Outcome {
     // Before 25 MB are taken in, not after.
@@ -82,7 +81,7 @@ pub fn content() -> Vec<(&'static str, Value)> {
 async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
     let Received { spooled, declared, filename } = received;
     if spooled.size == 0 {
-        return Err(Fault::new(IssueCode::Empty, "must not be empty").at(&["file"]));
+        return Err(Violation::new(IssueCode::Empty, "must not be empty").at(&["file"]));
     }
     let mime_type = sniff::settle(&spooled.head, declared.as_deref());
     let room = call.has_media_room(Some(spooled.size)).await?;
@@ -93,10 +92,8 @@ async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
     };
     let (app, channel) = (call.app.clone(), call.channel.id);
     app.cluster.media().keep(channel, spooled).await?;
-    match call.work(Work::Media(work)).await? {
-        Done::Media(Some(row)) => Ok(Reply::created(&MediaUpload::of(app.cluster.media(), *row)?)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let row = call.ask(work).await?.ok_or_else(|| failure::unexpected(&"nothing"))?;
+    Ok(Reply::created(&MediaUpload::of(app.cluster.media(), row)?))
 }
 
 impl ChannelCall {
@@ -116,23 +113,23 @@ fn new_row(call: &ChannelCall, spooled: &Spooled, mime_type: String, filename: O
 }
 
 /// The rule of a MIME type in a body.
-fn mime_type(value: &Value) -> Result<String, Fault> {
+fn mime_type(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": sniff::MIME_PATTERN });
     let text = rule::described(wants, rule::text(1..=sniff::LONGEST_MIME))(value)?;
     judged_mime_type(text)
 }
 
 /// The rule of a MIME type, wherever it is given.
-pub fn judged_mime_type(text: String) -> Result<String, Fault> {
+pub fn judged_mime_type(text: String) -> Result<String, Violation> {
     if sniff::is_mime_type(&text) {
         Ok(text)
     } else {
-        Err(Fault::new(IssueCode::Format, "must be a MIME type such as image/png, of at most 255 characters"))
+        Err(Violation::new(IssueCode::Format, "must be a MIME type such as image/png, of at most 255 characters"))
     }
 }
 
 /// The rule of a file name in a body.
-fn filename(value: &Value) -> Result<String, Fault> {
+fn filename(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": FILENAME });
     judged_filename(&rule::described(wants, rule::text(1..=LONGEST_FILENAME))(value)?)
 }
@@ -145,20 +142,20 @@ const FILENAME: &str =
     r"^[^\u0000-\u001f\u007f-\u009f]*[^/\\\s\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]*$";
 
 /// The rule of a file name, wherever it is given: the last part of a path, without control characters.
-pub fn judged_filename(text: &str) -> Result<String, Fault> {
+pub fn judged_filename(text: &str) -> Result<String, Violation> {
     let name = text.rsplit(['/', '\\']).next().unwrap_or_default().trim();
     if name.is_empty() || text.chars().any(char::is_control) {
-        return Err(Fault::new(IssueCode::Format, "must be the name of a file"));
+        return Err(Violation::new(IssueCode::Format, "must be the name of a file"));
     }
     if name.chars().count() > LONGEST_FILENAME {
-        return Err(Fault::new(IssueCode::TooLong, format!("at most {LONGEST_FILENAME} characters")));
+        return Err(Violation::new(IssueCode::TooLong, format!("at most {LONGEST_FILENAME} characters")));
     }
     Ok(name.to_owned())
 }
 
 /// The refusal of a header or a part of a form.
-pub fn refused(fault: Fault, field: &str) -> ApiError {
-    fault.at(&[field])
+pub fn refused(violation: Violation, field: &str) -> ApiError {
+    violation.at(&[field])
 }
 
 #[cfg(test)]

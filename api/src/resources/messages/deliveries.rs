@@ -2,11 +2,11 @@
 
 use model::error::ApiError;
 use model::id::{ChannelId, MessageId};
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 
 use super::history::all_channels;
-use crate::exchange::AccountCall;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
 
 pub async fn of_message(call: &mut AccountCall) -> Outcome {
     let query = call.query();
@@ -24,6 +24,8 @@ pub async fn of_message(call: &mut AccountCall) -> Outcome {
         0 => Err(ApiError::message_not_found(message.as_str())),
         1 => Ok(Reply::ok(&List::whole(found.remove(0).deliveries))),
         // Two channels of the account that write to each other know the message by the same id.
-        _ => Err(Fault::new(IssueCode::Required, "several channels have this message: name one").at(&["channel_id"])),
+        _ => {
+            Err(Violation::new(IssueCode::Required, "several channels have this message: name one").at(&["channel_id"]))
+        }
     }
 }

@@ -9,9 +9,9 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use shard::history::{Direction, HistoryQuery, MessageStatus};
 
-use crate::exchange::{AccountCall, ChannelCall};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::{AccountCall, ChannelCall};
 
 /// How often `channel_id` may be repeated.
 const MOST_CHANNELS: usize = 20;

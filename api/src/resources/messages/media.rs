@@ -2,11 +2,10 @@
 
 use model::error::ApiError;
 use model::id::MessageId;
-use shard::call::{Done, Work};
+use shard::call::request::MessageMedia;
 
-use crate::exchange::ChannelCall;
-use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 /// The media of a message with a fresh link; bytes that are not stored are fetched from the network again.
 pub async fn of_message(call: &mut ChannelCall) -> Outcome {
@@ -14,10 +13,8 @@ pub async fn of_message(call: &mut ChannelCall) -> Outcome {
     if message_id.0.len() > LONGEST_ID {
         return Err(ApiError::message_not_found(&message_id.0));
     }
-    match call.work(Work::MessageMedia { message_id }).await? {
-        Done::Media(Some(row)) => Ok(Reply::ok(&call.cluster().media().reference(&row))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let row = call.ask(MessageMedia(message_id)).await?;
+    Ok(Reply::ok(&call.cluster().media().reference(&row)))
 }
 
 /// The longest message id that is looked for.

@@ -6,11 +6,11 @@ use model::send::{SendContent, SendRequest};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shard::call::{Done, Send, SendBody, SentStatus, Work};
+use shard::call::request::CheckSend;
+use shard::call::{Send, SendBody, SentStatus};
 
-use crate::exchange::ChannelCall;
-use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 /// The answer to a send, and where it goes.
 #[derive(Serialize, JsonSchema)]
@@ -30,7 +30,7 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
         SendContent::Forward(key) => SendBody::Forward(key),
         SendContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
-            call.work(Work::CheckSend { to: Some(to.clone()) }).await?;
+            call.ask(CheckSend(Some(to.clone()))).await?;
             let nested = !body.contains_key("type");
             let field: &[&str] = if nested { &["body", "media_url"] } else { &["media_url"] };
             let (customer, channel) = (call.customer_id(), call.channel.id);
@@ -39,8 +39,7 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
     };
     // Minted before the owner is asked: asking another owner after a doubt is the same send.
     let message_id = MessageId::mint(rand::random());
-    let work = Work::Send(Send { message_id, to, body: said, around, client_ref });
-    let Done::Sent(sent) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
+    let sent = call.ask(Send { message_id, to, body: said, around, client_ref }).await?;
     Ok(Reply::accepted(&SentView {
         message_id: sent.message_id,
         client_ref: sent.client_ref,

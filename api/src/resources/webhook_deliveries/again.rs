@@ -7,14 +7,14 @@ use raft::directory::records::EndpointRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::deliveries::ask::Redelivered;
+use shard::call::deliveries::Redelivered;
 use shard::deliveries::command::{Sweep, SweepWork};
 use uuid::Uuid;
 
 use super::list::words;
-use crate::exchange::AccountCall;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
 /// What waits for an attempt, and so can be purged.

@@ -8,8 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use shard::deliveries::view::{AttemptView, DeliveryDetail, DeliveryRecord};
 
-use crate::exchange::AccountCall;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 
 /// What stands in the place of what must not be shown.
 const MASK: &str = "***";

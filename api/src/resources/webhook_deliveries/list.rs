@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shard::deliveries::query::{DeliveryQuery, StatusFilter};
 
-use crate::exchange::AccountCall;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
 /// The last delivery of a page; its id holds the time at which it was made.

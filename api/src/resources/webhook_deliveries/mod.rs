@@ -16,8 +16,8 @@ use model::webhook::Recovery;
 use serde_json::json;
 use shard::deliveries::view::{DeliveryDetail, DeliveryRecord};
 
-use crate::exchange::AccountCall;
 use crate::openapi::Doc;
+use crate::request_context::AccountCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

@@ -6,8 +6,8 @@ use model::webhook::DeliveryState;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exchange::AccountCall;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
 /// How far back the figures reach when nothing is asked for.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use hmac::{Hmac, KeyInit, Mac};
+use model::time::Timestamp;
 use salvo::conn::TcpListener;
 use salvo::http::StatusCode;
 use salvo::{Depot, FlowCtrl, Handler, Listener, Request, Response, Router, Server, async_trait};
@@ -77,7 +78,7 @@ impl Handler for Arrivals {
         let webhook = Webhook {
             event: text("event"),
             event_id: text("event_id"),
-            verdict: verify(&self.secret, &signature, bytes, chrono::Utc::now().timestamp()),
+            verdict: verify(&self.secret, &signature, bytes, Timestamp::now().unix_seconds()),
             signature,
             body,
         };

@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::try_unfold;
 use model::media::Sha256Hex;
+use model::time::Timestamp;
 use network::driver::{ByteStream, MEDIA_PIECE};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -86,7 +87,7 @@ impl Local {
                 sync_folder(&self.folder)?;
             }
             // The file may have been spooled a while ago.
-            file.set_modified(SystemTime::now())?;
+            file.set_modified(SystemTime::from(Timestamp::now()))?;
             fs::rename(from, &path)?;
             sync_folder(folder)?;
             self.note_verified(sha256, look(&file)?);
@@ -102,7 +103,7 @@ impl Local {
         }
         let _changing = self.changing.lock();
         let renewed = File::options().write(true).open(self.path(sha256)).and_then(|file| {
-            file.set_modified(SystemTime::now())?;
+            file.set_modified(SystemTime::from(Timestamp::now()))?;
             self.note_verified(sha256, look(&file)?);
             Ok(())
         });
@@ -296,13 +297,13 @@ mod tests {
         let sha256 = put(&local, b"bytes");
         let age = Duration::from_secs(7200);
         let file = File::options().write(true).open(local.path(&sha256)).unwrap();
-        file.set_modified(SystemTime::now() - age).unwrap();
+        file.set_modified(SystemTime::from(Timestamp::now()) - age).unwrap();
         let grace = Duration::from_secs(3600);
         assert_eq!(local.old(grace).unwrap(), std::slice::from_ref(&sha256));
         put(&local, b"bytes");
         assert!(local.old(grace).unwrap().is_empty());
         assert!(!local.remove_old(&sha256, grace).unwrap());
-        file.set_modified(SystemTime::now() - age).unwrap();
+        file.set_modified(SystemTime::from(Timestamp::now()) - age).unwrap();
         assert!(local.remove_old(&sha256, grace).unwrap());
         assert!(!local.has(&sha256));
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error;
 use symphonia::core::formats::probe::Hint;
@@ -117,7 +117,7 @@ impl Sound {
 
 fn unknown() -> VoiceError {
     let message = "no sound that can be converted: send WAV, MP3, FLAC, AAC (LC), Vorbis in Ogg, or Opus in Ogg";
-    VoiceError::Unfit(Fault::new(IssueCode::Format, message))
+    VoiceError::Unfit(Violation::new(IssueCode::Format, message))
 }
 
 /// A decoder's complaint is about the bytes, but for what the disk says.

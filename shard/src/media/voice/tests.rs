@@ -50,7 +50,7 @@ fn packets(file: Vec<u8>) -> Vec<ogg::Packet> {
 }
 
 fn is_fault(result: Result<(Voice, Vec<u8>), VoiceError>, code: IssueCode) -> bool {
-    matches!(result, Err(VoiceError::Unfit(fault)) if fault.code == code)
+    matches!(result, Err(VoiceError::Unfit(violation)) if violation.code == code)
 }
 
 #[tokio::test]

@@ -26,9 +26,9 @@ use crate::media::blobs::BlobError;
 use crate::media::command::MediaCommand;
 use crate::media::record::{MediaRow, StoredBytes};
 use crate::media::spool::{For, SpoolError};
-use crate::owner::channel::{Channel, Turn};
-use crate::owner::committer::Lost;
-use crate::owner::{NodeContext, NotOwner};
+use crate::owner::channel::{Batch, Channel};
+use crate::owner::committer::LeadershipLost;
+use crate::owner::{NodeContext, NotLeader};
 use crate::records::decode;
 
 /// How long one download may take in all.
@@ -223,7 +223,7 @@ impl Channel {
         self.continue_downloads();
     }
 
-    pub(super) async fn download_ended(&mut self, end: Downloaded) -> Result<(), Lost> {
+    pub(super) async fn download_ended(&mut self, end: Downloaded) -> Result<(), LeadershipLost> {
         let Downloaded { id, result } = end;
         let Some(wanted) = self.transfers.downloads.wanted.get_mut(&id) else { return Ok(()) };
         wanted.runs = false;
@@ -269,10 +269,10 @@ impl Channel {
     }
 
     /// Lets go of held items that need not wait any more.
-    pub async fn release_and_finish(&mut self) -> Result<(), Lost> {
-        let mut turn = Turn::default();
-        self.release_held(&mut turn);
-        self.finish(turn).await
+    pub async fn release_and_finish(&mut self) -> Result<(), LeadershipLost> {
+        let mut batch = Batch::default();
+        self.release_held(&mut batch);
+        self.finish(batch).await
     }
 }
 
@@ -286,11 +286,11 @@ fn tell(waiting: impl IntoIterator<Item = oneshot::Sender<FetchEnd>>, end: Fetch
 /// Waits for one attempt that a channel's task was asked for.
 ///
 /// # Errors
-/// [`NotOwner`] when the task or its owner is gone.
-pub async fn await_fetch(end: oneshot::Receiver<FetchEnd>, patience: Duration) -> Result<FetchEnd, NotOwner> {
+/// [`NotLeader`] when the task or its owner is gone.
+pub async fn await_fetch(end: oneshot::Receiver<FetchEnd>, patience: Duration) -> Result<FetchEnd, NotLeader> {
     match tokio::time::timeout(patience, end).await {
         Ok(Ok(end)) => Ok(end),
-        Ok(Err(_)) => Err(NotOwner),
+        Ok(Err(_)) => Err(NotLeader),
         Err(_) => Ok(FetchEnd::Later),
     }
 }

@@ -18,7 +18,7 @@ use crate::command::Command;
 use crate::history::Direction;
 use crate::media::command::MediaCommand;
 use crate::media::record::{MediaDirection, MediaRow};
-use crate::owner::channel::{After, Channel, Turn};
+use crate::owner::channel::{Batch, Channel, OnCommit};
 use crate::sameness;
 
 /// How long an event waits for the bytes of its message.
@@ -40,7 +40,7 @@ pub struct Held {
 
 impl Channel {
     /// Adds an item to the turn, or holds it back.
-    pub fn take_or_hold(&mut self, turn: &mut Turn, mut item: InboundItem) {
+    pub fn take_or_hold(&mut self, batch: &mut Batch, mut item: InboundItem) {
         let is_cut = match item.fit() {
             Fit::Whole => false,
             Fit::Cut => true,
@@ -48,22 +48,22 @@ impl Channel {
                 // Kept at the network it would come again and again; a session must not end of it.
                 metrics::counter!("gateway_inbound_beyond_bounds_total", "what" => reason).increment(1);
                 tracing::debug!(channel = %self.row.id, reason, "what the network delivered is beyond all bounds");
-                turn.after.push(After::Acknowledge(item.id));
+                batch.on_commit.push(OnCommit::Acknowledge(item.id));
                 return;
             }
         };
         if self.ignores(&item.kind) {
-            turn.after.push(After::Acknowledge(item.id));
+            batch.on_commit.push(OnCommit::Acknowledge(item.id));
             return;
         }
-        self.place(turn, item, is_cut);
+        self.place(batch, item, is_cut);
     }
 
     /// Adds an item that is within its bounds to the turn, or holds it back.
-    fn place(&mut self, turn: &mut Turn, mut item: InboundItem, is_cut: bool) {
+    fn place(&mut self, batch: &mut Batch, mut item: InboundItem, is_cut: bool) {
         let lacks_room = self.owner.lacks_room();
         if !lacks_room && waits_for_nothing(&item.kind) {
-            return self.take_inbound(turn, item, is_cut);
+            return self.take_inbound(batch, item, is_cut);
         }
         // What two equal receipts or notices tell is told by one, but each is acknowledged: another one takes its place only
         // where it must have come again.
@@ -81,7 +81,7 @@ impl Channel {
         }
         let media = self.media_of(&mut item);
         if media.is_none() && self.held.is_empty() {
-            return self.take_inbound(turn, item, is_cut);
+            return self.take_inbound(batch, item, is_cut);
         }
         // What the channel's own phone wrote makes no event that shows its media.
         let waits = media.is_some() && matches!(item.kind, InboundKind::Message(_));
@@ -90,7 +90,7 @@ impl Channel {
     }
 
     /// Moves what need not wait any more into the turn, in order.
-    pub fn release_held(&mut self, turn: &mut Turn) {
+    pub fn release_held(&mut self, batch: &mut Batch) {
         if let Some(first) = self.held.front_mut()
             && self.owner.lacks_room()
         {
@@ -100,7 +100,7 @@ impl Channel {
         if self.held.iter().any(|held| held.waits_for_room) {
             for held in std::mem::take(&mut self.held) {
                 match held.waits_for_room {
-                    true => self.place(turn, held.item, held.is_cut),
+                    true => self.place(batch, held.item, held.is_cut),
                     false => self.held.push_back(held),
                 }
             }
@@ -112,15 +112,15 @@ impl Channel {
             }
             let Some(Held { item, media, is_cut, .. }) = self.held.pop_front() else { return };
             if let Some(row) = media {
-                turn.commands.push(Command::Media(MediaCommand::Add(Box::new(row))));
+                batch.commands.push(Command::Media(MediaCommand::Add(Box::new(row))));
             }
-            self.take_inbound(turn, item, is_cut);
+            self.take_inbound(batch, item, is_cut);
         }
     }
 
     /// How the event of a message shows its bytes.
-    pub fn media_ref(&self, turn: &Turn, media: &Media) -> MediaRef {
-        let added = turn.commands.iter().rev().find_map(|command| match command {
+    pub fn media_ref(&self, batch: &Batch, media: &Media) -> MediaRef {
+        let added = batch.commands.iter().rev().find_map(|command| match command {
             Command::Media(MediaCommand::Add(row)) if Some(row.id) == media.id => Some(row),
             _ => None,
         });

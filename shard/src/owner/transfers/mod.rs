@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use self::downloads::{Downloaded, Downloads};
 use self::uploads::{UploadEnd, Uploads};
 use super::channel::Channel;
-use super::committer::Lost;
+use super::committer::LeadershipLost;
 
 /// What one channel has on its way.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Transfers {
 
 impl Channel {
     /// Does what waited for a transfer.
-    pub async fn transfer_ended(&mut self, finished: Finished) -> Result<(), Lost> {
+    pub async fn transfer_ended(&mut self, finished: Finished) -> Result<(), LeadershipLost> {
         match finished {
             Finished::Upload(end) => self.upload_ended(*end).await,
             Finished::Download(end) => self.download_ended(end).await,

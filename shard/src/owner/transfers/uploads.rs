@@ -19,8 +19,8 @@ use crate::command::Command;
 use crate::media::blobs::BlobError;
 use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
-use crate::owner::channel::{Channel, Turn};
-use crate::owner::committer::Lost;
+use crate::owner::channel::{Batch, Channel};
+use crate::owner::committer::LeadershipLost;
 
 /// How often an upload is tried, over about seven minutes, until its message fails: what stands behind it in the
 /// outbox waits for it.
@@ -139,7 +139,7 @@ impl Channel {
         false
     }
 
-    pub(super) async fn upload_ended(&mut self, end: UploadEnd) -> Result<(), Lost> {
+    pub(super) async fn upload_ended(&mut self, end: UploadEnd) -> Result<(), LeadershipLost> {
         let UploadEnd { message, kind, row, result } = end;
         let logged_in = self.is_logged_in();
         let uploads = &mut self.transfers.uploads;
@@ -155,9 +155,9 @@ impl Channel {
             }
             Err(UploadError::Network(MediaError::Refused { code, text })) => {
                 uploads.failures = 0;
-                let mut turn = Turn::default();
-                self.settle_refused(&mut turn, &message, Refused::new(code, text));
-                self.finish(turn).await?;
+                let mut batch = Batch::default();
+                self.settle_refused(&mut batch, &message, Refused::new(code, text));
+                self.finish(batch).await?;
             }
             Err(UploadError::Gone) => {
                 uploads.failures = 0;
@@ -183,14 +183,14 @@ impl Channel {
     }
 
     /// Lets the next owner know where the network keeps the bytes. Nobody waits for it.
-    async fn note_handle(&self, row: &MediaRow, uploaded: &Uploaded) -> Result<(), Lost> {
+    async fn note_handle(&self, row: &MediaRow, uploaded: &Uploaded) -> Result<(), LeadershipLost> {
         let noted = MediaCommand::AtNetwork {
             channel: row.channel,
             id: row.id,
             handle: uploaded.handle.clone(),
             expires_at: Some(uploaded.expires_at),
         };
-        drop(self.owner.committer.commit_patiently(vec![Command::Media(noted)]).await?);
+        drop(self.owner.committer.commit_deferred(vec![Command::Media(noted)]).await?);
         Ok(())
     }
 }

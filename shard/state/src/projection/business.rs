@@ -5,7 +5,7 @@ use model::address::Address;
 use model::business::{self, BusinessProfile, Collection, Order, OrderStatus, Product};
 use model::error::ApiError;
 use model::id::ChannelId;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::payload::{CartUpdated, OrderCancelled, OrderPlaced, Payload, Sender};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use traffic::notice::BusinessNews;
 use traffic::operation::Refused;
 use traffic::operation::business::{BusinessAnswer, BusinessOperation, BusinessState};
 
-use super::{Context, Entity, Kind, Rows, Synced, Told};
+use super::{Context, EmittedEvent, Entity, Kind, Rows, Synced};
 use crate::keys;
 use crate::records::decode;
 
@@ -113,7 +113,7 @@ pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), ApiEr
             let mut changed = rows.get::<Product>(product).ok_or_else(|| not_found("product", product))?;
             changed.change((**changes).clone());
             if changed.price_amount.is_some() && changed.currency.is_none() {
-                return Err(Fault::new(IssueCode::Required, "is required with a price").at(&["currency"]));
+                return Err(Violation::new(IssueCode::Required, "is required with a price").at(&["currency"]));
             }
             Ok(())
         }
@@ -204,7 +204,12 @@ fn find_order(id: &str, rows: &Rows<'_>) -> Option<Order> {
     rows.get::<Order>(&rows.get::<OrderPlace>(id)?.row)
 }
 
-pub fn take(news: &BusinessNews, actor: Option<&Address>, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn take(
+    news: &BusinessNews,
+    actor: Option<&Address>,
+    rows: &mut Rows<'_>,
+    context: &Context<'_>,
+) -> Vec<EmittedEvent> {
     let timestamp = context.at.unix_seconds();
     let sender = |named: Option<&Address>| match named.or(context.own.first()) {
         Some(named) => context.sender(named),
@@ -266,7 +271,7 @@ pub fn take(news: &BusinessNews, actor: Option<&Address>, rows: &mut Rows<'_>, c
             timestamp,
         })),
     };
-    payload.map(|payload| Told { payload, chat: None }).into_iter().collect()
+    payload.map(|payload| EmittedEvent { payload, chat: None }).into_iter().collect()
 }
 
 #[cfg(test)]

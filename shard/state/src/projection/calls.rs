@@ -12,7 +12,7 @@ use traffic::notice::CallNews;
 use traffic::operation::Refused;
 use traffic::operation::calls::CallOperation;
 
-use super::{Context, Entity, Kind, Rows, Told};
+use super::{Context, EmittedEvent, Entity, Kind, Rows};
 
 /// How long a call can be rejected after it was offered.
 const KNOWN_FOR: Duration = Duration::from_secs(120);
@@ -64,7 +64,7 @@ pub fn refusal(operation: &CallOperation, refused: &Refused) -> Option<ApiError>
     GONE.contains(&refused.code).then(|| not_found(call_id))
 }
 
-pub fn take(id: &str, news: &CallNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn take(id: &str, news: &CallNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let timestamp = context.at.unix_seconds();
     let known = rows.get::<KnownCall>(id);
     let told = match (news, known) {
@@ -87,7 +87,7 @@ pub fn take(id: &str, news: &CallNews, rows: &mut Rows<'_>, context: &Context<'_
                 offline: *offline,
                 timestamp,
             });
-            Some(Told { payload: offered, chat: Some(call.chat(context)) })
+            Some(EmittedEvent { payload: offered, chat: Some(call.chat(context)) })
         }
         (CallNews::Over { reason, here, duration_seconds }, Some(mut call)) if call.over.is_none() => {
             call.over = Some(*reason);
@@ -101,7 +101,7 @@ pub fn take(id: &str, news: &CallNews, rows: &mut Rows<'_>, context: &Context<'_
                 timestamp,
                 is_group: call.group.is_some(),
             });
-            Some(Told { payload: terminated, chat: Some(call.chat(context)) })
+            Some(EmittedEvent { payload: terminated, chat: Some(call.chat(context)) })
         }
         // Told again; or the end of a call that began in another life of the channel.
         _ => None,

@@ -17,7 +17,7 @@ use traffic::notice::ChatNews;
 use traffic::operation::chats::{ChatAnswer, ChatOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, Entity, Kind, Rows, Synced, Told, labels};
+use super::{Context, EmittedEvent, Entity, Kind, Rows, Synced, labels};
 use crate::keys::Direction;
 
 pub const AREA: &str = "chats";
@@ -233,7 +233,7 @@ pub fn synced(chat: &SyncedChat, rows: &mut Rows<'_>, context: &Context<'_>) {
     rows.put(&known.row);
 }
 
-pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let id = context.best(chat);
     let known = Known::find(&id, rows);
     let mut known = match (known, news) {
@@ -266,7 +266,7 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
 }
 
 /// The events of a chat that is not as it was.
-fn tell(before: &Chat, after: Chat, mut changed: Vec<ChatField>, context: &Context<'_>) -> Vec<Told> {
+fn tell(before: &Chat, after: Chat, mut changed: Vec<ChatField>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let is_group = after.id.kind(context.suffixes) == AddressKind::Group;
     let timestamp = context.at.unix_seconds();
     let chat_id = after.id.clone();
@@ -288,11 +288,11 @@ fn tell(before: &Chat, after: Chat, mut changed: Vec<ChatField>, context: &Conte
         is_group,
     }));
     let payloads = [pinned, archived, updated].into_iter().flatten();
-    payloads.map(|payload| Told { payload, chat: Some(chat_id.clone()) }).collect()
+    payloads.map(|payload| EmittedEvent { payload, chat: Some(chat_id.clone()) }).collect()
 }
 
 /// The labels of a chat, or of messages in it, have changed. One that nothing was known of is known from now on.
-pub fn labelled(id: Address, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn labelled(id: Address, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let known = Known::find(&id, rows).unwrap_or_else(|| {
         let new = Known::new(id);
         rows.put(&new.row);

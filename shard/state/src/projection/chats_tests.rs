@@ -24,7 +24,7 @@ fn heard(projection: &mut Projection, chat: &str, seconds: i64) {
 /// The names of the fields that are told of, and of the events that have a name of their own.
 fn told(projection: &mut Projection, chat: &str, news: ChatNews, seconds: i64) -> Vec<String> {
     let told = projection.at(at(seconds), |rows, context| take(&address(chat), &news, rows, context));
-    let names = |told: Told| match told.payload {
+    let names = |told: EmittedEvent| match told.payload {
         Payload::ChatUpdated(updated) => updated.changed.iter().map(|field| format!("{field:?}")).collect(),
         Payload::ChatPinned(pinned) => vec![format!("pinned {}", pinned.pinned)],
         Payload::ChatArchived(archived) => vec![format!("archived {}", archived.archived)],

@@ -8,7 +8,7 @@ use traffic::notice::GroupNews;
 use traffic::operation::groups::{GroupAnswer, GroupOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, Entity, Kind, NOT_FOUND, Rows, Synced, Told, chats, contacts};
+use super::{Context, EmittedEvent, Entity, Kind, NOT_FOUND, Rows, Synced, chats, contacts};
 
 pub const AREA: &str = "groups";
 
@@ -119,7 +119,7 @@ pub fn take(
     actor: Option<Address>,
     rows: &mut Rows<'_>,
     context: &Context<'_>,
-) -> Vec<Told> {
+) -> Vec<EmittedEvent> {
     let timestamp = context.at.unix_seconds();
     let known = rows.get::<Group>(id.as_str());
     let payload = match (news, known) {
@@ -173,7 +173,7 @@ pub fn take(
             }
         }
     };
-    payload.map(|payload| Told { payload, chat: Some(id.clone()) }).into_iter().collect()
+    payload.map(|payload| EmittedEvent { payload, chat: Some(id.clone()) }).into_iter().collect()
 }
 
 /// Adds those who are not in the group, and says who that was.

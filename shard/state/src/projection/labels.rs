@@ -11,7 +11,7 @@ use traffic::notice::LabelNews;
 use traffic::operation::Refused;
 use traffic::operation::labels::{LabelAnswer, LabelOperation, LabelState};
 
-use super::{BusinessAccount, Context, Entity, Kind, NOT_FOUND, Rows, Synced, Told, chats, check_business};
+use super::{BusinessAccount, Context, EmittedEvent, Entity, Kind, NOT_FOUND, Rows, Synced, chats, check_business};
 use crate::keys::Direction;
 
 pub const AREA: &str = "labels";
@@ -179,7 +179,7 @@ fn chat_of(association: &Association) -> Address {
     association.on.chat.clone()
 }
 
-pub fn take(news: &LabelNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn take(news: &LabelNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let moved = match news {
         LabelNews::Label(label) => {
             // A name or a colour is no change of any chat.
@@ -279,8 +279,8 @@ mod tests {
     }
 
     /// Which chats were told of, and what changed of them.
-    fn told(told: Vec<Told>) -> Vec<(String, Vec<ChatField>)> {
-        let updated = |told: Told| match told.payload {
+    fn told(told: Vec<EmittedEvent>) -> Vec<(String, Vec<ChatField>)> {
+        let updated = |told: EmittedEvent| match told.payload {
             Payload::ChatUpdated(updated) => (updated.chat.id.to_string(), updated.changed),
             other => panic!("{other:?}"),
         };

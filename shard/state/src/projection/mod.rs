@@ -99,7 +99,7 @@ impl Context<'_> {
 
 /// An event that follows, and the chat that it belongs to.
 #[derive(Debug, PartialEq)]
-pub struct Told {
+pub struct EmittedEvent {
     pub payload: Payload,
     pub chat: Option<Address>,
 }
@@ -255,7 +255,7 @@ pub fn take_synced(part: &SyncedPart, rows: &mut Rows<'_>, context: &Context<'_>
 }
 
 /// Takes in a notice, and says which events follow.
-pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let actor = notice.actor.as_ref().map(|actor| context.best(actor));
     match &notice.news {
         News::Group { group, news } => groups::take(group, news, actor, rows, context),

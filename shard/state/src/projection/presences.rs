@@ -13,7 +13,7 @@ use traffic::operation::presence::{PresenceAnswer, PresenceOperation};
 use traffic::operation::{Refused, RefusedKind};
 
 use super::contacts::ContactRow;
-use super::{Context, Entity, Kind, Rows, Told};
+use super::{Context, EmittedEvent, Entity, Kind, Rows};
 
 /// How long a subscription is kept after its last use, and how many at most: the one that was used longest ago makes
 /// room.
@@ -119,7 +119,7 @@ pub fn to_resume(rows: &Rows<'_>, now: Timestamp) -> Option<PresenceOperation> {
     (!contacts.is_empty()).then_some(PresenceOperation::Subscribe { contacts })
 }
 
-pub fn take(chat: &Address, news: &PresenceNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn take(chat: &Address, news: &PresenceNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let chat_id = context.best(chat);
     let participant = news.participant.as_ref().map(|participant| context.best(participant));
     let known = rows.get::<PresenceState>(chat_id.as_str());
@@ -153,7 +153,7 @@ pub fn take(chat: &Address, news: &PresenceNews, rows: &mut Rows<'_>, context: &
         participant,
         is_group: chat_id.kind(context.suffixes) == AddressKind::Group,
     };
-    vec![Told { payload: Payload::PresenceUpdated(updated), chat: Some(chat_id) }]
+    vec![EmittedEvent { payload: Payload::PresenceUpdated(updated), chat: Some(chat_id) }]
 }
 
 /// The person behind a LID became known: what was known under the LID, and the subscription, are the phone address's.

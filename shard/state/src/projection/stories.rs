@@ -11,7 +11,7 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use traffic::notice::StoryNews;
 
-use super::{Context, Entity, Kind, Rows, Told};
+use super::{Context, EmittedEvent, Entity, Kind, Rows};
 
 /// Views that one post clears away at most; the rest goes with the next.
 const CLEARED_AT_ONCE: usize = 1_000;
@@ -101,7 +101,7 @@ pub fn settled(id: &MessageId, content: &Content, accepted: bool, rows: &mut Row
     }
 }
 
-pub fn take(id: &MessageId, news: &StoryNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn take(id: &MessageId, news: &StoryNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     match (news, rows.get::<PostedStory>(id.as_str())) {
         (StoryNews::Posted, None) => post(id, rows, context.at),
         (StoryNews::Deleted, Some(_)) => forget(id, rows),
@@ -118,7 +118,7 @@ pub fn take(id: &MessageId, news: &StoryNews, rows: &mut Rows<'_>, context: &Con
                 viewer: view.viewer,
                 viewed_at: context.at.unix_seconds(),
             });
-            return vec![Told { payload: viewed, chat: None }];
+            return vec![EmittedEvent { payload: viewed, chat: None }];
         }
         // Known already; or a story of another life of the channel.
         _ => {}

@@ -1,0 +1,203 @@
+//! How connections of the public port come in: each is TCP, may begin with the PROXY header of a balancer, which names
+//! the client (`proxy`), and may go on as TLS.
+//!
+//! Connections that are still on their way in wait beside each other, so that a slow one holds nobody up.
+
+mod idle_connection;
+mod proxy;
+mod refusal;
+mod wire;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use raft::transport::admission::{Place, Port};
+use salvo::conn::tcp::TcpCoupler;
+use salvo::conn::{Accepted, Acceptor, ConnCtrl, Holding, StraightStream};
+use salvo::fuse::{ArcFusePolicy, FuseConfig};
+use salvo::http::Version;
+use salvo::http::uri::Scheme;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_util::sync::CancellationToken;
+
+use idle_connection::IdleConnection;
+use wire::Wire;
+
+/// From the connection to the end of its handshake, and from there to the first byte of HTTP.
+const WAY_IN: Duration = Duration::from_secs(10);
+
+/// How long the head of a request may take, and how long a connection may wait for the next request.
+const HEAD: Duration = Duration::from_secs(30);
+
+/// How long an answer may wait for a client that takes nothing of it.
+const STALL: Duration = Duration::from_secs(30);
+
+/// How long nothing at all may come or go. No request takes so long without a byte of its answer, and event streams say
+/// something long before.
+const IDLE: Duration = Duration::from_secs(900);
+
+/// How often it is told that no connection can be accepted, and how long the port waits for that to pass.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a connection goes through before its first request.
+#[derive(Clone)]
+pub struct Entrance {
+    /// Balancers, each of which stands for many clients.
+    pub proxies: Vec<IpNet>,
+    /// They begin with a PROXY header.
+    pub proxy_protocol: bool,
+    pub tls: Option<Arc<ServerConfig>>,
+    pub port: Arc<Port>,
+}
+
+/// A port that lets connections in.
+pub struct ClientListener {
+    listener: TcpListener,
+    holdings: Vec<Holding>,
+    entrance: Entrance,
+    /// The port closes.
+    closing: CancellationToken,
+    entering: JoinSet<Option<Entered>>,
+    complained: Option<Instant>,
+}
+
+/// A connection that is in.
+struct Entered {
+    wire: Wire,
+    client: SocketAddr,
+    place: Place,
+}
+
+impl ClientListener {
+    /// # Errors
+    /// When the listener has no address.
+    pub fn new(listener: TcpListener, entrance: Entrance, closing: CancellationToken) -> io::Result<Self> {
+        let (http_scheme, http_versions) = match entrance.tls {
+            Some(_) => (Scheme::HTTPS, vec![Version::HTTP_11, Version::HTTP_2]),
+            None => (Scheme::HTTP, vec![Version::HTTP_11]),
+        };
+        let holdings = vec![Holding { local_addr: listener.local_addr()?.into(), http_versions, http_scheme }];
+        Ok(Self { listener, holdings, entrance, closing, entering: JoinSet::new(), complained: None })
+    }
+
+    /// The next connection that has come in. Nothing is lost when it is dropped: what is on its way stays there. As many are
+    /// on their way as the port has places; those that say nothing give way to those that come.
+    async fn next(&mut self) -> Entered {
+        loop {
+            tokio::select! {
+                Some(entered) = self.entering.join_next() => {
+                    if let Ok(Some(entered)) = entered {
+                        return entered;
+                    }
+                }
+                accepted = self.listener.accept() => {
+                    let (stream, peer) = match accepted {
+                        Ok(accepted) => accepted,
+                        Err(error) => {
+                            self.complain(&error);
+                            tokio::time::sleep(ACCEPT_PAUSE).await;
+                            continue;
+                        }
+                    };
+                    let is_balancer = self.entrance.is_balancer(peer);
+                    let Some(place) = self.entrance.port.admit(peer.ip(), is_balancer) else { continue };
+                    if self.entrance.is_open() {
+                        return Entered { wire: Wire::Plain(stream), client: peer, place };
+                    }
+                    let entrance = self.entrance.clone();
+                    self.entering.spawn(async move {
+                        let entering = tokio::time::timeout(WAY_IN, entrance.lead_in(stream, peer));
+                        match place.gives_way().run_until_cancelled(entering).await? {
+                            Ok(Ok((wire, client))) => Some(Entered { wire, client, place }),
+                            Ok(Err(error)) => {
+                                tracing::debug!(%peer, %error, "a connection did not come in");
+                                None
+                            }
+                            Err(_) => {
+                                tracing::debug!(%peer, "a connection took too long to come in");
+                                None
+                            }
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Out of file descriptors, say: it passes, and a line for each would be thousands.
+    fn complain(&mut self, error: &io::Error) {
+        if self.complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
+            self.complained = Some(Instant::now());
+            tracing::error!(%error, "no connection can be accepted");
+        }
+    }
+}
+
+/// What a connection may take its time for once it is in.
+fn patience() -> FuseConfig {
+    FuseConfig::disabled()
+        .with_http1_header_timeout(HEAD)
+        .with_write_stall_timeout(STALL)
+        .with_connection_idle_timeout(IDLE)
+}
+
+impl Entrance {
+    /// For whoever speaks plain HTTP at once.
+    pub fn plain(port: Arc<Port>) -> Self {
+        Self { proxies: Vec::new(), proxy_protocol: false, tls: None, port }
+    }
+
+    /// Whether a connection is in as soon as it is accepted.
+    fn is_open(&self) -> bool {
+        !self.proxy_protocol && self.tls.is_none()
+    }
+
+    fn is_balancer(&self, peer: SocketAddr) -> bool {
+        self.proxies.iter().any(|net| net.contains(&peer.ip().to_canonical()))
+    }
+
+    /// Reads the PROXY header of a balancer, then makes the connection a TLS one. What a peer that is no balancer says
+    /// first is its request, be it a PROXY header.
+    async fn lead_in(&self, mut stream: TcpStream, peer: SocketAddr) -> io::Result<(Wire, SocketAddr)> {
+        let begins_with_header = self.proxy_protocol && self.is_balancer(peer);
+        let client = if begins_with_header { proxy::read(&mut stream).await?.unwrap_or(peer) } else { peer };
+        match &self.tls {
+            Some(config) => {
+                let stream = TlsAcceptor::from(config.clone()).accept(stream).await?;
+                Ok((Wire::Tls(Box::new(stream)), client))
+            }
+            None => Ok((Wire::Plain(stream), client)),
+        }
+    }
+}
+
+impl Acceptor for ClientListener {
+    type Coupler = TcpCoupler<Self::Stream>;
+    type Stream = StraightStream<IdleConnection>;
+
+    fn holdings(&self) -> &[Holding] {
+        &self.holdings
+    }
+
+    async fn accept(&mut self, _: Option<ArcFusePolicy>) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
+        let Entered { wire, client, place } = self.next().await;
+        let (holding, conn_ctrl) = (&self.holdings[0], ConnCtrl::new());
+        let idle_connection = IdleConnection::new(wire, place, WAY_IN, self.closing.clone());
+        Ok(Accepted {
+            coupler: TcpCoupler::new(),
+            stream: StraightStream::new(idle_connection, Some(patience()), conn_ctrl.clone(), None),
+            fuse_config: Some(patience()),
+            conn_ctrl,
+            local_addr: holding.local_addr.clone(),
+            remote_addr: client.into(),
+            http_scheme: holding.http_scheme.clone(),
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! What the HTTP server refuses by itself, before any route sees it: it answers with a status and no body, and has no
+//! place where another answer could be given. So its answer is known by its look, and exchanged on its way out.
+
+use model::error::{ApiError, ErrorCode};
+use model::id::RequestId;
+use model::issue::{IssueCode, Violation};
+use salvo::http::StatusCode;
+
+/// The longest answer of its kind.
+const LONGEST: usize = 512;
+
+/// The answer to send in place of one; `None` for all that the gateway says itself, which has a body or an id of the request.
+/// `in_first_line` tells that the request did not get as far as its headers.
+pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
+    if answer.len() > LONGEST || !answer.starts_with(b"HTTP/1.1 4") || !answer.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let head = std::str::from_utf8(answer).ok()?.to_ascii_lowercase();
+    if !head.contains("\r\ncontent-length: 0\r\n") || head.contains("\r\nx-request-id:") {
+        return None;
+    }
+    let error = match head.get(9..12)? {
+        "400" => Violation::new(IssueCode::Format, "the request is no well-formed HTTP").at(&["headers"]),
+        "431" if !in_first_line => ApiError::new(ErrorCode::HeadersTooLarge, "the headers are too large"),
+        "414" | "431" => ApiError::new(ErrorCode::UriTooLong, "the path and its query are too long"),
+        _ => return None,
+    };
+    Some(written(&error))
+}
+
+/// As bytes on the wire. The connection ends: where the next request would begin is not known.
+fn written(error: &ApiError) -> Vec<u8> {
+    let id = RequestId::mint();
+    let body = error.envelope(&id.0).to_string();
+    let status = error.http_status();
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();
+    let headers = [
+        ("content-type", "application/json".to_owned()),
+        ("x-request-id", id.0),
+        ("content-length", body.len().to_string()),
+        ("connection", "close".to_owned()),
+    ];
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("HTTP/1.1 {status} {reason}\r\n{headers}\r\n{body}").into_bytes()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn bare(status: &str) -> Vec<u8> {
+        format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\ndate: now\r\n\r\n").into_bytes()
+    }
+
+    #[test]
+    fn a_refusal_of_the_servers_own_gets_the_envelope() {
+        let table = [
+            ("400 Bad Request", false, 400, "invalid_request"),
+            ("414 URI Too Long", true, 414, "uri_too_long"),
+            ("431 Request Header Fields Too Large", false, 431, "headers_too_large"),
+            ("431 Request Header Fields Too Large", true, 414, "uri_too_long"),
+        ];
+        for (line, in_first_line, status, code) in table {
+            let text = String::from_utf8(instead_of(&bare(line), in_first_line).unwrap()).unwrap();
+            assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{text}");
+            let body: serde_json::Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
+            assert_eq!(body["error"]["code"], code);
+            assert!(text.contains(&format!("x-request-id: {}\r\n", body["request_id"].as_str().unwrap())));
+        }
+    }
+
+    #[test]
+    fn what_the_gateway_says_itself_is_left_alone() {
+        let own = [
+            b"HTTP/1.1 404 Not Found\r\nx-request-id: req_1\r\ncontent-length: 0\r\n\r\n".to_vec(),
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 9\r\n\r\n".to_vec(),
+            b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n".to_vec(),
+            b"HTTP/1.1 400 half of a head".to_vec(),
+        ];
+        for answer in own {
+            assert_eq!(instead_of(&answer, false), None, "{}", String::from_utf8_lossy(&answer));
+        }
+    }
+}

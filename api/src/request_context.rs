@@ -1,0 +1,416 @@
+//! What a handler sees of a request: one type for each kind of route, so that a handler of a channel has a channel.
+
+use std::ops::{Deref, DerefMut};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::error::{ApiError, ErrorCode, JSON_LIMIT_BYTES, SEND_LIMIT_BYTES};
+use model::field::Body;
+use model::id::{AuditId, ChannelId, CustomerId, RequestId};
+use model::limit::{BucketLevel, BucketRule, LimitScope};
+use model::page::ListId;
+use model::time::Timestamp;
+use raft::directory::UpdateError;
+use raft::directory::command::{Command, Reply as Updated};
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord};
+use raft::failpoint::{self, Bug};
+use raft::room::Level;
+use salvo::Request;
+use salvo::http::header::CONTENT_LENGTH;
+use salvo::hyper::body::Body as _;
+use shard::cluster::{CallContext, Cluster};
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::audit::{Suspect, Target};
+use crate::auth::operators::Operator;
+use crate::body;
+use crate::caller::Caller;
+use crate::client::Client;
+use crate::failure;
+use crate::query::Query;
+
+/// How long a request waits for a shard without a leader.
+const OWNER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an update of the directory may take: an election, and a node that fell silent, lie inside.
+const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a node waits for its copy of the directory after another one's was shown to be ahead.
+const CATCHING_UP: Duration = Duration::from_millis(500);
+
+/// The largest JSON body that is taken while there is little room on the disks.
+const SMALL_BODY: u64 = 64 * 1024;
+
+/// A request on any route.
+pub struct RequestContext {
+    pub app: Arc<App>,
+    pub request_id: RequestId,
+    pub client: Client,
+    /// When the request arrived.
+    pub now: Timestamp,
+    pub http: Request,
+}
+
+impl RequestContext {
+    pub fn cluster(&self) -> &Cluster {
+        &self.app.cluster
+    }
+
+    /// For calls to owners of shards.
+    pub fn context(&self) -> CallContext {
+        CallContext { request_id: self.request_id.clone(), deadline: Instant::now() + OWNER_PATIENCE }
+    }
+
+    /// The body, which must be a JSON object.
+    ///
+    /// # Errors
+    /// Those of [`body::object`].
+    pub async fn object(&mut self) -> Result<Body, ApiError> {
+        self.can_take_body().await?;
+        body::object(&mut self.http, JSON_LIMIT_BYTES).await
+    }
+
+    /// The body of a send, which is a smaller one.
+    ///
+    /// # Errors
+    /// Those of [`body::object`].
+    pub async fn send_object(&mut self) -> Result<Body, ApiError> {
+        self.can_take_body().await?;
+        body::object(&mut self.http, SEND_LIMIT_BYTES).await
+    }
+
+    /// The body of a route that works without one.
+    ///
+    /// # Errors
+    /// Those of [`body::optional_object`].
+    pub async fn optional_object(&mut self) -> Result<Body, ApiError> {
+        self.can_take_body().await?;
+        body::optional_object(&mut self.http).await
+    }
+
+    /// What is large is not taken while there is little room on the disks: it would be stored.
+    async fn can_take_body(&mut self) -> Result<(), ApiError> {
+        let announced = self.http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let is_small = self.http.body().is_end_stream() || announced.is_some_and(|length: u64| length <= SMALL_BODY);
+        if is_small || self.cluster().room().large() == Level::Enough {
+            return Ok(());
+        }
+        metrics::counter!("gateway_refused_for_room_total", "what" => "body").increment(1);
+        body::throw_away(&mut self.http).await;
+        Err(ApiError::storage_full())
+    }
+
+    pub fn query(&self) -> Query<'_> {
+        Query::of(&self.http)
+    }
+
+    /// A parameter of the path, as text.
+    pub fn parameter(&self, name: &str) -> &str {
+        self.http.params().get(name).map_or("", String::as_str)
+    }
+
+    /// A parameter of the path that is an identifier; `None` when it is none, which is a missing resource.
+    pub fn id<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.parameter(name).parse().ok()
+    }
+
+    /// Changes the directory; returns when no node acts on what was before.
+    ///
+    /// # Errors
+    /// The code of the interface for the rejection, or 503 while no leader answers or the disks have no room.
+    pub async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.has_room_for(&command)?;
+        self.try_change(command, audit).await.map_err(failure::of_update)
+    }
+
+    /// Whether the directory may grow by this.
+    ///
+    /// # Errors
+    /// `storage_full` while a quorum of its voters has no room.
+    pub fn has_room_for(&self, command: &Command) -> Result<(), ApiError> {
+        if command.adds() && self.cluster().directory_lacks_room() {
+            metrics::counter!("gateway_refused_for_room_total", "what" => "directory").increment(1);
+            return Err(ApiError::storage_full());
+        }
+        Ok(())
+    }
+
+    /// As [`RequestContext::change`], for callers that have their own answer to a rejection.
+    ///
+    /// # Errors
+    /// [`UpdateError`].
+    pub async fn try_change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, UpdateError> {
+        let deadline = Instant::now() + UPDATE_PATIENCE;
+        self.cluster().directory().update(command, audit, deadline).await
+    }
+
+    /// Notes a failed authentication for the audit log.
+    pub fn note_failure(&self, suspect: Suspect, code: ErrorCode) {
+        self.app.failures.note(&self.client, &self.request_id, self.now, suspect, code);
+    }
+
+    /// A successful entry of a customer's audit log.
+    pub fn audit_entry(&self, customer: CustomerId, action: &str, actor: AuditActor, target: Target) -> AuditEntry {
+        AuditEntry {
+            id: AuditId::new(),
+            customer_id: Some(customer),
+            action: action.to_owned(),
+            actor,
+            target: Some(AuditTarget { kind: target.kind.to_owned(), id: target.id, label: target.label }),
+            ip: Some(self.client.ip.to_string()),
+            user_agent: self.client.user_agent.clone(),
+            request_id: Some(self.request_id.to_string()),
+            success: true,
+            created_at: self.now,
+            details: Default::default(),
+        }
+    }
+}
+
+/// A request of an account: authenticated, counted, inside its scope.
+pub struct AccountCall {
+    pub ctx: RequestContext,
+    pub caller: Caller,
+    /// Which bucket has paid for this request, and how it stands after it.
+    pub charged: Charged,
+}
+
+/// The bucket that a request of an account costs a token of.
+#[derive(Clone, Copy, Debug)]
+pub enum Charged {
+    /// The customer's, which is the budget of its programs.
+    Customer(BucketLevel),
+    /// That of the member's session in the console; no channel's bucket pays then, either.
+    Session(BucketLevel),
+}
+
+impl AccountCall {
+    pub fn customer_id(&self) -> CustomerId {
+        self.caller.customer.id
+    }
+
+    /// The channel that the key is bound to.
+    pub fn bound_channel(&self) -> Option<ChannelId> {
+        self.caller.bound_channel()
+    }
+
+    /// Whether the key may see something that belongs to `channel`, or to the account when that is `None`.
+    pub fn reaches(&self, channel: Option<ChannelId>) -> bool {
+        self.bound_channel().is_none_or(|bound| channel == Some(bound))
+    }
+
+    /// A live channel of the account that the body or the query names.
+    ///
+    /// # Errors
+    /// `channel_not_found`, or `channel_access_denied` when the key is bound to another one.
+    pub fn own_channel(&self, id: ChannelId) -> Result<Arc<ChannelRecord>, ApiError> {
+        let channel = self.find_channel(id).ok_or_else(ApiError::channel_not_found)?;
+        match self.bound_channel() {
+            Some(bound) if bound != id => Err(ApiError::channel_access_denied(bound)),
+            _ => Ok(channel),
+        }
+    }
+
+    /// The account's list of what a route shows: all of it, or what belongs to the resource `within`. Another account's
+    /// list, another resource's and the same in another order are others, and their cursors are refused.
+    pub fn list(&self, within: Option<Uuid>, ascending: bool) -> ListId {
+        let within = within.unwrap_or_default();
+        ListId::of(&[self.customer_id().as_bytes(), within.as_bytes(), &[u8::from(ascending)]])
+    }
+
+    /// A live channel of the account.
+    pub fn find_channel(&self, id: ChannelId) -> Option<Arc<ChannelRecord>> {
+        let channel = self.cluster().directory().read(|state| state.channel(id).cloned())?;
+        (channel.customer_id == self.customer_id() || failpoint::has(Bug::FindForeignChannel)).then_some(channel)
+    }
+
+    /// Changes the directory; see [`RequestContext::change`].
+    ///
+    /// # Errors
+    /// The code of the interface for the rejection, or 503 while no leader answers.
+    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.change(command, audit).await
+    }
+
+    /// An entry of the audit log by this caller.
+    pub fn audited(&self, action: &str, target: Target) -> AuditEntry {
+        self.audit_entry(self.customer_id(), action, self.caller.actor(), target)
+    }
+}
+
+/// A request on one channel of the account.
+///
+/// The channel's token is taken at the last moment before something happens: with the work at the owner
+/// ([`ChannelCall::ask`]), before an update ([`ChannelCall::update`]), or else by the pipeline when the handler is
+/// done. So a send costs one call to the owner, and a refusal still costs its token.
+pub struct ChannelCall {
+    pub account: AccountCall,
+    pub channel: Arc<ChannelRecord>,
+    pub token: ChannelToken,
+}
+
+/// The one token of a channel's bucket that a request on it costs.
+pub struct ChannelToken {
+    channel: ChannelId,
+    /// `None` for a call that costs the channel nothing.
+    rule: Option<BucketRule>,
+    /// The bucket, once it was asked.
+    level: Option<BucketLevel>,
+    refused: bool,
+    /// Set when the owner could not be reached: asking it once more would only make the caller wait twice.
+    unreachable: bool,
+}
+
+impl ChannelToken {
+    pub fn new(channel: ChannelId, rule: Option<BucketRule>) -> Self {
+        Self { channel, rule, level: None, refused: false, unreachable: false }
+    }
+
+    pub fn level(&self) -> Option<&BucketLevel> {
+        self.level.as_ref()
+    }
+
+    /// Whether the bucket was empty, so that the customer's token must go back.
+    pub fn was_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Takes the token, when that has not been done yet.
+    ///
+    /// # Errors
+    /// `rate_limited`, or 503 while the channel's shard has no leader.
+    pub async fn settle(&mut self, call: &AccountCall) -> Result<(), ApiError> {
+        let Some(rule) = self.due().filter(|_| !self.unreachable) else { return Ok(()) };
+        let (customer, context) = (call.customer_id(), call.context());
+        let taking = call.cluster().take_channel(customer, self.channel, rule, &context).await;
+        let (level, taken) = taking.inspect_err(|_| self.unreachable = true)?;
+        self.level = Some(level);
+        self.refused = !taken;
+        if taken { Ok(()) } else { Err(failure::empty_bucket(LimitScope::Channel, &level)) }
+    }
+
+    /// What is to be taken together with work at the owner.
+    fn due(&self) -> Option<BucketRule> {
+        self.rule.filter(|_| self.level.is_none())
+    }
+
+    /// Notes what the owner said of the bucket.
+    fn taken_with<T>(&mut self, level: Option<BucketLevel>, done: &Result<T, ApiError>) {
+        self.unreachable = self.level.is_none() && level.is_none() && done.is_err();
+        if let Some(level) = level {
+            self.level = Some(level);
+            self.refused = done.as_ref().is_err_and(|error| is_bucket_refusal(error, &level));
+        }
+    }
+}
+
+impl ChannelCall {
+    /// Takes the channel's token before work that does not go to the owner.
+    ///
+    /// # Errors
+    /// As [`ChannelToken::settle`].
+    pub async fn settle(&mut self) -> Result<(), ApiError> {
+        self.token.settle(&self.account).await
+    }
+
+    /// Asks the channel's owner, and takes the channel's token there.
+    ///
+    /// # Errors
+    /// Those of the request, `rate_limited`, or 503 while the channel's shard has no leader.
+    pub async fn ask<R: shard::call::request::Request>(&mut self, request: R) -> Result<R::Reply, ApiError> {
+        let (customer, channel, due) = (self.customer_id(), self.channel.id, self.token.due());
+        let (level, done) = self.cluster().channel(customer, channel, due, request, &self.context()).await;
+        self.token.taken_with(level, &done);
+        if done.as_ref().is_err_and(|error| error.code == ErrorCode::ChannelNotFound) {
+            // The owner's copy of the directory is ahead of this node's: what it has no more is not to be shown from here
+            // again. Without a leader the copy grows old by itself, and is not used then.
+            let _ = self.cluster().directory().refresh(Instant::now() + CATCHING_UP).await;
+        }
+        done
+    }
+
+    /// Takes the channel's token, then changes the directory.
+    ///
+    /// # Errors
+    /// As [`ChannelCall::settle`] and [`AccountCall::update`].
+    pub async fn update(&mut self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.settle().await?;
+        self.account.update(command, audit).await
+    }
+}
+
+/// Tells the refusal of the channel's bucket from another limit that the owner keeps, such as that of pair codes.
+fn is_bucket_refusal(error: &ApiError, level: &BucketLevel) -> bool {
+    let limit = error.details.as_ref().and_then(|details| details["limit"].as_u64());
+    error.code == ErrorCode::RateLimited && level.remaining == 0 && limit == Some(u64::from(level.limit))
+}
+
+/// A request with an operator's token.
+pub struct OperatorCall {
+    pub ctx: RequestContext,
+    pub operator: Operator,
+}
+
+impl OperatorCall {
+    /// Changes the directory; see [`RequestContext::change`].
+    ///
+    /// # Errors
+    /// The code of the interface for the rejection, or 503 while no leader answers.
+    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.change(command, audit).await
+    }
+
+    /// An entry of a customer's audit log by the operator.
+    pub fn audited(&self, customer: CustomerId, action: &str, target: Target) -> AuditEntry {
+        let id = self.operator.name.clone();
+        let actor = AuditActor { kind: "operator".to_owned(), id, prefix: None, email: None };
+        self.audit_entry(customer, action, actor, target)
+    }
+
+    /// An entry by the operator about what is no customer's.
+    pub fn audited_of_cluster(&self, action: &str, target: Target) -> AuditEntry {
+        AuditEntry { customer_id: None, ..self.audited(CustomerId(Uuid::nil()), action, target) }
+    }
+}
+
+/// Declares that one kind of call contains another.
+macro_rules! contains {
+    ($($outer:ident . $field:ident: $inner:ident;)*) => {$(
+        impl Deref for $outer {
+            type Target = $inner;
+            fn deref(&self) -> &$inner {
+                &self.$field
+            }
+        }
+
+        impl DerefMut for $outer {
+            fn deref_mut(&mut self) -> &mut $inner {
+                &mut self.$field
+            }
+        }
+    )*};
+}
+
+contains! {
+    AccountCall.ctx: RequestContext;
+    ChannelCall.account: AccountCall;
+    OperatorCall.ctx: RequestContext;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_the_bucket_is_told_from_other_limits() {
+        let level = |remaining| BucketLevel { limit: 60, remaining, reset_at: Timestamp(0), retry_after: 1 };
+        let bucket = ApiError::rate_limited(LimitScope::Channel, 60, 1);
+        let pair_codes = ApiError::rate_limited(LimitScope::Channel, 1, 40);
+        assert!(is_bucket_refusal(&bucket, &level(0)));
+        assert!(!is_bucket_refusal(&pair_codes, &level(0)));
+        assert!(!is_bucket_refusal(&bucket, &level(5)));
+        assert!(!is_bucket_refusal(&ApiError::channel_not_found(), &level(0)));
+    }
+}

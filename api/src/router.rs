@@ -1,0 +1,62 @@
+//! The routes of a port as a tree of paths, with the pipeline before each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use salvo::Router;
+
+use crate::app::App;
+use crate::pipeline::{Entry, Gate};
+use crate::route::{Action, PathRoutes, Route};
+
+/// Where the console finds the interface, for members' sessions alone.
+const CONSOLE_API: &str = "console/api";
+
+/// A segment of the path tree. Literals come before parameters, so that `/test` is never taken for an id.
+#[derive(Default)]
+struct Node {
+    paths: Option<PathRoutes>,
+    literals: BTreeMap<&'static str, Node>,
+    parameters: BTreeMap<&'static str, Node>,
+}
+
+/// Builds the router of a port. What no route matches is answered too.
+pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
+    let nowhere = Router::with_path("{**path}").goal(Gate::nowhere(app.clone()));
+    tree(app, routes, Entry::Interface).push(nowhere)
+}
+
+/// As [`router`], with the interface of accounts once more for the console, under [`CONSOLE_API`].
+pub fn router_with_console(app: &Arc<App>, routes: Vec<Route>, again: Vec<Route>) -> Router {
+    let of_accounts = |route: &Route| matches!(route.action, Action::Account(_) | Action::Channel(_));
+    let again = again.into_iter().filter(of_accounts).collect();
+    // Before the pages of the console, whose paths have parameters.
+    Router::new().push(Router::with_path(CONSOLE_API).push(tree(app, again, Entry::Console))).push(router(app, routes))
+}
+
+/// A tree by segments, so that finding a route costs its depth and not the number of routes.
+fn tree(app: &Arc<App>, routes: Vec<Route>, entry: Entry) -> Router {
+    let mut root = Node::default();
+    for route in routes {
+        let segments = route.path.trim_start_matches('/').split('/');
+        let node = segments.fold(&mut root, |node, segment| {
+            let children = if segment.starts_with('{') { &mut node.parameters } else { &mut node.literals };
+            children.entry(segment).or_default()
+        });
+        let paths = node.paths.get_or_insert_with(|| PathRoutes { path: route.path, routes: Vec::new() });
+        paths.routes.push(route);
+    }
+    root.into_router(Router::new(), app, entry)
+}
+
+impl Node {
+    fn into_router(self, mut router: Router, app: &Arc<App>, entry: Entry) -> Router {
+        for (segment, child) in self.literals.into_iter().chain(self.parameters) {
+            router = router.push(child.into_router(Router::with_path(segment), app, entry));
+        }
+        match self.paths {
+            Some(paths) => router.goal(Gate::new(app.clone(), paths, entry)),
+            None => router,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A node that has no certificate yet asks to be let in: one question and one answer over TLS that proves the cluster's
+//! side alone. The asker knows the cluster's authority by its hash, which stands in its token.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::server::TlsStream;
+
+use super::tls;
+
+/// The longest question and the longest answer.
+const MOST_BYTES: u32 = 64 << 10;
+
+/// How long a stranger's question may take, its answer included: an update of the directory lies inside.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long it may take to come: it is known before the connection is made.
+const QUESTION_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Strangers that may be served at once.
+pub(super) const AT_ONCE: usize = 8;
+
+/// Answers strangers. What they say proves nothing but what the answerer finds proven in it.
+#[async_trait]
+pub trait UnauthenticatedHandler: Send + Sync + 'static {
+    /// `from` is where the question came from.
+    async fn answer(&self, question: Bytes, from: IpAddr) -> Bytes;
+}
+
+/// Why a stranger has no answer.
+#[derive(Debug, Error)]
+pub enum UnauthenticatedError {
+    #[error("{0}")]
+    Unreachable(String),
+    /// Whoever listens there cannot prove that it belongs to the cluster of the token.
+    #[error("what listens there is not of the cluster that the token is for: {0}")]
+    NotTheCluster(String),
+}
+
+/// The hash by which a stranger knows a cluster's authority: SHA-256 of its certificate.
+///
+/// # Errors
+/// When the text holds no certificate.
+pub fn authority_hash(ca_pem: &str) -> Result<[u8; 32], String> {
+    let certificate = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(|error| error.to_string())?;
+    Ok(Sha256::digest(&certificate).into())
+}
+
+/// Asks a node of a cluster, given as `host:port` of its peer port.
+///
+/// # Errors
+/// [`UnauthenticatedError`]; the question may have been answered when the connection broke.
+pub async fn ask(
+    address: &str,
+    authority: [u8; 32],
+    question: &[u8],
+    deadline: Instant,
+) -> Result<Bytes, UnauthenticatedError> {
+    let unreachable = |error: &dyn std::fmt::Display| UnauthenticatedError::Unreachable(format!("{address}: {error}"));
+    let asking = async {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let pinned = Arc::new(Pinned { authority, provider: provider.clone() });
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| unreachable(&error))?
+            .dangerous()
+            .with_custom_certificate_verifier(pinned)
+            .with_no_client_auth();
+        let socket = TcpStream::connect(address).await.map_err(|error| unreachable(&error))?;
+        let connecting = TlsConnector::from(Arc::new(config)).connect(tls::any_node(), socket);
+        let mut stream = connecting.await.map_err(|error| match error.get_ref().and_then(|e| e.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(_)) => {
+                UnauthenticatedError::NotTheCluster(format!("{address}: {error}"))
+            }
+            _ => unreachable(&error),
+        })?;
+        write(&mut stream, question).await.map_err(|error| unreachable(&error))?;
+        read(&mut stream).await.map_err(|error| unreachable(&error))
+    };
+    tokio::time::timeout_at(deadline.into(), asking).await.unwrap_or_else(|_| Err(unreachable(&"no answer in time")))
+}
+
+/// Reads a stranger's question and answers it.
+pub(super) async fn serve(
+    stream: &mut TlsStream<TcpStream>,
+    handler: &dyn UnauthenticatedHandler,
+) -> std::io::Result<()> {
+    let from = stream.get_ref().0.peer_addr()?.ip();
+    let question = tokio::time::timeout(QUESTION_PATIENCE, read(stream)).await??;
+    write(stream, &handler.answer(question, from).await).await?;
+    stream.shutdown().await
+}
+
+async fn write(stream: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> std::io::Result<()> {
+    let too_long = |_| std::io::Error::other("too long");
+    let length = u32::try_from(body.len()).map_err(too_long)?;
+    stream.write_all(&[&length.to_be_bytes(), body].concat()).await?;
+    stream.flush().await
+}
+
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Bytes> {
+    let length = stream.read_u32().await?;
+    if length > MOST_BYTES {
+        return Err(std::io::Error::other(format!("{length} bytes are too many")));
+    }
+    let mut body = vec![0; length as usize];
+    stream.read_exact(&mut body).await?;
+    Ok(body.into())
+}
+
+/// Believes whoever shows the certificate of one authority, and one of its own that this authority signed for a node.
+#[derive(Debug)]
+struct Pinned {
+    authority: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        shown: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let is_pinned = |certificate: &&CertificateDer<'_>| Sha256::digest(certificate)[..] == self.authority;
+        let authority = shown.iter().find(is_pinned).ok_or(CertificateError::UnknownIssuer)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.clone().into_owned())?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), self.provider.clone())
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))?;
+        let name = tls::named_node(own).ok_or(CertificateError::NotValidForName)?;
+        verifier.verify_server_cert(own, &[], &name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,173 @@
+//! What may be asked of a channel's owner, each with the one kind of reply that it has. Between nodes it goes as [`Work`],
+//! and its reply as [`Done`].
+
+use bytes::Bytes;
+use model::address::Address;
+use model::error::ApiError;
+use model::id::{MediaId, MessageId};
+use model::status::Trigger;
+use model::time::Timestamp;
+use network::operation::{Answer as NetworkAnswer, Operation};
+use serde::{Deserialize, Serialize};
+
+use super::media::{MediaPage, MediaWork};
+use super::read::Read;
+use super::{Done, Live, PairingCode, QrCode, Send, Sent, Work};
+use crate::media::record::{MediaDirection, MediaRow};
+use crate::records::StatusChange;
+use crate::settings::{ChangeSettings, Changed};
+
+/// A request to a channel's owner.
+pub trait Request {
+    type Reply;
+
+    fn work(self) -> Work;
+
+    /// The reply, if what was done is of its kind.
+    fn reply(done: Done) -> Option<Self::Reply>;
+
+    /// The same of a request that may have failed.
+    ///
+    /// # Errors
+    /// The request's own, and `internal_error` for a reply of another kind, which is a defect of the owner's.
+    fn result(done: Result<Done, ApiError>) -> Result<Self::Reply, ApiError> {
+        Self::reply(done?).ok_or_else(|| {
+            tracing::error!("an owner answered with another kind of result");
+            ApiError::internal_error()
+        })
+    }
+}
+
+/// The status of the channel.
+pub struct GetStatus;
+
+/// A lifecycle call; `by_operator` tells the operator's disable from an account's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Lifecycle {
+    pub trigger: Trigger,
+    pub by_operator: bool,
+}
+
+/// The QR text, starting a pairing when the status permits.
+pub struct ShowQr;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PairCode {
+    pub phone_number: String,
+    pub display_name: Option<String>,
+}
+
+/// Whether a send to this address, or a story, would be taken now.
+pub struct CheckSend(pub Option<Address>);
+
+/// The media of a stored message, fetched from the network when its bytes are not here.
+pub struct MessageMedia(pub MessageId);
+
+/// A page of media, the newest first; without a direction, what was uploaded or came in.
+pub struct ListMedia {
+    pub limit: usize,
+    pub before: Option<MediaId>,
+    pub direction: Option<MediaDirection>,
+}
+
+/// Something that the network does for the channel.
+pub struct Operate(pub Operation);
+
+/// A read that finds a row at most.
+pub struct ReadOne(pub Read);
+
+/// A read that finds rows.
+pub struct ReadMany(pub Read);
+
+/// A read that finds rows, and how many there are in all.
+pub struct ReadCounted(pub Read);
+
+/// The directory has deleted the channel: end its session and wipe it.
+pub struct Forget;
+
+/// Changes before a place: a time, and the version that the change there made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StatusHistory {
+    pub limit: usize,
+    pub before: Option<(Timestamp, u64)>,
+}
+
+macro_rules! requests {
+    ($($request:ty => $reply:ty: |$given:pat_param| $work:expr, $done:pat => $got:expr;)*) => {$(
+        impl Request for $request {
+            type Reply = $reply;
+
+            fn work(self) -> Work {
+                let $given = self;
+                $work
+            }
+
+            fn reply(done: Done) -> Option<$reply> {
+                match done {
+                    $done => Some($got),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+requests! {
+    GetStatus => Live: |_| Work::Look, Done::Live(live) => live;
+    Lifecycle => Live: |call| Work::Lifecycle(call), Done::Live(live) => live;
+    ShowQr => QrCode: |_| Work::Qr, Done::Qr(code) => code;
+    PairCode => PairingCode: |code| Work::PairCode(code), Done::PairCode(code) => code;
+    Send => Sent: |send| Work::Send(send), Done::Sent(sent) => sent;
+    CheckSend => (): |Self(to)| Work::CheckSend { to }, Done::Nothing => ();
+    MessageMedia => MediaRow: |Self(message_id)| Work::MessageMedia { message_id }, Done::Media(Some(row)) => *row;
+    MediaWork => Option<MediaRow>: |work| Work::Media(work), Done::Media(row) => row.map(|row| *row);
+    ListMedia => MediaPage: |Self { limit, before, direction }| {
+        Work::Media(MediaWork::List { limit, before, direction })
+    }, Done::MediaPage(page) => page;
+    Operate => NetworkAnswer: |Self(operation)| Work::Operate { operation: Box::new(operation), again: false },
+        Done::Operated(answer) => *answer;
+    ReadOne => Option<Bytes>: |Self(read)| Work::Read(read), Done::Row(row) => row;
+    ReadMany => Vec<Bytes>: |Self(read)| Work::Read(read), Done::Rows(rows) => rows;
+    ReadCounted => (Vec<Bytes>, usize): |Self(read)| Work::Read(read), Done::Counted { rows, count } => (rows, count);
+    ChangeSettings => Changed: |change| Work::ChangeSettings(change), Done::Settings(changed) => changed;
+    Forget => (): |_| Work::Forget, Done::Nothing => ();
+    StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page), Done::StatusHistory(changes) => changes;
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::call::Answer;
+
+    #[test]
+    fn requests_and_answers_go_between_nodes_as_former_releases_say_them() {
+        #[derive(Serialize)]
+        enum Former {
+            Lifecycle { trigger: Trigger, by_operator: bool },
+            PairCode { phone_number: String, display_name: Option<String> },
+            StatusHistory { limit: usize, before: Option<(Timestamp, u64)> },
+        }
+        #[derive(Serialize)]
+        enum FormerDone {
+            PairCode { code: String, expires_at: Timestamp },
+        }
+        #[derive(Serialize)]
+        enum FormerAnswer {
+            NotOwner,
+        }
+        fn said(words: &impl Serialize) -> Vec<u8> {
+            rmp_serde::to_vec_named(words).unwrap()
+        }
+        let (trigger, by_operator, at) = (Trigger::Disable, true, Timestamp(1_767_225_600_000));
+        let (phone_number, display_name) = ("15551230001".to_owned(), Some("Desk".to_owned()));
+        let code = PairCode { phone_number: phone_number.clone(), display_name: display_name.clone() };
+        assert_eq!(said(&Lifecycle { trigger, by_operator }.work()), said(&Former::Lifecycle { trigger, by_operator }));
+        assert_eq!(said(&code.work()), said(&Former::PairCode { phone_number, display_name }));
+        let (limit, before) = (7, Some((at, 3)));
+        assert_eq!(said(&StatusHistory { limit, before }.work()), said(&Former::StatusHistory { limit, before }));
+        let made = Done::PairCode(PairingCode { code: "ABCD".to_owned(), expires_at: at });
+        assert_eq!(said(&made), said(&FormerDone::PairCode { code: "ABCD".to_owned(), expires_at: at }));
+        assert_eq!(said(&Answer::NotLeader), said(&FormerAnswer::NotOwner));
+    }
+}

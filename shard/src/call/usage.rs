@@ -1,0 +1,55 @@
+//! What is asked of an owner about what a customer has used in its shard.
+
+use model::id::{ChannelId, CustomerId};
+use model::time::Day;
+use serde::{Deserialize, Serialize};
+
+use crate::usage::{Counts, Hour, UsageRow};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum UsageAsk {
+    /// The days of `[from, to)`, each as a whole or by channel; those without use are left out.
+    Days { customer: CustomerId, from: Day, to: Day, by_channel: bool, most: usize },
+    /// All hours from `since` on together, and what waits now; of one channel, or of all of the customer's.
+    Figures { customer: CustomerId, since: Hour, only: Option<ChannelId>, channels: Vec<ChannelId> },
+    /// Bytes of media that are kept now, as far as they count towards the quota. Asked in a cluster whose format knows it.
+    MediaKept { customer: CustomerId },
+    /// The hours of `[from, to)`, each as a whole; those without use are left out.
+    Hours { customer: CustomerId, from: Hour, to: Hour },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum UsageDone {
+    Days(Vec<DayUsage>),
+    /// There are more rows than were asked for at most.
+    TooMany,
+    Figures(Box<AccountFigures>),
+    MediaKept(u64),
+    Hours(Vec<(Hour, Counts)>),
+}
+
+/// A day, of one channel or of all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DayUsage {
+    pub day: Day,
+    pub channel: Option<ChannelId>,
+    pub counts: Counts,
+}
+
+/// A window of time, and what waits at this moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountFigures {
+    pub used: UsageRow,
+    /// Sends that the network has not taken yet.
+    pub queued: u64,
+    /// Webhook deliveries that wait for another attempt.
+    pub retrying: u64,
+}
+
+impl AccountFigures {
+    pub fn add(&mut self, other: &Self) {
+        self.used.add(&other.used);
+        self.queued += other.queued;
+        self.retrying += other.retrying;
+    }
+}

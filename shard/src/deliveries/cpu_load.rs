@@ -1,0 +1,115 @@
+//! Whether the processors have time to spare, as the kernel counts it.
+
+use std::fs;
+
+/// Above this part of the processors' time, work that can wait shall wait; below the other, there may be more of it.
+const FULL: f64 = 0.85;
+const SPARE: f64 = 0.70;
+
+/// How busy the processors were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    Full,
+    Enough,
+    Spare,
+}
+
+/// Measures from one call to the next.
+pub struct CpuLoad {
+    /// What this process may use, which may be less than the machine has.
+    cores: u64,
+    last: Option<Counted>,
+}
+
+/// Times since the machine or the process started, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    machine: Machine,
+    /// This process.
+    own: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Machine {
+    cores: u64,
+    /// All cores, whatever they did.
+    whole: u64,
+    /// What was neither idle nor of processes that yield to others.
+    busy: u64,
+}
+
+impl CpuLoad {
+    pub fn new(cores: usize) -> Self {
+        Self { cores: cores.max(1) as u64, last: None }
+    }
+
+    /// How busy they were since the last call. `None`: the first call, or the kernel does not tell.
+    pub fn measure(&mut self) -> Option<Busy> {
+        let counted = read()?;
+        let last = self.last.replace(counted)?;
+        counted.since(last, self.cores)
+    }
+}
+
+impl Counted {
+    fn since(self, earlier: Self, allowed_cores: u64) -> Option<Busy> {
+        let whole = self.machine.whole.checked_sub(earlier.machine.whole).filter(|whole| *whole > 0)? as f64;
+        let machine = self.machine.busy.saturating_sub(earlier.machine.busy) as f64 / whole;
+        // A container may be given less than the machine: its own use of its own part counts too.
+        let allowed = whole * allowed_cores as f64 / self.machine.cores.max(1) as f64;
+        let own = self.own.saturating_sub(earlier.own) as f64 / allowed;
+        Some(match machine.max(own) {
+            part if part >= FULL => Busy::Full,
+            part if part < SPARE => Busy::Spare,
+            _ => Busy::Enough,
+        })
+    }
+}
+
+fn read() -> Option<Counted> {
+    let machine = parse_machine(&fs::read_to_string("/proc/stat").ok()?)?;
+    Some(Counted { machine, own: parse_own(&fs::read_to_string("/proc/self/stat").ok()?)? })
+}
+
+/// Reads `/proc/stat`: a line `cpu` with the sums, and one for each core.
+fn parse_machine(stat: &str) -> Option<Machine> {
+    let mut lines = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+    // user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user already.
+    let sums: Vec<u64> = lines.next()?.split_whitespace().filter_map(|field| field.parse().ok()).take(8).collect();
+    let [user, _, system, _, _, irq, softirq, steal] = sums[..] else { return None };
+    let busy = user + system + irq + softirq + steal;
+    Some(Machine { cores: lines.count() as u64, whole: sums.iter().sum(), busy })
+}
+
+/// Reads `/proc/self/stat`: user and system time are the 12th and 13th field after the name in parentheses.
+fn parse_own(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut times = rest.split_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
+    Some(times.next()? + times.next()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_figures_are_read() {
+        let stat =
+            "cpu  100 20 30 400 5 6 7 8 0 0\ncpu0 50 10 15 200 2 3 3 4 0 0\ncpu1 50 10 15 200 3 3 4 4 0 0\nintr 1 2";
+        assert_eq!(parse_machine(stat), Some(Machine { cores: 2, whole: 576, busy: 151 }));
+        assert_eq!(parse_machine("cpu  1 2 3"), None);
+        assert_eq!(parse_own("7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14"), Some(23));
+        assert!(read().is_some(), "this machine tells");
+    }
+
+    #[test]
+    fn a_machine_is_full_when_its_cores_are_or_when_the_part_that_is_ours_is() {
+        let at = |whole, busy, own| Counted { machine: Machine { cores: 4, whole, busy }, own };
+        let busy = |now: Counted| now.since(at(1_000, 500, 100), 2);
+        assert_eq!(busy(at(1_400, 890, 110)), Some(Busy::Full));
+        assert_eq!(busy(at(1_400, 810, 110)), Some(Busy::Enough));
+        assert_eq!(busy(at(1_400, 600, 110)), Some(Busy::Spare));
+        assert_eq!(busy(at(1_400, 700, 290)), Some(Busy::Full), "two of its four cores are all that it has");
+        assert_eq!(busy(at(1_000, 500, 100)), None, "no time has passed");
+    }
+}

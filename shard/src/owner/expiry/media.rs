@@ -1,0 +1,41 @@
+//! Media past its time: the owner finds what is due and lets the shard's log delete it, a little at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::time::Timestamp;
+use raft::machine::View;
+
+use crate::command::Command;
+use crate::keys;
+use crate::media::command::MediaCommand;
+use crate::owner::Owner;
+
+/// How often an owner looks for what is due.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Rows that one entry of the log ends, and the pause after it, so that sends do not feel it.
+const AT_ONCE: usize = 100;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs until the ownership ends.
+pub async fn run(owner: Arc<Owner>) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        loop {
+            let (from, to) = keys::media_due_before(Timestamp::now());
+            let found = owner.reader.scan(&from, &to, AT_ONCE);
+            let due: Vec<_> = found.iter().filter_map(|(key, _)| keys::parse_media_due(key)).collect();
+            let more = due.len() == AT_ONCE;
+            if !due.is_empty() && owner.committer.commit_one(Command::Media(MediaCommand::Due(due))).await.is_err() {
+                return;
+            }
+            if !more {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}

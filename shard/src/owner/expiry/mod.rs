@@ -1,0 +1,219 @@
+//! Finds what is past its time and has the state machine delete it, in steps that sends do not feel: a step is small,
+//! shares a log entry with what else is committed, and is followed by a pause; one shard of a node is trimmed at a
+//! time. Here messages and moves; the rest apart.
+
+mod deliveries;
+mod lives;
+pub(super) mod media;
+mod orders;
+mod usage;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::{ChannelId, EndpointId};
+use model::time::Timestamp;
+use raft::machine::View;
+
+use crate::command::{Command, Reply};
+use crate::history::{Place, is_withheld};
+use crate::keys;
+use crate::owner::Owner;
+use crate::owner::committer::LeadershipLost;
+use crate::records::{ChannelRow, MessageRow, decode};
+use crate::retention::Trim;
+use crate::settings::SettingsRow;
+
+/// Rows that one step names.
+const STEP: usize = 200;
+
+/// Between two steps.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Channels that are looked at in one go.
+const CHANNELS: usize = 128;
+
+/// How long moves of the status machine are kept.
+const STATUS_CHANGE_LIFE: Duration = Duration::from_secs(90 * 86_400);
+
+/// How long after a message was written it may still wait in the outbox; such a one is passed over, and found again.
+const OUTBOX_LIFE: Duration = Duration::from_secs(25 * 3600);
+
+/// How long a message may be on its way into the store.
+const UNDER_WAY: Duration = Duration::from_secs(60);
+
+/// How often everything is looked through from the beginning: the network may bring messages of a time that was looked
+/// through already.
+const FORGET_MARKS: Duration = Duration::from_secs(24 * 3600);
+
+/// How far a channel is trimmed. Beginning there spares walking over the remains of what was deleted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    bodies: Timestamp,
+    messages: Timestamp,
+}
+
+/// Trims the owner's shard every now and then, for as long as it is the owner.
+pub async fn run(owner: Arc<Owner>) {
+    let mut marks = Marks::new();
+    loop {
+        // Not at once: whoever has just taken over has more urgent things to do.
+        tokio::time::sleep(owner.node.retention.trim_every).await;
+        let Ok(_turn) = owner.node.trimming.acquire().await else { return };
+        if expire_all(&owner, &mut marks).await.is_err() {
+            return owner.lost.cancel();
+        }
+    }
+}
+
+/// How far everything is trimmed.
+struct Marks {
+    of: HashMap<ChannelId, Mark>,
+    of_endpoint: HashMap<EndpointId, deliveries::Mark>,
+    /// Channels whose LIDs were looked through.
+    lids: HashSet<ChannelId>,
+    since: Instant,
+}
+
+impl Marks {
+    fn new() -> Self {
+        Self { of: HashMap::new(), of_endpoint: HashMap::new(), lids: HashSet::new(), since: Instant::now() }
+    }
+}
+
+async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), LeadershipLost> {
+    if marks.since.elapsed() >= FORGET_MARKS {
+        *marks = Marks::new();
+    }
+    deliveries::expire_all(owner, marks).await?;
+    usage::expire_all(owner).await?;
+    lives::expire_deleted(owner).await?;
+    let (mut next, end) = keys::channels();
+    loop {
+        let from = next.clone();
+        let to = end.clone();
+        let rows = read(owner, move |view| view.scan(&from, &to, CHANNELS)).await?;
+        let Some((last, _)) = rows.last() else { return Ok(()) };
+        next = [last.as_slice(), &[0]].concat();
+        for (_, row) in &rows {
+            let row: ChannelRow = decode(row);
+            if !row.forgotten {
+                expire_channel(owner, row.id, marks).await?;
+            }
+        }
+    }
+}
+
+async fn expire_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Marks) -> Result<(), LeadershipLost> {
+    let settings = read(owner, move |view| SettingsRow::of(view, channel)).await?.settings;
+    let keep = owner.node.retention.of(&settings);
+    let now = Timestamp::now();
+    let settled = now.minus(OUTBOX_LIFE);
+    let mut mark = marks.of.get(&channel).copied().unwrap_or_default();
+    let (gone, hidden) = (now.minus(keep.envelopes), now.minus(keep.history));
+    mark.messages = expire_rows(owner, channel, mark.messages, gone, Part::Messages).await?.min(settled);
+    if hidden > gone {
+        let from = mark.bodies.max(gone);
+        mark.bodies = expire_rows(owner, channel, from, hidden, Part::Bodies).await?.min(now.minus(UNDER_WAY));
+    }
+    if mark.messages > Timestamp::default() || mark.bodies > Timestamp::default() {
+        marks.of.insert(channel, mark);
+    }
+    // Like the messages that brought them.
+    orders::expiry(owner, channel, gone).await?;
+    // Once in the life of the marks: it reads all that a channel has learned, and an age counts in days.
+    if marks.lids.insert(channel) {
+        lives::expire_lids(owner, channel).await?;
+    }
+    expire_status_changes(owner, channel, now.minus(STATUS_CHANGE_LIFE)).await
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Bodies,
+    Messages,
+}
+
+/// Trims a channel's rows of `[from, before)`. Returns the time of the last one, or `from` when there was none.
+async fn expire_rows(
+    owner: &Arc<Owner>,
+    channel: ChannelId,
+    from: Timestamp,
+    before: Timestamp,
+    part: Part,
+) -> Result<Timestamp, LeadershipLost> {
+    let (mut next, end) = keys::messages(channel, Some(from), Some(before));
+    let mut reached = from;
+    while next < end {
+        let (begin, to) = (next.clone(), end.clone());
+        let (rows, last) = read(owner, move |view| due(view, &begin, &to, part)).await?;
+        let Some(last) = last else { break };
+        reached = keys::place_of_message(&last).map_or(reached, |(at, _)| at);
+        next = [last.as_slice(), &[0]].concat();
+        if rows.is_empty() {
+            continue;
+        }
+        commit(
+            owner,
+            match part {
+                Part::Bodies => Trim::Bodies { channel, rows },
+                Part::Messages => Trim::Messages { channel, rows },
+            },
+        )
+        .await?;
+    }
+    Ok(reached)
+}
+
+/// The next rows of a range that are to be trimmed, and the key of the last one that was looked at.
+fn due(view: &dyn View, from: &[u8], to: &[u8], part: Part) -> (Vec<Place>, Option<Vec<u8>>) {
+    let mut pairs = view.scan(from, to, STEP);
+    let last = pairs.last().map(|(key, _)| key.clone());
+    if part == Part::Bodies {
+        pairs.retain(|(_, row)| !is_withheld(&decode::<MessageRow>(row)));
+    }
+    (pairs.iter().filter_map(|(key, _)| keys::place_of_message(key)).collect(), last)
+}
+
+async fn expire_status_changes(
+    owner: &Arc<Owner>,
+    channel: ChannelId,
+    before: Timestamp,
+) -> Result<(), LeadershipLost> {
+    loop {
+        let (from, to) = keys::status_changes(channel, Some((before, 0)));
+        let pairs = read(owner, move |view| view.scan(&from, &to, STEP)).await?;
+        let changes: Vec<_> = pairs.iter().filter_map(|(key, _)| keys::place_of_change(key)).collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let is_last = changes.len() < STEP;
+        commit(owner, Trim::StatusChanges { channel, changes }).await?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads where it holds nobody up.
+async fn read<T: Send + 'static>(
+    owner: &Arc<Owner>,
+    reading: impl FnOnce(&dyn View) -> T + Send + 'static,
+) -> Result<T, LeadershipLost> {
+    let reader = owner.reader.clone();
+    tokio::task::spawn_blocking(move || reading(&reader)).await.map_err(|_| LeadershipLost)
+}
+
+/// Has a step done, whole, and lets others go first after it.
+async fn commit(owner: &Arc<Owner>, step: Trim) -> Result<(), LeadershipLost> {
+    loop {
+        let committed = owner.committer.commit_deferred(vec![Command::Trim(step.clone())]).await?;
+        let replies = committed.await.map_err(|_| LeadershipLost)?;
+        tokio::time::sleep(PAUSE).await;
+        if replies.first() != Some(&Reply::More) {
+            metrics::counter!("gateway_trimmed_total", "what" => step.what()).increment(step.len() as u64);
+            return Ok(());
+        }
+    }
+}

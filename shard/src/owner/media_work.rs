@@ -1,0 +1,205 @@
+//! What the owner of a channel does when it is asked about media.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::customer::Quota;
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, MediaId};
+use model::media::MediaState;
+use model::time::Timestamp;
+use raft::machine::View;
+use raft::record::decode;
+
+use super::{NotLeader, Owner};
+use crate::call::Done;
+use crate::call::media::{MediaPage, MediaWork};
+use crate::command::{Command, Reply};
+use crate::keys;
+use crate::media::apply::kept_bytes;
+use crate::media::command::MediaCommand;
+use crate::media::record::{MediaDirection, MediaRow};
+use crate::settings::SettingsRow;
+
+/// How often media that somebody waits for is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What is left of a call's time for the answer.
+const WAY_BACK: Duration = Duration::from_millis(200);
+
+/// Rows of a channel that one page is searched in: a page may come out short rather than read without bound.
+const SEARCHED: usize = 5_000;
+
+/// Rows read at a time.
+const CHUNK: usize = 256;
+
+/// Does what is asked.
+///
+/// # Errors
+/// [`NotLeader`] when it may not have been done: ask the next owner.
+pub async fn work(
+    owner: &Arc<Owner>,
+    customer: CustomerId,
+    channel: ChannelId,
+    work: MediaWork,
+    deadline: Instant,
+) -> Result<Result<Done, ApiError>, NotLeader> {
+    let done = |row: Option<MediaRow>| Ok(Ok(Done::Media(row.map(Box::new))));
+    match work {
+        MediaWork::Add(row) => {
+            let row = settled(owner, row);
+            match commit(owner, MediaCommand::Add(row.clone())).await? {
+                Reply::Forgotten => Ok(Err(ApiError::channel_not_found())),
+                _ => done(Some(*row)),
+            }
+        }
+        MediaWork::AddWithin { row, limit, elsewhere } => {
+            let row = settled(owner, row);
+            match commit(owner, MediaCommand::AddWithin { row: row.clone(), limit, elsewhere }).await? {
+                Reply::Forgotten => Ok(Err(ApiError::channel_not_found())),
+                Reply::OverQuota { used } => Ok(Err(ApiError::plan_limit(Quota::MediaBytes, limit, elsewhere + used))),
+                _ => done(Some(*row)),
+            }
+        }
+        MediaWork::Get(id) => done(find(owner, customer, channel, id)),
+        MediaWork::Await(id) => done(wait(owner, customer, channel, id, deadline).await?),
+        MediaWork::List { limit, before, direction } => {
+            let owner = owner.clone();
+            // A page may read many rows from disk; the calls of others must not wait for it.
+            let page = tokio::task::spawn_blocking(move || list(&owner.reader, channel, limit, before, direction));
+            Ok(page.await.map(Done::MediaPage).map_err(|_| ApiError::internal_error()))
+        }
+        MediaWork::Delete(id) => match find(owner, customer, channel, id).filter(|row| !row.deleted) {
+            None => done(None),
+            Some(row) => {
+                commit(owner, MediaCommand::Delete { channel, id, at: Timestamp::now() }).await?;
+                done(Some(row))
+            }
+        },
+    }
+}
+
+impl Owner {
+    /// Whether what this shard alone keeps of an account's media fills its quota: then what comes in is not fetched by
+    /// itself, and stays at the network until somebody asks for it.
+    pub fn has_no_room_for_media(&self, customer: CustomerId) -> bool {
+        self.node.media.counts() && kept_bytes(&self.reader, customer) >= self.node.allowed(customer, Quota::MediaBytes)
+    }
+}
+
+/// A new row as the channel and the cluster have it kept.
+fn settled(owner: &Owner, mut row: Box<MediaRow>) -> Box<MediaRow> {
+    let settings = SettingsRow::of(&owner.reader, row.channel).settings;
+    row.kept_for_at_most(owner.node.media.retention_of(&settings));
+    row.counted = owner.node.media.counts();
+    row
+}
+
+async fn commit(owner: &Owner, command: MediaCommand) -> Result<Reply, NotLeader> {
+    owner.committer.commit_one(Command::Media(command)).await.map_err(|_| NotLeader)
+}
+
+fn find(owner: &Owner, customer: CustomerId, channel: ChannelId, id: MediaId) -> Option<MediaRow> {
+    let row: MediaRow = decode(&owner.reader.get(&keys::media(channel, id))?);
+    (row.customer == customer).then_some(row)
+}
+
+/// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up.
+async fn wait(
+    owner: &Arc<Owner>,
+    customer: CustomerId,
+    channel: ChannelId,
+    id: MediaId,
+    deadline: Instant,
+) -> Result<Option<MediaRow>, NotLeader> {
+    let until = deadline.checked_sub(WAY_BACK).unwrap_or(deadline);
+    if find(owner, customer, channel, id).is_some_and(|row| row.may_come()) {
+        owner.fetch_soon(customer, channel, id).await;
+    }
+    loop {
+        let row = find(owner, customer, channel, id);
+        if row.as_ref().is_none_or(|row| !row.may_come()) || Instant::now() >= until {
+            return Ok(row);
+        }
+        tokio::select! {
+            () = owner.lost.cancelled() => return Err(NotLeader),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+/// A page of what still has its bytes, or will.
+fn list(
+    view: &dyn View,
+    channel: ChannelId,
+    limit: usize,
+    before: Option<MediaId>,
+    direction: Option<MediaDirection>,
+) -> MediaPage {
+    let (from, mut to) = keys::media_of(channel, before);
+    let mut page = MediaPage::default();
+    let mut searched = 0;
+    loop {
+        let rows = view.scan_back(&from, &to, CHUNK);
+        let Some((last, _)) = rows.last() else { return MediaPage { next: None, ..page } };
+        to.clone_from(last);
+        for (_, row) in &rows {
+            let row: MediaRow = decode(row);
+            page.next = Some(row.id);
+            let listed = match direction {
+                Some(wanted) => row.direction == wanted,
+                None => row.direction != MediaDirection::Outbound,
+            };
+            if listed && matches!(row.state, MediaState::Ready | MediaState::Pending) {
+                page.rows.push(row);
+            }
+            if page.rows.len() == limit {
+                return page;
+            }
+        }
+        searched += rows.len();
+        if searched >= SEARCHED {
+            return page;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::media::Sha256Hex;
+    use raft::machine::MemoryState;
+
+    use super::*;
+    use crate::media::apply;
+    use crate::media::record::StoredBytes;
+
+    #[test]
+    fn a_list_is_newest_first_and_leaves_out_what_is_gone_or_was_for_one_send() {
+        let (customer, channel) = (CustomerId::random(), ChannelId::random());
+        let mut state = MemoryState::new();
+        let mut ids = Vec::new();
+        let stored =
+            StoredBytes { sha256: Sha256Hex("cd".repeat(32)), size: 1, width: None, height: None, mime_type: None };
+        let kinds = [MediaDirection::Upload, MediaDirection::Outbound, MediaDirection::Inbound, MediaDirection::Upload];
+        for (n, direction) in kinds.into_iter().enumerate() {
+            let now = Timestamp(1_767_225_600_000 + n as i64);
+            let mut row =
+                MediaRow::new(MediaId::new(), customer, channel, direction, "text/plain", now, Duration::from_secs(60))
+                    .with_bytes(stored.clone());
+            // Ids of one test are made within a millisecond, and sort by more than the time.
+            row.id = MediaId::from_bytes([n as u8; 16]);
+            ids.push(row.id);
+            apply::command(&mut state, MediaCommand::Add(Box::new(row)));
+        }
+        apply::command(&mut state, MediaCommand::Delete { channel, id: ids[3], at: Timestamp(0) });
+        let listed = |limit, before, direction| {
+            let page = list(&state, channel, limit, before, direction);
+            (page.rows.iter().map(|row| row.id).collect::<Vec<_>>(), page.next)
+        };
+        assert_eq!(listed(9, None, None), (vec![ids[2], ids[0]], None));
+        assert_eq!(listed(1, None, None), (vec![ids[2]], Some(ids[2])));
+        assert_eq!(listed(1, Some(ids[2]), None), (vec![ids[0]], Some(ids[0])));
+        assert_eq!(listed(1, Some(ids[0]), None), (vec![], None));
+        assert_eq!(listed(9, None, Some(MediaDirection::Outbound)), (vec![ids[1]], None));
+    }
+}

@@ -1,0 +1,201 @@
+//! Reading the projection for the API: one row, or a page of a kind, from the owner's replica.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::address::{Address, AddressKind, Suffixes};
+use model::blacklist::Blocked;
+use model::business::{Order, Product};
+use model::chat::ChatKind;
+use model::contact::KnownLidPair;
+use model::error::ApiError;
+use model::id::ChannelId;
+use model::page::LARGEST_PAGE;
+use model::time::Timestamp;
+use raft::machine::View;
+
+use super::{NotLeader, Owner};
+use crate::call::Done;
+use crate::call::read::{Filter, Read};
+use crate::keys;
+use crate::projection::chats::{self, ListedChat};
+use crate::projection::contacts::{self, ContactRow};
+use crate::projection::{Projected, Rows, labels, presences};
+use crate::records::{LidRow, decode, encode};
+
+/// How many rows one page looks at, at most, before it answers what it has.
+const ROWS_LOOKED_AT: usize = 20_000;
+
+/// Rows that are read from disk at a time.
+const CHUNK: usize = 64;
+
+/// What a page may hold that is asked for by a release which takes one that is short for the last: a list that ends early
+/// is better than an answer that no connection carries.
+const LARGEST_UNKNOWING: usize = 24 * 1024 * 1024;
+
+/// How many pairs of LID and phone address one answer holds: their list has no pages.
+const MOST_PAIRS: usize = 10_000;
+
+impl Filter {
+    fn passes(&self, row: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::InCollection { collection } => decode::<Product>(row).collection_ids.contains(collection),
+            Self::Orders { since, until, statuses } => {
+                let order: Order = decode(row);
+                let placed = Timestamp::from_unix_seconds(order.placed_at);
+                since.is_none_or(|since| placed >= since)
+                    && until.is_none_or(|until| placed < until)
+                    && (statuses.is_empty() || statuses.contains(&order.status))
+            }
+        }
+    }
+}
+
+impl Owner {
+    /// Reads rows of a channel's projection.
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        channel: ChannelId,
+        read: Read,
+    ) -> Result<Result<Done, ApiError>, NotLeader> {
+        if let Read::Row { kind, id } = &read {
+            let row = self.reader.get(&keys::projected(channel, *kind, id));
+            return Ok(Ok(Done::Row(row.map(Bytes::from))));
+        }
+        let reading = Reading { view: self.reader.clone(), suffixes: self.node.suffixes.clone(), channel };
+        // A page may read many rows from disk; the calls of others must not wait for it.
+        let done = tokio::task::spawn_blocking(move || reading.done(read));
+        Ok(done.await.map_err(|_| ApiError::internal_error()))
+    }
+}
+
+fn largest(in_bytes: bool) -> usize {
+    if in_bytes { LARGEST_PAGE } else { LARGEST_UNKNOWING }
+}
+
+/// One channel's rows, to be read off the request threads.
+struct Reading<V> {
+    view: V,
+    suffixes: Suffixes,
+    channel: ChannelId,
+}
+
+impl<V: View> Reading<V> {
+    fn done(&self, read: Read) -> Done {
+        let mut turn = Projected::default();
+        let rows = Rows::new(&self.view, self.channel, &mut turn);
+        let encoded = |chat: &ListedChat| Bytes::from(encode(chat));
+        match read {
+            Read::Row { kind, id } => {
+                Done::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
+            }
+            Read::Page { kind, filter, prefix, after, limit, in_bytes } => {
+                let range = keys::projected_under(self.channel, kind, &prefix, after.as_deref());
+                Done::Rows(self.page(range, &filter, limit, largest(in_bytes)))
+            }
+            Read::Chat(id) => Done::Row(chats::one(&self.best(&id), &rows).map(|chat| Bytes::from(encode(&chat)))),
+            Read::Chats(page) => {
+                Done::Rows(page.read(&rows, |id| self.kind_of(id), Timestamp::now()).iter().map(encoded).collect())
+            }
+            Read::Contact(id) => {
+                let row = rows.get::<ContactRow>(self.best(&id).as_str());
+                Done::Row(row.map(|row| Bytes::from(encode(&row))))
+            }
+            Read::Contacts { filter, after, limit, in_bytes } => {
+                let mut all = rows.all::<ContactRow>();
+                all.retain(|row| filter.passes(&row.contact));
+                let count = all.len();
+                all.retain(|row| after.as_ref().is_none_or(|after| row.contact.id.as_str() > after.as_str()));
+                let mut bytes = 0;
+                // With the row that fills it: whoever counts its bytes knows then that there may be more.
+                let rows = all.iter().take(limit).map(|row| Bytes::from(encode(row))).take_while(|row| {
+                    let has_room = bytes < largest(in_bytes);
+                    bytes += row.len();
+                    has_room
+                });
+                Done::Counted { rows: rows.collect(), count }
+            }
+            Read::CommonGroups(contact) => {
+                let groups = contacts::common_groups(&self.best(&contact), &rows, |address| self.best(address));
+                Done::Rows(groups.iter().map(|group| Bytes::from(encode(group))).collect())
+            }
+            Read::Blocked => {
+                Done::Rows(rows.all::<Blocked>().iter().map(|blocked| Bytes::from(encode(blocked))).collect())
+            }
+            Read::Presence(id) => {
+                let state = presences::now(&self.best(&id), &rows, Timestamp::now());
+                Done::Row(state.map(|state| Bytes::from(encode(&state))))
+            }
+            Read::Lids { lid, phone } => {
+                let mut pairs = self.lids(lid.as_ref(), phone.as_ref());
+                let count = pairs.len();
+                pairs.truncate(MOST_PAIRS);
+                Done::Counted { rows: pairs.iter().map(|pair| Bytes::from(encode(pair))).collect(), count }
+            }
+            Read::Labels { of } => {
+                let of = of.map(|chat| self.best(&chat));
+                let shown = labels::shown(of.as_ref(), &rows);
+                Done::Rows(shown.iter().map(|label| Bytes::from(encode(label))).collect())
+            }
+        }
+    }
+
+    /// Ends with the row that fills it.
+    fn page(&self, (mut from, to): keys::Range, filter: &Filter, limit: usize, most_bytes: usize) -> Vec<Bytes> {
+        let mut found = Vec::new();
+        let (mut bytes, mut looked_at) = (0, 0);
+        while looked_at < ROWS_LOOKED_AT {
+            let rows = self.view.scan(&from, &to, CHUNK);
+            let Some((last, _)) = rows.last() else { break };
+            from = [last.as_slice(), &[0]].concat();
+            looked_at += rows.len();
+            for (_, row) in rows {
+                if filter.passes(&row) {
+                    bytes += row.len();
+                    found.push(Bytes::from(row));
+                }
+                if found.len() >= limit || bytes >= most_bytes {
+                    return found;
+                }
+            }
+        }
+        found
+    }
+
+    fn lid(&self, lid: &Address) -> Option<KnownLidPair> {
+        let row: LidRow = decode(&self.view.get(&keys::lid(self.channel, lid.local()))?);
+        Some(KnownLidPair { lid: lid.clone(), phone_jid: row.phone, first_seen_at: row.first_seen_at })
+    }
+
+    /// The pairs that are asked for. Each of the two names at most one.
+    fn lids(&self, lid: Option<&Address>, phone: Option<&Address>) -> Vec<KnownLidPair> {
+        let named = match (lid, phone) {
+            (None, None) => {
+                let (from, to) = keys::lids(self.channel);
+                let rows = self.view.scan(&from, &to, usize::MAX);
+                let lids = rows.iter().filter_map(|(key, _)| keys::lid_at_end(key).map(Address::lid));
+                return lids.filter_map(|lid| self.lid(&lid)).collect();
+            }
+            (Some(lid), _) => Some(lid.clone()),
+            (None, Some(phone)) => self.view.get(&keys::lid_of(self.channel, phone.local())).map(|lid| decode(&lid)),
+        };
+        let pair = named.and_then(|lid| self.lid(&lid));
+        pair.filter(|pair| phone.is_none_or(|phone| pair.phone_jid == *phone)).into_iter().collect()
+    }
+
+    /// The phone address, where a LID's is known; any other address as it is.
+    fn best(&self, address: &Address) -> Address {
+        let pair = if address.is_lid() { self.lid(address) } else { None };
+        pair.map_or_else(|| address.clone(), |pair| pair.phone_jid)
+    }
+
+    fn kind_of(&self, chat: &Address) -> Option<ChatKind> {
+        match chat.kind(&self.suffixes) {
+            AddressKind::Phone | AddressKind::Lid => Some(ChatKind::Direct),
+            AddressKind::Group => Some(ChatKind::Group),
+            AddressKind::Newsletter => Some(ChatKind::Newsletter),
+            AddressKind::Unknown => None,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What the home of a customer answers to its streams.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use model::id::CustomerId;
+use model::time::Timestamp;
+
+use crate::command::{Command, Reply};
+use crate::owner::{NotLeader, Owner};
+use crate::stream::{Filter, Pulled, StreamAsk, StreamDone, Ticket, ring};
+
+/// Answers at the home of the customer.
+///
+/// # Errors
+/// [`NotLeader`] when the ownership ends meanwhile: ask the next home.
+pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) -> Result<StreamDone, NotLeader> {
+    match ask {
+        StreamAsk::Open { stream, resume } => {
+            let counted_from = owner.streams.places.counted_from();
+            tokio::select! {
+                () = owner.lost.cancelled() => return Err(NotLeader),
+                () = tokio::time::sleep_until(counted_from.into()) => {}
+            }
+            if let Err(open) = owner.streams.places.take(customer, stream, Instant::now()) {
+                return Ok(StreamDone::Full { open });
+            }
+            let reader = owner.reader.clone();
+            // It may look through a whole ring; the calls of others must not wait for it.
+            let started = tokio::task::spawn_blocking(move || ring::start(&reader, customer, resume.as_ref())).await;
+            Ok(StreamDone::Opened(started.map_err(|_| NotLeader)?))
+        }
+        StreamAsk::Pull { stream, after, most, filter, wait } => {
+            owner.streams.places.renew(customer, stream.clone(), Instant::now());
+            let pulled = pull(owner, customer, after, most, &filter, wait).await?;
+            Ok(StreamDone::Pulled(pulled))
+        }
+        StreamAsk::Close { stream } => {
+            owner.streams.places.free(customer, &stream);
+            Ok(StreamDone::Closed)
+        }
+        StreamAsk::KeepTicket { digest, ticket } => {
+            let keep = Command::KeepTicket { customer, digest, ticket, at: Timestamp::now() };
+            owner.committer.commit_one(keep).await.map_err(|_| NotLeader)?;
+            Ok(StreamDone::TicketKept)
+        }
+        StreamAsk::UseTicket { digest } => Ok(StreamDone::Ticket(use_ticket(owner, customer, digest).await?)),
+    }
+}
+
+async fn pull(
+    owner: &Owner,
+    customer: CustomerId,
+    after: u64,
+    most: usize,
+    filter: &Filter,
+    wait: Duration,
+) -> Result<Pulled, NotLeader> {
+    let until = Instant::now() + wait;
+    let mut after = after;
+    let mut notifier = owner.streams.grown.listen(customer);
+    loop {
+        let part = ring::part(&owner.reader, customer, after, most, filter);
+        if !part.events.is_empty() || part.missed || most == 0 {
+            return Ok(part);
+        }
+        after = part.after;
+        if !part.caught_up {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            () = owner.lost.cancelled() => return Err(NotLeader),
+            () = tokio::time::sleep_until(until.into()) => return Ok(part),
+            rung = notifier.changed() => {
+                if rung.is_err() {
+                    // The bell was taken down while nobody listened; there is another one.
+                    notifier = owner.streams.grown.listen(customer);
+                }
+            }
+        }
+    }
+}
+
+/// Whoever commits the use first has it.
+async fn use_ticket(owner: &Owner, customer: CustomerId, digest: Bytes) -> Result<Option<Ticket>, NotLeader> {
+    let Some(ticket) = ring::ticket(&owner.reader, customer, &digest) else { return Ok(None) };
+    let take = Command::UseTicket { customer, digest, at: Timestamp::now() };
+    let taken = owner.committer.commit_one(take).await.map_err(|_| NotLeader)?;
+    Ok((taken == Reply::Done).then_some(ticket))
+}
