@@ -30,6 +30,7 @@ use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
 pub use crate::facts::Vitals;
 use crate::facts::{Certificates, Facts};
+use crate::figures::{Figures, Point};
 use crate::format::Release;
 use crate::media::blobs::Blobs;
 use crate::owner::hosting::Owners;
@@ -78,6 +79,11 @@ enum Request {
     Whole(ShardId),
     /// Note that no release may open the data folder any more that does not understand this format.
     Seal(Format),
+    /// What it has counted since a time, in steps of so many seconds. From format 3 on.
+    Figures {
+        since: Timestamp,
+        step: u32,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -88,6 +94,7 @@ enum Response {
     Facts(Box<Facts>),
     /// Whether it is noted, or why not.
     Sealed(Result<(), String>),
+    Figures(Vec<Point>),
 }
 
 /// Whether this node is ready, as `/readyz` says it.
@@ -156,6 +163,7 @@ pub struct Router {
     /// Since when it is to lead no more.
     draining: Mutex<Option<Instant>>,
     started_at: Timestamp,
+    figures: Figures,
 }
 
 impl Router {
@@ -181,6 +189,7 @@ impl Router {
             places: Places::default(),
             draining: Mutex::default(),
             started_at: Timestamp::now(),
+            figures: Figures::default(),
         });
         peers.serve(SHARD_SERVICE, router.clone());
         router
@@ -530,6 +539,7 @@ impl Handler for Router {
             Ok(Request::Call(call)) if call.version <= CALL_VERSION => Response::Answer(self.answer(from, *call).await),
             Ok(Request::Vitals) => Response::Vitals(self.own_vitals()),
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
+            Ok(Request::Figures { since, step }) => Response::Figures(self.figures.since(since, step)),
             Ok(Request::Facts) => Response::Facts(Box::new(self.own_facts().await)),
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),

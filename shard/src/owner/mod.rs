@@ -30,6 +30,7 @@ mod reseal;
 mod sends;
 mod settings;
 mod settling;
+pub mod taken_over;
 mod transfers;
 mod trim;
 
@@ -66,6 +67,7 @@ pub use self::operations::OPERATION_PATIENCE;
 use self::outbox::SendVerdict;
 use self::pace::{Pacer, Slots};
 use self::settling::{Settling, Shown};
+use self::taken_over::TakeOvers;
 use crate::buckets::Buckets;
 use crate::call::{Done, Live, SentStatus, Work};
 use crate::deliveries::Deliveries;
@@ -110,6 +112,7 @@ pub struct NodeContext {
     pub trimming: Semaphore,
     /// Lets one lead of this node go at a time.
     pub handing_over: Semaphore,
+    pub take_overs: TakeOvers,
 }
 
 impl NodeContext {
