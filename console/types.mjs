@@ -10,8 +10,8 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 // What the pages use; what these refer to comes along.
 const USED = {
   members: [
-    "Account", "ApiKey", "AuditEntry", "Channel", "Chat", "CreatedChannel", "CreatedWebhookEndpoint", "EndpointStats",
-    "EventName", "IssuedKey", "Limits", "MediaUpload", "Member", "MessageDelivery", "Metrics", "PairCode", "Qr", "Settings",
+    "Account", "ApiKey", "AuditEntry", "Channel", "Chat", "Conversation", "CreatedChannel", "CreatedWebhookEndpoint", "EndpointStats",
+    "EventName", "EventType", "IssuedKey", "Limits", "MediaUpload", "Member", "MessageDelivery", "Metrics", "PairCode", "Qr", "Settings",
     "SentMessage", "SigningSecret", "StatusChange", "StatusSummary", "StoredMessage", "TestResult", "TicketView", "Usage",
     "WebhookDelivery", "WebhookDeliveryDetail", "WebhookEndpoint",
   ],

@@ -110,6 +110,10 @@ pub async fn serve_operator(
     let (writing, noting) = (CancellationToken::new(), app.clone());
     let until = writing.clone();
     let failures = tokio::spawn(async move { noting.failures.run(&noting.cluster, until).await });
+    let (watching, watched_until) = (app.clone(), writing.clone());
+    let timeline = supervise::spawn("the cluster's timeline", move || {
+        operator::timeline::keep(watching.clone(), watched_until.clone())
+    });
     if failpoint::COMPILED {
         routes.extend(operator::failpoints::routes());
     }
@@ -119,8 +123,10 @@ pub async fn serve_operator(
     let router = router::router(&app, routes);
     let afterwards = async move {
         writing.cancel();
-        if let Err(error) = failures.await {
-            tracing::error!(%error, "writing failed authentications ended abnormally");
+        for (task, ended) in [("failed authentications", failures.await), ("the cluster's timeline", timeline.await)] {
+            if let Err(error) = ended {
+                tracing::error!(%error, task, "a background task ended abnormally");
+            }
         }
     };
     Ok(run(address, listener, router, stop, fatal, afterwards))

@@ -7,6 +7,7 @@ import { begin as beginLive, state } from "./live";
 import { announcement, toast, useLoad } from "./parts";
 import { follow, href, place } from "./router";
 import { begin, signOut, who } from "./session";
+import { Search } from "./search";
 import { SignIn } from "./pages/sign-in";
 import * as members from "./pages/members";
 import * as operators from "./pages/operators";
@@ -63,6 +64,16 @@ function Customer() {
 
 function Frame() {
   const [open, setOpen] = useState(false);
+  const [finds, setFinds] = useState(false);
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      setFinds(true);
+    };
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, []);
   const { page, query } = place.value;
   const shown = PAGES[page];
   const address = `${page}?${query}`;
@@ -93,6 +104,10 @@ function Frame() {
         </a>
         {door === "members" && <Customer />}
         <span class="space" />
+        <button type="button" class="quiet find" onClick={() => setFinds(true)} title="Find (Ctrl-K)" aria-keyshortcuts="Control+K">
+          <span aria-hidden="true">⌕</span>
+          <span class="hidden">Find</span>
+        </button>
         {door === "members" && <LiveDot />}
         <ThemeSwitch />
         <span class="who" title={who.value?.role}>
@@ -130,6 +145,7 @@ function Frame() {
         )}
         {Page ? <Page key={page} /> : <Nowhere />}
       </main>
+      {finds && <Search pages={Object.entries(PAGES).flatMap(([name, { label }]) => (label ? [[name, label] as [string, string]] : []))} close={() => setFinds(false)} />}
     </div>
   );
 }

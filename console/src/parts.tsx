@@ -2,9 +2,9 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { Refused } from "./api";
+import { Refused, door } from "./api";
 import { onEvent, reloads, state, type Event } from "./live";
-import { place } from "./router";
+import { href, place } from "./router";
 import { ADVICE, STATUS } from "./words";
 
 // Data.
@@ -275,6 +275,12 @@ export function Failure({ error, retry }: { error: Refused | undefined; retry?: 
           <>
             {" "}
             · request <Id id={error.requestId} />
+            {door === "members" && error.status >= 500 && (
+              <>
+                {" "}
+                · <a href={href("support", { create: "1", request: error.requestId })}>Ask about this</a>
+              </>
+            )}
           </>
         )}
       </p>
@@ -413,6 +419,17 @@ export function Field({
           {issues.length > 0 ? issues.map((issue) => issue.message).join("; ") : hint}
         </p>
       )}
+    </div>
+  );
+}
+
+/** A labelled field of several lines. */
+export function TextField({ label, name, value, longest, set }: { label: string; name: string; value: string; longest: number; set: (value: string) => void }) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <textarea id={id} name={name} rows={5} required maxLength={longest} value={value} onInput={(event) => set(event.currentTarget.value)} />
     </div>
   );
 }
@@ -562,6 +579,72 @@ export function Bars({ rows, label }: { rows: { at: string; values: [string, num
         });
       })}
     </svg>
+  );
+}
+
+export interface Line {
+  name: string;
+  /** One for each time; `null` where nothing is known. */
+  values: (number | null)[];
+}
+
+/** Lines over time, as a drawing; a table below has the same numbers. */
+export function Chart({ label, times, lines, show }: { label: string; times: string[]; lines: Line[]; show: (value: number) => string }) {
+  const most = Math.max(0, ...lines.flatMap((line) => line.values.map((value) => value ?? 0)));
+  const x = (index: number) => (times.length > 1 ? (index / (times.length - 1)) * 300 : 150);
+  const y = (value: number) => 58 - (most > 0 ? value / most : 0) * 54;
+  // A line begins anew behind each gap.
+  const path = (values: (number | null)[]) => {
+    let draws = false;
+    return values
+      .map((value, index) => {
+        const command = value === null ? "" : `${draws ? "L" : "M"}${x(index).toFixed(1)} ${y(value).toFixed(1)}h.01`;
+        draws = value !== null;
+        return command;
+      })
+      .join("");
+  };
+  const last = (values: (number | null)[]) => {
+    const value = values.findLast((value) => value !== null);
+    return value === undefined || value === null ? "–" : show(value);
+  };
+  return (
+    <figure class="chart">
+      <figcaption>
+        <strong>{label}</strong> <span class="fine">up to {show(most)}</span>
+      </figcaption>
+      <svg viewBox="0 0 300 60" preserveAspectRatio="none" role="img" aria-label={`${label} over time; the table below has the same numbers`}>
+        {lines.map((line, index) => (
+          <path key={line.name} class={`line-${index}`} d={path(line.values)} vector-effect="non-scaling-stroke" />
+        ))}
+      </svg>
+      <ul>
+        {lines.map((line, index) => (
+          <li key={line.name}>
+            <span class={`key line-${index}`} aria-hidden="true" /> {line.name}: {last(line.values)}
+          </li>
+        ))}
+      </ul>
+      <details>
+        <summary class="fine">As a table</summary>
+        <Table
+          name={`${label}, times in UTC`}
+          rows={times.map((time, index) => ({ time, index })).reverse()}
+          id={(row) => row.time}
+          columns={[
+            { head: "Time", cell: (row) => row.time.slice(11, 19) },
+            ...lines.map((line) => ({
+              head: line.name,
+              cell: (row: { index: number }) => {
+                const value = line.values[row.index];
+                return value === null || value === undefined ? "–" : show(value);
+              },
+              end: true,
+            })),
+          ]}
+        />
+      </details>
+    </figure>
   );
 }
 

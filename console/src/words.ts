@@ -101,6 +101,17 @@ export const EVENT: Record<string, string> = {
   "contact.resolved": "The number behind a contact is known now.",
 };
 
+/** What the cluster's timeline tells. */
+export const KIND: Record<string, string> = {
+  node: "nodes that came and went",
+  lead: "shards that another node leads",
+  layout: "changes of the layout",
+  check: "checks that changed",
+  backup: "backups",
+  release: "releases and formats",
+  secrets: "keys and secrets",
+};
+
 /** What to do about a refusal, by its code. */
 export const ADVICE: Record<string, string> = {
   no_qr: "There is no code at the moment. Start again in a few seconds.",

@@ -126,6 +126,11 @@ test("a webhook is made, tested, watched as it fails, and delivered again by han
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("button", { name: "Send a test" }).click();
     await page.getByText("status 500").waitFor();
+    await page.getByLabel("What is sent").selectOption("message.reaction");
+    await page.getByText("What it looks like").click();
+    await page.getByLabel("An example of message.reaction").waitFor();
+    await page.getByRole("button", { name: "Send a test" }).click();
+    await eventually("the example is there", () => got.some(({ headers }) => headers["x-gateway-event"] === "message.reaction"));
     await page.getByRole("button", { name: "Show the secret" }).click();
     await page.getByText("whsec_0123456789abcdef").first().waitFor();
     await judge(page, "webhook");
@@ -194,7 +199,7 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await signIn(page, place.owner);
   await page.getByText("The last 24 hours").waitFor();
   await judge(page, "home");
-  for (const name of ["Channels", "Deliveries", "Usage", "Members", "Audit log", "Account", "API keys"]) {
+  for (const name of ["Channels", "Deliveries", "Usage", "Members", "Audit log", "Support", "Account", "API keys"]) {
     const before = asked.length;
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1, name }).waitFor();
@@ -285,5 +290,33 @@ test("a link that signs in works once", async () => {
   await again.page.goto(`${node().api}/console#sign-in=${refresh_token}`);
   await again.page.getByText("This link was used already.").waitFor({ timeout: PATIENCE });
   await again.leave();
+  await leave();
+});
+
+test("Ctrl-K finds pages, channels by name and number, and ids, by the keyboard alone", async () => {
+  const { page, leave } = await person(browser);
+  const id = await paired("Needle", place.phones[7]);
+  await signIn(page, place.owner);
+  const find = async (text) => {
+    await page.keyboard.press("Control+k");
+    await page.getByRole("searchbox", { name: "What to find" }).waitFor();
+    await page.keyboard.type(text);
+  };
+  await find("need");
+  await page.getByRole("dialog").getByRole("link", { name: /Needle/ }).waitFor();
+  await judge(page, "find");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Needle" }).waitFor();
+  await find(place.phones[7].slice(-9));
+  await page.getByRole("dialog").getByRole("link", { name: /Needle/ }).waitFor();
+  await page.keyboard.press("Escape");
+  await find(id);
+  await page.getByRole("dialog").getByText("1 found").waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Needle" }).waitFor();
+  await find("audit");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Audit log" }).waitFor();
   await leave();
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { eventually, judge, launch, node, operator, paired, person, place, settled, test } from "./place.mjs";
+import { eventually, judge, launch, node, operator, paired, person, place, settled, signIn as memberSignIn, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -42,7 +42,7 @@ test("every page of operators shows the cluster, and can be used by everybody", 
   await paired("Operated", place.phones[6]);
   await signIn(page);
   await page.getByText("Any one node can be lost", { exact: true }).waitFor();
-  for (const name of ["Overview", "Nodes", "Shards", "Layout", "Customers", "Channels", "Webhooks", "Trace", "Tickets", "Backup and secrets", "Audit log"]) {
+  for (const name of ["Overview", "Nodes", "Shards", "Layout", "Timeline", "Customers", "Channels", "Webhooks", "Trace", "Tickets", "Backup and secrets", "Audit log"]) {
     await pages(page).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1 }).waitFor();
     await settled(page);
@@ -102,5 +102,34 @@ test("a weight and a plan move what they say, to the end", async () => {
   await page.getByText(/moves are done/).waitFor();
   await eventually("the change ends", async () => (await operator("GET", "/v1/admin/layout")).change?.state === "done", 60_000);
   await page.getByRole("main").getByText("done", { exact: true }).first().waitFor();
+  await leave();
+});
+
+test("the timeline says in words what was done, and a ticket is answered", async () => {
+  const { page, leave } = await person(browser);
+  await operator("POST", `/v1/admin/nodes/${node(2).id}/drain`, { force: true });
+  await operator("POST", `/v1/admin/nodes/${node(2).id}/undrain`, {});
+  const asked = await person(browser);
+  await memberSignIn(asked.page, place.owner);
+  await asked.page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Support" }).click();
+  await asked.page.getByRole("link", { name: "Ask for help" }).click();
+  await asked.page.getByLabel("Subject").fill("No messages <b>since</b> noon");
+  await asked.page.getByLabel("What is the matter").fill("None came.");
+  await asked.page.getByRole("button", { name: "Send" }).click();
+  await asked.page.getByRole("heading", { level: 1, name: /No messages/ }).waitFor();
+  await judge(asked.page, "ticket");
+
+  await signIn(page);
+  await pages(page).getByRole("link", { name: "Timeline" }).click();
+  await page.getByText(`node ${node(2).id}: drained`).first().waitFor();
+  await page.getByLabel("What", { exact: true }).selectOption("node");
+  await page.getByText(`node ${node(2).id}: undrained`).first().waitFor();
+  await pages(page).getByRole("link", { name: "Tickets" }).click();
+  await page.getByRole("link", { name: /No messages/ }).click();
+  await page.getByLabel("Your answer").fill("Try again now.");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByText("Try again now.").first().waitFor();
+  await asked.page.getByText("Try again now.").first().waitFor();
+  await asked.leave();
   await leave();
 });

@@ -25,6 +25,7 @@ pub mod transport;
 
 mod codec;
 mod contacts;
+mod copies;
 mod fatal;
 mod folder;
 mod freshness;

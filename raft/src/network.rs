@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 
 use crate::codec;
 use crate::contacts::{Contacts, is_loyal};
+use crate::copies::Copies;
 use crate::failpoint::{self, Wire};
 use crate::machine::{DIRECTORY_GROUP, GroupId};
 use crate::pace::Pace;
@@ -102,6 +103,7 @@ pub(crate) struct Factory {
     pub(crate) contacts: Arc<Contacts<Instant>>,
     /// Shared by all groups of the node.
     pub(crate) pace: Arc<Pace>,
+    pub(crate) copies: Arc<Copies>,
 }
 
 impl Factory {
@@ -115,6 +117,7 @@ impl Factory {
             reads: self.reads.clone(),
             contacts: self.contacts.clone(),
             pace: self.pace.clone(),
+            copies: self.copies.clone(),
         }
     }
 }
@@ -148,6 +151,7 @@ pub(crate) struct Network {
     reads: Arc<AtomicUsize>,
     contacts: Arc<Contacts<Instant>>,
     pace: Arc<Pace>,
+    copies: Arc<Copies>,
 }
 
 /// A group in front of a body.
@@ -232,6 +236,7 @@ impl Network {
             let answer = answer.map_err(|error| self.error(error, RPCTypes::InstallSnapshot, timeout))?;
             accepted(answer)
         };
+        let copying = self.copies.begin(self.target);
         call(service::SNAPSHOT_BEGIN, addressed(self.group, &[]), CHUNK_TIMEOUT).await?;
         let mut number = 0_u64;
         while let Some(chunk) = chunks.recv().await {
@@ -242,6 +247,7 @@ impl Network {
             body.put_u64(number);
             body.put_slice(&chunk);
             call(service::SNAPSHOT_CHUNK, body.freeze(), CHUNK_TIMEOUT).await?;
+            copying.sent(chunk.len());
             number += 1;
         }
         let end = addressed(self.group, &codec::encode(&(number, vote, meta)));

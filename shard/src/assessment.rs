@@ -190,6 +190,7 @@ mod tests {
             dead: false,
             stalled: false,
             replicated: BTreeMap::new(),
+            copies: BTreeMap::new(),
             differing: BTreeSet::new(),
         }
     }

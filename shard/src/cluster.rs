@@ -44,6 +44,7 @@ use crate::call::request::Request;
 use crate::call::{Answer, Ask, Call, Done, Live, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::{CertificateFacts, Certificates, Survey};
+use crate::figures::Point;
 use crate::format::{RaiseError, Release};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
@@ -58,6 +59,7 @@ use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::nodes::Nodes;
 use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Slots, StartLimiter};
+use crate::owner::taken_over::TakeOvers;
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE};
 use crate::retention::Retention;
 use crate::rewrap;
@@ -193,6 +195,7 @@ impl Cluster {
             retention: Arc::new(config.retention),
             trimming: Semaphore::new(1),
             handing_over: Semaphore::new(1),
+            take_overs: TakeOvers::default(),
         });
         let cluster = Arc::new(Self {
             node,
@@ -254,6 +257,14 @@ impl Cluster {
         });
         keep("the gauges", |cluster, _, _| {
             gauges::keep(cluster.clone(), cluster.owners.clone(), cluster.stop.clone()).boxed()
+        });
+        keep("the notes of take-overs", |cluster, _, _| {
+            let (context, nodes, stop) = (cluster.context.clone(), cluster.router.clone(), cluster.stop.clone());
+            async move { context.take_overs.run(nodes, context.directory.clone(), stop).await }.boxed()
+        });
+        keep("the figures of this node", |cluster, _, _| {
+            let (router, stop) = (cluster.router.clone(), cluster.stop.clone());
+            async move { router.figures().keep(&router, stop).await }.boxed()
         });
         keep("the survey of room on disks", |cluster, _, _| {
             let rooms = cluster.context.rooms.clone();
@@ -356,6 +367,11 @@ impl Cluster {
     /// What each node says of itself, or why nothing was heard of it. Nodes have `patience` to answer.
     pub async fn survey(&self, patience: Duration) -> Survey {
         self.router.survey(patience).await
+    }
+
+    /// What each node has counted since a time, in steps of so many seconds, or why nothing was heard of it.
+    pub async fn figures(&self, since: Timestamp, step: u32) -> BTreeMap<NodeId, Result<Vec<Point>, String>> {
+        self.router.figures_of_all(since, step).await
     }
 
     /// Of each group that runs here: how far it is applied, and a hash of its state there. `None` when not all could be

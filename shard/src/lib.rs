@@ -14,7 +14,7 @@
 //! - [`retention`]: how long what is stored is kept.
 //! - [`secrets`]: sealing and opening; [`rewrap`]: the exchange of the master key.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`mod@format`]: what nodes of several
-//!   releases agree upon. [`facts`]: how each node is;
+//!   releases agree upon. [`facts`]: how each node is; [`figures`]: what it had to do lately;
 //!   [`assessment`]: how their groups stand.
 
 mod answer;
@@ -27,6 +27,7 @@ pub mod cluster;
 mod coordinator;
 pub mod deliveries;
 pub mod facts;
+pub mod figures;
 pub mod format;
 pub mod layout;
 pub mod machine;

@@ -309,6 +309,7 @@ impl Membership {
             group,
             election_min: self.config.election_min,
             stop,
+            ended: Mutex::default(),
             left: Mutex::default(),
         })
     }

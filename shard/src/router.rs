@@ -30,6 +30,7 @@ use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
 pub use crate::facts::NodeStatus;
 use crate::facts::{Certificates, NodeReport};
+use crate::figures::{Figures, Point};
 use crate::format::Release;
 use crate::media::blobs::Blobs;
 use crate::nodes::Nodes;
@@ -81,6 +82,11 @@ enum Request {
     Whole(ShardId),
     /// Note that no release may open the data folder any more that does not understand this format.
     Seal(Format),
+    /// What it has counted since a time, in steps of so many seconds. From format 3 on.
+    Figures {
+        since: Timestamp,
+        step: u32,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,6 +99,7 @@ enum Response {
     NodeReport(Box<NodeReport>),
     /// Whether it is noted, or why not.
     Sealed(Result<(), String>),
+    Figures(Vec<Point>),
 }
 
 /// Whether this node is ready, as `/readyz` says it.
@@ -161,6 +168,7 @@ pub struct Router {
     /// Since when it is to lead no more.
     draining: Mutex<Option<Instant>>,
     started_at: Timestamp,
+    figures: Figures,
 }
 
 impl Router {
@@ -186,6 +194,7 @@ impl Router {
             places: Places::default(),
             draining: Mutex::default(),
             started_at: Timestamp::now(),
+            figures: Figures::default(),
         });
         peers.serve(SHARD_SERVICE, router.clone());
         router
@@ -525,6 +534,7 @@ impl Handler for Router {
             Ok(Request::Call(call)) if call.version <= CALL_VERSION => Response::Answer(self.answer(from, *call).await),
             Ok(Request::NodeStatus) => Response::NodeStatus(self.own_status()),
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
+            Ok(Request::Figures { since, step }) => Response::Figures(self.figures.since(since, step)),
             Ok(Request::NodeReport) => Response::NodeReport(Box::new(self.own_report().await)),
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),

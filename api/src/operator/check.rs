@@ -78,7 +78,7 @@ pub struct Finding {
     remedy: Option<&'static str>,
 }
 
-const CHECKS: [&str; 13] = [
+pub const CHECKS: [&str; 13] = [
     "nodes",
     "shards",
     "replicas",
@@ -153,7 +153,29 @@ pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
     found
 }
 
+impl Level {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Failing => "failing",
+        }
+    }
+}
+
 impl Finding {
+    pub fn check(&self) -> &'static str {
+        self.check
+    }
+
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     pub fn is_ok(&self) -> bool {
         self.level == Level::Ok
     }

@@ -1,6 +1,7 @@
 //! `/v1/admin/layout`: where the shards lie, what the ring of the nodes wants, and the way from the one to the other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, rule};
@@ -11,6 +12,7 @@ use raft::directory::command::Command;
 use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
 use raft::directory::records::{NodeRecord, PlacementRecord};
 use raft::directory::state::DirectoryState;
+use raft::host::facts::CopyFacts;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -23,6 +25,9 @@ use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::Route;
+
+/// How long nodes may take to say how far new replicas are.
+const COPIES_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most moves that may run at once.
 const MOST_AT_ONCE: u64 = 64;
@@ -120,6 +125,10 @@ struct MoveView {
     state: MoveState,
     began_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
+    /// While new replicas are made: the bytes that they have, and will have, of the shard's state as it lies on its leader's
+    /// disk. An estimate; `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
+    copied_bytes: Option<u64>,
+    to_copy_bytes: Option<u64>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -179,6 +188,8 @@ impl From<&MoveRecord> for MoveView {
             state: each.state,
             began_at: each.began_at,
             ended_at: each.ended_at,
+            copied_bytes: None,
+            to_copy_bytes: None,
         }
     }
 }
@@ -221,7 +232,37 @@ impl Cost {
     }
 }
 
+impl ChangeView {
+    /// Adds how far the replicas are that are being made.
+    fn with_copies(mut self, copies: &BTreeMap<ShardId, CopyFacts>) -> Self {
+        for each in self.moves.iter_mut().filter(|each| each.state == MoveState::Running) {
+            let of_it = copies.get(&each.shard).filter(|copy| copy.total > 0);
+            each.copied_bytes = of_it.map(|copy| copy.copied);
+            each.to_copy_bytes = of_it.map(|copy| copy.total);
+        }
+        self
+    }
+}
+
+/// By shard, the replicas that are being made, together, as the leaders say.
+async fn copies(call: &OperatorCall) -> BTreeMap<ShardId, CopyFacts> {
+    let survey = call.cluster().survey(COPIES_PATIENCE).await;
+    let mut copies: BTreeMap<ShardId, CopyFacts> = BTreeMap::new();
+    for (node, heard) in &survey {
+        let groups = heard.iter().flat_map(|heard| &heard.report.host.groups);
+        for group in groups.filter(|group| group.leader == Some(*node)) {
+            for copy in group.copies.values() {
+                let sum = copies.entry(group.id).or_insert(CopyFacts { copied: 0, total: 0 });
+                *sum = CopyFacts { copied: sum.copied + copy.copied, total: sum.total + copy.total };
+            }
+        }
+    }
+    copies
+}
+
 async fn show(call: &mut OperatorCall) -> Outcome {
+    let runs = |state: &DirectoryState| state.layout.as_ref().is_some_and(|layout| layout.is_running());
+    let copies = if call.cluster().directory().read(runs) { copies(call).await } else { BTreeMap::new() };
     let view = call.cluster().directory().read(|state| LayoutView {
         shards: state
             .placement
@@ -234,7 +275,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
                 settled: place.settled,
             })
             .collect(),
-        change: state.layout.as_ref().map(|layout| ChangeView::from(&**layout)),
+        change: state.layout.as_ref().map(|layout| ChangeView::from(&**layout).with_copies(&copies)),
     });
     Ok(Reply::ok(&view))
 }

@@ -9,6 +9,7 @@ mod channels;
 mod check;
 mod customers;
 pub mod failpoints;
+mod figures;
 mod format;
 mod keys;
 mod layout;
@@ -21,6 +22,7 @@ mod status;
 mod stuck;
 mod survey;
 mod tickets;
+pub mod timeline;
 mod tokens;
 mod trace;
 mod users;
@@ -33,7 +35,7 @@ use crate::route::{Route, routes_of};
 pub fn routes() -> Vec<Route> {
     let mut routes = resources::health_routes();
     routes.extend(routes_of!(
-        customers users channels status nodes shards replicas check format trace stuck keys audit tokens layout
+        customers users channels status nodes shards replicas check figures timeline format trace stuck keys audit tokens layout
         secrets backup tickets metrics openapi
     ));
     routes

@@ -8,6 +8,7 @@ use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
 use raft::directory::state::DirectoryState;
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Wanted, groups};
+use shard::cluster::Cluster;
 use shard::facts::{Heard, Survey};
 
 use crate::request_context::OperatorCall;
@@ -31,11 +32,16 @@ pub struct ClusterView {
 }
 
 impl ClusterView {
-    /// Asks all nodes.
+    /// Asks all nodes, for an operator.
     pub async fn take(call: &OperatorCall) -> Self {
-        let survey = call.cluster().survey(PATIENCE).await;
+        Self::of(call.cluster()).await
+    }
+
+    /// Asks all nodes.
+    pub async fn of(cluster: &Cluster) -> Self {
+        let survey = cluster.survey(PATIENCE).await;
         let (wanted, slots) =
-            call.cluster().directory().read(|state| {
+            cluster.directory().read(|state| {
                 let slots = state.nodes.values().map(|node| (node.id, node.max_channels)).collect();
                 let everywhere = Wanted { leader: None, replicas: state.nodes.keys().copied().collect() };
                 let mut wanted: BTreeMap<ShardId, Wanted> = [(DIRECTORY, everywhere)].into();
@@ -44,10 +50,10 @@ impl ClusterView {
                 }));
                 (wanted, slots)
             });
-        let format = call.cluster().directory().format();
-        let sealed_under = call.cluster().directory().read(DirectoryState::sealed_under);
+        let format = cluster.directory().format();
+        let sealed_under = cluster.directory().read(DirectoryState::sealed_under);
         let rotates = |state: &DirectoryState| state.authority.as_ref().is_some_and(|known| known.rotation.is_some());
-        let authority_rotates = call.cluster().directory().read(rotates);
+        let authority_rotates = cluster.directory().read(rotates);
         Self { groups: groups(&survey, &wanted), survey, slots, format, sealed_under, authority_rotates }
     }
 

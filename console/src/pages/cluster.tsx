@@ -3,12 +3,15 @@ import { useState } from "preact/hooks";
 import { type Page, Refused, asCurl, get, patch, post, remove } from "../api";
 import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Secret, Table, Tile, Time, Title, bytes, number, say, useAction, useLoad } from "../parts";
 import { href } from "../router";
+import { Figures } from "./figures";
 import type { O } from "../types";
 
 const EVERY = { every: 3_000 };
 
-function Findings({ of }: { of: O["Finding"][] }) {
+function Findings({ of, changes }: { of: O["Finding"][]; changes: O["TimelineEntry"][] }) {
   const bad = of.filter((finding) => finding.level !== "ok");
+  const since = (row: O["Finding"]) => changes.find((entry) => entry.details["check"] === row.check)?.at;
+  const ticket = (row: O["Finding"]) => `${row.check} is ${row.level}${row.node_id ? ` on node ${row.node_id}` : ""}: ${row.message}. ${row.remedy ? `Remedy: ${row.remedy}. ` : ""}Since ${since(row) ?? "an unknown time"}.`;
   if (bad.length === 0) return <p class="is-good">Every check is well.</p>;
   return (
     <Table
@@ -21,6 +24,8 @@ function Findings({ of }: { of: O["Finding"][] }) {
         { head: "Node", cell: (row) => row.node_id ?? "–" },
         { head: "What", cell: (row) => row.message },
         { head: "What to do", cell: (row) => row.remedy ?? "–" },
+        { head: "Since", cell: (row) => <Time at={since(row)} /> },
+        { head: "", cell: (row) => <CopyButton text={ticket(row)}>Copy as a ticket</CopyButton> },
       ]}
     />
   );
@@ -34,12 +39,13 @@ function leads(node: O["Node"]): string {
 export function Overview() {
   const shown = useLoad(
     async (signal) => {
-      const [status, check, nodes] = await Promise.all([
+      const [status, check, nodes, changes] = await Promise.all([
         get<O["ClusterStatus"]>("/v1/admin/status", {}, signal),
         get<O["ClusterCheck"]>("/v1/admin/check", {}, signal),
         get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal),
+        get<Page<O["TimelineEntry"]>>("/v1/admin/timeline", { kind: "check", limit: 100 }, signal),
       ]);
-      return { status, check, nodes: nodes.data };
+      return { status, check, nodes: nodes.data, changes: changes.data };
     },
     [],
     EVERY,
@@ -48,7 +54,7 @@ export function Overview() {
     <>
       <Title extra={<CopyButton text={asCurl("GET", "/v1/admin/status")}>As a command</CopyButton>}>Overview</Title>
       <Faces of={shown}>
-        {({ status, check, nodes }) => {
+        {({ status, check, nodes, changes }) => {
           const channels = status.channels as Record<string, number>;
           const reason = check.checks.find((finding) => finding.check === "lose_a_node");
           return (
@@ -67,7 +73,7 @@ export function Overview() {
                   ))}
               </div>
               <h2>Findings</h2>
-              <Findings of={check.checks} />
+              <Findings of={check.checks} changes={changes} />
               <h2>Nodes</h2>
               <div class="cards">
                 {nodes.map((node) => (
@@ -92,6 +98,7 @@ export function Overview() {
                   </article>
                 ))}
               </div>
+              <Figures />
               <p class="fine">
                 Release {status.version}, format {status.format}, formed <Time at={status.formed_at} />, answered by node {status.node_id}
               </p>
@@ -463,6 +470,17 @@ export function Layout() {
                     { head: "To", cell: (row) => row.to.join(", ") },
                     { head: "Leader", cell: (row) => row.leader, end: true },
                     { head: "State", cell: (row) => <Badge status={row.state} /> },
+                    {
+                      head: "Copied",
+                      cell: (row) =>
+                        row.to_copy_bytes ? (
+                          <>
+                            <progress max={row.to_copy_bytes} value={row.copied_bytes ?? 0} aria-label={`What shard ${row.shard} has copied`} /> {bytes(row.copied_bytes)} of {bytes(row.to_copy_bytes)}
+                          </>
+                        ) : (
+                          "–"
+                        ),
+                    },
                     { head: "Began", cell: (row) => <Time at={row.began_at} /> },
                     { head: "Ended", cell: (row) => <Time at={row.ended_at} /> },
                   ]}

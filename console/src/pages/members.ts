@@ -8,6 +8,7 @@ import { Events } from "./events";
 import { Home } from "./home";
 import { Keys } from "./keys";
 import { Members } from "./people";
+import { Support } from "./support";
 import { Usage } from "./usage";
 import { Webhooks } from "./webhooks";
 
@@ -22,5 +23,6 @@ export const pages = {
   usage: { label: "Usage", page: Usage },
   members: { label: "Members", page: Members },
   audit: { label: "Audit log", page: Audit },
+  support: { label: "Support", page: Support },
   account: { label: "Account", page: Account },
 };

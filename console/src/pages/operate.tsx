@@ -286,36 +286,6 @@ function Steps({ id }: { id: string }) {
   );
 }
 
-export function Tickets() {
-  const { list, more } = useList<O["OwnedTicket"]>("/v1/admin/support/tickets", {});
-  return (
-    <>
-      <Title>Support tickets</Title>
-      <Faces of={list} isEmpty={({ rows }) => rows.length === 0} empty={<p>Nobody has asked anything.</p>}>
-        {({ rows, cursor }) => (
-          <>
-            <Table
-              name="Tickets"
-              rows={rows}
-              id={(row) => row.id}
-              columns={[
-                { head: "No", cell: (row) => row.number, end: true },
-                { head: "Subject", cell: (row) => <Theirs text={row.subject} /> },
-                { head: "Status", cell: (row) => <Badge status={row.status} /> },
-                { head: "Priority", cell: (row) => row.priority },
-                { head: "Customer", cell: (row) => <Theirs text={row.customer.name ?? row.customer.id} /> },
-                { head: "Updated", cell: (row) => <Time at={row.updated_at} /> },
-                { head: "Request", cell: (row) => <Id id={row.request_id} /> },
-              ]}
-            />
-            <More cursor={cursor} busy={list.loading} load={more} />
-          </>
-        )}
-      </Faces>
-    </>
-  );
-}
-
 export function Backup() {
   const secrets = useLoad((signal) => get<O["Secrets"]>("/v1/admin/secrets", {}, signal), [], { every: 5_000 });
   const format = useLoad((signal) => get<O["ClusterFormat"]>("/v1/admin/format", {}, signal), []);

@@ -1,6 +1,8 @@
 // The pages of operators, in the order in which they are listed.
 import { Audit } from "./audit";
-import { Backup, Customers, Placed, Stuck, Tickets, Trace } from "./operate";
+import { Backup, Customers, Placed, Stuck, Trace } from "./operate";
+import { Support } from "./support";
+import { Timeline } from "./timeline";
 import { Layout, Nodes, Overview, Shards } from "./cluster";
 
 export const pages = {
@@ -8,11 +10,12 @@ export const pages = {
   nodes: { label: "Nodes", page: Nodes },
   shards: { label: "Shards", page: Shards },
   layout: { label: "Layout", page: Layout },
+  timeline: { label: "Timeline", page: Timeline },
   customers: { label: "Customers", page: Customers },
   channels: { label: "Channels", page: Placed },
   webhooks: { label: "Webhooks", page: Stuck },
   trace: { label: "Trace", page: Trace },
-  tickets: { label: "Tickets", page: Tickets },
+  tickets: { label: "Tickets", page: Support },
   backup: { label: "Backup and secrets", page: Backup },
   audit: { label: "Audit log", page: Audit },
 };

@@ -148,15 +148,53 @@ function One({ id }: { id: string }) {
   );
 }
 
+/** What each event looks like; the same for everybody, and so asked for without a session. */
+const eventTypes = (signal: AbortSignal) =>
+  fetch("/v1/event-types", { signal }).then((answer) => answer.json() as Promise<{ data: M["EventType"][] }>);
+
+function Example({ name }: { name: string }) {
+  const types = useLoad(eventTypes, []);
+  return (
+    <Faces of={types}>
+      {({ data }) => {
+        const found = data.find((type) => type.name === name);
+        return found ? (
+          <>
+            <p class="fine">{found.description}</p>
+            <pre tabIndex={0} aria-label={`An example of ${name}`}>{JSON.stringify(found.example, null, 2)}</pre>
+          </>
+        ) : null;
+      }}
+    </Faces>
+  );
+}
+
 function Test({ path }: { path: string }) {
+  const [event, setEvent] = useState("");
   const [result, setResult] = useState<M["TestResult"]>();
   const { busy, error, run } = useAction();
   return (
     <section>
       <h2>Test</h2>
-      <button type="button" disabled={busy} onClick={() => void run(async () => setResult(await post<M["TestResult"]>(`${path}/test`)))}>
-        Send a test
-      </button>
+      <div class="filters">
+        <Field label="What is sent" name="test-event" value={event} onChange={(chosen) => setEvent(chosen.currentTarget.value)}>
+          <option value="">webhook.test, which says nothing</option>
+          {Object.keys(EVENT).map((name) => (
+            <option key={name} value={name}>
+              an example of {name}
+            </option>
+          ))}
+        </Field>
+        <button type="button" disabled={busy} onClick={() => void run(async () => setResult(await post<M["TestResult"]>(`${path}/test`, event ? { event } : undefined)))}>
+          Send a test
+        </button>
+      </div>
+      {event && (
+        <details>
+          <summary>What it looks like</summary>
+          <Example name={event} />
+        </details>
+      )}
       <Failure error={error} />
       {result && (
         <p role="status" class={result.ok ? "is-good" : "failure"}>
@@ -299,6 +337,7 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
   const [headers, setHeaders] = useState("");
   const { busy, error, run } = useAction();
   const every = events.includes("*");
+  const [example, setExample] = useState("message.received");
   const channel = param("channel");
   const toggle = (name: string, on: boolean) => setEvents(on ? [...events.filter((other) => other !== "*"), name] : events.filter((other) => other !== name));
   const save = async () => {
@@ -340,6 +379,17 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
               ))}
             </div>
           )}
+          <details>
+            <summary>What an event looks like</summary>
+            <Field label="Event" name="example" value={example} onChange={(chosen) => setExample(chosen.currentTarget.value)}>
+              {Object.keys(EVENT).map((name) => (
+                <option key={name} value={name}>
+                  {name}
+                </option>
+              ))}
+            </Field>
+            <Example name={example} />
+          </details>
         </fieldset>
         <Field label="Chats" name="chat_type_filter" value={filter} error={error} onChange={(event) => setFilter(event.currentTarget.value)}>
           <option value="all">all</option>

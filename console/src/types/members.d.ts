@@ -143,6 +143,11 @@ export interface components {
             /** @description What kind it is. */
             type: string;
         };
+        /**
+         * @description Who wrote a message of a ticket.
+         * @enum {string}
+         */
+        Author: "customer" | "support";
         BucketLevel: {
             /**
              * Format: uint32
@@ -268,6 +273,46 @@ export interface components {
          * @enum {string}
          */
         ConnectPresence: "available" | "unavailable" | "none";
+        /** @description A ticket, in the way in which its reader sees it, with what was written. */
+        Conversation: {
+            /** @description What kind of business it is. */
+            category: components["schemas"]["Category"];
+            /**
+             * Format: uuid
+             * @description The channel.
+             */
+            channel_id: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Who made it. */
+            created_by: string;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description The messages, the first one first. */
+            messages: components["schemas"]["MessageView"][];
+            /**
+             * Format: uint32
+             * @description Its number.
+             */
+            number: number;
+            /** @description How much it matters. */
+            priority: components["schemas"]["Priority"];
+            /** @description How it is. */
+            status: components["schemas"]["TicketStatus"];
+            /** @description What it is called. */
+            subject: string;
+            /**
+             * Format: date-time
+             * @description When it last changed.
+             */
+            updated_at: string;
+        };
         /** @description The channel, and its own key when one was asked for. */
         CreatedChannel: {
             /**
@@ -419,7 +464,10 @@ export interface components {
          * @enum {string}
          */
         DeliveryState: "delivered" | "pending" | "in_flight" | "retrying" | "exhausted" | "paused";
-        /** @enum {string} */
+        /**
+         * @description Which way a message went.
+         * @enum {string}
+         */
         Direction: "inbound" | "outbound";
         /**
          * @description Why the gateway itself disabled an endpoint.
@@ -486,6 +534,20 @@ export interface components {
          * @enum {string}
          */
         EventName: "message.received" | "message.sent" | "message.reaction" | "message.status" | "channel.connected" | "channel.disconnected" | "channel.status" | "qr.updated" | "group.created" | "group.updated" | "group.participant_added" | "group.participant_removed" | "group.admin_promoted" | "group.admin_demoted" | "chat.updated" | "chat.archived" | "chat.pinned" | "presence.updated" | "order.placed" | "order.cancelled" | "cart.updated" | "story.viewed" | "call.offered" | "call.terminated" | "contact.resolved";
+        EventType: {
+            /** @description What has happened when it is told of. */
+            description: string;
+            /** @description Such a body. */
+            example: {
+                [key: string]: unknown;
+            };
+            /** @description Its name. */
+            name: components["schemas"]["EventName"];
+            /** @description JSON Schema of the whole event, the body of a webhook. */
+            schema: {
+                [key: string]: unknown;
+            };
+        };
         /** @description A key with its secret: shown once, in the answer that makes it. */
         IssuedKey: {
             /**
@@ -760,6 +822,22 @@ export interface components {
          * @enum {string}
          */
         MessageStatus: "queued" | "sent" | "delivered" | "read" | "played" | "failed" | "received";
+        MessageView: {
+            /** @description Who wrote it. */
+            author: components["schemas"]["Author"];
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description What was written. */
+            message: string;
+        };
         Metrics: {
             /** @description At this moment, by status. */
             channels: {

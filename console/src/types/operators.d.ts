@@ -276,7 +276,35 @@ export interface components {
             /** @description `null` when the account's data is removed. */
             name: string | null;
         };
-        /** @enum {string} */
+        DataKeyRotation: {
+            /**
+             * Format: date-time
+             * @description When it began; null while it waits.
+             */
+            began_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            ended_at: string | null;
+            /**
+             * Format: uint
+             * @description Customers that have a former data key.
+             */
+            former_keys: number;
+            /** @description Shards in which something may be sealed with one. */
+            shards_left: number[];
+            /**
+             * @description `changing`: customers get other keys. `resealing`: what the former ones have sealed is sealed anew. `keeping`: nothing is
+             *     sealed with them, and they are kept for a while. `ended`: they are dropped.
+             * @enum {string}
+             */
+            state: "changing" | "resealing" | "keeping" | "ended";
+        };
+        /**
+         * @description Which way a message went.
+         * @enum {string}
+         */
         Direction: "inbound" | "outbound";
         /**
          * @description Why the gateway itself disabled an endpoint.
@@ -350,6 +378,69 @@ export interface components {
             };
             /** @description The `X-Request-Id` of the call. */
             request_id: string;
+        };
+        Figures: {
+            /** @description The nodes. */
+            nodes: components["schemas"]["NodeFigures"][];
+            /**
+             * Format: uint32
+             * @description The length of a step.
+             */
+            step_seconds: number;
+        };
+        /** @description A node over one step. */
+        FiguresPoint: {
+            /**
+             * Format: date-time
+             * @description When the step began.
+             */
+            at: string;
+            /**
+             * Format: uint64
+             * @description Calls of webhooks' receivers, and those that did not succeed.
+             */
+            attempts: number;
+            /** Format: uint64 */
+            attempts_failed: number;
+            /**
+             * Format: uint64
+             * @description How many are connected.
+             */
+            connected: number;
+            /**
+             * Format: double
+             * @description Of the syncs of its log; `null` when nothing was written.
+             */
+            fsync_p99_ms: number | null;
+            /**
+             * Format: uint64
+             * @description Messages that the network brought.
+             */
+            inbound: number;
+            /**
+             * Format: uint64
+             * @description At the end of the step.
+             */
+            leads: number;
+            /**
+             * Format: uint64
+             * @description Memory that it holds.
+             */
+            rss_bytes: number;
+            /**
+             * Format: uint64
+             * @description From the acceptance of a send to the network's, in milliseconds, give or take; `null` without a send.
+             */
+            send_p50_ms: number | null;
+            /** Format: uint64 */
+            send_p99_ms: number | null;
+            /**
+             * Format: uint64
+             * @description Sends that the network took, and those that ended in failure.
+             */
+            sends: number;
+            /** Format: uint64 */
+            sends_failed: number;
         };
         /** @description What one check found. */
         Finding: {
@@ -668,6 +759,12 @@ export interface components {
              */
             began_at: string | null;
             /**
+             * Format: uint64
+             * @description While new replicas are made: the bytes that they have, and will have, of the shard's state as it lies on its leader's
+             *     disk. An estimate; `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
+             */
+            copied_bytes: number | null;
+            /**
              * Format: date-time
              * @description When it ended; null while it has not.
              */
@@ -688,6 +785,8 @@ export interface components {
             state: components["schemas"]["MoveState"];
             /** @description The replicas after. */
             to: number[];
+            /** Format: uint64 */
+            to_copy_bytes: number | null;
         };
         /** @description Where a shard was led, and will be. */
         Moved: {
@@ -818,6 +917,38 @@ export interface components {
             weight: number;
             /** @description Where it stands; replicas are spread over zones. */
             zone: string | null;
+        };
+        NodeAuthority: {
+            /**
+             * Format: date-time
+             * @description When it began; null while it waits.
+             */
+            began_at: string | null;
+            /** @description The SHA-256 of its certificate. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When it took the place of another; `null` when it is the first.
+             */
+            rotated_at: string | null;
+            /**
+             * @description `settled`: no rotation is under way. `wanted`: another one is to be made. `announced`: nodes come to trust it.
+             *     `overlapping`: it signs, and nodes that show certificates of the former are trusted, too.
+             * @enum {string}
+             */
+            state: "settled" | "wanted" | "announced" | "overlapping";
+            /** @description The nodes that the rotation waits for: they do not answer, or are not as far. */
+            waits_for: number[];
+        };
+        NodeFigures: {
+            /**
+             * Format: uint64
+             * @description The node.
+             */
+            node_id: number;
+            points: components["schemas"]["FiguresPoint"][];
+            /** @description Why nothing was heard of it; `null` otherwise. */
+            silence: string | null;
         };
         /**
          * @description A load counts the shards that a node should lead: 1 for a quiet one, more for a busy one by what it has had to do in the last
@@ -1345,6 +1476,10 @@ export interface components {
          */
         Role: "viewer" | "member" | "admin" | "owner";
         Secrets: {
+            /** @description The authority by which nodes know each other; `null` while the cluster does not have its key. */
+            authority: components["schemas"]["NodeAuthority"] | null;
+            /** @description The last rotation of the customers' data keys; `null` when there was none. */
+            data_key_rotation: components["schemas"]["DataKeyRotation"] | null;
             /**
              * Format: uint
              * @description Data keys: one of each customer, and those of the deployment and its authority.
@@ -1365,11 +1500,25 @@ export interface components {
             sealed_under: {
                 [key: string]: number;
             };
+            /** @description The key that signs session tokens. */
+            session_key: components["schemas"]["SessionKey"];
             /**
              * @description `settled`: nothing is sealed under another. `waiting`: a node was given another, and the exchange has not begun.
              * @enum {string}
              */
             state: "settled" | "waiting" | "rewrapping";
+        };
+        SessionKey: {
+            /**
+             * Format: date-time
+             * @description Until when tokens of the key before are taken; `null` when there is none.
+             */
+            former_until: string | null;
+            /**
+             * Format: date-time
+             * @description When it was rotated last; `null` when it never was.
+             */
+            rotated_at: string | null;
         };
         Shard: {
             /**
@@ -1478,6 +1627,8 @@ export interface components {
              * @description Since when no delivery has succeeded.
              */
             failing_since: string | null;
+            /** @description What the last attempt at the oldest of them came to; `null` before the first one, and beyond the first fifty rows. */
+            last_error: string | null;
             /**
              * Format: date-time
              * @description When a delivery last succeeded.
@@ -1513,6 +1664,44 @@ export interface components {
          * @enum {string}
          */
         TicketStatus: "open" | "waiting" | "solved" | "closed";
+        /** @description Something that happened. */
+        TimelineEntry: {
+            /** @description As in the audit log. */
+            action: string;
+            /** @description Who did it; of type `system` what the cluster itself has seen, with the number of the node that saw it. */
+            actor: components["schemas"]["AuditActor"];
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            at: string;
+            /**
+             * @description Of shards that were taken over: `node`, `from`, `shards`, `channels`, `away_ms`, and as `reason` `lost` or
+             *     `handed_over`. Of checks: `check`, `level`, `was`, `message`. Of nodes: `release`, `was`, `away_ms`.
+             */
+            details: {
+                [key: string]: string;
+            };
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /**
+             * @description What kind it is.
+             * @enum {string}
+             */
+            kind: "node" | "lead" | "layout" | "check" | "backup" | "release" | "secrets";
+            /**
+             * Format: uint64
+             * @description The node that it is about; `null` when it is about another thing.
+             */
+            node_id: number | null;
+            /** @description In words. */
+            summary: string;
+            /** @description What it was done to. */
+            target: components["schemas"]["AuditTarget"] | null;
+        };
         /** @description Something that happened to the message. */
         TraceStep: {
             /**

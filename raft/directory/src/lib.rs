@@ -6,6 +6,7 @@
 //! - [`secrets`]: of it, the exchange of the master key and of the key of session tokens. [`authority`]: of it, the rotation
 //!   of the cluster's authority. [`deletions`]: what ends with a channel or a customer.
 //! - [`members`]: of it, the lives of nodes. [`layout`]: of it, changes of the placement.
+//! - [`observed`]: what the cluster itself notes in the audit log.
 //! - [`state`]: the pure function from state and command to reply; [`machine`] drops repeats, and keeps a node's copy.
 //! - [`keys`]: where it stands.
 
@@ -17,6 +18,7 @@ pub mod keys;
 pub mod layout;
 pub mod machine;
 pub mod members;
+pub mod observed;
 pub mod records;
 pub mod secrets;
 pub mod state;

@@ -13,7 +13,7 @@ mod tickets;
 mod voters;
 
 pub use crate::machine::DIRECTORY_GROUP;
-pub use ::directory::{authority, command, health, layout, members, records, secrets, state, support, users};
+pub use ::directory::{authority, command, health, layout, members, observed, records, secrets, state, support, users};
 use ::directory::{keys, machine};
 
 pub use crate::local_copy::{LocalCopy, STREAMED_FOR};

@@ -24,6 +24,7 @@ use super::reverted::Reverted;
 use super::{Leadership, Members, ProposeError, ReadError, leads};
 use crate::codec;
 use crate::contacts::Contacts;
+use crate::copies::Copies;
 use crate::fatal::Fatal;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Position};
@@ -63,14 +64,15 @@ pub(crate) struct Core {
     pub(crate) position: watch::Sender<Position>,
     /// Goes on over a rebuild.
     pub(crate) meter: Arc<Meter>,
-    /// When a leader of the group was last heard here and believed.
-    heard: Mutex<Option<Instant>>,
+    /// The leader of the group that was last heard here and believed, and when.
+    heard: Mutex<Option<(NodeId, Instant)>>,
     /// Who wants the state at an index that is still to be applied.
     pub(crate) cut: Arc<Cut>,
     reads: Rounds,
     /// Reads that wait for a heartbeat right now: heartbeats then go out at once.
     pub(crate) reading: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
+    pub(crate) copies: Arc<Copies>,
     /// It leads and gets nothing done, so that another is to lead; see [`super::progress`].
     pub(crate) retired: AtomicBool,
     /// Work on the group that has not ended yet.
@@ -103,6 +105,7 @@ impl Core {
             reads: Rounds::default(),
             reading: Arc::default(),
             contacts: Arc::default(),
+            copies: Arc::default(),
             retired: AtomicBool::new(false),
             work: TaskTracker::new(),
             reverted: Reverted::default(),
@@ -164,8 +167,13 @@ impl Core {
     }
 
     /// Notes that a leader was heard whom this node elects no other against for a while.
-    pub(crate) fn hear_leader(&self) {
-        *self.heard.lock() = Some(Instant::now());
+    pub(crate) fn hear_leader(&self, leader: NodeId) {
+        *self.heard.lock() = Some((leader, Instant::now()));
+    }
+
+    /// See [`super::Group::led_by`].
+    pub(super) fn led_by(&self) -> Option<(NodeId, Instant)> {
+        *self.heard.lock()
     }
 
     /// Sends a heartbeat where this node leads; lets openraft's clock tick where it does not, and has not heard its leader within
@@ -174,7 +182,7 @@ impl Core {
         let Some(raft) = self.raft() else { return };
         let is_beating = leads(&raft.server_metrics().borrow_watched(), self.node) && begin_heartbeat(&raft);
         let heard = *self.heard.lock();
-        let is_led = heard.is_some_and(|at| at.elapsed() < silence);
+        let is_led = heard.is_some_and(|(_, at)| at.elapsed() < silence);
         raft.runtime_config().tick(!is_beating && !is_led);
     }
 

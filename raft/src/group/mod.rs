@@ -204,6 +204,16 @@ impl Group {
         self.core.leader()
     }
 
+    /// The other node that this one has followed last, and when it heard it; `None` when it has followed none since its start.
+    pub fn led_by(&self) -> Option<(NodeId, Instant)> {
+        self.core.led_by()
+    }
+
+    /// On the leader: the bytes that were sent of a snapshot to a node, while one is on its way there.
+    pub(crate) fn sent_to(&self, node: NodeId) -> Option<u64> {
+        self.core.copies.sent(node)
+    }
+
     /// When this leader last heard from a quorum: the time at which the acknowledged message was sent, so that no
     /// other node can have been elected before that time plus the shortest election time-out, unless this node handed
     /// leadership over. `None` also for one that is about to step down.

@@ -54,10 +54,22 @@ pub struct GroupFacts {
     pub stalled: bool,
     /// On the leader: the last index that each other member is known to hold.
     pub replicated: BTreeMap<NodeId, Option<u64>>,
+    /// On the leader: the learners, and how far each has the group's state. Earlier releases do not say.
+    #[serde(default)]
+    pub copies: BTreeMap<NodeId, CopyFacts>,
     /// On the leader: the members whose state was another than its own at the same index, when they were last compared.
     /// Earlier releases do not compare.
     #[serde(default)]
     pub differing: BTreeSet<NodeId>,
+}
+
+/// How far a new replica has the state of its group, in bytes. Both are estimates: states lie compressed on disk, and what was
+/// written last does not lie there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyFacts {
+    /// Of the snapshot that is on its way; of the whole as much as of the log, where the log brings all.
+    pub copied: u64,
+    pub total: u64,
 }
 
 /// The disk under the data folder, in bytes.
@@ -104,6 +116,30 @@ impl Host {
         tokio::task::spawn_blocking(move || disk(&folder, &logs, &state).ok()).await.unwrap_or_default()
     }
 
+    /// How long syncs of the log took that ended after `since`; `None` when there was none.
+    pub fn syncs_after(&self, since: Instant) -> Option<SyncFigures> {
+        self.inner.shared.writer.syncs().after(since)
+    }
+
+    /// On the leader: how far each learner has the state.
+    fn copies(&self, group: &Group, learners: &BTreeSet<NodeId>) -> BTreeMap<NodeId, CopyFacts> {
+        let replicated = group.replicated();
+        let mut learners = learners.iter().filter(|node| replicated.contains_key(node)).peekable();
+        if learners.peek().is_none() {
+            return BTreeMap::new();
+        }
+        let (size, end) = (self.inner.shared.state.size(group.id()), group.last_index().unwrap_or(0).max(1));
+        let of = |node: &NodeId| match group.sent_to(*node) {
+            Some(copied) => CopyFacts { copied, total: size.max(copied) },
+            None => {
+                let held = replicated.get(node).copied().flatten().unwrap_or(0).min(end);
+                let part = u128::from(size) * u128::from(held) / u128::from(end);
+                CopyFacts { copied: u64::try_from(part).unwrap_or(size), total: size }
+            }
+        };
+        learners.map(|node| (*node, of(node))).collect()
+    }
+
     fn group_facts(&self) -> Vec<GroupFacts> {
         let Health { dead, stalled, .. } = self.health();
         let open: Vec<Group> = self.inner.groups.read().values().map(|open| Group::new(open.core.clone())).collect();
@@ -118,6 +154,7 @@ impl Host {
                     leader: leadership.leader,
                     applied: group.applied(),
                     last_index: group.last_index(),
+                    copies: self.copies(group, &members.learners),
                     voters: members.voters,
                     learners: members.learners,
                     dead: dead.contains(&group.id()),

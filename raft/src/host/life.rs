@@ -120,6 +120,7 @@ impl Life {
             reads: self.core.reading.clone(),
             contacts: self.core.contacts.clone(),
             pace: self.shared.pace.clone(),
+            copies: self.core.copies.clone(),
         };
         // Who never had a vote or an entry has promised nothing.
         let abstains = if log.is_pristine() { Duration::ZERO } else { self.shared.timing.election_min };

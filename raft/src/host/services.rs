@@ -214,9 +214,10 @@ async fn try_append(core: &Core, body: Bytes, takes_entries: bool) -> Result<App
     if !core.judge_leader(&running, &request.vote, request.prev_log_id, &request.entries) {
         return Err(status::NO_GROUP);
     }
+    let leader = request.vote.leader_id.voted_for;
     let response = running.raft.append_entries(request).await.map_err(|_| status::NO_GROUP)?;
     if is_loyal(&response) {
-        core.hear_leader();
+        core.hear_leader(leader);
     }
     Ok(response)
 }

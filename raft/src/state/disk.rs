@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Buf, BufMut, Bytes};
 use model::id::NodeId;
-use rocksdb::{ColumnFamily, DB, DBRawIterator, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use rocksdb::{ColumnFamily, DB, DBRawIterator, Options, Range, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
@@ -157,6 +157,12 @@ impl StateDisk {
 
     fn meta(&self) -> &ColumnFamily {
         self.db.cf_handle(META).expect("opened with this family")
+    }
+
+    /// About how many bytes of tables on disk hold a group's state.
+    pub(crate) fn size(&self, group: GroupId) -> u64 {
+        let (from, to) = (state_key(group, &[]), state_end(group));
+        self.db.get_approximate_sizes_cf(self.state(), &[Range::new(&from, &to)]).into_iter().sum()
     }
 
     /// Where the files of all snapshots that arrive are kept, in a folder for each group.

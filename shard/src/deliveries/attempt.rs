@@ -22,6 +22,7 @@ use super::command::{DeliveryCommand, Next};
 use super::health::switch_off;
 use super::running::Running;
 use crate::command::{Command, Reply};
+use crate::figures;
 use crate::keys;
 use crate::owner::Owner;
 use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, decode};
@@ -213,6 +214,7 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
         }
     }
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.outcome.as_str()).increment(1);
+    figures::attempted(outcome.outcome == Outcome::Success);
     if outcome.outcome == Outcome::Success && delivery.event == EventName::MessageReceived {
         let took = Timestamp::now().since(delivery.created_at);
         metrics::histogram!("gateway_inbound_to_webhook_seconds").record(took.as_secs_f64());
@@ -259,6 +261,7 @@ fn record(delivery: &DeliveryRow, started_at: Timestamp, outcome: AttemptOutcome
 /// An attempt that was counted, and no request made.
 fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: &str) -> AttemptRow {
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(1);
+    figures::attempted(false);
     AttemptRow {
         number: delivery.attempt_count + 1,
         trigger: trigger(delivery),

@@ -83,6 +83,8 @@ pub struct Hosting {
     /// The shortest election time-out.
     pub election_min: Duration,
     pub stop: CancellationToken,
+    /// When the last ownership of this node ended.
+    pub ended: Mutex<Option<Instant>>,
     /// What is left of the last ownership, when the task that looked after it panicked.
     pub left: Mutex<Option<TaskTracker>>,
 }
@@ -101,6 +103,7 @@ impl Drop for Standing<'_> {
         hosting.owners.live.write().remove(&hosting.shard);
         hosting.context.deliveries.remove(owner);
         owner.tasks.close();
+        *hosting.ended.lock() = Some(Instant::now());
         *hosting.left.lock() = Some(owner.tasks.clone());
     }
 }
@@ -152,7 +155,12 @@ impl Hosting {
         let recovered = owner.recover_channels();
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
-        tracing::info!(shard = self.shard, epoch, claimed = recovered, "this node owns the shard");
+        let former = self.former_owner();
+        let (from, away_ms) = (former.map(|(from, _)| from), former.map(|(_, away)| away.as_millis() as u64));
+        tracing::info!(shard = self.shard, epoch, claimed = recovered, from, away_ms, "this node owns the shard");
+        if let Some((from, away)) = former {
+            self.context.take_overs.note(self.shard, from, away, recovered);
+        }
         let upkeeps: [(&'static str, Upkeep); 11] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
@@ -268,6 +276,14 @@ impl Hosting {
             recovering: Mutex::default(),
             handing_over: AtomicBool::new(false),
         }))
+    }
+
+    /// The node that led the group before this one, and how long ago it was heard last; `None` when none did since this node
+    /// owned it, or started.
+    fn former_owner(&self) -> Option<(NodeId, Duration)> {
+        let (from, heard) = self.group.led_by()?;
+        let since = self.ended.lock().is_none_or(|ended| heard > ended);
+        since.then(|| (from, heard.elapsed()))
     }
 
     /// Until when no other node can have been elected.

@@ -17,6 +17,7 @@ use super::channel::{Batch, Channel, OnCommit};
 use super::events::{self, About};
 use super::sends::{about, chat_of, sent_payload};
 use crate::command::{Command, NewEvent};
+use crate::figures;
 use crate::history::{Direction, Source};
 use crate::projection::{self, contacts};
 use crate::records::{MessageRow, decode};
@@ -95,6 +96,7 @@ impl Channel {
             row.correlation_id.clone_from(&unread.correlation_id);
         }
         metrics::counter!("gateway_inbound_total", "type" => row.content.type_name()).increment(1);
+        figures::received();
         if let Some(span) = trace::begin(&row.correlation_id, Place::First, Kind::Consumer, || "receive".to_owned()) {
             let span = span.since(now).with("gateway.message_id", row.message_id.as_str());
             span.with("gateway.channel_id", self.row.id.to_string()).end();

@@ -34,6 +34,7 @@ mod settings;
 mod settling;
 pub mod status_counts;
 pub mod streams;
+pub mod taken_over;
 mod transfers;
 
 use std::collections::{HashMap, HashSet};
@@ -72,6 +73,7 @@ use self::outbox::SendVerdict;
 use self::pace::{Slots, StartLimiter};
 use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;
+use self::taken_over::TakeOvers;
 use crate::buckets::Buckets;
 use crate::call::{Done, Live, PairingCode, SentStatus, Work};
 use crate::coordinator::Coordinator;
@@ -133,6 +135,7 @@ pub struct NodeContext {
     pub trimming: Semaphore,
     /// Lets one lead of this node go at a time.
     pub handing_over: Semaphore,
+    pub take_overs: TakeOvers,
 }
 
 impl NodeContext {

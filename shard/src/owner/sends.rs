@@ -22,6 +22,7 @@ use super::inbound::reaction_payload;
 use super::outbox::{Entry, SendVerdict};
 use crate::call::{Send, Sent, SentStatus};
 use crate::command::{Command, NewEvent, NewMessage, ProjectedWrite, Verdict};
+use crate::figures;
 use crate::history::{Direction, MessageStatus, Source, withhold};
 use crate::keys;
 use crate::machine::OFFLINE_QUEUE;
@@ -253,6 +254,7 @@ impl Channel {
         let row = &entry.row;
         let now = Timestamp::now();
         metrics::histogram!("gateway_send_seconds").record(now.since(row.created_at).as_secs_f64());
+        figures::sent(now.since(row.created_at));
         if let Some(span) = trace::begin(&row.correlation_id, Place::Within, Kind::Client, || "send".to_owned()) {
             let span = span.since(row.created_at).with("gateway.message_id", id.as_str());
             span.with("gateway.channel_id", self.row.id.to_string()).end();
@@ -308,6 +310,7 @@ impl Channel {
     pub fn failed_row(&self, row: &MessageRow, failure: &Failure) -> Command {
         let now = Timestamp::now();
         metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "failed").increment(1);
+        figures::send_failed();
         let error = SendError { code: failure.code.clone(), message: failure.message.clone() };
         let failed = status_payload(row, AckStatus::Failed, now, Some(error));
         let is_told = !matches!(row.content, Content::StoryDelete { .. });

@@ -1,13 +1,20 @@
 //! Asks nodes what they say of themselves.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use model::format::Format;
+use model::id::NodeId;
 use model::time::Timestamp;
 
-use super::Router;
+use super::{Request, Response, Router};
 use crate::facts::{Heard, NodeReport, Survey};
+use crate::figures::{Figures, Point};
 use crate::nodes::Nodes;
+
+/// How long nodes may take to say what they have counted.
+const FIGURES_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Router {
     /// Asks all nodes at once; each has `patience` to answer.
@@ -18,6 +25,37 @@ impl Router {
             let (asked, started) = (Timestamp::now(), Instant::now());
             let answered = self.report_of(node, deadline).await;
             (node, answered.map(|report| Heard::new(report, asked, started.elapsed())))
+        });
+        join_all(answers).await.into_iter().collect()
+    }
+
+    /// The points of this node.
+    pub(crate) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Asks all nodes what they have counted.
+    pub(crate) async fn figures_of_all(
+        &self,
+        since: Timestamp,
+        step: u32,
+    ) -> BTreeMap<NodeId, Result<Vec<Point>, String>> {
+        let deadline = Instant::now() + FIGURES_PATIENCE;
+        // A node of the release before does not know the question.
+        let all_know = self.directory.format() >= Format::THIRD;
+        let answers = self.members().into_iter().map(|node| async move {
+            if node == self.node() {
+                return (node, Ok(self.figures.since(since, step)));
+            }
+            if !all_know {
+                return (node, Err("is of an earlier format, which does not say".to_owned()));
+            }
+            let said = match self.ask_node(node, Request::Figures { since, step }, deadline).await {
+                Ok(Response::Figures(points)) => Ok(points),
+                Ok(_) => Err("is of another release, which does not say".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            (node, said)
         });
         join_all(answers).await.into_iter().collect()
     }

@@ -68,6 +68,7 @@ mod stories;
 mod storm;
 mod supervision;
 mod support;
+mod timeline;
 mod tour;
 mod traces;
 mod upgrade;

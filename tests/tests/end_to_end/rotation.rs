@@ -159,7 +159,11 @@ async fn data_keys_are_exchanged_under_a_kill_and_nothing_that_the_former_ones_s
     cluster.kill(3);
     send(1, &channels[0]).await;
     cluster.restart(&[3]).await;
-    tenant.any().patch(&channels[1].path("/settings"), json!({ "send_delay_ms": { "min": 10, "max": 10 } })).await.expect(200);
+    tenant
+        .any()
+        .patch(&channels[1].path("/settings"), json!({ "send_delay_ms": { "min": 10, "max": 10 } }))
+        .await
+        .expect(200);
     let ended = eventually("the former keys are dropped", seconds(240), async || {
         let now = operator.get(SECRETS).await.expect(200)["data_key_rotation"].clone();
         check(now["state"] == "ended", now.to_string())?;

@@ -8,6 +8,7 @@ use model::id::{AuditId, CustomerId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use raft::directory::AuditQuery;
+use raft::directory::observed::is_observation;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,8 @@ pub struct Asked {
     since: Timestamp,
     until: Timestamp,
     before: Option<AuditCursor>,
+    /// Of the actions, those that the list is about.
+    about: fn(&str) -> bool,
 }
 
 impl Asked {
@@ -98,12 +101,24 @@ impl Asked {
         query.finish(asked)
     }
 
-    /// For a query that asks for more than this.
+    /// For a query that asks for more than this. What the cluster itself has seen is told where it is named, and else by its
+    /// timeline.
     pub fn of(query: &Query<'_>, list: ListId) -> Self {
+        let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
+        let action = query.text("action").map(str::to_owned);
+        let actor = query.text("actor").map(str::to_owned);
+        let about: fn(&str) -> bool =
+            if action.is_some() { |_: &str| true } else { |action: &str| !is_observation(action) };
+        Self { limit, action, actor, ..Self::about(query, list, about) }
+    }
+
+    /// For a list of other actions.
+    pub fn about(query: &Query<'_>, list: ListId, about: fn(&str) -> bool) -> Self {
         Self {
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
-            action: query.text("action").map(str::to_owned),
-            actor: query.text("actor").map(str::to_owned),
+            action: None,
+            actor: None,
+            about,
             since: query.time("since").unwrap_or(Timestamp(0)),
             until: query.time("until").unwrap_or(Timestamp(i64::MAX)),
             before: query.cursor(list),
@@ -130,9 +145,10 @@ pub async fn page(
     asked: Asked,
     list: ListId,
 ) -> Result<(Vec<AuditEntry>, Option<String>), ApiError> {
-    let Asked { limit, action, actor, since, until, before } = asked;
+    let Asked { limit, action, actor, since, until, before, about } = asked;
     let wanted = move |entry: &AuditEntry| {
-        action.as_ref().is_none_or(|action| *action == entry.action)
+        about(&entry.action)
+            && action.as_ref().is_none_or(|action| *action == entry.action)
             && actor.as_ref().is_none_or(|actor| is_actor(&entry.actor, actor))
     };
     let app = app.clone();

@@ -87,6 +87,32 @@ async fn operators_do_their_work_in_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documentation_opens_at_once_in_a_browser() {
+    browse("tests/docs.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_types_of_the_pages_are_those_of_the_documents() {
+    if let Some(what) = missing().filter(|what| *what != "chromium")
+        && skips(what)
+    {
+        return;
+    }
+    let cluster = Cluster::shared().await;
+    let node = &cluster.dev().nodes[0];
+    let folder = tempfile::tempdir().unwrap();
+    let mut documents = Vec::new();
+    for (door, port) in [("members", &node.api), ("operators", &node.ops)] {
+        let document = tests::http::client().get(format!("{port}/openapi.json")).send().await.unwrap();
+        let path = folder.path().join(format!("{door}.json"));
+        std::fs::write(&path, document.bytes().await.unwrap()).unwrap();
+        documents.push(path.display().to_string());
+    }
+    let (fits, said) = self::node(&["types.mjs", "--check", &documents[0], &documents[1]], &[]).await;
+    assert!(fits, "{said}; node console/types.mjs MEMBERS.json OPERATORS.json writes them");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_files_in_the_binary_are_what_the_sources_give() {
     if let Some(what) = missing().filter(|what| *what != "chromium")
         && skips(what)

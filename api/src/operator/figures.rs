@@ -1,0 +1,132 @@
+//! `GET /v1/admin/figures`: what the nodes had to do lately, so that charts need no monitoring system.
+
+use model::error::ApiError;
+use model::id::NodeId;
+use model::time::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use shard::figures::{KEPT, Point, STEP};
+
+use crate::openapi::Doc;
+use crate::query::Query;
+use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
+use crate::route::Route;
+
+/// Points of a node in an answer.
+const MOST_POINTS: u32 = 180;
+
+/// How far back an answer goes when nothing is said, in seconds.
+const BY_DEFAULT: u32 = 3_600;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/figures").operator(show).doc(
+            Doc::new("get_figures", "See what each node had to do in the last hours")
+                .about(
+                    "Each node keeps points of ten seconds for six hours in memory: a process that begins anew begins to count \
+                     anew. What lies further back than half an hour is brought together in longer steps, 180 of them at \
+                     most.",
+                )
+                .query(|query| asked(query, Timestamp(0)))
+                .ok::<FiguresView>(),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Figures")]
+struct FiguresView {
+    /// The length of a step.
+    step_seconds: u32,
+    nodes: Vec<NodeFigures>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NodeFigures {
+    node_id: NodeId,
+    /// Why nothing was heard of it; `null` otherwise.
+    silence: Option<String>,
+    points: Vec<FiguresPoint>,
+}
+
+/// A node over one step.
+#[derive(Serialize, JsonSchema)]
+struct FiguresPoint {
+    /// When the step began.
+    at: Timestamp,
+    /// Sends that the network took, and those that ended in failure.
+    sends: u64,
+    sends_failed: u64,
+    /// Messages that the network brought.
+    inbound: u64,
+    /// Calls of webhooks' receivers, and those that did not succeed.
+    attempts: u64,
+    attempts_failed: u64,
+    /// From the acceptance of a send to the network's, in milliseconds, give or take; `null` without a send.
+    send_p50_ms: Option<u64>,
+    send_p99_ms: Option<u64>,
+    /// At the end of the step.
+    leads: u64,
+    connected: u64,
+    rss_bytes: u64,
+    /// Of the syncs of its log; `null` when nothing was written.
+    fsync_p99_ms: Option<f64>,
+}
+
+impl From<Point> for FiguresPoint {
+    fn from(point: Point) -> Self {
+        let Point { at, work, leads, connected, rss_bytes, sync_p99 } = point;
+        Self {
+            at,
+            sends: work.sends(),
+            sends_failed: work.failed,
+            inbound: work.inbound,
+            attempts: work.attempts,
+            attempts_failed: work.attempts_failed,
+            send_p50_ms: work.send_ms(0.5),
+            send_p99_ms: work.send_ms(0.99),
+            leads,
+            connected,
+            rss_bytes,
+            fsync_p99_ms: sync_p99.map(|took| took.as_secs_f64() * 1000.0),
+        }
+    }
+}
+
+/// From when on, and in which steps.
+fn asked(query: Query<'_>, now: Timestamp) -> Result<(Timestamp, u32), ApiError> {
+    let since = query.time("since");
+    let seconds = since.map_or(u64::from(BY_DEFAULT), |since| now.since(since).as_secs()).min(u64::from(KEPT));
+    let seconds = u32::try_from(seconds).unwrap_or(KEPT);
+    let since = Timestamp(now.0 - i64::from(seconds) * 1000);
+    query.finish((since, step(seconds)))
+}
+
+/// The shortest step, in whole steps of the nodes, that fits.
+fn step(seconds: u32) -> u32 {
+    seconds.div_ceil(MOST_POINTS).next_multiple_of(STEP).max(STEP)
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let (since, step_seconds) = asked(call.query(), call.now)?;
+    let heard = call.cluster().figures(since, step_seconds).await;
+    let view = |(node_id, said): (NodeId, Result<Vec<Point>, String>)| match said {
+        Ok(points) => {
+            NodeFigures { node_id, silence: None, points: points.into_iter().map(FiguresPoint::from).collect() }
+        }
+        Err(silence) => NodeFigures { node_id, silence: Some(silence), points: Vec::new() },
+    };
+    Ok(Reply::ok(&FiguresView { step_seconds, nodes: heard.into_iter().map(view).collect() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_far_back_it_goes_there_are_no_more_points_than_a_chart_shows() {
+        assert_eq!([0, 1, 1_800, 1_801, 3_600, KEPT].map(step), [10, 10, 10, 20, 20, 120]);
+        assert!((0..=KEPT).all(|seconds| seconds / step(seconds) <= MOST_POINTS));
+    }
+}

@@ -1,0 +1,155 @@
+//! `GET /v1/admin/timeline`: what happened to the cluster, of what operators did and of what the cluster itself has seen. It
+//! is the part of the audit log that is about the cluster, and is kept as long.
+
+mod watch;
+
+use std::collections::BTreeMap;
+
+use model::error::ApiError;
+use model::id::AuditId;
+use model::page::ListId;
+use model::time::Timestamp;
+use raft::directory::observed::{CHECK_CHANGED, NODE_BACK, NODE_LOST, NODE_STARTED, TAKEN_OVER};
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use self::watch::keep;
+use crate::openapi::Doc;
+use crate::query::Query;
+use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
+use crate::resources::audit_log::{Asked, page};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/timeline").operator(list).doc(
+            Doc::new("list_timeline", "List what happened to the cluster, the newest first")
+                .about(
+                    "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, backups, \
+                     releases and keys. A node or a check that goes to and fro is told of six times an hour, and then every \
+                     ten minutes.",
+                )
+                .query(asked)
+                .page::<TimelineEntry>(),
+        ),
+    ]
+}
+
+const KINDS: [&str; 7] = ["node", "lead", "layout", "check", "backup", "release", "secrets"];
+
+/// The kind of an action of the audit log; `None` for what is not about the cluster.
+fn kind(action: &str) -> Option<&'static str> {
+    Some(match action {
+        TAKEN_OVER | "shard.moved" => "lead",
+        CHECK_CHANGED => "check",
+        "format.raised" => "release",
+        _ => match action.split_once('.')?.0 {
+            "node" => "node",
+            "layout" => "layout",
+            "backup" => "backup",
+            "secrets" => "secrets",
+            _ => return None,
+        },
+    })
+}
+
+/// Something that happened.
+#[derive(Serialize, JsonSchema)]
+struct TimelineEntry {
+    id: AuditId,
+    at: Timestamp,
+    #[schemars(extend("enum" = KINDS))]
+    kind: &'static str,
+    /// As in the audit log.
+    action: String,
+    /// In words.
+    summary: String,
+    /// The node that it is about; `null` when it is about another thing.
+    node_id: Option<u64>,
+    /// Who did it; of type `system` what the cluster itself has seen, with the number of the node that saw it.
+    actor: AuditActor,
+    target: Option<AuditTarget>,
+    /// Of shards that were taken over: `node`, `from`, `shards`, `channels`, `away_ms`, and as `reason` `lost` or
+    /// `handed_over`. Of checks: `check`, `level`, `was`, `message`. Of nodes: `release`, `was`, `away_ms`.
+    details: BTreeMap<String, String>,
+}
+
+impl TimelineEntry {
+    fn of(entry: AuditEntry) -> Option<Self> {
+        let kind = kind(&entry.action)?;
+        let of_node = entry.target.as_ref().filter(|target| target.kind == "node");
+        let node_id = of_node.and_then(|target| target.id.parse().ok());
+        Some(Self {
+            summary: summary(&entry),
+            node_id,
+            kind,
+            id: entry.id,
+            at: entry.created_at,
+            action: entry.action,
+            actor: entry.actor,
+            target: entry.target,
+            details: entry.details,
+        })
+    }
+}
+
+/// A time in milliseconds as people say it.
+fn seconds(millis: &str) -> String {
+    millis.parse::<f64>().map_or_else(|_| millis.to_owned(), |millis| format!("{:.2} s", millis / 1000.0))
+}
+
+fn summary(entry: &AuditEntry) -> String {
+    let said = |name: &str| entry.details.get(name).map_or("", String::as_str);
+    let label = entry.target.as_ref().map_or("the cluster", |target| target.label.as_str());
+    let again = match said("changes") {
+        "" => String::new(),
+        changes => format!("; it came and went, {changes} changes since it was last told of"),
+    };
+    match entry.action.as_str() {
+        NODE_STARTED => match said("was") {
+            "" => format!("{label} started, release {}{again}", said("release")),
+            was => format!("{label} started with release {}, after {was}{again}", said("release")),
+        },
+        NODE_LOST => format!("{label} was not heard any more{again}"),
+        NODE_BACK => format!("{label} is heard again, after {}{again}", seconds(said("away_ms"))),
+        TAKEN_OVER => {
+            let (shards, node, away) = (said("shards"), said("node"), seconds(said("away_ms")));
+            let several = if shards.contains(',') { "shards" } else { "shard" };
+            let how = if said("reason") == "lost" { "took over" } else { "was given" };
+            let channels = match said("channels") {
+                "1" => "1 channel logs in again".to_owned(),
+                channels => format!("{channels} channels log in again"),
+            };
+            format!("node {node} {how} {several} {shards} of {label} after {away}; {channels}")
+        }
+        CHECK_CHANGED => format!("{}: {}, after {}: {}", said("check"), said("level"), said("was"), said("message")),
+        action => {
+            let what = action.split_once('.').map_or(action, |(_, what)| what).replace('_', " ");
+            format!("{label}: {what}")
+        }
+    }
+}
+
+fn asked(query: Query<'_>) -> Result<(Asked, Option<&'static str>), ApiError> {
+    let wanted = query.word("kind", &KINDS, |word| KINDS.into_iter().find(|kind| *kind == word));
+    let about: fn(&str) -> bool = match wanted {
+        None => |action: &str| kind(action).is_some(),
+        Some("node") => |action: &str| kind(action) == Some("node"),
+        Some("lead") => |action: &str| kind(action) == Some("lead"),
+        Some("layout") => |action: &str| kind(action) == Some("layout"),
+        Some("check") => |action: &str| kind(action) == Some("check"),
+        Some("backup") => |action: &str| kind(action) == Some("backup"),
+        Some("release") => |action: &str| kind(action) == Some("release"),
+        Some(_) => |action: &str| kind(action) == Some("secrets"),
+    };
+    let page = Asked::about(&query, ListId::only(), about);
+    query.finish((page, wanted))
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let (asked, _) = asked(call.query())?;
+    let (entries, next) = page(&call.app, vec![None], asked, ListId::only()).await?;
+    Ok(Reply::ok(&List::page(entries.into_iter().filter_map(TimelineEntry::of).collect(), next)))
+}

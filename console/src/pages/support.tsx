@@ -1,0 +1,224 @@
+// Tickets: members ask, operators answer. Both see the same conversation.
+import { useState } from "preact/hooks";
+import { type Page, door, get, patch, post } from "../api";
+import { Badge, Dialog, Faces, Failure, Field, Id, More, Table, TextField, Theirs, Time, Title, param, say, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
+import type { M, O } from "../types";
+
+const PATH = door === "members" ? "/v1/support/tickets" : "/v1/admin/support/tickets";
+const PAGE_NAME = door === "members" ? "support" : "tickets";
+const STATUSES = ["open", "waiting", "solved", "closed"];
+
+type Row = M["TicketView"] & Partial<Pick<O["OwnedTicket"], "customer" | "request_id">>;
+type Conversation = M["Conversation"] & Partial<Pick<O["OwnedTicket"], "customer" | "request_id">>;
+
+export function Support() {
+  const id = param("id");
+  return id ? <One key={id} id={id} /> : <All />;
+}
+
+function All() {
+  const status = param("status");
+  const [more, setMore] = useState<Page<Row>>();
+  const fetching = useAction();
+  const list = useLoad(
+    async (signal) => {
+      setMore(undefined);
+      return get<Page<Row>>(PATH, { status, limit: 50 }, signal);
+    },
+    [status],
+    { every: 30_000 },
+  );
+  return (
+    <>
+      <Title
+        extra={
+          door === "members" && (
+            <a class="button" href={href("support", { create: "1" })}>
+              Ask for help
+            </a>
+          )
+        }
+      >
+        Support
+      </Title>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <Field label="Status" name="status" value={status} onChange={(event) => go(href(PAGE_NAME, { status: event.currentTarget.value }))}>
+          <option value="">all</option>
+          {STATUSES.map((word) => (
+            <option key={word} value={word}>
+              {word}
+            </option>
+          ))}
+        </Field>
+      </form>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>{door === "members" ? "Ask whatever you like; the operator answers here." : "Nobody has asked anything."}</p>}>
+        {(page) => {
+          const rows = [...page.data, ...(more?.data ?? [])];
+          const cursor = more ? more.next_cursor : page.next_cursor;
+          return (
+            <>
+              <Table
+                name="Tickets, the newest first"
+                rows={rows}
+                id={(row) => row.id}
+                columns={[
+                  { head: "No", cell: (row) => row.number, end: true },
+                  { head: "Subject", cell: (row) => <a href={href(PAGE_NAME, { id: row.id })}><Theirs text={row.subject} /></a> },
+                  { head: "Status", cell: (row) => <Badge status={row.status} /> },
+                  { head: "Priority", cell: (row) => row.priority },
+                  ...(door === "operators" ? [{ head: "Customer", cell: (row: Row) => <Theirs text={row.customer?.name ?? row.customer?.id} /> }] : []),
+                  { head: "Updated", cell: (row) => <Time at={row.updated_at} /> },
+                ]}
+              />
+              <More cursor={cursor} busy={fetching.busy}
+                load={() =>
+                  void fetching.run(async () => {
+                    const next = await get<Page<Row>>(PATH, { status, limit: 50, cursor });
+                    setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
+                  })
+                } />
+            </>
+          );
+        }}
+      </Faces>
+      {door === "members" && param("create") && <Ask />}
+    </>
+  );
+}
+
+/** `request` is the id of a request that failed, where somebody asks about that. */
+function Ask() {
+  const request = param("request");
+  const [subject, setSubject] = useState(request ? "A request that failed" : "");
+  const [message, setMessage] = useState("");
+  const [category, setCategory] = useState("other");
+  const [priority, setPriority] = useState("normal");
+  const { busy, error, run } = useAction();
+  const close = () => go(href("support"), true);
+  return (
+    <Dialog title="Ask for help" close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => {
+            const made = await post<Row>(PATH, { subject, message, category, priority, ...(request && { request_id: request }) });
+            go(href("support", { id: made.id }), true);
+          });
+        }}
+      >
+        <Field label="Subject" name="subject" required maxLength={160} autofocus value={subject} error={error} onInput={(event) => setSubject(event.currentTarget.value)} />
+        <div class="pair">
+          <Field label="About" name="category" value={category} error={error} onChange={(event) => setCategory(event.currentTarget.value)}>
+            {["connection", "delivery", "webhooks", "billing", "other"].map((word) => (
+              <option key={word} value={word}>
+                {word}
+              </option>
+            ))}
+          </Field>
+          <Field label="Priority" name="priority" value={priority} error={error} onChange={(event) => setPriority(event.currentTarget.value)}>
+            {["low", "normal", "urgent"].map((word) => (
+              <option key={word} value={word}>
+                {word}
+              </option>
+            ))}
+          </Field>
+        </div>
+        <TextField label="What is the matter" name="message" value={message} longest={5_000} set={setMessage} />
+        {request && (
+          <p class="fine">
+            About the request <Id id={request} />
+          </p>
+        )}
+        <Failure error={error} />
+        <div class="actions">
+          <button type="button" class="quiet" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" disabled={busy}>
+            Send
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function One({ id }: { id: string }) {
+  const path = `${PATH}/${encodeURIComponent(id)}`;
+  const shown = useLoad((signal) => get<Conversation>(path, {}, signal), [id], { every: 10_000 });
+  const [message, setMessage] = useState("");
+  const { busy, error, run } = useAction();
+  const send = () =>
+    run(async () => {
+      await post(`${path}/messages`, { message });
+      setMessage("");
+      shown.reload();
+    });
+  return (
+    <>
+      <p>
+        <a href={href(PAGE_NAME)}>‹ Support</a>
+      </p>
+      <Faces of={shown}>
+        {(ticket) => (
+          <>
+            <Title extra={<Badge status={ticket.status} />}>
+              {ticket.number}. <Theirs text={ticket.subject} />
+            </Title>
+            <p class="fine">
+              {ticket.category} · {ticket.priority} · by <Theirs text={ticket.created_by} />
+              {ticket.customer && <> of <Theirs text={ticket.customer.name ?? ticket.customer.id} /></>} · <Time at={ticket.created_at} />
+              {ticket.request_id && <> · request <Id id={ticket.request_id} /></>}
+            </p>
+            {door === "operators" && (
+              <Field label="Status" name="status" value={ticket.status} error={error}
+                onChange={(event) => {
+                  const status = event.currentTarget.value;
+                  void run(async () => {
+                    await patch(path, { status });
+                    say(`It is ${status} now`);
+                    shown.reload();
+                  });
+                }}>
+                {STATUSES.map((word) => (
+                  <option key={word} value={word}>
+                    {word}
+                  </option>
+                ))}
+              </Field>
+            )}
+            <ol class="talk" aria-label="Messages, the newest last">
+              {ticket.messages.map((row) => (
+                <li key={row.id} class={(row.author === "support") === (door === "operators") ? "bubble is-mine" : "bubble"}>
+                  <p class="text">
+                    <Theirs text={row.message} />
+                  </p>
+                  <p class="fine">
+                    {row.author} · <Time at={row.created_at} />
+                  </p>
+                </li>
+              ))}
+            </ol>
+            {ticket.status === "closed" ? (
+              <p class="none">It is closed. {door === "members" && "Open another one if you have more to ask."}</p>
+            ) : (
+              <form
+                onSubmit={(event) => {
+                  event.preventDefault();
+                  void send();
+                }}
+              >
+                <TextField label={door === "members" ? "Your message" : "Your answer"} name="message" value={message} longest={5_000} set={setMessage} />
+                <Failure error={error} />
+                <button type="submit" disabled={busy || message.trim() === ""}>
+                  Send
+                </button>
+              </form>
+            )}
+          </>
+        )}
+      </Faces>
+    </>
+  );
+}

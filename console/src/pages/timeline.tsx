@@ -1,0 +1,176 @@
+// What happened to the cluster: a line for each node with marks, and the same as a list.
+import { useState } from "preact/hooks";
+import { type Page, asCurl, get } from "../api";
+import { CopyButton, Faces, Field, More, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
+import type { O } from "../types";
+import { KIND } from "../words";
+
+type Entry = O["TimelineEntry"];
+
+const HOURS: [string, string][] = [
+  ["1", "the last hour"],
+  ["6", "the last six hours"],
+  ["24", "the last day"],
+  ["168", "the last week"],
+  ["2160", "the last 90 days"],
+];
+
+/** Entries that are drawn; the list below goes on. */
+const DRAWN = 500;
+
+export function Timeline() {
+  const hours = param("hours") || "24";
+  const kind = param("kind");
+  const [more, setMore] = useState<Page<Entry>>();
+  const fetching = useAction();
+  const shown = useLoad(
+    async (signal) => {
+      setMore(undefined);
+      const until = Date.now();
+      const since = new Date(until - Number(hours) * 3_600_000).toISOString();
+      const [nodes, first] = await Promise.all([
+        get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal),
+        get<Page<Entry>>("/v1/admin/timeline", { since, kind, limit: 100 }, signal),
+      ]);
+      const entries = [...first.data];
+      let cursor = first.next_cursor ?? null;
+      while (cursor && entries.length < DRAWN) {
+        const page: Page<Entry> = await get("/v1/admin/timeline", { since, kind, limit: 100, cursor }, signal);
+        entries.push(...page.data);
+        cursor = page.next_cursor ?? null;
+      }
+      return { nodes: nodes.data, entries, cursor, since, until };
+    },
+    [hours, kind],
+    { every: 10_000 },
+  );
+  const choose = (name: string, value: string) => go(href("timeline", { hours, kind, [name]: value }));
+  return (
+    <>
+      <Title extra={<CopyButton text={asCurl("GET", "/v1/admin/timeline")}>As a command</CopyButton>}>Timeline</Title>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <Field label="Of" name="hours" value={hours} onChange={(event) => choose("hours", event.currentTarget.value)}>
+          {HOURS.map(([value, label]) => (
+            <option key={value} value={value}>
+              {label}
+            </option>
+          ))}
+        </Field>
+        <Field label="What" name="kind" value={kind} onChange={(event) => choose("kind", event.currentTarget.value)}>
+          <option value="">everything</option>
+          {Object.entries(KIND).map(([word, about]) => (
+            <option key={word} value={word}>
+              {about}
+            </option>
+          ))}
+        </Field>
+      </form>
+      <Faces of={shown}>
+        {({ nodes, entries, cursor, since, until }) => {
+          const rows = [...entries, ...(more?.data ?? [])];
+          const next = more ? more.next_cursor : cursor;
+          return (
+            <>
+              {(kind === "" || kind === "node") && <Lines nodes={nodes} entries={entries} from={Date.parse(since)} to={until} />}
+              {rows.length === 0 ? (
+                <div class="empty">
+                  <p>Nothing happened in this time. Nodes that come and go, take-overs, changes of the layout, checks and backups stand here.</p>
+                </div>
+              ) : (
+                <Table
+                  name="What happened, the newest first"
+                  rows={rows}
+                  id={(row) => row.id}
+                  columns={[
+                    { head: "When", cell: (row) => <Time at={row.at} /> },
+                    { head: "What", cell: (row) => <span class={`kind is-${row.kind}`} title={KIND[row.kind]}>{row.kind}</span> },
+                    { head: "In words", cell: (row) => <Theirs text={row.summary} /> },
+                    { head: "By", cell: (row) => (row.actor.type === "system" ? "seen by node " + row.actor.id : <Theirs text={row.actor.id ?? row.actor.type} />) },
+                  ]}
+                />
+              )}
+              <More cursor={next} busy={fetching.busy}
+                load={() =>
+                  void fetching.run(async () => {
+                    const page = await get<Page<Entry>>("/v1/admin/timeline", { since, kind, limit: 100, cursor: next });
+                    setMore({ data: [...(more?.data ?? []), ...page.data], next_cursor: page.next_cursor ?? null });
+                  })
+                } />
+            </>
+          );
+        }}
+      </Faces>
+    </>
+  );
+}
+
+type Standing = "up" | "draining" | "down";
+
+/** How a node stands after an entry about it, and how it must have stood before. */
+const AFTER: Record<string, [Standing, Standing]> = {
+  "node.started": ["up", "down"],
+  "node.back": ["up", "down"],
+  "node.lost": ["down", "up"],
+  "node.drained": ["draining", "up"],
+  "node.undrained": ["up", "draining"],
+};
+
+function standings(node: O["Node"], entries: Entry[], from: number, to: number): { begin: number; end: number; as: Standing }[] {
+  const own = entries.filter((entry) => entry.node_id === node.id && entry.action in AFTER).reverse();
+  const now: Standing = node.state === "down" ? "down" : node.state === "draining" ? "draining" : "up";
+  let [at, as] = [from, own[0] ? AFTER[own[0].action]![1] : now];
+  const parts = [];
+  for (const entry of own) {
+    const then = Math.max(from, Date.parse(entry.at));
+    parts.push({ begin: at, end: then, as });
+    [at, as] = [then, AFTER[entry.action]![0]];
+  }
+  return [...parts, { begin: at, end: to, as }];
+}
+
+const HIGH: Record<Standing, number> = { up: 10, draining: 6, down: 2 };
+
+function Lines({ nodes, entries, from, to }: { nodes: O["Node"][]; entries: Entry[]; from: number; to: number }) {
+  const x = (at: number) => ((at - from) / (to - from)) * 1_000;
+  const marks = entries.filter((entry) => !["node", "check"].includes(entry.kind));
+  const hour = (at: number) => new Date(at).toISOString().slice(5, 16).replace("T", " ");
+  return (
+    <figure class="lines" aria-label="Nodes over time; the table below says the same">
+      {nodes.map((node) => {
+        const own = entries.filter((entry) => entry.node_id === node.id && entry.kind === "lead");
+        return (
+          <div key={node.id}>
+            <span>Node {node.id}</span>
+            <svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">
+              {standings(node, entries, from, to).map((part) => (
+                <rect key={part.begin} class={`stands is-${part.as}`} x={x(part.begin)} width={Math.max(1, x(part.end) - x(part.begin))} y={10 - HIGH[part.as] / 2} height={HIGH[part.as]}>
+                  <title>{`${part.as} from ${hour(part.begin)} to ${hour(part.end)} UTC`}</title>
+                </rect>
+              ))}
+              {own.map((entry) => (
+                <rect key={entry.id} class="mark" x={x(Date.parse(entry.at)) - 1.5} width={3} y={0} height={20}>
+                  <title>{`${entry.summary} (${hour(Date.parse(entry.at))} UTC)`}</title>
+                </rect>
+              ))}
+            </svg>
+          </div>
+        );
+      })}
+      <div>
+        <span>Cluster</span>
+        <svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">
+          <rect class="stands" x={0} width={1000} y={9.5} height={1} />
+          {marks.map((entry) => (
+            <rect key={entry.id} class={`mark is-${entry.kind}`} x={x(Date.parse(entry.at)) - 1.5} width={3} y={2} height={16}>
+              <title>{`${entry.summary} (${hour(Date.parse(entry.at))} UTC)`}</title>
+            </rect>
+          ))}
+        </svg>
+      </div>
+      <figcaption class="fine">
+        From {hour(from)} to {hour(to)} UTC. Thick: up; half: drained; thin and red: down. Marks: take-overs at the node that lost its shards, and changes of the cluster.
+      </figcaption>
+    </figure>
+  );
+}

@@ -1,0 +1,138 @@
+// Ctrl-K: finds a page, a channel by its name or number, and whatever an id names.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Page, door, get } from "./api";
+import { Dialog, Theirs } from "./parts";
+import { go, href } from "./router";
+import type { Channel, M, Message, O } from "./types";
+
+interface Hit {
+  kind: string;
+  label: string;
+  to: string;
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
+/** Channels that are looked through for a number, since none is asked for by its number. */
+const LOOKED_THROUGH = 100;
+
+/** What an id names, if it names anything: that it does not is no failure. */
+async function named<T>(path: string, hit: (found: T) => Hit, signal: AbortSignal): Promise<Hit[]> {
+  try {
+    return [hit(await get<T>(path, {}, signal))];
+  } catch {
+    return [];
+  }
+}
+
+async function ofMember(text: string, signal: AbortSignal): Promise<Hit[]> {
+  const channel = (row: Channel): Hit => ({ kind: "channel", label: `${row.name}${row.phone_number ? ` +${row.phone_number}` : ""}`, to: href("channel", { id: row.id }) });
+  if (UUID.test(text)) {
+    const found = await Promise.all([
+      named<Channel>(`/v1/channels/${text}`, channel, signal),
+      named<M["WebhookEndpoint"]>(`/v1/webhook-endpoints/${text}`, (row) => ({ kind: "webhook", label: row.url, to: href("webhooks", { id: row.id }) }), signal),
+      named<M["WebhookDeliveryDetail"]>(`/v1/webhook-deliveries/${text}`, (row) => ({ kind: "delivery", label: row.event, to: href("deliveries", { id: row.id }) }), signal),
+    ]);
+    return found.flat();
+  }
+  const digits = text.replace(/[^0-9]/g, "");
+  const isNumber = digits.length >= 3 && /^[+\d\s()-]+$/.test(text);
+  const [byName, byNumber, messages] = await Promise.all([
+    get<Page<Channel>>("/v1/channels", { name: text, limit: 10 }, signal),
+    isNumber ? get<Page<Channel>>("/v1/channels", { limit: LOOKED_THROUGH }, signal) : undefined,
+    text.length >= 10 && !text.includes(" ") ? get<Page<Message>>("/v1/messages", { message_id: text, limit: 5, deliveries: "none" }, signal) : undefined,
+  ]);
+  const numbered = byNumber?.data.filter((row) => row.phone_number?.includes(digits)) ?? [];
+  const channels = [...byName.data, ...numbered.filter((row) => !byName.data.some((known) => known.id === row.id))];
+  return [
+    ...channels.map(channel),
+    ...(messages?.data ?? []).map((row) => ({ kind: "message", label: `${row.type} with ${row.chat_id.replace(/@.*/, "")}`, to: href("channel", { id: row.channel_id, tab: "messages", message_id: row.message_id }) })),
+  ];
+}
+
+async function ofOperator(text: string, signal: AbortSignal): Promise<Hit[]> {
+  const trace: Hit[] = text.length >= 10 && !text.includes(" ") ? [{ kind: "trace", label: `the message ${text}`, to: href("trace", { id: text }) }] : [];
+  if (!UUID.test(text)) return trace;
+  return [
+    ...(await named<O["Customer"]>(`/v1/admin/customers/${text}`, (row) => ({ kind: "customer", label: row.name, to: href("channels", { customer_id: row.id }) }), signal)),
+    ...trace,
+  ];
+}
+
+export function Search({ pages, close }: { pages: [string, string][]; close: () => void }) {
+  const [text, setText] = useState("");
+  const [found, setFound] = useState<Hit[]>([]);
+  const [looking, setLooking] = useState(false);
+  const list = useRef<HTMLUListElement>(null);
+  const word = text.trim().toLowerCase();
+  useEffect(() => {
+    setFound([]);
+    if (word.length < 2) return;
+    const stop = new AbortController();
+    const due = setTimeout(async () => {
+      setLooking(true);
+      try {
+        setFound(await (door === "members" ? ofMember : ofOperator)(text.trim(), stop.signal));
+      } catch {
+        // Nothing is found; the page behind says what is wrong with the node.
+      } finally {
+        if (!stop.signal.aborted) setLooking(false);
+      }
+    }, 250);
+    return () => {
+      stop.abort();
+      clearTimeout(due);
+    };
+  }, [word]);
+  const hits = [...pages.filter(([, label]) => word !== "" && label.toLowerCase().includes(word)).map(([page, label]) => ({ kind: "page", label, to: href(page) })), ...found];
+  const open = (to: string) => {
+    close();
+    go(to);
+  };
+  return (
+    <Dialog title="Find" close={close}>
+      <form
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (hits[0]) open(hits[0].to);
+        }}
+      >
+        <label class="hidden" for="find">
+          What to find
+        </label>
+        <input id="find" type="search" autofocus autocomplete="off" placeholder={door === "members" ? "A page, a channel's name or number, or any id" : "A page, a customer's id, or a message's id"} value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "ArrowDown") return;
+            event.preventDefault();
+            list.current?.querySelector("a")?.focus();
+          }} />
+      </form>
+      <ul class="hits" ref={list}
+        onKeyDown={(event) => {
+          const links = [...(list.current?.querySelectorAll("a") ?? [])];
+          const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+          if (step === 0) return;
+          event.preventDefault();
+          links[links.indexOf(document.activeElement as HTMLAnchorElement) + step]?.focus();
+        }}>
+        {hits.map((hit) => (
+          <li key={hit.kind + hit.to}>
+            <a
+              href={hit.to}
+              onClick={(event) => {
+                event.preventDefault();
+                open(hit.to);
+              }}
+            >
+              <span class="kind">{hit.kind}</span> <Theirs text={hit.label} />
+            </a>
+          </li>
+        ))}
+      </ul>
+      <p class="fine" role="status">
+        {looking ? "Looking" : word.length < 2 ? "Two letters or more" : hits.length === 0 ? "Nothing was found" : `${hits.length} found; Enter opens the first`}
+      </p>
+    </Dialog>
+  );
+}

@@ -1,0 +1,70 @@
+//! What the cluster itself notes in the audit log, beside what people do: nodes that come and go, shards that are taken over,
+//! checks that change. With what operators do to nodes and shards it makes the cluster's timeline.
+
+use std::collections::BTreeMap;
+
+use model::id::{AuditId, NodeId};
+use model::time::Timestamp;
+use uuid::Uuid;
+
+use super::records::{AuditActor, AuditEntry, AuditTarget};
+
+/// A process of a node began; `details` say of which `release`.
+pub const NODE_STARTED: &str = "node.started";
+/// A node was not heard any more.
+pub const NODE_LOST: &str = "node.lost";
+/// The same process was heard again, after `away_ms`.
+pub const NODE_BACK: &str = "node.back";
+/// A node owns `shards` that another one owned before.
+pub const TAKEN_OVER: &str = "shards.taken_over";
+/// A check has another level.
+pub const CHECK_CHANGED: &str = "check.changed";
+
+const ALL: [&str; 5] = [NODE_STARTED, NODE_LOST, NODE_BACK, TAKEN_OVER, CHECK_CHANGED];
+
+/// Whether nobody did it: the cluster saw it happen.
+pub fn is_observation(action: &str) -> bool {
+    ALL.contains(&action)
+}
+
+/// An entry of what a node saw. The same thing at the same time is one entry, however often it is written.
+pub fn entry(
+    seen_by: NodeId,
+    action: &str,
+    target: AuditTarget,
+    at: Timestamp,
+    details: BTreeMap<String, String>,
+) -> AuditEntry {
+    let name = format!("{action}|{}|{}|{seen_by}|{}", target.kind, target.id, at.0);
+    AuditEntry {
+        id: AuditId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())),
+        customer_id: None,
+        action: action.to_owned(),
+        actor: AuditActor { kind: "system".to_owned(), id: Some(seen_by.to_string()), prefix: None, email: None },
+        target: Some(target),
+        ip: None,
+        user_agent: None,
+        request_id: None,
+        success: true,
+        created_at: at,
+        details,
+    }
+}
+
+/// A node as the target of an entry.
+pub fn node(id: NodeId) -> AuditTarget {
+    AuditTarget { kind: "node".to_owned(), id: id.to_string(), label: format!("node {id}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_seen_twice_at_one_time_is_one_entry() {
+        let seen = |by, of, at| entry(by, NODE_LOST, node(of), Timestamp(at), BTreeMap::new()).id;
+        assert_eq!(seen(1, 2, 5), seen(1, 2, 5));
+        assert!([seen(1, 2, 6), seen(1, 3, 5), seen(3, 2, 5)].iter().all(|other| *other != seen(1, 2, 5)));
+        assert!(is_observation(NODE_LOST) && !is_observation("node.drained"));
+    }
+}

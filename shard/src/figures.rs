@@ -1,0 +1,257 @@
+//! What a node has had to do lately, in steps of ten seconds over six hours, so that operators see a course without a
+//! monitoring system. It lies in memory alone: a process that begins anew begins to count anew.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use model::time::Timestamp;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::router::Router;
+
+/// Between two points, in seconds.
+pub const STEP: u32 = 10;
+
+/// For how long points are kept, in seconds.
+pub const KEPT: u32 = 6 * 3600;
+
+const MOST_POINTS: usize = (KEPT / STEP) as usize;
+
+/// Upper bounds, in milliseconds, of the times that sends take; the last bucket has none.
+const BOUNDS_MS: [u64; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_500, 5_000, 10_000];
+const BUCKETS: usize = BOUNDS_MS.len() + 1;
+
+/// What this process has counted since it began.
+static COUNTS: Counts = Counts::new();
+
+struct Counts {
+    sends: [AtomicU64; BUCKETS],
+    failed: AtomicU64,
+    inbound: AtomicU64,
+    attempts: AtomicU64,
+    attempts_failed: AtomicU64,
+}
+
+/// The network took a send, so long after it was accepted here.
+pub(crate) fn sent(took: Duration) {
+    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    COUNTS.sends[BOUNDS_MS.partition_point(|bound| *bound < millis)].fetch_add(1, Relaxed);
+}
+
+/// A send ended in failure.
+pub(crate) fn send_failed() {
+    COUNTS.failed.fetch_add(1, Relaxed);
+}
+
+/// The network brought a message.
+pub(crate) fn received() {
+    COUNTS.inbound.fetch_add(1, Relaxed);
+}
+
+/// A webhook's receiver was called, or should have been.
+pub(crate) fn attempted(succeeded: bool) {
+    COUNTS.attempts.fetch_add(1, Relaxed);
+    if !succeeded {
+        COUNTS.attempts_failed.fetch_add(1, Relaxed);
+    }
+}
+
+impl Counts {
+    const fn new() -> Self {
+        Self {
+            sends: [const { AtomicU64::new(0) }; BUCKETS],
+            failed: AtomicU64::new(0),
+            inbound: AtomicU64::new(0),
+            attempts: AtomicU64::new(0),
+            attempts_failed: AtomicU64::new(0),
+        }
+    }
+
+    fn now(&self) -> Work {
+        Work {
+            sends: self.sends.iter().map(|bucket| bucket.load(Relaxed)).collect(),
+            failed: self.failed.load(Relaxed),
+            inbound: self.inbound.load(Relaxed),
+            attempts: self.attempts.load(Relaxed),
+            attempts_failed: self.attempts_failed.load(Relaxed),
+        }
+    }
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Sends that the network took, by how long it took.
+    sends: Vec<u64>,
+    /// Sends that ended in failure.
+    pub failed: u64,
+    pub inbound: u64,
+    /// Calls of webhooks' receivers.
+    pub attempts: u64,
+    pub attempts_failed: u64,
+}
+
+impl Work {
+    pub fn sends(&self) -> u64 {
+        self.sends.iter().sum()
+    }
+
+    /// How long the sends of this part took at most, in milliseconds, give or take the width of a bucket; `None` without any.
+    pub fn send_ms(&self, part: f64) -> Option<u64> {
+        let wanted = (self.sends() as f64 * part).ceil() as u64;
+        let mut seen = 0;
+        let reached = self.sends.iter().position(|bucket| {
+            seen += bucket;
+            seen >= wanted && wanted > 0
+        })?;
+        Some(BOUNDS_MS.get(reached).or(BOUNDS_MS.last()).copied().unwrap_or(0))
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let sends = self.sends.iter().zip(before.sends.iter().chain(std::iter::repeat(&0)));
+        Self {
+            sends: sends.map(|(now, before)| now.saturating_sub(*before)).collect(),
+            failed: self.failed.saturating_sub(before.failed),
+            inbound: self.inbound.saturating_sub(before.inbound),
+            attempts: self.attempts.saturating_sub(before.attempts),
+            attempts_failed: self.attempts_failed.saturating_sub(before.attempts_failed),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.sends.resize(BUCKETS.max(other.sends.len()), 0);
+        self.sends.iter_mut().zip(&other.sends).for_each(|(sum, more)| *sum += more);
+        self.failed += other.failed;
+        self.inbound += other.inbound;
+        self.attempts += other.attempts;
+        self.attempts_failed += other.attempts_failed;
+    }
+}
+
+/// A node over one step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The begin of the step, a multiple of its length.
+    pub at: Timestamp,
+    pub work: Work,
+    /// At the end of the step: shards that it owned, sessions that were connected, and the memory of the process.
+    pub leads: u64,
+    pub connected: u64,
+    pub rss_bytes: u64,
+    /// The 99th percentile of the syncs of its log; `None` when nothing was written. Of several steps, the worst.
+    pub sync_p99: Option<Duration>,
+}
+
+/// The points of this node.
+#[derive(Debug, Default)]
+pub struct Figures {
+    points: Mutex<VecDeque<Point>>,
+}
+
+impl Figures {
+    /// Adds a point every ten seconds, at the same times on every node, until the stop.
+    pub async fn keep(&self, router: &Router, stop: CancellationToken) {
+        let mut before = COUNTS.now();
+        loop {
+            let now = Timestamp::now();
+            let (begin, began) = (floor(now, STEP), Instant::now());
+            let rest = u64::try_from(begin.0 + i64::from(STEP) * 1000 - now.0).unwrap_or(0);
+            if stop.run_until_cancelled(tokio::time::sleep(Duration::from_millis(rest))).await.is_none() {
+                return;
+            }
+            let counted = COUNTS.now();
+            let status = router.own_status();
+            self.add(Point {
+                at: begin,
+                work: counted.since(&before),
+                leads: status.owns.len() as u64,
+                connected: status.connected,
+                rss_bytes: status.rss_bytes,
+                sync_p99: router.host().syncs_after(began).map(|syncs| syncs.p99),
+            });
+            before = counted;
+        }
+    }
+
+    fn add(&self, point: Point) {
+        let mut points = self.points.lock();
+        if points.len() == MOST_POINTS {
+            points.pop_front();
+        }
+        points.push_back(point);
+    }
+
+    /// The points that begin at `since` or later, brought together in steps of `step` seconds.
+    pub fn since(&self, since: Timestamp, step: u32) -> Vec<Point> {
+        let mut folded: Vec<Point> = Vec::new();
+        for point in self.points.lock().iter().filter(|point| point.at >= since) {
+            let at = floor(point.at, step);
+            match folded.last_mut().filter(|last| last.at == at) {
+                None => folded.push(Point { at, ..point.clone() }),
+                Some(last) => {
+                    last.work.add(&point.work);
+                    (last.leads, last.connected, last.rss_bytes) = (point.leads, point.connected, point.rss_bytes);
+                    last.sync_p99 = last.sync_p99.max(point.sync_p99);
+                }
+            }
+        }
+        folded
+    }
+}
+
+/// The last multiple of a step.
+fn floor(at: Timestamp, step: u32) -> Timestamp {
+    Timestamp(at.0 - at.0.rem_euclid(i64::from(step.max(1)) * 1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(at: i64, sends: &[(usize, u64)], sync: Option<u64>) -> Point {
+        let mut work = Work { sends: vec![0; BUCKETS], inbound: 1, ..Work::default() };
+        sends.iter().for_each(|(bucket, count)| work.sends[*bucket] = *count);
+        let sync_p99 = sync.map(Duration::from_millis);
+        Point { at: Timestamp(at * 1000), work, leads: at as u64, connected: 0, rss_bytes: 0, sync_p99 }
+    }
+
+    #[test]
+    fn points_are_brought_together_and_the_oldest_go() {
+        let figures = Figures::default();
+        for n in 0..MOST_POINTS as i64 + 3 {
+            figures.add(point(n * 10, &[(2, 1)], None));
+        }
+        assert_eq!(figures.since(Timestamp(0), STEP).len(), MOST_POINTS);
+        assert_eq!(figures.since(Timestamp(0), STEP)[0].at, Timestamp(30_000));
+        let minutes = figures.since(Timestamp(60_000), 60);
+        assert_eq!((minutes[0].at, minutes[0].work.sends(), minutes[0].work.inbound), (Timestamp(60_000), 6, 6));
+        assert_eq!(minutes[0].leads, 110, "how it was at the end");
+    }
+
+    #[test]
+    fn the_times_of_sends_are_those_of_all_steps_together() {
+        let figures = Figures::default();
+        figures.add(point(0, &[(0, 98)], Some(3)));
+        figures.add(point(10, &[(4, 1), (9, 1)], Some(1)));
+        let [whole] = &figures.since(Timestamp(0), 60)[..] else { panic!("one step") };
+        assert_eq!(
+            (whole.work.send_ms(0.5), whole.work.send_ms(0.99), whole.work.send_ms(1.0)),
+            (Some(1), Some(20), Some(1_000))
+        );
+        assert_eq!(whole.sync_p99, Some(Duration::from_millis(3)));
+        assert_eq!(Work::default().send_ms(0.5), None);
+        let beyond = Work { sends: [vec![0; BUCKETS - 1], vec![1]].concat(), ..Work::default() };
+        assert_eq!(beyond.send_ms(0.99), Some(10_000), "at least that");
+    }
+
+    #[test]
+    fn what_a_process_counted_before_is_not_of_a_step() {
+        let before = Work { sends: vec![1, 0], failed: 2, inbound: 3, attempts: 4, attempts_failed: 1 };
+        let now = Work { sends: vec![1, 5], failed: 2, inbound: 4, attempts: 9, attempts_failed: 1 };
+        let done = now.since(&before);
+        assert_eq!((done.sends(), done.failed, done.inbound, done.attempts), (5, 0, 1, 5));
+    }
+}
