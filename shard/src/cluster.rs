@@ -264,7 +264,7 @@ impl Cluster {
         });
         keep("the figures of this node", |cluster, _, _| {
             let (router, stop) = (cluster.router.clone(), cluster.stop.clone());
-            async move { router.figures().keep(&router, stop).await }.boxed()
+            async move { router.figures().keep(|since| router.own_state(since), stop).await }.boxed()
         });
         keep("the survey of room on disks", |cluster, _, _| {
             let rooms = cluster.context.rooms.clone();

@@ -10,8 +10,6 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::router::Router;
-
 /// Between two points, in seconds.
 pub const STEP: u32 = 10;
 
@@ -145,6 +143,14 @@ pub struct Point {
     pub sync_p99: Option<Duration>,
 }
 
+/// What a point says of a node beside its work.
+pub struct State {
+    pub leads: u64,
+    pub connected: u64,
+    pub rss_bytes: u64,
+    pub sync_p99: Option<Duration>,
+}
+
 /// The points of this node.
 #[derive(Debug, Default)]
 pub struct Figures {
@@ -152,8 +158,9 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Adds a point every ten seconds, at the same times on every node, until the stop.
-    pub async fn keep(&self, router: &Router, stop: CancellationToken) {
+    /// Adds a point every ten seconds, at the same times on every node, until the stop. `state` says how the node is, and of what it
+    /// has synced since a time.
+    pub async fn keep(&self, state: impl Fn(Instant) -> State, stop: CancellationToken) {
         let mut before = COUNTS.now();
         loop {
             let now = Timestamp::now();
@@ -163,15 +170,8 @@ impl Figures {
                 return;
             }
             let counted = COUNTS.now();
-            let status = router.own_status();
-            self.add(Point {
-                at: begin,
-                work: counted.since(&before),
-                leads: status.owns.len() as u64,
-                connected: status.connected,
-                rss_bytes: status.rss_bytes,
-                sync_p99: router.host().syncs_after(began).map(|syncs| syncs.p99),
-            });
+            let State { leads, connected, rss_bytes, sync_p99 } = state(began);
+            self.add(Point { at: begin, work: counted.since(&before), leads, connected, rss_bytes, sync_p99 });
             before = counted;
         }
     }

@@ -47,6 +47,7 @@ struct NodeFigures {
     node_id: NodeId,
     /// Why nothing was heard of it; `null` otherwise.
     silence: Option<String>,
+    /// The oldest first.
     points: Vec<FiguresPoint>,
 }
 
@@ -55,22 +56,27 @@ struct NodeFigures {
 struct FiguresPoint {
     /// When the step began.
     at: Timestamp,
-    /// Sends that the network took, and those that ended in failure.
+    /// Sends that the network took.
     sends: u64,
+    /// Sends that ended in failure.
     sends_failed: u64,
     /// Messages that the network brought.
     inbound: u64,
-    /// Calls of webhooks' receivers, and those that did not succeed.
+    /// Calls of webhooks' receivers.
     attempts: u64,
+    /// Those of them that did not succeed.
     attempts_failed: u64,
-    /// From the acceptance of a send to the network's, in milliseconds, give or take; `null` without a send.
+    /// From the acceptance of a send to the network's, in milliseconds, give or take: the median; `null` without a send.
     send_p50_ms: Option<u64>,
+    /// The 99th percentile of the same.
     send_p99_ms: Option<u64>,
-    /// At the end of the step.
+    /// Shards that it owned at the end of the step.
     leads: u64,
+    /// Channels that were connected at the end of the step.
     connected: u64,
+    /// Memory of the process at the end of the step.
     rss_bytes: u64,
-    /// Of the syncs of its log; `null` when nothing was written.
+    /// The 99th percentile of the syncs of its log; `null` when nothing was written.
     fsync_p99_ms: Option<f64>,
 }
 

@@ -125,9 +125,10 @@ struct MoveView {
     state: MoveState,
     began_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
-    /// While new replicas are made: the bytes that they have, and will have, of the shard's state as it lies on its leader's
-    /// disk. An estimate; `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
+    /// While new replicas are made: the bytes that they have of the shard's state as it lies on its leader's disk. An estimate;
+    /// `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
     copied_bytes: Option<u64>,
+    /// The bytes that they will have, all of them together.
     to_copy_bytes: Option<u64>,
 }
 

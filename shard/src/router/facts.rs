@@ -10,7 +10,7 @@ use model::time::Timestamp;
 
 use super::{Request, Response, Router};
 use crate::facts::{Heard, NodeReport, Survey};
-use crate::figures::{Figures, Point};
+use crate::figures::{Figures, Point, State};
 use crate::nodes::Nodes;
 
 /// How long nodes may take to say what they have counted.
@@ -32,6 +32,14 @@ impl Router {
     /// The points of this node.
     pub(crate) fn figures(&self) -> &Figures {
         &self.figures
+    }
+
+    /// How this node is, for a point.
+    pub(crate) fn own_state(&self, since: Instant) -> State {
+        let status = self.own_status();
+        let sync_p99 = self.host().syncs_after(since).map(|syncs| syncs.p99);
+        let (leads, connected) = (status.owns.len() as u64, status.connected);
+        State { leads, connected, rss_bytes: status.rss_bytes, sync_p99 }
     }
 
     /// Asks all nodes what they have counted.

@@ -229,7 +229,7 @@ async fn a_backup_in_a_bucket_is_verified_and_restored_from_there() {
     assert!(verified.stdout.starts_with("whole: "), "{}", verified.stdout);
 
     // What a bucket gives back is believed no more than a disk.
-    let object = folder.path().join("backups/of/today/group-0005.state");
+    let object = folder.path().join("backups/of/today/group-0001.state");
     let whole = fs::read(&object).unwrap();
     let mut damaged = whole.clone();
     *damaged.last_mut().unwrap() ^= 1;
