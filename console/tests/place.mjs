@@ -46,8 +46,9 @@ async function fromFiles(route) {
 const openContexts = new Set();
 
 /** A test that leaves pictures of what was open when it failed. */
-export function test(name, work) {
-  testOfNode(name, async () => {
+export function test(name, ...given) {
+  const work = given.pop();
+  testOfNode(name, given[0] ?? {}, async () => {
     try {
       await work();
     } catch (error) {

@@ -397,19 +397,22 @@ export interface components {
             at: string;
             /**
              * Format: uint64
-             * @description Calls of webhooks' receivers, and those that did not succeed.
+             * @description Calls of webhooks' receivers.
              */
             attempts: number;
-            /** Format: uint64 */
+            /**
+             * Format: uint64
+             * @description Those of them that did not succeed.
+             */
             attempts_failed: number;
             /**
              * Format: uint64
-             * @description How many are connected.
+             * @description Channels that were connected at the end of the step.
              */
             connected: number;
             /**
              * Format: double
-             * @description Of the syncs of its log; `null` when nothing was written.
+             * @description The 99th percentile of the syncs of its log; `null` when nothing was written.
              */
             fsync_p99_ms: number | null;
             /**
@@ -419,27 +422,33 @@ export interface components {
             inbound: number;
             /**
              * Format: uint64
-             * @description At the end of the step.
+             * @description Shards that it owned at the end of the step.
              */
             leads: number;
             /**
              * Format: uint64
-             * @description Memory that it holds.
+             * @description Memory of the process at the end of the step.
              */
             rss_bytes: number;
             /**
              * Format: uint64
-             * @description From the acceptance of a send to the network's, in milliseconds, give or take; `null` without a send.
+             * @description From the acceptance of a send to the network's, in milliseconds, give or take: the median; `null` without a send.
              */
             send_p50_ms: number | null;
-            /** Format: uint64 */
+            /**
+             * Format: uint64
+             * @description The 99th percentile of the same.
+             */
             send_p99_ms: number | null;
             /**
              * Format: uint64
-             * @description Sends that the network took, and those that ended in failure.
+             * @description Sends that the network took.
              */
             sends: number;
-            /** Format: uint64 */
+            /**
+             * Format: uint64
+             * @description Sends that ended in failure.
+             */
             sends_failed: number;
         };
         /** @description What one check found. */
@@ -760,8 +769,8 @@ export interface components {
             began_at: string | null;
             /**
              * Format: uint64
-             * @description While new replicas are made: the bytes that they have, and will have, of the shard's state as it lies on its leader's
-             *     disk. An estimate; `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
+             * @description While new replicas are made: the bytes that they have of the shard's state as it lies on its leader's disk. An estimate;
+             *     `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
              */
             copied_bytes: number | null;
             /**
@@ -785,7 +794,10 @@ export interface components {
             state: components["schemas"]["MoveState"];
             /** @description The replicas after. */
             to: number[];
-            /** Format: uint64 */
+            /**
+             * Format: uint64
+             * @description The bytes that they will have, all of them together.
+             */
             to_copy_bytes: number | null;
         };
         /** @description Where a shard was led, and will be. */
@@ -946,6 +958,7 @@ export interface components {
              * @description The node.
              */
             node_id: number;
+            /** @description The oldest first. */
             points: components["schemas"]["FiguresPoint"][];
             /** @description Why nothing was heard of it; `null` otherwise. */
             silence: string | null;
