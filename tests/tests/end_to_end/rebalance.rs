@@ -62,15 +62,14 @@ async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_fa
     assert_eq!(again["moves"], json!([]), "it is where the ring wants it");
 
     // One shard goes by hand, to a node that had no replica of it.
-    let shard = after["shards"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|shard| !shard["replicas"].as_array().unwrap().contains(&json!(4)));
-    let shard = shard.unwrap()["shard"].as_u64();
-    grown.command(3, &["shard", "move", &shard.unwrap().to_string(), "--to", "4", "--wait"]).await.succeeded();
+    let shard = &after["shards"][0];
+    let lacks_it = |node: &u64| !shard["replicas"].as_array().unwrap().contains(&json!(node));
+    let destination = (1..=4).find(lacks_it).expect("three of four nodes have a replica");
+    let shard = shard["shard"].as_u64();
+    let place = destination.to_string();
+    grown.command(3, &["shard", "move", &shard.unwrap().to_string(), "--to", &place, "--wait"]).await.succeeded();
     eventually("the shard is led where it was moved to", MOVES, async || {
-        let row = grown.node_row(1, 4).await.ok_or("no row")?;
+        let row = grown.node_row(1, destination).await.ok_or("no row")?;
         check(row["owns"].as_array().unwrap().iter().any(|owned| owned.as_u64() == shard), row.to_string())
     })
     .await;
