@@ -134,6 +134,25 @@ impl Secrets {
         }
     }
 
+    /// As [`Secrets::reseal`], for all that a rotation finds: what neither key opens is lost already, so it is logged and passed over.
+    ///
+    /// # Errors
+    /// When this node cannot tell. Nothing may then be taken for sealed with the present key.
+    pub fn reseal_found(
+        &self,
+        customer: &CustomerRecord,
+        purpose: &str,
+        sealed: &[u8],
+    ) -> Result<Option<Vec<u8>>, SealError> {
+        match self.reseal(customer, purpose, sealed) {
+            Err(error @ SealError::Damaged) => {
+                tracing::error!(purpose, %error, "what is sealed opens with neither data key");
+                Ok(None)
+            }
+            resealed => resealed,
+        }
+    }
+
     /// A data key for a new customer.
     ///
     /// # Errors
@@ -268,6 +287,25 @@ mod tests {
         let dropped = CustomerRecord { former_data_key: None, ..changed };
         assert_eq!(secrets.open(&dropped, "auth/x", &sealed), Err(SealError::Damaged));
         assert_eq!(secrets.open(&dropped, "auth/x", &anew).unwrap(), b"session");
+    }
+
+    #[test]
+    fn a_node_without_the_master_key_takes_nothing_for_sealed_anew() {
+        let secrets = Secrets::new(Keyring::of(MasterKey::new([1; 32])));
+        let id = CustomerId(Uuid::from_u128(1));
+        let key = || secrets.new_data_key(secrets.wanted(), id).unwrap();
+        let before = customer(id, key());
+        let sealed = secrets.seal(&before, "auth/x", b"session").unwrap();
+        let changed =
+            CustomerRecord { former_data_key: Some(Box::new(before.data_key.clone())), data_key: key(), ..before };
+        assert!(secrets.reseal_found(&changed, "auth/x", &sealed).unwrap().is_some());
+        assert_eq!(
+            secrets.reseal_found(&changed, "auth/y", &sealed),
+            Ok(None),
+            "neither key opens it, here or anywhere"
+        );
+        let other = Secrets::new(Keyring::of(MasterKey::new([2; 32])));
+        assert_eq!(other.reseal_found(&changed, "auth/x", &sealed), Err(SealError::OtherMasterKey));
     }
 
     fn customer(id: CustomerId, data_key: WrappedKey) -> CustomerRecord {

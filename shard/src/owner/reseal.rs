@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use model::id::{ChannelId, CustomerId};
-use model::seal::TOLD_BY;
+use model::seal::{SealError, TOLD_BY};
 use model::time::Timestamp;
 use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::secrets::SecretsCommand;
@@ -72,13 +72,26 @@ pub async fn run(owner: Arc<Owner>) {
                 tracing::info!(shard = owner.shard, resealed, "what former data keys have sealed is sealed anew");
                 quiet_since = Some((began_at, Instant::now()));
             }
-            Err(LeadershipLost) => return owner.lost.cancel(),
+            Err(Halt::Lost(LeadershipLost)) => return owner.lost.cancel(),
+            Err(Halt::Seal(error)) => {
+                tracing::error!(shard = owner.shard, %error, "what data keys have sealed cannot be judged here");
+                quiet_since = Some((began_at, Instant::now()));
+            }
         }
     }
 }
 
+/// Why a look ended before it was through. The shard is not done then.
+#[derive(Debug, thiserror::Error)]
+enum Halt {
+    #[error(transparent)]
+    Lost(#[from] LeadershipLost),
+    #[error(transparent)]
+    Seal(#[from] SealError),
+}
+
 /// Looks through all channels. Says how many values were sealed with former keys.
-async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, LeadershipLost> {
+async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, Halt> {
     let mut resealed = 0;
     let (mut next, end) = keys::channels();
     loop {
@@ -93,13 +106,13 @@ async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, LeadershipLost> {
     }
 }
 
-async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: CustomerId) -> Result<usize, LeadershipLost> {
+async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: CustomerId) -> Result<usize, Halt> {
     let mut resealed = 0;
     let (mut next, end) = keys::auth_of(channel);
     let mut with_proxy = true;
     loop {
         let (looking, from, to) = (owner.clone(), next.clone(), end.clone());
-        let (auth, proxy, last) = look(move || former(&looking, channel, customer, &from, &to, with_proxy)).await?;
+        let (auth, proxy, last) = look(move || former(&looking, channel, customer, &from, &to, with_proxy)).await??;
         with_proxy = false;
         let found = auth.len() + usize::from(proxy.is_some());
         if found > 0 {
@@ -121,6 +134,8 @@ async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: Custom
 
 /// What of a part of a channel's credentials, and of its proxy, a former key has sealed, sealed anew; and the last key that was looked
 /// at.
+type Former = (Vec<Resealed>, Option<Resealed>, Option<Vec<u8>>);
+
 fn former(
     owner: &Owner,
     channel: ChannelId,
@@ -128,31 +143,30 @@ fn former(
     from: &[u8],
     to: &[u8],
     with_proxy: bool,
-) -> (Vec<Resealed>, Option<Resealed>, Option<Vec<u8>>) {
+) -> Result<Former, SealError> {
     let record = owner.node.directory.read(|state| state.customers.get(&customer).cloned());
     // One that came later has but one key; of one that is gone nothing opens any more.
     let Some(record) = record.filter(|record| record.former_data_key.is_some()) else {
-        return (Vec::new(), None, None);
+        return Ok((Vec::new(), None, None));
     };
-    let anew = |name: String, purpose: &str, was: &[u8]| match owner.node.secrets.reseal(&record, purpose, was) {
-        Ok(sealed) => {
-            let was = Bytes::copy_from_slice(&was[..TOLD_BY.min(was.len())]);
-            sealed.map(|sealed| Resealed { name, was, sealed: Bytes::from(sealed) })
-        }
-        Err(error) => {
-            tracing::error!(%channel, purpose, %error, "what is sealed opens with neither data key");
-            None
-        }
+    let anew = |name: String, purpose: &str, was: &[u8]| {
+        let sealed = owner.node.secrets.reseal_found(&record, purpose, was)?;
+        let was = Bytes::copy_from_slice(&was[..TOLD_BY.min(was.len())]);
+        Ok(sealed.map(|sealed| Resealed { name, was, sealed: Bytes::from(sealed) }))
     };
     let rows = raft::machine::View::scan(&owner.reader, from, to, CREDENTIALS);
     let named = rows.iter().filter_map(|(key, sealed)| Some((keys::name_of_auth(key)?, sealed)));
     let auth = named.filter_map(|(name, sealed)| {
         let purpose = super::auth::purpose(channel, &name);
-        anew(name, &purpose, sealed)
+        anew(name, &purpose, sealed).transpose()
     });
+    let auth = auth.collect::<Result<_, _>>()?;
     let proxy = with_proxy.then(|| SettingsRow::of(&owner.reader, channel).proxy).flatten();
-    let proxy = proxy.and_then(|sealed| anew(String::new(), &proxy_purpose(channel), &sealed));
-    (auth.collect(), proxy, rows.last().map(|(key, _)| key.clone()))
+    let proxy = match proxy {
+        Some(sealed) => anew(String::new(), &proxy_purpose(channel), &sealed)?,
+        None => None,
+    };
+    Ok((auth, proxy, rows.last().map(|(key, _)| key.clone())))
 }
 
 /// Reads where it holds nobody up.

@@ -42,7 +42,7 @@ pub fn next(
     }
     if !looked.clean {
         // Nothing that a former key has sealed can come any more.
-        return if now.0 >= changed_at.0 + UNDER_WAY { Ok(endpoints(state, secrets, looked)) } else { Ok(None) };
+        return if now.0 >= changed_at.0 + UNDER_WAY { endpoints(state, secrets, looked) } else { Ok(None) };
     }
     let may_go = rotation.resealed_at.is_some_and(|at| now >= at.plus(secrets.keep_former));
     if !may_go {
@@ -68,11 +68,18 @@ fn change(state: &DirectoryState, secrets: &Secrets, rotation: &DataKeyRotation)
 }
 
 /// Looks at some endpoints, and seals anew what is found.
-fn endpoints(state: &DirectoryState, secrets: &Secrets, looked: &mut Looked) -> Option<SecretsCommand> {
+fn endpoints(
+    state: &DirectoryState,
+    secrets: &Secrets,
+    looked: &mut Looked,
+) -> Result<Option<SecretsCommand>, StepError> {
     let left = looked.left.get_or_insert_with(|| state.endpoints.keys().copied().collect());
-    let part = left.split_off(left.len().saturating_sub(ENDPOINTS));
-    let known = part.iter().filter_map(|id| state.endpoints.get(id));
-    let mut anew: Vec<ResealedEndpoint> = known.filter_map(|endpoint| resealed(state, secrets, endpoint)).collect();
+    let kept = left.len().saturating_sub(ENDPOINTS);
+    let known = left[kept..].iter().filter_map(|id| state.endpoints.get(id));
+    let anew = known.filter_map(|endpoint| resealed(state, secrets, endpoint).transpose());
+    // Where one cannot be judged the whole part is still to be looked at.
+    let mut anew: Vec<ResealedEndpoint> = anew.collect::<Result<_, _>>()?;
+    left.truncate(kept);
     if anew.len() > STEP {
         // Those that are too many are looked at again.
         left.extend(anew.drain(STEP..).map(|endpoint| endpoint.id));
@@ -82,24 +89,26 @@ fn endpoints(state: &DirectoryState, secrets: &Secrets, looked: &mut Looked) -> 
         (looked.left, looked.found) = (None, false);
     }
     looked.found |= !anew.is_empty();
-    (!anew.is_empty()).then_some(SecretsCommand::ResealEndpoints(anew))
+    Ok((!anew.is_empty()).then_some(SecretsCommand::ResealEndpoints(anew)))
 }
 
 /// What of an endpoint a former key has sealed, sealed anew.
-fn resealed(state: &DirectoryState, secrets: &Secrets, endpoint: &EndpointRecord) -> Option<ResealedEndpoint> {
-    let customer = state.customers.get(&endpoint.customer_id)?;
-    customer.former_data_key.as_ref()?;
-    let anew = |sealed: &Option<Vec<u8>>, purpose: String| {
-        let was = sealed.clone()?;
-        match secrets.reseal(customer, &purpose, &was) {
-            Ok(sealed) => sealed.map(|sealed| Resealed { was, sealed }),
-            Err(error) => {
-                tracing::error!(purpose, %error, "what is sealed opens with neither data key");
-                None
-            }
+fn resealed(
+    state: &DirectoryState,
+    secrets: &Secrets,
+    endpoint: &EndpointRecord,
+) -> Result<Option<ResealedEndpoint>, SealError> {
+    let customer = state.customers.get(&endpoint.customer_id).filter(|customer| customer.former_data_key.is_some());
+    let Some(customer) = customer else { return Ok(None) };
+    let anew = |sealed: &Option<Vec<u8>>, purpose: String| match sealed {
+        Some(was) => {
+            let sealed = secrets.reseal_found(customer, &purpose, was)?;
+            Ok(sealed.map(|sealed| Resealed { was: was.clone(), sealed }))
         }
+        None => Ok(None),
     };
-    let secret = anew(&endpoint.secret, secret_purpose(endpoint.id));
-    let headers = anew(&endpoint.sealed_headers, headers_purpose(endpoint.id));
-    (secret.is_some() || headers.is_some()).then_some(ResealedEndpoint { id: endpoint.id, secret, headers })
+    let secret = anew(&endpoint.secret, secret_purpose(endpoint.id))?;
+    let headers = anew(&endpoint.sealed_headers, headers_purpose(endpoint.id))?;
+    let found = secret.is_some() || headers.is_some();
+    Ok(found.then_some(ResealedEndpoint { id: endpoint.id, secret, headers }))
 }
