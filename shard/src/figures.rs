@@ -135,19 +135,19 @@ pub struct Point {
     /// The begin of the step, a multiple of its length.
     pub at: Timestamp,
     pub work: Work,
-    /// At the end of the step: shards that it owned, sessions that were connected, and the memory of the process.
-    pub leads: u64,
-    pub connected: u64,
-    pub rss_bytes: u64,
-    /// The 99th percentile of the syncs of its log; `None` when nothing was written. Of several steps, the worst.
-    pub sync_p99: Option<Duration>,
+    pub state: State,
 }
 
-/// What a point says of a node beside its work.
+/// How a node was at the end of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
+    /// Shards that it owned.
     pub leads: u64,
+    /// Sessions that were connected.
     pub connected: u64,
+    /// The memory of the process.
     pub rss_bytes: u64,
+    /// The 99th percentile of the syncs of its log in the step; `None` when nothing was written. Of several steps, the worst.
     pub sync_p99: Option<Duration>,
 }
 
@@ -170,8 +170,7 @@ impl Figures {
                 return;
             }
             let counted = COUNTS.now();
-            let State { leads, connected, rss_bytes, sync_p99 } = state(began);
-            self.add(Point { at: begin, work: counted.since(&before), leads, connected, rss_bytes, sync_p99 });
+            self.add(Point { at: begin, work: counted.since(&before), state: state(began) });
             before = counted;
         }
     }
@@ -193,8 +192,8 @@ impl Figures {
                 None => folded.push(Point { at, ..point.clone() }),
                 Some(last) => {
                     last.work.add(&point.work);
-                    (last.leads, last.connected, last.rss_bytes) = (point.leads, point.connected, point.rss_bytes);
-                    last.sync_p99 = last.sync_p99.max(point.sync_p99);
+                    let sync_p99 = last.state.sync_p99.max(point.state.sync_p99);
+                    last.state = State { sync_p99, ..point.state.clone() };
                 }
             }
         }
@@ -215,7 +214,8 @@ mod tests {
         let mut work = Work { sends: vec![0; BUCKETS], inbound: 1, ..Work::default() };
         sends.iter().for_each(|(bucket, count)| work.sends[*bucket] = *count);
         let sync_p99 = sync.map(Duration::from_millis);
-        Point { at: Timestamp(at * 1000), work, leads: at as u64, connected: 0, rss_bytes: 0, sync_p99 }
+        let state = State { leads: at as u64, connected: 0, rss_bytes: 0, sync_p99 };
+        Point { at: Timestamp(at * 1000), work, state }
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(figures.since(Timestamp(0), STEP)[0].at, Timestamp(30_000));
         let minutes = figures.since(Timestamp(60_000), 60);
         assert_eq!((minutes[0].at, minutes[0].work.sends(), minutes[0].work.inbound), (Timestamp(60_000), 6, 6));
-        assert_eq!(minutes[0].leads, 110, "how it was at the end");
+        assert_eq!(minutes[0].state.leads, 110, "how it was at the end");
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
             (whole.work.send_ms(0.5), whole.work.send_ms(0.99), whole.work.send_ms(1.0)),
             (Some(1), Some(20), Some(1_000))
         );
-        assert_eq!(whole.sync_p99, Some(Duration::from_millis(3)));
+        assert_eq!(whole.state.sync_p99, Some(Duration::from_millis(3)));
         assert_eq!(Work::default().send_ms(0.5), None);
         let beyond = Work { sends: [vec![0; BUCKETS - 1], vec![1]].concat(), ..Work::default() };
         assert_eq!(beyond.send_ms(0.99), Some(10_000), "at least that");

@@ -5,7 +5,7 @@ use model::id::NodeId;
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::figures::{KEPT, Point, STEP};
+use shard::figures::{KEPT, Point, STEP, State};
 
 use crate::openapi::Doc;
 use crate::query::Query;
@@ -82,7 +82,7 @@ struct FiguresPoint {
 
 impl From<Point> for FiguresPoint {
     fn from(point: Point) -> Self {
-        let Point { at, work, leads, connected, rss_bytes, sync_p99 } = point;
+        let Point { at, work, state: State { leads, connected, rss_bytes, sync_p99 } } = point;
         Self {
             at,
             sends: work.sends(),
