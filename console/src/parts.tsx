@@ -466,6 +466,20 @@ export function Dialog({
   );
 }
 
+/** The end of a dialog's form: leaves it, or sends it. */
+export function FormEnd({ close, label, disabled, danger }: { close: () => void; label: string; disabled: boolean; danger?: boolean }) {
+  return (
+    <div class="actions">
+      <button type="button" class="quiet" onClick={close}>
+        Cancel
+      </button>
+      <button type="submit" class={danger ? "danger" : undefined} disabled={disabled}>
+        {label}
+      </button>
+    </div>
+  );
+}
+
 /** Asks before something happens; what cannot be undone wants a name typed, and shows the command that does the same. */
 export function Confirm({
   title,
@@ -512,14 +526,7 @@ export function Confirm({
           </p>
         )}
         <Failure error={error} />
-        <div class="actions">
-          <button type="button" class="quiet" onClick={close}>
-            Cancel
-          </button>
-          <button type="submit" class="danger" disabled={busy || !ready || (typed !== undefined && text !== typed)}>
-            {action}
-          </button>
-        </div>
+        <FormEnd close={close} label={action} danger disabled={busy || !ready || (typed !== undefined && text !== typed)} />
       </form>
     </Dialog>
   );

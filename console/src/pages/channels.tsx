@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, post, type Page } from "../api";
-import { Badge, Dialog, Faces, Failure, Field, Id, More, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { Badge, Dialog, Faces, Failure, Field, FormEnd, Id, More, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -144,14 +144,7 @@ function Create() {
             it, too
           </label>
           <Failure error={error} />
-          <div class="actions">
-            <button type="button" class="quiet" onClick={close}>
-              Cancel
-            </button>
-            <button type="submit" disabled={busy}>
-              Create
-            </button>
-          </div>
+          <FormEnd close={close} label="Create" disabled={busy} />
         </form>
       )}
     </Dialog>

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { type Page, get, post, remove } from "../api";
-import { Badge, Confirm, Dialog, Faces, Failure, Field, Id, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { Badge, Confirm, Dialog, Faces, Failure, Field, FormEnd, Id, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -140,14 +140,7 @@ function Create({ close }: { close: () => void }) {
           </table>
         </fieldset>
         <Failure error={error} />
-        <div class="actions">
-          <button type="button" class="quiet" onClick={close}>
-            Cancel
-          </button>
-          <button type="submit" disabled={busy}>
-            Create
-          </button>
-        </div>
+        <FormEnd close={close} label="Create" disabled={busy} />
       </form>
     </Dialog>
   );

@@ -1,7 +1,7 @@
 // Tickets: members ask, operators answer. Both see the same conversation.
 import { useState } from "preact/hooks";
 import { type Page, door, get, patch, post } from "../api";
-import { Badge, Dialog, Faces, Failure, Field, Id, More, Table, TextField, Theirs, Time, Title, param, say, useAction, useLoad } from "../parts";
+import { Badge, Dialog, Faces, Failure, Field, FormEnd, Id, More, Table, TextField, Theirs, Time, Title, param, say, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { M, O } from "../types";
 
@@ -131,14 +131,7 @@ function Ask() {
           </p>
         )}
         <Failure error={error} />
-        <div class="actions">
-          <button type="button" class="quiet" onClick={close}>
-            Cancel
-          </button>
-          <button type="submit" disabled={busy}>
-            Send
-          </button>
-        </div>
+        <FormEnd close={close} label="Send" disabled={busy} />
       </form>
     </Dialog>
   );

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { type Page, get, patch, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Id, Table, Theirs, Tile, Time, Title, number, param, useAction, useLoad } from "../parts";
+import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, number, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { M } from "../types";
@@ -404,14 +404,7 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
           {endpoint && Object.keys(endpoint.headers).length > 0 && <p class="fine">Now: {Object.keys(endpoint.headers).join(", ")}; what stands here takes their place.</p>}
         </div>
         <Failure error={error} />
-        <div class="actions">
-          <button type="button" class="quiet" onClick={close}>
-            Cancel
-          </button>
-          <button type="submit" disabled={busy || events.length === 0}>
-            Save
-          </button>
-        </div>
+        <FormEnd close={close} label="Save" disabled={busy || events.length === 0} />
       </form>
     </Dialog>
   );
