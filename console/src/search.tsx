@@ -12,7 +12,7 @@ interface Hit {
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
-/** Channels that are looked through for a number, since none is asked for by its number. */
+/** The newest channels, which are looked through for a part of a name or number: the node finds the beginning of a name alone. */
 const LOOKED_THROUGH = 100;
 
 /** What an id names, if it names anything: that it does not is no failure. */
@@ -36,13 +36,14 @@ async function ofMember(text: string, signal: AbortSignal): Promise<Hit[]> {
   }
   const digits = text.replace(/[^0-9]/g, "");
   const isNumber = digits.length >= 3 && /^[+\d\s()-]+$/.test(text);
-  const [byName, byNumber, messages] = await Promise.all([
+  const [begin, newest, messages] = await Promise.all([
     get<Page<Channel>>("/v1/channels", { name: text, limit: 10 }, signal),
-    isNumber ? get<Page<Channel>>("/v1/channels", { limit: LOOKED_THROUGH }, signal) : undefined,
+    get<Page<Channel>>("/v1/channels", { limit: LOOKED_THROUGH }, signal),
     text.length >= 10 && !text.includes(" ") ? get<Page<Message>>("/v1/messages", { message_id: text, limit: 5, deliveries: "none" }, signal) : undefined,
   ]);
-  const numbered = byNumber?.data.filter((row) => row.phone_number?.includes(digits)) ?? [];
-  const channels = [...byName.data, ...numbered.filter((row) => !byName.data.some((known) => known.id === row.id))];
+  const fits = (row: Channel) => row.name.toLowerCase().includes(text.toLowerCase()) || (isNumber && row.phone_number?.includes(digits));
+  const others = newest.data.filter((row) => fits(row) && !begin.data.some((known) => known.id === row.id));
+  const channels = [...begin.data, ...others].slice(0, 20);
   return [
     ...channels.map(channel),
     ...(messages?.data ?? []).map((row) => ({ kind: "message", label: `${row.type} with ${row.chat_id.replace(/@.*/, "")}`, to: href("channel", { id: row.channel_id, tab: "messages", message_id: row.message_id }) })),

@@ -125,7 +125,7 @@ test("the timeline says in words what was done, and a ticket is answered", async
   await page.getByLabel("What", { exact: true }).selectOption("node");
   await page.getByText(`node ${node(2).id}: undrained`).first().waitFor();
   await pages(page).getByRole("link", { name: "Tickets" }).click();
-  await page.getByRole("link", { name: /No messages/ }).click();
+  await page.getByRole("link", { name: /No messages/ }).first().click();
   await page.getByLabel("Your answer").fill("Try again now.");
   await page.getByRole("button", { name: "Send" }).click();
   await page.getByText("Try again now.").first().waitFor();
