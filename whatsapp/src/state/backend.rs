@@ -15,6 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use model::time::Timestamp;
 use network::driver::AuthError;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -118,5 +119,5 @@ fn undated(row: &[u8]) -> Result<(i64, &[u8])> {
 }
 
 fn now() -> i64 {
-    chrono::Utc::now().timestamp()
+    Timestamp::now().unix_seconds()
 }
