@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import { after, before } from "node:test";
-import { PATIENCE, api, eventually, judge, launch, node, paired, person, phone, place, scan, settled, signIn, simulator, test } from "./place.mjs";
+import { PATIENCE, api, eventually, judge, launch, node, paired, person, phone, place, reach, scan, settled, signIn, simulator, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -293,7 +293,79 @@ test("a link that signs in works once", async () => {
   await leave();
 });
 
-test("Ctrl-K finds pages, channels by name and number, and ids, by the keyboard alone", { todo: "a search that finds nothing at first, or is refused, is not made again" }, async () => {
+test("a newcomer pairs a number and writes from it by the keyboard alone, without a phone", async () => {
+  const { page, leave } = await person(browser);
+  const press = async (control, key = "Enter") => {
+    await reach(page, control);
+    await page.keyboard.press(key);
+  };
+  await page.goto(`${node().api}/console`);
+  await reach(page, page.getByLabel("E-mail address"));
+  await page.keyboard.type(place.owner);
+  await reach(page, page.getByLabel("Password"));
+  await page.keyboard.type(place.password);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  await press(page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Channels", exact: true }));
+  await press(page.getByRole("link", { name: "Create a channel" }));
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.type("By keyboard");
+  await page.keyboard.press("Enter");
+  await page.getByRole("img", { name: "QR code to scan with the phone" }).waitFor();
+  await judge(page, "pairing-simulated");
+  await press(page.getByRole("button", { name: "Scan with a simulated phone" }));
+  const connected = page.getByRole("heading", { name: "Connected" });
+  await connected.waitFor();
+  await eventually("whoever listens hears it", () => connected.evaluate((heading) => heading === document.activeElement));
+  await press(page.getByRole("link", { name: "Send a message to yourself" }));
+  await reach(page, page.getByRole("textbox", { name: "Message" }));
+  await page.keyboard.type("my first message");
+  await page.keyboard.press("Enter");
+  const messages = page.getByRole("list", { name: "Messages, the newest last" });
+  await messages.getByText("my first message").waitFor();
+  await messages.getByText(/^(sent|delivered)$/).first().waitFor();
+  await leave();
+});
+
+test("the first page costs little, a change of page less, and what is not looked at nothing", async () => {
+  const { page, context, leave, asked } = await person(browser);
+  await context.clock.install();
+  const client = await context.newCDPSession(page);
+  await client.send("Performance.enable", { timeDomain: "threadTicks" });
+  const processor = async () => (await client.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+  await page.goto(`${node().api}/console`);
+  await page.getByLabel("E-mail address").waitFor();
+  const first = await processor();
+  assert.ok(first < 0.5, `the first page took ${first} s of the processor`);
+  await signIn(page, place.owner);
+  await page.getByText("The last 24 hours").waitFor();
+  await page.getByText("Live updates are on.").waitFor({ state: "attached" });
+  const before = await processor();
+  await page.getByRole("link", { name: "Members", exact: true }).click();
+  await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+  await settled(page);
+  const changed = (await processor()) - before;
+  assert.ok(changed < 0.1, `the change of page took ${changed} s of the processor`);
+
+  await page.getByRole("link", { name: "Home", exact: true }).click();
+  await page.getByText("The last 24 hours").waitFor();
+  let calls = asked.length;
+  await context.clock.runFor(60_000);
+  await settled(page);
+  assert.ok(asked.length - calls < 30, `an open page asks ${asked.length - calls} times a minute`);
+
+  await page.evaluate(() => {
+    Object.defineProperty(document, "hidden", { get: () => true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await context.clock.runFor(61_000);
+  calls = asked.length;
+  await context.clock.runFor(600_000);
+  assert.equal(asked.length - calls, 0, `a hidden tab asks for ${asked.slice(calls)}`);
+  await leave();
+});
+
+test("Ctrl-K finds pages, channels by name and number, and ids, by the keyboard alone", async () => {
   const { page, leave } = await person(browser);
   const id = await paired("Needle", place.phones[7]);
   await signIn(page, place.owner);
@@ -318,5 +390,25 @@ test("Ctrl-K finds pages, channels by name and number, and ids, by the keyboard 
   await find("audit");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: "Audit log" }).waitFor();
+
+  // It is there a moment later, or was refused once: the search is made again by itself.
+  await find("hayst");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Looking").waitFor();
+  await api("POST", "/v1/channels", { name: "Haystack" });
+  await dialog.getByRole("link", { name: /Haystack/ }).waitFor();
+  await page.keyboard.press("Escape");
+  let refusals = 1;
+  await page.route(/\/channels\?name=/, (route) => (refusals-- > 0 ? route.fulfill({ status: 503, json: { error: { code: "worker_at_capacity", message: "busy" } } }) : route.fallback()));
+  await find("haystack");
+  await dialog.getByRole("link", { name: /Haystack/ }).waitFor();
+  await page.keyboard.press("Escape");
+  // One that stays refused says why, and may be made again by hand.
+  refusals = 10;
+  await find("needle");
+  await dialog.getByText("worker_at_capacity").waitFor();
+  refusals = 0;
+  await dialog.getByRole("button", { name: "Try again" }).click();
+  await dialog.getByRole("link", { name: /Needle/ }).waitFor();
   await leave();
 });

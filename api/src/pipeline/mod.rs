@@ -10,6 +10,7 @@
 
 mod authentication;
 mod cors;
+mod head;
 mod rate;
 
 use std::panic::AssertUnwindSafe;
@@ -29,6 +30,7 @@ use shard::trace::{self, Kind, Place};
 use tracing::{Instrument, Span, field};
 
 pub use authentication::ticket::Grant as TicketGrant;
+pub use head::MOST_HTTP2_LIST;
 pub use authentication::{Address, caller, fresh_directory};
 
 use crate::app::App;
@@ -88,6 +90,9 @@ impl Gate {
     }
 
     async fn answer(&self, ctx: RequestContext, origin: &Judgement) -> Answered {
+        if let Err(error) = head::judge(&ctx.http) {
+            return Answered::uncounted(Err(error));
+        }
         if let Err(level) = self.app.take_from_address(ctx.client.ip, Timestamp::steady()) {
             let refused = failure::empty_bucket(LimitScope::Ip, &level);
             return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };

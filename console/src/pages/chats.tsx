@@ -33,12 +33,11 @@ export function Chats({ channel }: { channel: Channel }) {
     [channel.id],
     { on: of, every: 5_000 },
   );
-  const to = param("to");
   const open = (id: string) => href("channel", { id: channel.id, tab: "chats", chat: id });
   return (
     <div class={chat ? "chats is-open" : "chats"}>
       <section class="chat-list" aria-label="Chats">
-        {may("write") && <NewChat channel={channel} to={to} open={(id) => go(open(id))} />}
+        {may("write") && <NewChat channel={channel} open={(id) => go(open(id))} />}
         <Faces
           of={chats}
           isEmpty={({ data }) => data.length === 0}
@@ -69,8 +68,8 @@ export function Chats({ channel }: { channel: Channel }) {
   );
 }
 
-function NewChat({ channel, to, open }: { channel: Channel; to: string; open: (id: string) => void }) {
-  const [number, setNumber] = useState(to);
+function NewChat({ channel, open }: { channel: Channel; open: (id: string) => void }) {
+  const [number, setNumber] = useState("");
   return (
     <form
       class="new-chat"

@@ -4,13 +4,14 @@ import { type Page, type Refused, get, post } from "../api";
 import { onEvent, state } from "../live";
 import { Failure, Field, announce, useAction, useLoad } from "../parts";
 import { href } from "../router";
-import { may } from "../session";
+import { may, scanWithSimulatedPhone, simulatedPhones } from "../session";
 import type { Channel, M } from "../types";
 import { REASON } from "../words";
 import { PAIRED } from "./channel";
 
 interface Code {
   qr: string;
+  raw: string;
   expires_at: string;
 }
 
@@ -137,8 +138,8 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
     void ask();
     return onEvent((event) => {
       if (event.name !== "qr.updated" || event.data.channel_id !== channel.id) return;
-      const { qr, expires_at } = event.data.data;
-      setCode({ qr, expires_at });
+      const { qr, raw, expires_at } = event.data.data;
+      setCode({ qr, raw, expires_at });
       setError(undefined);
     });
   }, [channel.id]);
@@ -182,6 +183,7 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
         </p>
       </section>
       <section class="steps">
+        {simulatedPhones.value && <SimulatedPhone raw={code && left > 0 ? code.raw : undefined} />}
         <h2>On the phone</h2>
         <ol>
           <li>Open the messaging app whose number you want to use here.</li>
@@ -204,6 +206,21 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
           </p>
         )}
       </section>
+    </div>
+  );
+}
+
+/** On a simulated network no phone of this world can scan: one of that network does. */
+function SimulatedPhone({ raw }: { raw: string | undefined }) {
+  const { busy, error, run } = useAction();
+  return (
+    <div class="next">
+      <h2>No phone at hand?</h2>
+      <p>This gateway speaks to a simulated network, which no real phone can join. Let a simulated one scan the code.</p>
+      <button type="button" disabled={busy || !raw} onClick={() => raw && void run(() => scanWithSimulatedPhone(raw))}>
+        Scan with a simulated phone
+      </button>
+      <Failure error={error} />
     </div>
   );
 }
@@ -255,15 +272,22 @@ function ByCode({ channel }: { channel: Channel }) {
 }
 
 function Connected({ channel }: { channel: Channel }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    // What had the focus may have gone with the code.
+    if (document.activeElement === document.body) heading.current?.focus();
+  }, []);
   return (
     <section class="pairing-state is-good" role="status">
       <span class="tick" aria-hidden="true">
         ✓
       </span>
-      <h2>Connected</h2>
+      <h2 ref={heading} tabIndex={-1}>
+        Connected
+      </h2>
       <p class="number">+{channel.phone_number}</p>
       <p>
-        <a class="button" href={href("channel", { id: channel.id, tab: "chats", to: channel.phone_number })}>
+        <a class="button" href={href("channel", { id: channel.id, tab: "chats", chat: channel.phone_number })}>
           Send a message to yourself
         </a>{" "}
         <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>
