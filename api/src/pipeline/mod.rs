@@ -30,8 +30,8 @@ use shard::trace::{self, Kind, Place};
 use tracing::{Instrument, Span, field};
 
 pub use authentication::ticket::Grant as TicketGrant;
-pub use head::MOST_HTTP2_LIST;
 pub use authentication::{Address, caller, fresh_directory};
+pub use head::MOST_HTTP2_LIST;
 
 use crate::app::App;
 use crate::caller::Caller;

@@ -31,7 +31,8 @@ const ENDED: Record<string, string> = {
 };
 
 export function Pairing({ channel, reload }: { channel: Channel; reload: () => void }) {
-  const [began, setBegan] = useState(BEGINS.includes(channel.status) && may("write"));
+  // The status in which codes were wanted. A pairing that ends in another one has to be wanted anew.
+  const [began, setBegan] = useState(BEGINS.includes(channel.status) && may("write") ? channel.status : null);
   const [ended, setEnded] = useState(false);
   const status = channel.status;
   const before = useRef(status);
@@ -50,6 +51,8 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
   useEffect(() => {
     if (before.current !== status && status === "connecting") announce("A phone has scanned the code. Connecting.");
     if (before.current !== status && status === "connected") announce(`Connected as ${channel.phone_number}.`);
+    if (before.current !== status && began !== null && BEGINS.includes(status)) setBegan(status);
+    if (status === "connected") setBegan(null);
     before.current = status;
   }, [status]);
 
@@ -65,7 +68,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
   }
   if (status === "disabled_by_admin") return <p class="failure">The operator has disabled this channel. Ask for it to be enabled again.</p>;
   if (!may("write")) return <p>Your role lets you look. Somebody who may change things pairs the number.</p>;
-  if (ended || !began) {
+  if (ended || began === null || !(BEGINS.includes(status) || status === began)) {
     return (
       <section class="pairing-state">
         <h2>{ended ? "No phone scanned it" : "Not connected"}</h2>
@@ -82,7 +85,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
             type="button"
             onClick={() => {
               setEnded(false);
-              setBegan(true);
+              setBegan(status);
             }}
           >
             Start {ended && "again"}
@@ -97,7 +100,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
     );
   }
   const broken = status === "pending" && !["", "created", "qr_timeout"].includes(reason);
-  return <Scan channel={channel} broken={broken} stop={() => setBegan(false)} />;
+  return <Scan channel={channel} broken={broken} stop={() => setBegan(null)} />;
 }
 
 function Lifecycle({ channel, call, reload, children }: { channel: Channel; call: string; reload: () => void; children: string }) {

@@ -34,7 +34,8 @@ pub async fn pairing_page(cluster: &Description) -> anyhow::Result<String> {
     let first = cluster.nodes.first().context("the cluster has no node")?;
     let gateway = Caller::new(&first.api, Some(&cluster.api_key))?;
     let existing = gateway.get("/v1/channels?name=My%20first%20number").await?;
-    let known = existing["data"].as_array().and_then(|channels| channels.iter().find(|row| row["name"] == FIRST_NUMBER));
+    let known =
+        existing["data"].as_array().and_then(|channels| channels.iter().find(|row| row["name"] == FIRST_NUMBER));
     let channel = match known {
         Some(channel) if !matches!(channel["status"].as_str(), Some("pending" | "qr")) => return Ok(String::new()),
         Some(channel) => channel.clone(),

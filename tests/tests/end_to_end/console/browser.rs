@@ -90,6 +90,11 @@ async fn operators_do_their_work_in_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codes_that_pass_and_refusals_are_told_in_a_browser() {
+    browse("tests/codes.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_pages_go_on_while_nodes_come_and_go_and_clocks_turn() {
     browse("tests/cluster.test.mjs").await;
 }
