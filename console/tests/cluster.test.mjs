@@ -13,7 +13,7 @@ let browser;
 before(async () => (browser = await launch()));
 after(() => browser?.close());
 
-const [OWN, FRIEND, CALM, LATE, OTHER] = place.phones;
+const [OWN, FRIEND, CALM, LATE, OTHER, TAKEN] = place.phones;
 
 /** For replicas that move, and a node that comes. */
 const MOVES = 180_000;
@@ -145,6 +145,21 @@ test("a page goes on by itself while the node that serves it is killed, and show
   } finally {
     door.close();
   }
+});
+
+test("after the kill of an owner the timeline says who took over, after how long, and how many channels", async () => {
+  const { page, leave } = await person(browser);
+  const id = await paired("Taken", TAKEN);
+  const { node_id } = await operator("GET", `/v1/admin/channels/${id}`);
+  const owner = place.nodes.find((known) => known.id === node_id);
+  const other = place.nodes.find((known) => known.id !== owner.id);
+  await kill(owner);
+  await page.goto(`${other.ops}/console/timeline?kind=lead`);
+  await page.getByLabel("Operator token").fill(place.operatorToken);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByText(new RegExp(`node \\d took over shards? [\\d, ]+ of node ${owner.id} after [\\d.]+ s; \\d+ channels? logs? in again`)).first().waitFor();
+  await restart(owner);
+  await leave();
 });
 
 test("a fourth node is let in by the line that the page shows, and a plan is carried out while the node that serves the page dies", async () => {
