@@ -40,20 +40,22 @@ pub async fn scan(ctx: &mut RequestContext) -> Outcome {
     let phones = format!("{base}/phones");
     let client = Client::builder().timeout(ANSWER).redirect(redirect::Policy::none()).no_proxy().build();
     let client = client.map_err(|error| failure::internal("no way to the simulated network", &error))?;
-    let tell = async |url: String, body: Value| {
-        let answer = client.post(url).json(&body).send().await;
-        answer.map(|answer| answer.status()).map_err(|error| {
-            ApiError::new(ErrorCode::Other, format!("the simulated network does not answer: {}", error.without_url()))
-        })
-    };
-    if !tell(phones.clone(), json!({ "number": number, "name": "Simulated phone" })).await?.is_success() {
+    if !tell(&client, &phones, json!({ "number": number, "name": "Simulated phone" })).await? {
         return Err(ApiError::new(ErrorCode::Other, "the simulated network has no room for another phone"));
     }
-    if !tell(format!("{phones}/{number}/link"), json!({ "raw": raw })).await?.is_success() {
+    if !tell(&client, &format!("{phones}/{number}/link"), json!({ "raw": raw })).await? {
         let why = "the network shows no such code any more; scan the next one";
         return Err(Violation::new(IssueCode::Format, why).at(&["raw"]));
     }
     Ok(Reply::ok(&PhoneView { number }))
+}
+
+/// Tells the simulated network something; whether it did it.
+async fn tell(client: &Client, url: &str, body: Value) -> Result<bool, ApiError> {
+    let answer = client.post(url).json(&body).send().await;
+    answer.map(|answer| answer.status().is_success()).map_err(|error| {
+        ApiError::new(ErrorCode::Other, format!("the simulated network does not answer: {}", error.without_url()))
+    })
 }
 
 /// Reads `{ "raw" }`, the text of a code.
