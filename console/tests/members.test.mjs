@@ -100,6 +100,43 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await leave();
 });
 
+test("a conversation of hundreds of messages, and a list of hundreds of channels, are read to their ends a part at a time", async () => {
+  const { page, leave } = await person(browser);
+  const [{ id }] = (await api("GET", "/v1/channels?status=connected&name=Chats")).data;
+  const words = 230;
+  for (let n = 0; n < words; n++) await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: `line ${n}.` });
+  await eventually("the last one has come", async () => (await api("GET", `/v1/channels/${id}/messages?limit=1`)).data[0].text === `line ${words - 1}.`);
+  await signIn(page, place.owner);
+  await page.goto(`${node().api}/console/channel?id=${id}&tab=chats&chat=${FRIEND}`);
+  const messages = page.getByRole("list", { name: "Messages, the newest last" });
+  const line = (n) => messages.getByText(`line ${n}.`, { exact: true });
+  await line(words - 1).waitFor();
+  const older = page.getByRole("button", { name: "Show older messages" });
+  for (let clicks = 0; clicks < 20 && (await older.count()) > 0; clicks++) {
+    const before = await messages.getByRole("listitem").nth(1).textContent();
+    await older.click();
+    await eventually("older ones are shown", async () => (await older.count()) === 0 || (await messages.getByRole("listitem").nth(1).textContent()) !== before);
+    assert.ok((await messages.getByRole("listitem").count()) <= 202, "no more than 200 are in the document");
+  }
+  await messages.getByText("hello <b>there</b>").waitFor();
+  await line(0).waitFor();
+  await page.getByRole("button", { name: "Show newer messages" }).click();
+  await line(words - 1).waitFor();
+
+  await Promise.all([...Array(130).keys()].map((n) => api("POST", "/v1/channels", { name: `Many ${n}` })));
+  await page.goto(`${node().api}/console/channels?name=Many`);
+  const rows = page.getByRole("table").locator("tbody tr");
+  await eventually("a page is shown", async () => (await rows.count()) === 100);
+  await page.getByRole("button", { name: "Next" }).click();
+  await page.getByText("Page 2").first().waitFor();
+  await eventually("the rest is shown", async () => (await rows.count()) === 30);
+  await page.getByRole("button", { name: "Previous" }).click();
+  await eventually("the first page is shown", async () => (await rows.count()) === 100);
+  const some = async () => (await api("GET", "/v1/channels?name=Many&limit=100")).data;
+  for (let left = await some(); left.length > 0; left = await some()) await Promise.all(left.map((row) => api("DELETE", `/v1/channels/${row.id}`)));
+  await leave();
+});
+
 test("a webhook is made, tested, watched as it fails, and delivered again by hand", async () => {
   let status = 500;
   const got = [];
