@@ -28,7 +28,7 @@ MDBOOK := target/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
 OPENAPI_TOOLS := target/openapi-tools
 
-.PHONY: docs help run run-whatsapp rocksdb console check test test-all whatsapp whatsapp-clusters bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
+.PHONY: docs help run run-whatsapp rocksdb console pictures check test test-all whatsapp whatsapp-clusters bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -40,6 +40,11 @@ run: to-build rocksdb ## build the gateway, start three nodes and show the main 
 
 console: console/node_modules/installed ## build the console's pages; cargo embeds what lies in console/dist, and needs no Node.js
 	node console/build.mjs
+
+pictures: to-test rocksdb console/node_modules/installed ## take the pictures of the console that README and the guide show
+	cargo build --workspace
+	cargo test --workspace --test end_to_end console::browser
+	node console/pictures.mjs
 
 # Libraries of the pages and of their tests, as the lockfile names them.
 console/node_modules/installed: console/package-lock.json | to-test

@@ -20,6 +20,7 @@ use crate::config::ApiConfig;
 use crate::doc::Deployment;
 use crate::listener::{ClientListener, Entrance};
 use crate::openapi::document_of;
+use crate::pipeline::MOST_HTTP2_LIST;
 use crate::{operator, resources, router};
 
 /// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
@@ -182,6 +183,7 @@ fn run(
 ) -> Running {
     let mut server = Server::new(listener);
     server.http1_mut().max_buf_size(MOST_HEAD);
+    server.http2_mut().max_header_list_size(MOST_HTTP2_LIST);
     let handle = server.handle();
     let failed = fatal.clone();
     let serving = async move {

@@ -34,8 +34,16 @@ let last = "";
 /** Whether this tab reads the stream, or tries to. */
 let leading = false;
 
+/** Events that were shown: another node, or another tab that reads on, may tell of the last of them once more. */
+const SEEN = 2_000;
+const seen = new Set<string>();
+
 function show(event: Event): void {
   last = event.id;
+  const { event_id } = event.data;
+  if (seen.has(event_id)) return;
+  seen.add(event_id);
+  if (seen.size > SEEN) seen.delete(seen.values().next().value!);
   listeners.forEach((listener) => listener(event));
 }
 

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { Refused, door } from "./api";
+import { type Page, Refused, door } from "./api";
 import { onEvent, reloads, state, type Event } from "./live";
 import { href, place } from "./router";
 import { ADVICE, STATUS } from "./words";
@@ -86,6 +86,26 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
     at: shown.at,
     reload: () => again.current(),
     set: (data) => show({ data, loading: false, at: Date.now() }),
+  };
+}
+
+/** A long list, one page of it at a time: neither the document nor the calls that keep it fresh grow with how far one has gone. */
+export function usePages<T>(load: (cursor: string | undefined, signal: AbortSignal) => Promise<Page<T>>, deps: unknown[], watch: Watch = {}) {
+  const key = JSON.stringify(deps);
+  const [at, setAt] = useState<{ key: string; cursors: string[] }>({ key, cursors: [] });
+  const cursors = at.key === key ? at.cursors : [];
+  const list = useLoad((signal) => load(cursors.at(-1), signal), [key, cursors], watch);
+  const turn = (to: string[]) => {
+    setAt({ key, cursors: to });
+    announce(`Page ${to.length + 1}`);
+  };
+  const next = list.data?.next_cursor;
+  return {
+    ...list,
+    page: cursors.length + 1,
+    back: cursors.length > 0 ? () => turn(cursors.slice(0, -1)) : undefined,
+    // While the next page is on its way, the one before it is shown.
+    forth: next && next !== cursors.at(-1) ? () => turn([...cursors, next]) : undefined,
   };
 }
 
@@ -564,6 +584,22 @@ export function More({ cursor, busy, load }: { cursor: string | null | undefined
         Show more
       </button>
     </div>
+  );
+}
+
+/** The way from page to page of a list. */
+export function Pages({ of }: { of: { page: number; back: (() => void) | undefined; forth: (() => void) | undefined } }) {
+  if (of.page === 1 && !of.forth) return null;
+  return (
+    <nav class="more" aria-label="Pages of the list">
+      <button type="button" class="quiet" disabled={!of.back} onClick={of.back}>
+        Previous
+      </button>{" "}
+      <span class="fine">Page {of.page}</span>{" "}
+      <button type="button" class="quiet" disabled={!of.forth} onClick={of.forth}>
+        Next
+      </button>
+    </nav>
   );
 }
 

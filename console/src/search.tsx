@@ -1,7 +1,7 @@
 // Ctrl-K: finds a page, a channel by its name or number, and whatever an id names.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Page, door, get } from "./api";
-import { Dialog, Theirs } from "./parts";
+import { type Page, Refused, door, get } from "./api";
+import { Dialog, Failure, Theirs } from "./parts";
 import { go, href } from "./router";
 import type { Channel, M, Message, O } from "./types";
 
@@ -14,13 +14,16 @@ interface Hit {
 const UUID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
 /** The newest channels, which are looked through for a part of a name or number: the node finds the beginning of a name alone. */
 const LOOKED_THROUGH = 100;
+/** How long to wait before a search that found nothing, or was refused, is made again. */
+const AGAIN_MS = [500, 1_000, 2_000];
 
 /** What an id names, if it names anything: that it does not is no failure. */
 async function named<T>(path: string, hit: (found: T) => Hit, signal: AbortSignal): Promise<Hit[]> {
   try {
     return [hit(await get<T>(path, {}, signal))];
-  } catch {
-    return [];
+  } catch (error) {
+    if (error instanceof Refused && error.status === 404) return [];
+    throw error;
   }
 }
 
@@ -63,27 +66,40 @@ export function Search({ pages, close }: { pages: [string, string][]; close: () 
   const [text, setText] = useState("");
   const [found, setFound] = useState<Hit[]>([]);
   const [looking, setLooking] = useState(false);
+  const [asked, setAsked] = useState(0);
   const list = useRef<HTMLUListElement>(null);
+  const [failed, setFailed] = useState<Refused>();
   const word = text.trim().toLowerCase();
   useEffect(() => {
     setFound([]);
+    setFailed(undefined);
+    setLooking(word.length >= 2);
     if (word.length < 2) return;
     const stop = new AbortController();
-    const due = setTimeout(async () => {
-      setLooking(true);
+    let due: ReturnType<typeof setTimeout>;
+    // What is typed may be there in a moment: a list of another node, or a refusal that passes.
+    const look = async (again: number[]) => {
+      let hits: Hit[] = [];
+      let refused: Refused | undefined;
       try {
-        setFound(await (door === "members" ? ofMember : ofOperator)(text.trim(), stop.signal));
-      } catch {
-        // Nothing is found; the page behind says what is wrong with the node.
-      } finally {
-        if (!stop.signal.aborted) setLooking(false);
+        hits = await (door === "members" ? ofMember : ofOperator)(text.trim(), stop.signal);
+      } catch (error) {
+        refused = error instanceof Refused ? error : new Refused(0, "console", String(error), null, null, 0);
       }
-    }, 250);
+      if (stop.signal.aborted) return;
+      setFound(hits);
+      const [pause, ...later] = again;
+      const isOver = hits.length > 0 || pause === undefined;
+      setFailed(isOver ? refused : undefined);
+      setLooking(!isOver);
+      if (!isOver) due = setTimeout(() => void look(later), Math.max(pause, (refused?.retryAfter ?? 0) * 1000));
+    };
+    due = setTimeout(() => void look(AGAIN_MS), 250);
     return () => {
       stop.abort();
       clearTimeout(due);
     };
-  }, [word]);
+  }, [word, asked]);
   const hits = [...pages.filter(([, label]) => word !== "" && label.toLowerCase().includes(word)).map(([page, label]) => ({ kind: "page", label, to: href(page) })), ...found];
   const open = (to: string) => {
     close();
@@ -96,6 +112,7 @@ export function Search({ pages, close }: { pages: [string, string][]; close: () 
         onSubmit={(event) => {
           event.preventDefault();
           if (hits[0]) open(hits[0].to);
+          else setAsked(asked + 1);
         }}
       >
         <label class="hidden" for="find">
@@ -132,8 +149,9 @@ export function Search({ pages, close }: { pages: [string, string][]; close: () 
         ))}
       </ul>
       <p class="fine" role="status">
-        {looking ? "Looking" : word.length < 2 ? "Two letters or more" : hits.length === 0 ? "Nothing was found" : `${hits.length} found; Enter opens the first`}
+        {hits.length === 0 && looking ? "Looking" : failed ? "" : word.length < 2 ? "Two letters or more" : hits.length === 0 ? "Nothing was found. Enter looks again." : `${hits.length} found; Enter opens the first`}
       </p>
+      {failed && <Failure error={failed} retry={() => setAsked(asked + 1)} />}
     </Dialog>
   );
 }

@@ -11,6 +11,8 @@ export interface Who {
 
 /** `undefined` until it is known. */
 export const who = signal<Who | null | undefined>(undefined);
+/** Whether the network is simulated, and has a phone that scans for whoever asks. */
+export const simulatedPhones = signal(false);
 /** Why a person has to sign in again, where there is a reason. */
 export const why = signal<string | null>(null);
 
@@ -28,11 +30,13 @@ function claims(access: string): Who {
 
 function take(next: SharedToken): void {
   token = next;
+  simulatedPhones.value = next.simulatedPhones;
   const told = claims(next.access);
   if (who.value?.email !== told.email || who.value.role !== told.role) who.value = told;
 }
 
-async function ask(method: "POST" | "PUT" | "DELETE", body?: unknown): Promise<Response> {
+/** A call of the console's own, which needs no token. */
+async function ask(method: "POST" | "PUT" | "DELETE", body?: unknown, path = "/console/session"): Promise<Response> {
   // Goes on when the page is left meanwhile: the cookie of the answer must not be lost, as the one before it is used up.
   const init: RequestInit = { method, keepalive: true, cache: "no-store", credentials: "same-origin" };
   if (body !== undefined) {
@@ -41,7 +45,7 @@ async function ask(method: "POST" | "PUT" | "DELETE", body?: unknown): Promise<R
   }
   let response: Response;
   try {
-    response = await fetch("/console/session", init);
+    response = await fetch(path, init);
   } catch {
     throw new Refused(0, "unreachable", "the node did not answer", null, null, 0);
   }
@@ -53,8 +57,8 @@ async function ask(method: "POST" | "PUT" | "DELETE", body?: unknown): Promise<R
 }
 
 async function tokenOf(response: Response): Promise<SharedToken> {
-  const { access_token, expires_in } = await response.json();
-  return { access: access_token, until: Date.now() + expires_in * 1000 };
+  const { access_token, expires_in, simulated_phones } = await response.json();
+  return { access: access_token, until: Date.now() + expires_in * 1000, simulatedPhones: simulated_phones };
 }
 
 function accept(next: SharedToken): void {
@@ -169,6 +173,12 @@ async function beginMembers(): Promise<void> {
 export async function signIn(email: string, password: string): Promise<void> {
   accept(await tokenOf(await ask("POST", { email, password })));
   why.value = null;
+}
+
+/** Lets a phone of the simulated network scan a code; gives its number. */
+export async function scanWithSimulatedPhone(raw: string): Promise<string> {
+  const { number } = await (await ask("POST", { raw }, "/console/phones")).json();
+  return number;
 }
 
 // Operators.

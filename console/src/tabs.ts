@@ -5,6 +5,8 @@ export interface SharedToken {
   access: string;
   /** By this browser's clock, in milliseconds. */
   until: number;
+  /** The network is simulated, and has a phone that scans for whoever asks. */
+  simulatedPhones: boolean;
 }
 
 export type Message =

@@ -1,8 +1,11 @@
 // What the tests of the console share: the cluster that the Rust test has started, a browser, and phones.
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createConnection, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { test as testOfNode } from "node:test";
 import { chromium } from "playwright-core";
 
@@ -114,9 +117,59 @@ async function asJson(response) {
 const send = (method, body, headers = {}) => ({ method, headers: { "content-type": "application/json", ...headers }, ...(body !== undefined && { body: JSON.stringify(body) }) });
 
 /** The customer's program. */
-export const api = (method, path, body) => fetch(node().api + path, send(method, body, { authorization: `Bearer ${place.key}` })).then(asJson);
+export const api = (method, path, body, at = node()) => fetch(at.api + path, send(method, body, { authorization: `Bearer ${place.key}` })).then(asJson);
 export const operator = (method, path, body) => fetch(node().ops + path, send(method, body, { authorization: `Bearer ${place.operatorToken}` })).then(asJson);
 export const simulator = (method, path, body) => fetch(place.simulator + path, send(method, body)).then(asJson);
+
+/** A balancer before a port of all nodes: each connection goes to the first node that takes it. */
+export async function balancer(port) {
+  const open = new Set();
+  let serving = 0;
+  const connect = (client, n) => {
+    if (n === place.nodes.length) return client.destroy();
+    const { hostname, port: at } = new URL(node(n)[port]);
+    const upstream = createConnection({ host: hostname, port: Number(at) }, () => {
+      serving = n;
+      client.pipe(upstream).pipe(client);
+    });
+    let connected = false;
+    upstream.on("connect", () => (connected = true));
+    upstream.on("error", () => (connected ? client.destroy() : connect(client, n + 1)));
+    upstream.on("close", () => connected && client.destroy());
+    client.on("close", () => upstream.destroy());
+  };
+  const server = createServer((client) => {
+    open.add(client);
+    client.on("error", () => undefined);
+    client.on("close", () => open.delete(client));
+    connect(client, 0);
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    /** The node that took the newest connection. */
+    serving: () => node(serving),
+    close() {
+      server.close();
+      open.forEach((client) => client.destroy());
+    },
+  };
+}
+
+/** Runs the gateway's own program; gives what it says. */
+export const gateway = async (...args) => (await promisify(execFile)(place.gateway, args)).stdout;
+
+export const kill = ({ id }) => gateway("dev", "stop", String(id), "--kill", `--data=${place.data}`);
+export const restart = ({ id }) => gateway("dev", "start", String(id), "--wait", `--data=${place.data}`);
+
+/** Goes from one control to the next by the Tab key until it is at this one. */
+export async function reach(page, control) {
+  for (let steps = 0; steps < 120; steps++) {
+    if (await control.evaluate((element) => element === document.activeElement, undefined, { timeout: PATIENCE })) return;
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`the Tab key does not lead to ${control}`);
+}
 
 export async function phone(number, name = "Ann") {
   await simulator("POST", "/phones", { number, name });
@@ -124,8 +177,8 @@ export async function phone(number, name = "Ann") {
 }
 
 /** Scans the code that a channel shows now. */
-export async function scan(channel, number) {
-  const { raw } = await api("GET", `/v1/channels/${channel}/qr?format=raw`);
+export async function scan(channel, number, at = node()) {
+  const { raw } = await api("GET", `/v1/channels/${channel}/qr?format=raw`, undefined, at);
   await simulator("POST", `/phones/${number}/link`, { raw });
 }
 
@@ -168,9 +221,10 @@ export async function judge(page, name) {
     for (const theme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: theme });
       await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
-      await page.screenshot({ path: join(SHOTS, `${name}-${theme}-${width}.png`), fullPage: false });
-      // In a world of its own, which the page's content policy does not reach.
       const client = await page.context().newCDPSession(page);
+      const { data } = await client.send("Page.captureScreenshot", { format: "webp", quality: 80 });
+      writeFileSync(join(SHOTS, `${name}-${theme}-${width}.webp`), Buffer.from(data, "base64"));
+      // In a world of its own, which the page's content policy does not reach.
       const { frameTree } = await client.send("Page.getFrameTree");
       const { executionContextId } = await client.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id, worldName: "axe" });
       const evaluate = (expression) => client.send("Runtime.evaluate", { expression, contextId: executionContextId, awaitPromise: true, returnByValue: true });

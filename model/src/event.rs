@@ -89,6 +89,9 @@ struct Envelope<'a, D: Serialize> {
     api_version: &'a str,
     channel_id: ChannelId,
     occurred_at: Timestamp,
+    /// Nothing has happened: somebody tries out a receiver.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    test: bool,
     data: &'a D,
 }
 
@@ -133,8 +136,25 @@ impl Event {
         bytes
     }
 
+    /// The envelope of an example that is sent to try out a receiver, marked `"test": true`.
+    pub fn to_test_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(&Envelope { test: true, ..self.envelope(&self.payload) }).expect(WRITTEN)
+    }
+
     fn write(&self, payload: &Payload) -> Vec<u8> {
-        envelope(payload.name().as_str(), &self.id, self.channel, self.occurred_at, payload)
+        serde_json::to_vec(&self.envelope(payload)).expect(WRITTEN)
+    }
+
+    fn envelope<'a>(&'a self, payload: &'a Payload) -> Envelope<'a, Payload> {
+        Envelope {
+            event: payload.name().as_str(),
+            event_id: &self.id,
+            api_version: API_VERSION,
+            channel_id: self.channel,
+            occurred_at: self.occurred_at,
+            test: false,
+            data: payload,
+        }
     }
 }
 
@@ -150,16 +170,24 @@ pub fn test_envelope(
         test: bool,
         endpoint_id: Option<crate::id::EndpointId>,
     }
-    envelope(TEST_EVENT, id, channel, occurred_at, &Probe { test: true, endpoint_id: endpoint })
+    let probe = Probe { test: true, endpoint_id: endpoint };
+    let envelope = Envelope {
+        event: TEST_EVENT,
+        event_id: id,
+        api_version: API_VERSION,
+        channel_id: channel,
+        occurred_at,
+        // Its data says so, as the interface has it.
+        test: false,
+        data: &probe,
+    };
+    serde_json::to_vec(&envelope).expect(WRITTEN)
 }
 
 /// The event name of a probe.
 pub const TEST_EVENT: &str = "webhook.test";
 
-fn envelope<D: Serialize>(event: &str, id: &EventId, channel: ChannelId, occurred_at: Timestamp, data: &D) -> Vec<u8> {
-    let envelope = Envelope { event, event_id: id, api_version: API_VERSION, channel_id: channel, occurred_at, data };
-    serde_json::to_vec(&envelope).expect("payloads have string keys only and are written to memory")
-}
+const WRITTEN: &str = "payloads have string keys only and are written to memory";
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
@@ -275,6 +303,16 @@ mod tests {
         let text = String::from_utf8(test_envelope(&id, ChannelId(uuid::Uuid::nil()), Timestamp(0), None)).unwrap();
         assert!(text.starts_with(r#"{"event":"webhook.test","event_id":"evt_00000000000000000000000000""#));
         assert!(text.ends_with(r#""data":{"test":true,"endpoint_id":null}}"#));
+    }
+
+    #[test]
+    fn an_example_that_is_sent_differs_from_the_event_by_its_mark_alone() {
+        for name in EventName::ALL {
+            let example = Event::example(*name);
+            let mut sent: serde_json::Value = serde_json::from_slice(&example.to_test_bytes()).unwrap();
+            assert_eq!(sent.as_object_mut().unwrap().remove("test"), Some(true.into()));
+            assert_eq!(sent, serde_json::from_slice::<serde_json::Value>(&example.to_bytes()).unwrap());
+        }
     }
 
     #[test]

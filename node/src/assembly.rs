@@ -530,6 +530,7 @@ fn http(
             session: rule(config.limits.console),
         },
         console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
+        simulated_phones: config.network.phones.as_deref().map(|url| url.trim_end_matches('/').to_owned()),
         auth,
         support,
         events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },

@@ -300,6 +300,9 @@ pub struct Network {
     /// The simulator's network port. The real network needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<HostPort>,
+    /// The simulator's control port, as `http://127.0.0.1:8090`: the console then offers a phone that scans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phones: Option<String>,
     /// The suffixes of addresses; those of the driver's network where they are not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phone_suffix: Option<String>,

@@ -107,7 +107,7 @@ async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children:
         say(format!("stop it with: gateway dev down --data {}", folder.root().display()));
         return Ok(());
     }
-    print_console(folder, &description).await;
+    print_console(folder, &description, args.demo).await;
     say("Ctrl-C stops it");
     match demo {
         None => hold(folder, plan, children).await,
@@ -248,11 +248,17 @@ fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: D
     say(format!("  all of it  {}", folder.description_file().display()));
 }
 
-/// Where the console is, last, so that it stands where people look.
-async fn print_console(folder: &Folder, description: &Description) {
-    match member::sign_in_link(folder, description).await {
-        Ok(link) => {
-            say("\nThe console, signed in; the link works once, in a browser on this machine:");
+/// Where the console is, last, so that it stands where people look. After a demo it is the page on which a person pairs a
+/// number, too.
+async fn print_console(folder: &Folder, description: &Description, after_demo: bool) {
+    let link = async {
+        let page = if after_demo { member::pairing_page(description).await? } else { String::new() };
+        anyhow::Ok((member::sign_in_link(folder, description, &page).await?, !page.is_empty()))
+    };
+    match link.await {
+        Ok((link, pairs)) => {
+            let what = if pairs { "Pair a number in the console" } else { "The console, signed in" };
+            say(format!("\n{what}; the link works once, in a browser on this machine:"));
             say(format!("  {link}"));
         }
         // The cluster is there all the same.

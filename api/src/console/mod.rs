@@ -1,14 +1,16 @@
 //! The console: pages for members on the public port and for operators on theirs, embedded in the binary.
 //!
 //! The pages hold no rules: they call the interface. `files` serves what `console/` builds, `session` keeps a member's
-//! refresh token where no script reads it. How the interface is mounted once more for members' sessions stands in
+//! refresh token where no script reads it, `phones` lets a phone of a simulated network scan a code. How the interface is mounted once more for members' sessions stands in
 //! [`route`](crate::route::router_with_console).
 
 mod files;
+mod phones;
 mod session;
 
 use model::error::ErrorCode;
 
+use self::phones::PhoneView;
 use self::session::SessionView;
 use crate::openapi::Doc;
 use crate::route::Route;
@@ -34,6 +36,11 @@ pub fn routes_for_members() -> Vec<Route> {
         Route::delete("/console/session")
             .public(session::log_out)
             .doc(Doc::new("close_console_session", "Log out of the console").no_content().errors(&[E::BadRequest])),
+        Route::post("/console/phones").public(phones::scan).doc(
+            Doc::new("scan_with_simulated_phone", "Let a phone of the simulated network scan a code")
+                .ok::<PhoneView>()
+                .errors(&[E::BadRequest, E::InvalidRequest, E::NotFound, E::Other]),
+        ),
     ]);
     routes
 }

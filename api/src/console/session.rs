@@ -29,6 +29,8 @@ const LONGEST_TOKEN: usize = 1024;
 pub struct SessionView {
     access_token: String,
     expires_in: u64,
+    /// The network is simulated, and has a phone that scans for whoever asks.
+    simulated_phones: bool,
 }
 
 pub async fn log_in(ctx: &mut RequestContext) -> Outcome {
@@ -66,7 +68,7 @@ pub async fn log_out(ctx: &mut RequestContext) -> Outcome {
 }
 
 /// A page of somebody else could sign its visitor in or out otherwise.
-fn require_own_page(ctx: &RequestContext) -> Result<(), ApiError> {
+pub(super) fn require_own_page(ctx: &RequestContext) -> Result<(), ApiError> {
     let site = ctx.http.headers().get(FETCH_SITE).map(HeaderValue::as_bytes);
     if site == Some(b"same-origin") {
         return Ok(());
@@ -76,7 +78,11 @@ fn require_own_page(ctx: &RequestContext) -> Result<(), ApiError> {
 }
 
 fn signed_in(ctx: &RequestContext, tokens: &TokensView) -> Outcome {
-    let view = SessionView { access_token: tokens.access_token().to_owned(), expires_in: tokens.expires_in() };
+    let view = SessionView {
+        access_token: tokens.access_token().to_owned(),
+        expires_in: tokens.expires_in(),
+        simulated_phones: ctx.app.config.simulated_phones.is_some(),
+    };
     let cookie = set_cookie(ctx, tokens.refresh_token(), COOKIE_SECONDS)?;
     Ok(Reply::ok(&view).uncached().with(SET_COOKIE, cookie))
 }

@@ -61,6 +61,11 @@ fn envelope(name: EventName, data: Schema) -> Value {
                 "format": "date-time",
                 "description": "When the gateway emitted it: sort by this.",
             },
+            "test": {
+                "type": "boolean",
+                "const": true,
+                "description": "In examples that somebody had sent to try out a receiver: nothing of it has happened.",
+            },
             "data": data,
         },
     })

@@ -272,7 +272,8 @@ fn event_reference() -> String {
         the_reference_of_events` writes it anew. `GET /v1/event-types` says the same to programs, and `webhooks` of \
         `/openapi.json`.\n\nAn event is the body of a webhook and stands in the event stream: `event`, `event_id`, \
         `api_version`, `channel_id`, `occurred_at`, and `data`, whose fields follow. `(text)` and the like are the types of \
-        a body, each with fields of its own.\n\n| Event | Told when |\n|---|---|\n"
+        a body, each with fields of its own. What somebody had sent to try out a receiver (`gateway trigger`, the console, \
+        `POST /v1/webhook-endpoints/{id}/test`) has `\"test\": true` beside them.\n\n| Event | Told when |\n|---|---|\n"
         .to_owned();
     for name in model::event::EventName::ALL {
         text.push_str(&format!("| [`{name}`](#{}) | {} |\n", name.as_str().replace('.', ""), name.about()));

@@ -10,6 +10,7 @@
 
 mod authentication;
 mod cors;
+mod head;
 mod rate;
 
 use std::panic::AssertUnwindSafe;
@@ -30,6 +31,7 @@ use tracing::{Instrument, Span, field};
 
 pub use authentication::ticket::Grant as TicketGrant;
 pub use authentication::{Address, caller, fresh_directory};
+pub use head::MOST_HTTP2_LIST;
 
 use crate::app::App;
 use crate::caller::Caller;
@@ -88,6 +90,9 @@ impl Gate {
     }
 
     async fn answer(&self, ctx: RequestContext, origin: &Judgement) -> Answered {
+        if let Err(error) = head::judge(&ctx.http) {
+            return Answered::uncounted(Err(error));
+        }
         if let Err(level) = self.app.take_from_address(ctx.client.ip, Timestamp::steady()) {
             let refused = failure::empty_bucket(LimitScope::Ip, &level);
             return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };

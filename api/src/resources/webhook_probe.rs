@@ -38,8 +38,9 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/webhook-endpoints/{id}/test").account(of_endpoint).doc(
             Doc::new("test_webhook_endpoint", "Try out an endpoint with a signed request")
                 .about(
-                    "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it bears \
-                     no `X-Gateway-Delivery-Id`, as it is no delivery. Without, it is `webhook.test`.",
+                    "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it is marked \
+                     `\"test\": true`, and bears no `X-Gateway-Delivery-Id`, as it is no delivery. Without, it is \
+                     `webhook.test`.",
                 )
                 .optional_body(parse_event, json!({ "event": "message.received" }))
                 .ok::<ProbeView>()
@@ -164,7 +165,7 @@ impl Probe {
         event.id = EventId::mint(now, rand::random());
         event.occurred_at = now;
         event.channel = channel.unwrap_or(event.channel);
-        Self { event: name.as_str(), body: event.to_bytes(), id: event.id }
+        Self { event: name.as_str(), body: event.to_test_bytes(), id: event.id }
     }
 }
 

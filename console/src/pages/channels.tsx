@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { get, post, type Page } from "../api";
-import { Badge, Dialog, Faces, Failure, Field, FormEnd, Id, More, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { get, post } from "../api";
+import { Badge, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, param, useAction, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -12,22 +12,10 @@ export function Channels() {
   const status = param("status");
   const name = param("name");
   const [typed, setTyped] = useState(name);
-  const [limit, setLimit] = useState(PAGE);
-  const list = useLoad(
-    async (signal) => {
-      // Pages one after the other, so that a list that was opened far stays open when it is loaded again.
-      const rows: Channel[] = [];
-      let cursor: string | null | undefined;
-      do {
-        const page: Page<Channel> = await get("/v1/channels", { limit: PAGE, status, name, cursor }, signal);
-        rows.push(...page.data);
-        cursor = page.next_cursor;
-      } while (cursor && rows.length < limit);
-      return { rows, cursor };
-    },
-    [status, name, limit],
-    { on: (event) => event.name === "channel.status", every: 5_000 },
-  );
+  const list = usePages<Channel>((cursor, signal) => get("/v1/channels", { limit: PAGE, status, name, cursor }, signal), [status, name], {
+    on: (event) => event.name === "channel.status",
+    every: 5_000,
+  });
   return (
     <>
       <Title
@@ -65,7 +53,7 @@ export function Channels() {
       </form>
       <Faces
         of={list}
-        isEmpty={({ rows }) => rows.length === 0}
+        isEmpty={({ data }) => data.length === 0}
         empty={
           status || name ? (
             <p>No channel fits. <a href={href("channels")}>Show all</a></p>
@@ -83,11 +71,11 @@ export function Channels() {
           )
         }
       >
-        {({ rows, cursor }) => (
+        {({ data }) => (
           <>
             <Table
               name="Channels"
-              rows={rows}
+              rows={data}
               id={(row) => row.id}
               columns={[
                 { head: "Name", cell: (row) => <a href={href("channel", { id: row.id })}><Theirs text={row.name} /></a> },
@@ -98,7 +86,7 @@ export function Channels() {
                 { head: "Id", cell: (row) => <Id id={row.id} /> },
               ]}
             />
-            <More cursor={cursor} busy={list.loading} load={() => setLimit(rows.length + PAGE)} />
+            <Pages of={list} />
           </>
         )}
       </Faces>

@@ -10,8 +10,9 @@ import { TICK } from "../words";
 
 const CHATS = 100;
 const MESSAGES = 50;
-/** Rows of a conversation that are kept in the document. */
+/** Rows of a conversation that are in the document at a time, and how far a step through those that were fetched leads. */
 const MOST_ROWS = 200;
+const STEP = 100;
 
 const ULID = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -33,12 +34,11 @@ export function Chats({ channel }: { channel: Channel }) {
     [channel.id],
     { on: of, every: 5_000 },
   );
-  const to = param("to");
   const open = (id: string) => href("channel", { id: channel.id, tab: "chats", chat: id });
   return (
     <div class={chat ? "chats is-open" : "chats"}>
       <section class="chat-list" aria-label="Chats">
-        {may("write") && <NewChat channel={channel} to={to} open={(id) => go(open(id))} />}
+        {may("write") && <NewChat channel={channel} open={(id) => go(open(id))} />}
         <Faces
           of={chats}
           isEmpty={({ data }) => data.length === 0}
@@ -69,8 +69,8 @@ export function Chats({ channel }: { channel: Channel }) {
   );
 }
 
-function NewChat({ channel, to, open }: { channel: Channel; to: string; open: (id: string) => void }) {
-  const [number, setNumber] = useState(to);
+function NewChat({ channel, open }: { channel: Channel; open: (id: string) => void }) {
+  const [number, setNumber] = useState("");
   return (
     <form
       class="new-chat"
@@ -96,14 +96,34 @@ function inChat(message: Record<string, unknown>, chat: string): boolean {
   return addresses.length === 0 || addresses.some((address) => address.replace(/@.*/, "") === user);
 }
 
+/** What of a conversation was fetched, the oldest first, and how to go on further back. */
+interface Kept {
+  rows: Message[];
+  cursor: string | null;
+}
+
+/** With a page of the newest rows, which replace what is known of them. Where it does not join what was fetched before, as after
+ * a long sleep, that is forgotten: a conversation with a hole would read as another one. */
+function withNewest(kept: Kept, page: Page<Message>): Kept {
+  const ids = new Set(page.data.map((row) => row.id));
+  const others = kept.rows.filter((row) => !ids.has(row.id));
+  const newest = page.data.slice().reverse();
+  const joins = others.length < kept.rows.length;
+  return joins ? { rows: [...others, ...newest], cursor: kept.cursor } : { rows: newest, cursor: page.next_cursor ?? null };
+}
+
 function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
   const path = `/v1/channels/${channel.id}/messages`;
-  const [older, setOlder] = useState<Message[]>([]);
-  const [cursor, setCursor] = useState<string | null>();
+  const kept = useRef<Kept>({ rows: [], cursor: null });
+  const [from, setFrom] = useState<number | null>(null);
   const [quoted, setQuoted] = useState<Message>();
   const fetching = useAction();
   const newest = useLoad(
-    (signal) => get<Page<Message>>(path, { chat_id: chat, limit: MESSAGES, deliveries: "none" }, signal),
+    async (signal) => {
+      const page = await get<Page<Message>>(path, { chat_id: chat, limit: MESSAGES, deliveries: "none" }, signal);
+      kept.current = withNewest(kept.current, page);
+      return page;
+    },
     [channel.id, chat],
     {
       on: (event) => event.data.channel_id === channel.id && event.name.startsWith("message.") && inChat(event.data.data, chat),
@@ -117,9 +137,6 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
     // Who reads further up is left there.
     if (list.current && below.current) list.current.scrollTop = list.current.scrollHeight;
   }, [last, newest.data]);
-  useEffect(() => {
-    if (newest.data && cursor === undefined) setCursor(newest.data.next_cursor ?? null);
-  }, [newest.data]);
   const unread = newest.data?.data.some((row) => row.direction === "inbound");
   useEffect(() => {
     // Opening a chat reads it, as on a phone. That nothing was unread is no failure.
@@ -128,14 +145,21 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
     }
   }, [last, unread]);
 
-  const seen = new Map<string, Message>();
-  for (const row of [...older, ...(newest.data?.data ?? []).slice().reverse()]) seen.set(row.id, row);
-  const rows = [...seen.values()].slice(-MOST_ROWS);
-  const more = async () => {
+  const { rows: all, cursor } = kept.current;
+  const newestAt = Math.max(0, all.length - MOST_ROWS);
+  // Who reads far back keeps the place; else the newest are shown.
+  const begin = Math.min(from ?? newestAt, newestAt);
+  const rows = all.slice(begin, begin + MOST_ROWS);
+  const back = async () => {
+    if (begin > 0) {
+      setFrom(Math.max(0, begin - STEP));
+      return;
+    }
     const page = await get<Page<Message>>(path, { chat_id: chat, limit: MESSAGES, cursor, deliveries: "none" });
-    setOlder([...page.data.slice().reverse(), ...older].slice(0, MOST_ROWS));
-    setCursor(page.next_cursor ?? null);
+    kept.current = { rows: [...page.data.slice().reverse(), ...kept.current.rows], cursor: page.next_cursor ?? null };
+    setFrom(kept.current.rows.length > MOST_ROWS ? 0 : null);
   };
+  const forth = () => setFrom(begin + STEP < newestAt ? begin + STEP : null);
   return (
     <section class="conversation" aria-label={`Chat with ${chat}`}>
       <header>
@@ -158,17 +182,24 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
               below.current = at.scrollHeight - at.scrollTop - at.clientHeight < 40;
             }}
           >
-            {cursor && (
+            {(cursor || begin > 0) && (
               <li class="older">
-                <button type="button" class="quiet" disabled={fetching.busy} onClick={() => void fetching.run(more)}>
+                <button type="button" class="quiet" disabled={fetching.busy} onClick={() => void fetching.run(back)}>
                   Show older messages
                 </button>
                 <Failure error={fetching.error} />
               </li>
             )}
             {rows.map((row) => (
-              <Bubble key={row.id} row={row} rows={seen} channel={channel} quote={() => setQuoted(row)} />
+              <Bubble key={row.id} row={row} rows={all} channel={channel} quote={() => setQuoted(row)} />
             ))}
+            {begin < newestAt && (
+              <li class="older">
+                <button type="button" class="quiet" onClick={forth}>
+                  Show newer messages
+                </button>
+              </li>
+            )}
           </ol>
         )}
       </Faces>
@@ -191,10 +222,10 @@ export function Tick({ row }: { row: Message }) {
 
 const EMOJI = ["👍", "❤️", "😂", "🙏"];
 
-function Bubble({ row, rows, channel, quote }: { row: Message; rows: Map<string, Message>; channel: Channel; quote: () => void }) {
+function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; channel: Channel; quote: () => void }) {
   const mine = row.direction === "outbound";
   const reaction = useAction();
-  const answered = row.quoted_message_id && [...rows.values()].find((other) => other.message_id === row.quoted_message_id);
+  const answered = row.quoted_message_id && rows.find((other) => other.message_id === row.quoted_message_id);
   const react = (emoji: string) =>
     reaction.run(() =>
       post(`/v1/channels/${channel.id}/messages`, {

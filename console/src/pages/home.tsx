@@ -105,7 +105,7 @@ export function Home() {
                         `was switched off: ${endpoint.disabled_reason}`
                       ) : (
                         <>
-                          has failed since <Time at={endpoint.failing_since} />
+                          fails, for the first time <Time at={endpoint.failing_since} />
                         </>
                       )}
                     </p>

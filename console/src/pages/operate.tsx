@@ -1,34 +1,18 @@
 // What operators look after beside the cluster itself: customers, their channels and webhooks, traces, tickets, backups.
 import { useState } from "preact/hooks";
 import { type Page, asCurl, get, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Id, More, Secret, Table, Theirs, Time, Title, number, param, plain, useAction, useLoad } from "../parts";
+import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Id, Pages, Secret, Table, Theirs, Time, Title, number, param, plain, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
 
 const PAGE = 100;
 
-/** Pages of a list, as far as it was opened. */
 function useList<T>(path: string, query: Record<string, string>) {
-  const [limit, setLimit] = useState(PAGE);
-  const list = useLoad(
-    async (signal) => {
-      const rows: T[] = [];
-      let cursor: string | null | undefined;
-      do {
-        const page: Page<T> = await get(path, { ...query, limit: PAGE, cursor }, signal);
-        rows.push(...page.data);
-        cursor = page.next_cursor;
-      } while (cursor && rows.length < limit);
-      return { rows, cursor };
-    },
-    [path, query, limit],
-    { every: 10_000 },
-  );
-  return { list, more: () => setLimit((list.data?.rows.length ?? 0) + PAGE) };
+  return usePages<T>((cursor, signal) => get(path, { ...query, limit: PAGE, cursor }, signal), [path, query], { every: 10_000 });
 }
 
 export function Customers() {
-  const { list, more } = useList<O["Customer"]>("/v1/admin/customers", {});
+  const list = useList<O["Customer"]>("/v1/admin/customers", {});
   const [making, setMaking] = useState(false);
   const [gone, setGone] = useState<O["Customer"]>();
   return (
@@ -42,12 +26,12 @@ export function Customers() {
       >
         Customers
       </Title>
-      <Faces of={list} isEmpty={({ rows }) => rows.length === 0} empty={<p>There is no customer yet.</p>}>
-        {({ rows, cursor }) => (
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>There is no customer yet.</p>}>
+        {({ data }) => (
           <>
             <Table
               name="Customers"
-              rows={rows}
+              rows={data}
               id={(row) => row.id}
               columns={[
                 { head: "Name", cell: (row) => <Theirs text={row.name} /> },
@@ -66,7 +50,7 @@ export function Customers() {
                 },
               ]}
             />
-            <More cursor={cursor} busy={list.loading} load={more} />
+            <Pages of={list} />
           </>
         )}
       </Faces>
@@ -130,7 +114,7 @@ function CreateCustomer({ close }: { close: () => void }) {
 
 export function Placed() {
   const customer = param("customer_id");
-  const { list, more } = useList<O["PlacedChannel"]>("/v1/admin/channels", { customer_id: customer });
+  const list = useList<O["PlacedChannel"]>("/v1/admin/channels", { customer_id: customer });
   const [off, setOff] = useState<O["PlacedChannel"]>();
   const { busy, error, run } = useAction();
   return (
@@ -140,12 +124,12 @@ export function Placed() {
         <Field label="Customer id" name="customer_id" value={customer} error={list.error} onChange={(event) => go(href("channels", { customer_id: event.currentTarget.value.trim() }))} />
       </form>
       <Failure error={error} />
-      <Faces of={list} isEmpty={({ rows }) => rows.length === 0} empty={<p>There is no channel.</p>}>
-        {({ rows, cursor }) => (
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>There is no channel.</p>}>
+        {({ data }) => (
           <>
             <Table
               name="Channels"
-              rows={rows}
+              rows={data}
               id={(row) => row.id}
               columns={[
                 { head: "Name", cell: (row) => <Theirs text={row.name} /> },
@@ -171,7 +155,7 @@ export function Placed() {
                 },
               ]}
             />
-            <More cursor={cursor} busy={list.loading} load={more} />
+            <Pages of={list} />
           </>
         )}
       </Faces>

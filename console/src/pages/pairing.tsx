@@ -4,13 +4,14 @@ import { type Page, type Refused, get, post } from "../api";
 import { onEvent, state } from "../live";
 import { Failure, Field, announce, useAction, useLoad } from "../parts";
 import { href } from "../router";
-import { may } from "../session";
+import { may, scanWithSimulatedPhone, simulatedPhones } from "../session";
 import type { Channel, M } from "../types";
 import { REASON } from "../words";
 import { PAIRED } from "./channel";
 
 interface Code {
   qr: string;
+  raw: string;
   expires_at: string;
 }
 
@@ -30,7 +31,8 @@ const ENDED: Record<string, string> = {
 };
 
 export function Pairing({ channel, reload }: { channel: Channel; reload: () => void }) {
-  const [began, setBegan] = useState(BEGINS.includes(channel.status) && may("write"));
+  // The status in which codes were wanted. A pairing that ends in another one has to be wanted anew.
+  const [began, setBegan] = useState(BEGINS.includes(channel.status) && may("write") ? channel.status : null);
   const [ended, setEnded] = useState(false);
   const status = channel.status;
   const before = useRef(status);
@@ -49,6 +51,8 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
   useEffect(() => {
     if (before.current !== status && status === "connecting") announce("A phone has scanned the code. Connecting.");
     if (before.current !== status && status === "connected") announce(`Connected as ${channel.phone_number}.`);
+    if (before.current !== status && began !== null && BEGINS.includes(status)) setBegan(status);
+    if (status === "connected") setBegan(null);
     before.current = status;
   }, [status]);
 
@@ -64,7 +68,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
   }
   if (status === "disabled_by_admin") return <p class="failure">The operator has disabled this channel. Ask for it to be enabled again.</p>;
   if (!may("write")) return <p>Your role lets you look. Somebody who may change things pairs the number.</p>;
-  if (ended || !began) {
+  if (ended || began === null || !(BEGINS.includes(status) || status === began)) {
     return (
       <section class="pairing-state">
         <h2>{ended ? "No phone scanned it" : "Not connected"}</h2>
@@ -81,7 +85,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
             type="button"
             onClick={() => {
               setEnded(false);
-              setBegan(true);
+              setBegan(status);
             }}
           >
             Start {ended && "again"}
@@ -96,7 +100,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
     );
   }
   const broken = status === "pending" && !["", "created", "qr_timeout"].includes(reason);
-  return <Scan channel={channel} broken={broken} stop={() => setBegan(false)} />;
+  return <Scan channel={channel} broken={broken} stop={() => setBegan(null)} />;
 }
 
 function Lifecycle({ channel, call, reload, children }: { channel: Channel; call: string; reload: () => void; children: string }) {
@@ -137,8 +141,8 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
     void ask();
     return onEvent((event) => {
       if (event.name !== "qr.updated" || event.data.channel_id !== channel.id) return;
-      const { qr, expires_at } = event.data.data;
-      setCode({ qr, expires_at });
+      const { qr, raw, expires_at } = event.data.data;
+      setCode({ qr, raw, expires_at });
       setError(undefined);
     });
   }, [channel.id]);
@@ -182,6 +186,7 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
         </p>
       </section>
       <section class="steps">
+        {simulatedPhones.value && <SimulatedPhone raw={code && left > 0 ? code.raw : undefined} />}
         <h2>On the phone</h2>
         <ol>
           <li>Open the messaging app whose number you want to use here.</li>
@@ -204,6 +209,21 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
           </p>
         )}
       </section>
+    </div>
+  );
+}
+
+/** On a simulated network no phone of this world can scan: one of that network does. */
+function SimulatedPhone({ raw }: { raw: string | undefined }) {
+  const { busy, error, run } = useAction();
+  return (
+    <div class="next">
+      <h2>No phone at hand?</h2>
+      <p>This gateway speaks to a simulated network, which no real phone can join. Let a simulated one scan the code.</p>
+      <button type="button" disabled={busy || !raw} onClick={() => raw && void run(() => scanWithSimulatedPhone(raw))}>
+        Scan with a simulated phone
+      </button>
+      <Failure error={error} />
     </div>
   );
 }
@@ -255,15 +275,22 @@ function ByCode({ channel }: { channel: Channel }) {
 }
 
 function Connected({ channel }: { channel: Channel }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    // What had the focus may have gone with the code.
+    if (document.activeElement === document.body) heading.current?.focus();
+  }, []);
   return (
     <section class="pairing-state is-good" role="status">
       <span class="tick" aria-hidden="true">
         ✓
       </span>
-      <h2>Connected</h2>
+      <h2 ref={heading} tabIndex={-1}>
+        Connected
+      </h2>
       <p class="number">+{channel.phone_number}</p>
       <p>
-        <a class="button" href={href("channel", { id: channel.id, tab: "chats", to: channel.phone_number })}>
+        <a class="button" href={href("channel", { id: channel.id, tab: "chats", chat: channel.phone_number })}>
           Send a message to yourself
         </a>{" "}
         <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>

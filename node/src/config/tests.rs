@@ -179,6 +179,7 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         ("[network]", "[network]\ndriver = \"pigeon\"", &["network.driver", "simulated"]),
         ("address = \"127.0.0.1:8091\"", "", &["network.address", "missing"]),
         ("[network]", "[network]\nwhatsapp = {}", &["network.whatsapp", "driver"]),
+        ("[network]", "[network]\nphones = \"http://10.0.0.7:8090\"", &["network.phones", "this machine"]),
         ("[network]", "[network]\nphone_suffix = \"@s\"", &["network.phone_suffix"]),
         ("[network]", "[network]\ngroup_suffix = \"lid\"", &["network.group_suffix"]),
         ("[network]", "[network]\nsession_starts_per_second = 0", &["network.session_starts_per_second"]),

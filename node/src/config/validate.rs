@@ -201,6 +201,16 @@ fn is_http_url(text: &str) -> bool {
     plain && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
+/// Of a port of this machine, in the clear.
+fn is_loopback_url(text: &str) -> bool {
+    let is_here = |host: url::Host<&str>| match host {
+        url::Host::Ipv4(ip) => ip.is_loopback(),
+        url::Host::Ipv6(ip) => ip.is_loopback(),
+        url::Host::Domain(name) => name == "localhost",
+    };
+    is_http_url(text) && Url::parse(text).is_ok_and(|url| url.scheme() == "http" && url.host().is_some_and(is_here))
+}
+
 fn cluster(config: &Config) -> Result<(), Refusal> {
     let cluster = &config.cluster;
     ensure(!cluster.cluster_id.is_nil(), "cluster.cluster_id", "is the nil uuid", "make one with: uuidgen")?;
@@ -296,6 +306,13 @@ fn network(config: &Config) -> Result<(), Refusal> {
         }
         Driver::Whatsapp => real_network(network)?,
     }
+    let is_simulator = |url: &str| network.driver == Driver::Simulated && is_loopback_url(url);
+    ensure(
+        network.phones.as_deref().is_none_or(is_simulator),
+        "network.phones",
+        "is no control port of a simulator of this machine",
+        "write http://127.0.0.1:8090, or leave it out: it is for trying the console out",
+    )?;
     let Suffixes { phone, group, newsletter } = network.suffixes();
     let suffixes = [
         ("network.phone_suffix", &phone),

@@ -14,6 +14,9 @@ const EMAIL: &str = "demo@example.com";
 
 const PASSWORD_BYTES: usize = 12;
 
+/// The channel that waits for a person's own phone, beside the one that the demo has paired.
+const FIRST_NUMBER: &str = "My first number";
+
 /// Kept over runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DemoMember {
@@ -22,12 +25,31 @@ pub struct DemoMember {
     pub password: String,
 }
 
-/// A link that opens the console of the first node, signed in. It works once, and on this machine alone; its token stands
+/// The page on which a person pairs a number, under `/console`: of a channel that is made for it once, and left alone once
+/// it was paired.
+///
+/// # Errors
+/// When the cluster refuses.
+pub async fn pairing_page(cluster: &Description) -> anyhow::Result<String> {
+    let first = cluster.nodes.first().context("the cluster has no node")?;
+    let gateway = Caller::new(&first.api, Some(&cluster.api_key))?;
+    let existing = gateway.get("/v1/channels?name=My%20first%20number").await?;
+    let known =
+        existing["data"].as_array().and_then(|channels| channels.iter().find(|row| row["name"] == FIRST_NUMBER));
+    let channel = match known {
+        Some(channel) if !matches!(channel["status"].as_str(), Some("pending" | "qr")) => return Ok(String::new()),
+        Some(channel) => channel.clone(),
+        None => gateway.post("/v1/channels", &json!({ "name": FIRST_NUMBER })).await?,
+    };
+    Ok(format!("/channel?id={}&tab=pairing", text_at(&channel, "/id")?))
+}
+
+/// A link that opens a page of the console of the first node, signed in. It works once, and on this machine alone; its token stands
 /// in the fragment, which no server and no log gets to see.
 ///
 /// # Errors
 /// When the cluster refuses, or the folder cannot be written.
-pub async fn sign_in_link(folder: &Folder, cluster: &Description) -> anyhow::Result<String> {
+pub async fn sign_in_link(folder: &Folder, cluster: &Description, page: &str) -> anyhow::Result<String> {
     let first = cluster.nodes.first().context("the cluster has no node")?;
     let member = match folder.member()?.filter(|member| member.customer_id == cluster.customer_id) {
         Some(member) => member,
@@ -55,5 +77,5 @@ pub async fn sign_in_link(folder: &Folder, cluster: &Description) -> anyhow::Res
         (StatusCode::OK, tokens) => tokens,
         (status, answer) => anyhow::bail!("POST /v1/auth/login answered {status}: {answer}"),
     };
-    Ok(format!("{}/console#sign-in={}", first.api, text_at(&tokens, "/refresh_token")?))
+    Ok(format!("{}/console{page}#sign-in={}", first.api, text_at(&tokens, "/refresh_token")?))
 }

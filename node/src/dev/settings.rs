@@ -128,6 +128,7 @@ fn network(plan: Plan) -> Network {
     let network = Network {
         driver: plan.network,
         address,
+        phones: (plan.network == Driver::Simulated).then(|| format!("http://{}", ports.network_control())),
         phone_suffix: None,
         group_suffix: None,
         newsletter_suffix: None,

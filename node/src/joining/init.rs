@@ -147,6 +147,7 @@ fn configuration(args: &InitArgs) -> Config {
         network: Network {
             driver: Driver::Simulated,
             address: Some(args.cluster.network.clone()),
+            phones: None,
             phone_suffix: Some("s.example".to_owned()),
             group_suffix: Some("g.example".to_owned()),
             newsletter_suffix: Some("n.example".to_owned()),

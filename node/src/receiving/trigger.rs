@@ -23,7 +23,7 @@ pub async fn run(args: TriggerArgs) -> anyhow::Result<()> {
         let mut example = Event::example(event);
         example.occurred_at = Timestamp::now();
         example.id = EventId::mint(example.occurred_at, rand::random());
-        let body = String::from_utf8(example.to_bytes())?;
+        let body = String::from_utf8(example.to_test_bytes())?;
         let receiver = Receiver::new(url.clone(), signing_secret)?;
         let (status, took) = receiver.send(event.as_str(), example.id.as_str(), body).await?;
         if !status.is_success() {

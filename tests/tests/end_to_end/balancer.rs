@@ -181,6 +181,22 @@ async fn https_takes_up_a_renewed_certificate_and_proxy_headers_name_the_client(
     let answer = trusting(&first, Ipv4Addr::LOCALHOST).get(url(port)).send().await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
     assert!(client().get(format!("{api}/healthz")).send().await.is_err(), "plain HTTP is not answered");
+    let ask = |path: usize, header: usize| {
+        let url = format!("https://localhost:{port}/{}", "p".repeat(path));
+        trusting(&first, Ipv4Addr::LOCALHOST).get(url).header("x-long", "h".repeat(header)).send()
+    };
+    for (path, header, status, code) in [
+        (30_000, 1, 404, "not_found"),
+        (40_000, 1, 414, "uri_too_long"),
+        (1, 40_000, 431, "headers_too_large"),
+        (1, 200_000, 431, "headers_too_large"),
+    ] {
+        let answer = ask(path, header).await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.version()), (status, Version::HTTP_2), "{path} {header}");
+        let id = answer.headers()["x-request-id"].to_str().unwrap().to_owned();
+        let body: Value = answer.json().await.unwrap();
+        assert!(body["error"]["code"] == code && body["request_id"] == id.as_str(), "{path} {header}: {body}");
+    }
 
     let haproxy = Haproxy::run(|own| {
         format!(

@@ -9,13 +9,17 @@ use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::{Answer, Api, answer, string};
 use tests::member::{Member, PASSWORD};
-use tests::tenant::Tenant;
+use tests::tenant::{CONNECT, Tenant, wait_status};
 
 const SESSION: &str = "/console/session";
 
-/// A call as the console's own page makes it.
+/// A call of the session as the console's own page makes it.
 async fn of_page(api: &Api, method: Method, cookie: Option<&str>, body: Value) -> Answer {
-    let mut request = api.without_key().request(method, SESSION).header("sec-fetch-site", "same-origin");
+    of_page_at(SESSION, api, method, cookie, body).await
+}
+
+async fn of_page_at(path: &str, api: &Api, method: Method, cookie: Option<&str>, body: Value) -> Answer {
+    let mut request = api.without_key().request(method, path).header("sec-fetch-site", "same-origin");
     if let Some(cookie) = cookie {
         request = request.header(COOKIE, cookie);
     }
@@ -86,6 +90,28 @@ async fn no_other_page_signs_anybody_in_or_out() {
         }
     }
     of_page(&api, Method::PUT, Some(&cookie(&session)), Value::Null).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_phone_of_the_simulated_network_scans_the_code_that_a_page_shows() {
+    const PHONES: &str = "/console/phones";
+    let tenant = Tenant::new(&Cluster::shared().await).await;
+    let member = Member::new(&tenant, "member").await;
+    let api = tenant.any();
+    assert_eq!(log_in(&api, &member).await.expect(200)["simulated_phones"], true);
+    let channel = tenant.channel("Scanned").await;
+    let raw = &api.get(&format!("/v1/channels/{channel}/qr?format=raw")).await.expect(200)["raw"];
+
+    let foreign = answer(api.without_key().request(Method::POST, PHONES).json(&json!({ "raw": raw }))).await;
+    foreign.expect_error(400, "bad_request");
+    let scan = async |body: Value| of_page_at(PHONES, &api, Method::POST, None, body).await;
+    scan(json!({})).await.expect_issue(&json!(["raw"]), "required");
+    scan(json!({ "raw": "no code of anybody" })).await.expect_issue(&json!(["raw"]), "format");
+    let number = string(&scan(json!({ "raw": raw })).await.expect(200)["number"]);
+    wait_status(&api, &channel, "connected", CONNECT).await;
+    let shown = api.get(&format!("/v1/channels/{channel}")).await.expect(200);
+    assert_eq!(shown["phone_number"], number.as_str());
+    scan(json!({ "raw": raw })).await.expect_issue(&json!(["raw"]), "format");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

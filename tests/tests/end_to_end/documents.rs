@@ -1,6 +1,6 @@
 //! The documents name what is there: pages, anchors, files and tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,6 +44,27 @@ fn every_link_between_documents_leads_somewhere() {
         }
     }
     assert!(dead.is_empty(), "{dead:#?}");
+}
+
+/// What the pictures of the documents weigh together at most, in bytes.
+const PICTURES: u64 = 1_500_000;
+
+#[test]
+fn every_picture_is_shown_somewhere_and_together_they_are_small() {
+    let mut left = BTreeMap::new();
+    for entry in fs::read_dir(root().join("docs/images/console")).unwrap().flatten() {
+        left.insert(entry.path().canonicalize().unwrap(), entry.metadata().unwrap().len());
+    }
+    let together: u64 = left.values().sum();
+    assert!((1..=PICTURES).contains(&together), "{together} bytes");
+    for page in all() {
+        for link in links(&fs::read_to_string(&page).unwrap()) {
+            if let Ok(target) = page.parent().unwrap().join(link).canonicalize() {
+                left.remove(&target);
+            }
+        }
+    }
+    assert!(left.is_empty(), "no page shows these: {left:?}");
 }
 
 #[test]

@@ -134,6 +134,7 @@ async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_i
     let types = tenant.any().without_key().get("/v1/event-types").await.expect(200);
     let stated = types["data"].as_array().unwrap().iter().find(|row| row["name"] == "order.placed").unwrap();
     assert_eq!(got.json()["data"], stated["example"]["data"]);
+    assert_eq!(got.json()["test"], true, "nobody takes it for an order");
     let deliveries = tenant.any().get("/v1/webhook-deliveries").await.expect(200);
     assert_eq!(deliveries["data"], json!([]), "nothing is stored of it");
     trigger("order.placed", &[]).await;
@@ -153,7 +154,9 @@ async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_i
     let direct = ["trigger", "message.received", "--forward-to", &at_home, "--signing-secret", SECRET];
     let (code, out, said) = run(&direct, folder.path()).await;
     assert!(code == Some(0) && out.contains("204"), "{code:?} {out} {said}");
-    receiver.of("/home", "message.received").pop().unwrap().verify(SECRET);
+    let got = receiver.of("/home", "message.received").pop().unwrap();
+    got.verify(SECRET);
+    assert_eq!(got.json()["test"], true);
 
     // The route by itself.
     let path = format!("/v1/webhook-endpoints/{}/test", endpoint["id"].as_str().unwrap());

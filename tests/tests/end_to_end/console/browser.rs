@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
+use tests::binary;
 use tests::cluster::{Cluster, Options};
 use tests::member::{Member, PASSWORD};
 use tests::sources::checkout;
@@ -64,6 +65,8 @@ async fn browse(file: &str) {
     let place = json!({
         "nodes": dev.nodes.iter().map(|node| json!({ "id": node.id, "api": node.api, "ops": node.ops })).collect::<Vec<_>>(),
         "simulator": dev.simulator,
+        "gateway": binary::gateway(),
+        "data": cluster.data(),
         "operatorToken": dev.operator_token,
         "key": tenant.key,
         "owner": owner.email,
@@ -84,6 +87,21 @@ async fn members_do_their_work_in_a_browser() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operators_do_their_work_in_a_browser() {
     browse("tests/operators.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codes_that_pass_and_refusals_are_told_in_a_browser() {
+    browse("tests/codes.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pages_go_on_while_nodes_come_and_go_and_clocks_turn() {
+    browse("tests/cluster.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_full_of_data_are_pictures_for_the_documents() {
+    browse("tests/pictures.test.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

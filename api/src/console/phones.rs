@@ -1,0 +1,66 @@
+//! `POST /console/phones`: a phone of a simulated network scans a code, for whoever tries the console out and holds no
+//! phone that could. Where `network.phones` names no such network, the call is not there.
+
+use std::time::Duration;
+
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Fields, rule};
+use model::issue::{IssueCode, Issues, Violation};
+use reqwest::{Client, redirect};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::session::require_own_page;
+use crate::failure;
+use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
+
+/// For both calls together: the network is on this machine.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// The longest text that is looked at as a code.
+const LONGEST_CODE: usize = 4096;
+
+/// Numbers that belong to nobody, as those of films.
+const PREFIX: &str = "1555";
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SimulatedPhone")]
+pub struct PhoneView {
+    number: String,
+}
+
+/// Makes a phone, which then scans the code.
+pub async fn scan(ctx: &mut RequestContext) -> Outcome {
+    let base = ctx.app.config.simulated_phones.clone().ok_or_else(ApiError::route_not_found)?;
+    require_own_page(ctx)?;
+    let raw = parse(&ctx.optional_object().await?)?;
+    let number = format!("{PREFIX}{:07}", rand::random::<u32>() % 10_000_000);
+    let phones = format!("{base}/phones");
+    let client = Client::builder().timeout(ANSWER).redirect(redirect::Policy::none()).no_proxy().build();
+    let client = client.map_err(|error| failure::internal("no way to the simulated network", &error))?;
+    if !tell(&client, &phones, json!({ "number": number, "name": "Simulated phone" })).await? {
+        return Err(ApiError::new(ErrorCode::Other, "the simulated network has no room for another phone"));
+    }
+    if !tell(&client, &format!("{phones}/{number}/link"), json!({ "raw": raw })).await? {
+        let why = "the network shows no such code any more; scan the next one";
+        return Err(Violation::new(IssueCode::Format, why).at(&["raw"]));
+    }
+    Ok(Reply::ok(&PhoneView { number }))
+}
+
+/// Tells the simulated network something; whether it did it.
+async fn tell(client: &Client, url: &str, body: Value) -> Result<bool, ApiError> {
+    let answer = client.post(url).json(&body).send().await;
+    answer.map(|answer| answer.status().is_success()).map_err(|error| {
+        ApiError::new(ErrorCode::Other, format!("the simulated network does not answer: {}", error.without_url()))
+    })
+}
+
+/// Reads `{ "raw" }`, the text of a code.
+fn parse(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let raw = Fields::new(body, &issues).required("raw", rule::text(1..=LONGEST_CODE));
+    issues.finish(|| raw)
+}

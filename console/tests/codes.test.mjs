@@ -1,0 +1,122 @@
+// The pairing page when nobody scans, when a node restarts meanwhile, and when the network or the plan refuses.
+import assert from "node:assert/strict";
+import { after, before } from "node:test";
+import { api, eventually, kill, launch, node, operator, person, phone, place, restart, scan, signIn, simulator, test } from "./place.mjs";
+
+let browser;
+before(async () => (browser = await launch()));
+after(() => browser?.close());
+
+const [OWN, BANNED, FULL] = place.phones;
+const faults = (change) => simulator("PUT", "/faults", change);
+
+/** Opens the pairing page of a new channel, and waits for its code. */
+async function pairing(page, name) {
+  const { id } = await api("POST", "/v1/channels", { name });
+  await page.goto(`${node().api}/console/channel?id=${id}&tab=pairing`);
+  const code = page.getByRole("img", { name: "QR code to scan with the phone" });
+  await code.waitFor();
+  return { id, code };
+}
+
+test("six codes pass without a blank, the page offers to start again, and a restart in between does no harm", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  try {
+    // Codes of three seconds and then of one.
+    await faults({ qr_time_scale: 0.05 });
+    const { id, code } = await pairing(page, "Late");
+    const codes = new Set();
+    const ended = page.getByRole("heading", { name: "No phone scanned it" });
+    await eventually("the codes have passed", async () => {
+      if (await ended.isVisible()) return true;
+      const shown = await code.getAttribute("src", { timeout: 1_000 }).catch(() => null);
+      if (shown === null) assert.ok(await ended.isVisible(), "there is always a code, or the word that none is there");
+      else codes.add(shown);
+      return false;
+    });
+    assert.ok(codes.size >= 4, `${codes.size} codes were seen`);
+    await faults({ qr_time_scale: 1 });
+    await page.getByRole("button", { name: "Start again" }).click();
+    await code.waitFor();
+
+    const owner = (await operator("GET", `/v1/admin/channels/${id}`)).node_id;
+    const through = place.nodes.find((known) => known.id === owner);
+    // The page's own node stays: how it fares without it, another test shows.
+    if (owner !== node().id) {
+      await kill(through);
+      await restart(through);
+    }
+    await phone(OWN, "Late");
+    await eventually("the code is scanned", async () => {
+      await scan(id, OWN);
+      return true;
+    });
+    await page.getByRole("heading", { name: "Connected" }).waitFor();
+    await leave();
+  } finally {
+    await simulator("DELETE", "/faults");
+  }
+});
+
+test("each refusal is told in words, with what to do", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  try {
+    await pairing(page, "Refused");
+    await faults({ refuse_pairing: "code" });
+    await page.getByRole("button", { name: "Use a code instead" }).click();
+    await page.getByLabel("The phone's number").fill(OWN);
+    await page.getByRole("button", { name: "Get a code" }).click();
+    await page.getByText("The network did not give a code for this number.").waitFor();
+
+    await faults({ refuse_pairing: "device_limit" });
+    const full = await pairing(page, "Full");
+    await phone(FULL);
+    await scan(full.id, FULL).catch(() => undefined);
+    await page.getByText("The phone may have as many linked devices as it can").waitFor();
+    await faults({ refuse_pairing: false });
+    await page.getByRole("button", { name: "Start", exact: true }).click();
+    await full.code.waitFor();
+
+    const banned = await pairing(page, "Banned");
+    await phone(BANNED);
+    await scan(banned.id, BANNED);
+    await page.getByRole("heading", { name: "Connected" }).waitFor();
+    await simulator("POST", `/phones/${BANNED}/ban`, {});
+    await page.getByText("the network has banned the number").waitFor();
+    await page.getByText("Pair another number.").waitFor();
+
+    const answers = [
+      ["no_qr", 409, "There is no code at the moment."],
+      ["worker_at_capacity", 503, "The node is busy, or the channel is moving to another one."],
+    ];
+    for (const [code, status, words] of answers) {
+      await page.route(/\/qr\?/, (route) => route.fulfill({ status, json: { error: { code, message: code, details: null } } }));
+      const { id } = await api("POST", "/v1/channels", { name: code });
+      await page.goto(`${node().api}/console/channel?id=${id}&tab=pairing`);
+      await page.getByText(words).waitFor();
+      await page.unroute(/\/qr\?/);
+      await page.getByRole("button", { name: "Try again" }).click();
+      await page.getByRole("img", { name: "QR code to scan with the phone" }).waitFor();
+    }
+
+    const { id } = await api("GET", "/v1/account");
+    const { data } = await api("GET", "/v1/channels");
+    await operator("PATCH", `/v1/admin/customers/${id}`, { plan: { channel_limit: data.length } });
+    await page.goto(`${node().api}/console/channels?create=1`);
+    await page.getByRole("dialog").getByLabel("Name").fill("One too many");
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    await page.getByText("The plan's number of channels is used up.").waitFor();
+    await leave();
+  } finally {
+    await simulator("DELETE", "/faults");
+  }
+});
+
+test("without JavaScript the page says what it needs", async () => {
+  const { page, leave } = await person(browser, { javaScriptEnabled: false });
+  await page.goto(`${node().api}/console`);
+  await page.getByText("The console needs JavaScript.").waitFor();
+  await leave();
+});
