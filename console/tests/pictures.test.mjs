@@ -70,7 +70,7 @@ test("pages full of data can be used by everybody", async () => {
     await judge(page, "full-webhook");
     await pages.getByRole("link", { name: "Deliveries", exact: true }).click();
     await page.getByRole("link", { name: "message.received" }).first().click();
-    await page.getByText(/^status \d/).first().waitFor();
+    await page.getByText(/status \d{3}/).first().waitFor();
     await judge(page, "full-delivery");
     await pages.getByRole("link", { name: "Events", exact: true }).click();
     await page.getByText("Live updates are on.").waitFor({ state: "attached" });
