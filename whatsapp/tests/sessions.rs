@@ -196,6 +196,27 @@ async fn who_is_not_registered_and_what_cannot_be_sent_is_refused_for_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_cannot_be_written_is_refused_before_those_behind_it_go_out() {
+    const OTHER: &str = "15550000003";
+    let mut world = World::new().await;
+    world.post("/phones", json!({ "number": OTHER })).await;
+    let mut line = world.pair().await;
+    // Registered, and nobody can tell by which device.
+    let (status, _) = world.call("PUT", "/faults", Some(json!({ "usync_empty": [FRIEND] }))).await;
+    assert_eq!(status, 200);
+    line.send("3EB0A1", "to nobody's device").await;
+    let other = Address::parse(&format!("{OTHER}@s.whatsapp.net")).unwrap();
+    line.send_to(other, "3EB0A2", Content::Text { text: "behind it".into() }).await;
+    let verdict = |event: &SessionEvent| match event {
+        SessionEvent::Refused { id, refused } => Some((id.clone(), Some(refused.kind))),
+        SessionEvent::Accepted { id, .. } => Some((id.clone(), None)),
+        _ => None,
+    };
+    assert_eq!(line.until(verdict).await, (MessageId("3EB0A1".into()), Some(RefusedKind::Recipient)));
+    assert_eq!(line.until(verdict).await, (MessageId("3EB0A2".into()), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_phone_cannot_read_it_gets_again_the_same_and_from_the_next_owner_too() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
