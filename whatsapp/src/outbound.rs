@@ -142,7 +142,7 @@ impl Outgoing {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
             None => options,
         };
-        let sent = client.send_message_with_options(to, message, options).await;
+        let sent = self.line.ratchets().rested_on(client.send_message_with_options(to, message, options)).await;
         sent.map(drop).map_err(Unsent::of)
     }
 
