@@ -118,6 +118,11 @@ fn unequal_replicas_are_found() {
 }
 
 #[test]
+fn a_leader_whose_appends_are_refused_is_found() {
+    found_within(Bug::NoLongAppends, 10);
+}
+
+#[test]
 fn a_snapshot_that_lost_its_tail_is_found() {
     found_within(Bug::CutSnapshot, 10);
 }
