@@ -271,11 +271,10 @@ pub(super) fn shard_examples() -> Vec<Vec<u8>> {
     };
     vec![
         encode(&ChannelRow::new(channel(), customer())),
-        encode(&OutboxEntry {
-            message: Outbound { id: message_id, to: bob.clone(), content, around: Surroundings::default() },
-            accepted_at: NOW,
-        }),
+        encode(&OutboxEntry::whole(&message)),
+        encode(&OutboxEntry::stored(message_id)),
         encode(&EventRow { body: "{}".into(), deliveries: 2 }),
+        message.encode().to_vec(),
         encode(&message),
         encode(&state),
         encode(&MessagePointer { occurred_at: NOW, row: RowId::from_bytes(ROW), outbox: Some(7) }),
