@@ -29,7 +29,7 @@ use model::seal::{DataKey, MasterKey, WrappedKey};
 use model::status::{Reason, Status};
 use model::ticket::{Author, Category, Priority, TicketStatus};
 use model::webhook::{DeliveryState, EventFilter, Outcome};
-use network::driver::{Outbound, ReceiptStatus};
+use network::driver::ReceiptStatus;
 use raft::directory::authority::{AuthorityRotation, AuthorityStep};
 use raft::directory::health::EndpointHealth;
 use raft::directory::layout::{LayoutRecord, MoveRecord, MoveState};
