@@ -206,9 +206,9 @@ fn a_node_that_leaves_does_not_come_back_and_the_last_one_stays() {
 #[test]
 fn of_two_removals_that_were_judged_at_once_the_second_is_refused() {
     let mut rig = formed();
-    for id in 2..=4 {
-        members(&mut rig, MemberCommand::IssueToken(token(u8::try_from(id).unwrap(), 9_000))).unwrap();
-        join(&mut rig, u8::try_from(id).unwrap(), u128::from(id) + 50).unwrap();
+    for (hash, id) in (2..).zip(2..=4) {
+        members(&mut rig, MemberCommand::IssueToken(token(hash, 9_000))).unwrap();
+        join(&mut rig, hash, id + 50).unwrap();
         rig.run(Command::RegisterNode(NodeRecord { id, ..node(id + 50) })).unwrap();
     }
     let leave = |node, others: &[NodeId]| MemberCommand::LeaveBehind { node, others: others.iter().copied().collect() };
