@@ -28,7 +28,7 @@ MDBOOK := target/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
 OPENAPI_TOOLS := target/openapi-tools
 
-.PHONY: docs help run run-whatsapp rocksdb console pictures check test test-all whatsapp whatsapp-clusters bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
+.PHONY: docs help run run-whatsapp rocksdb console pictures check test test-all whatsapp whatsapp-clusters check-release bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -75,6 +75,11 @@ whatsapp-clusters: to-build rocksdb ## judge that driver on clusters of real pro
 	cargo build $(DRIVER)
 	ln -f $(BIN) $(BIN)-whatsapp
 	cargo test $(DRIVER) --no-fail-fast --test faults --test whatsapp
+
+check-release: to-build rocksdb ## judge a release with that driver: what it contains, says and refuses; compiles it, some fifteen minutes
+	.ci/whatsapp
+	cargo build --locked --release --package node --features whatsapp
+	.ci/release-whatsapp target/release/gateway
 
 run-whatsapp: to-build rocksdb ## the same as run with the real network's protocol, on a test network of this machine; a build under AGPL-3.0
 	@[ -e $(BIN)-whatsapp ] || echo "make: compiling the driver and its client library; the first time some ten minutes on two cores"

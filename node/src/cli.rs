@@ -28,9 +28,14 @@ const LONG_VERSION: &str = match (raft::failpoint::COMPILED, cfg!(feature = "wha
         env!("CARGO_PKG_VERSION"),
         "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)\ntest network: a build for tests, not for customers"
     ),
-    (true, true, _) => concat!(
+    (true, true, false) => concat!(
         env!("CARGO_PKG_VERSION"),
         "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)\nwith failpoints: a build for tests, not for customers"
+    ),
+    (true, true, true) => concat!(
+        env!("CARGO_PKG_VERSION"),
+        "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)\ntest network: a build for tests, not for customers",
+        "\nwith failpoints: a build for tests, not for customers"
     ),
 };
 

@@ -113,6 +113,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         .map_err(|error| EndReason::AuthState(error.to_string()))?;
     let client = built.into_client();
     client.enable_auto_reconnect.store(false, Ordering::Relaxed);
+    line.ratchets().are_of(&client);
     let events = Arc::new(Events {
         line: Arc::clone(&line),
         backend: Arc::clone(&backend),

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::inbound::inbox::Inbox;
 use crate::state::log::StateLog;
 use crate::wire::dial;
+use crate::wire::ratchets::Ratchets;
 
 /// Events that wait for room at the owner. One that never reads loses its session.
 const MOST_EVENTS: usize = 4_096;
@@ -24,6 +25,7 @@ pub struct Line {
     fence: Fence,
     log: Arc<StateLog>,
     inbox: Inbox,
+    ratchets: Ratchets,
     /// The session is over, or to be ended now.
     stopped: CancellationToken,
     /// Its owner wants to hear nothing more.
@@ -57,11 +59,26 @@ impl Line {
         let state = State { events: Some(events), ..State::default() };
         let (stopped, killed) = (CancellationToken::new(), CancellationToken::new());
         let inbox = Inbox::new(Arc::clone(&log));
-        (Arc::new(Self { fence, log, inbox, stopped, killed, state: Mutex::new(state) }), waiting)
+        (
+            Arc::new(Self {
+                fence,
+                log,
+                inbox,
+                ratchets: Ratchets::default(),
+                stopped,
+                killed,
+                state: Mutex::new(state),
+            }),
+            waiting,
+        )
     }
 
     pub fn inbox(&self) -> &Inbox {
         &self.inbox
+    }
+
+    pub fn ratchets(&self) -> &Ratchets {
+        &self.ratchets
     }
 
     pub fn log(&self) -> &Arc<StateLog> {

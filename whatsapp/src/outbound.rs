@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use model::id::MessageId;
 use model::message::Content;
 use model::time::Timestamp;
-use network::driver::{Outbound, SessionError, SessionEvent};
+use network::driver::{EndReason, Outbound, SessionError, SessionEvent};
 use network::operation::{Refused, RefusedKind};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
+use wacore::iq::keepalive::KeepaliveSpec;
 use wacore::types::events::ServerAck;
 use wacore_binary::Jid;
-use whatsapp_rust::{Client, SendOptions};
+use whatsapp_rust::{Client, ErrorChainExt, SendOptions};
 
 use crate::inbound::message::time;
 use crate::line::Line;
@@ -24,13 +25,16 @@ use crate::state::backend::Backend;
 /// Messages that may wait to be written.
 const MOST_WAITING: usize = 1_024;
 
-/// How long one message may take until it is written. Its outbox gives it again.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(18);
+/// How long one message may take until it is written, whatever it waits for. For somebody new that is the end of what came
+/// while the channel was away, for which the library waits 60 s.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(90);
 
-/// How long a message is tried again that could not be written for the moment, so that those behind it stay behind it; and how
-/// soon.
-const TRIED_FOR: Duration = Duration::from_secs(3);
+/// How long a message is tried again that could not be written, and how soon. Those behind it wait: it must not be overtaken.
+const TRIED_FOR: Duration = Duration::from_secs(10);
 const TRIED_EVERY: Duration = Duration::from_millis(250);
+
+/// How soon the network answers where it is not the reason why a message cannot be written.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Written messages whose acceptance is looked for. The outbox of a channel holds fewer.
 const MOST_WRITTEN: usize = 4_096;
@@ -76,42 +80,56 @@ impl Outgoing {
         self.open.notify_one();
     }
 
-    /// Writes what is taken, while the session lives.
+    /// Writes what is taken, while the session lives. Where one message cannot be written and the network may be why, the session
+    /// ends: the outbox gives everything to the next one, in order.
     pub async fn write(&self, client: &Arc<Client>, backend: &Backend, mut messages: mpsc::Receiver<Outbound>) {
         self.open.notified().await;
         while let Some(message) = messages.recv().await {
-            self.state.lock().queued.remove(&message.id);
             let id = message.id.clone();
-            match tokio::time::timeout(WRITTEN_WITHIN, self.write_in_turn(client, backend, message)).await {
+            let written = tokio::time::timeout(WRITTEN_WITHIN, self.write_in_turn(client, backend, message)).await;
+            self.state.lock().queued.remove(&id);
+            match written {
                 Ok(Ok(())) => {}
                 Ok(Err(Unsent::Refused(refused))) => {
                     self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
                 }
-                Ok(Err(Unsent::Later(why) | Unsent::Again(why))) => {
-                    tracing::debug!(%id, why, "a message was not written, and comes again")
-                }
-                Err(_) => tracing::debug!(%id, "a message was not written in time, and comes again"),
+                Ok(Err(Unsent::Passing(why) | Unsent::Unclear(why))) => return self.give_up(&id, &why),
+                Err(_) => return self.give_up(&id, "it took too long"),
             }
         }
     }
 
-    /// Writes a message; what passes is waited for, for a while.
-    async fn write_in_turn(&self, client: &Arc<Client>, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
+    fn give_up(&self, id: &MessageId, why: &str) {
+        tracing::debug!(%id, why, "a message could not be written, and the session ends");
+        self.line.cut(EndReason::Transport(format!("a message could not be written: {why}")));
+    }
+
+    /// Writes a message; what keeps it from that is waited out, for a while.
+    async fn write_in_turn(&self, client: &Client, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
         let began = Instant::now();
         loop {
-            match self.write_one(client, backend, outbound.clone()).await {
-                Err(Unsent::Again(why)) if began.elapsed() < TRIED_FOR => {
-                    tracing::debug!(id = %outbound.id, why, "a message is tried again");
-                    tokio::time::sleep(TRIED_EVERY).await;
-                }
+            let unsent = match self.write_one(client, backend, outbound.clone()).await {
+                Err(unsent @ (Unsent::Passing(_) | Unsent::Unclear(_))) => unsent,
                 written => return written,
+            };
+            if began.elapsed() < TRIED_FOR {
+                tokio::time::sleep(TRIED_EVERY).await;
+                continue;
             }
+            return Err(match unsent {
+                Unsent::Unclear(why) if answers(client).await => {
+                    // One message that cannot be written must not keep a channel from all others for ever.
+                    tracing::warn!(id = %outbound.id, why, "a message cannot be written, and is refused");
+                    Unsent::recipient("no device of the recipient can be written to")
+                }
+                unsent => unsent,
+            });
         }
     }
 
-    async fn write_one(&self, client: &Arc<Client>, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
+    async fn write_one(&self, client: &Client, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
         let Outbound { id, to, content, around } = outbound;
-        let secret = backend.own_secret(id.as_str()).ok_or_else(|| Unsent::Later("it is not logged in".into()))?;
+        let secret = backend.own_secret(id.as_str()).ok_or_else(|| Unsent::Passing("it is not logged in".into()))?;
         let message = message::build(&content, &around, secret).map_err(Unsent::unsupported)?;
         let to: Jid = to.as_str().parse().map_err(|_| Unsent::recipient("this is no address of the network"))?;
         if !to.is_pn() && !to.is_lid() {
@@ -124,32 +142,30 @@ impl Outgoing {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
             None => options,
         };
-        let sent = client.send_message_with_options(to, message, options).await;
-        sent.map(drop).map_err(|error| Unsent::Again(error.to_string()))
+        let sent = self.line.ratchets().rested_on(client.send_message_with_options(to, message, options)).await;
+        sent.map(drop).map_err(Unsent::of)
     }
 
     /// The library would encrypt a message that no device of its recipient can read for the channel's own devices, and call
     /// that a success. For a known peer this asks nobody.
     async fn check_reach(&self, client: &Client, to: &Jid) -> Result<(), Unsent> {
-        let again = |error: &dyn std::fmt::Display| Unsent::Again(error.to_string());
         let signal = client.signal();
-        let devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(|error| again(&error))?;
+        let devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
         if devices.is_empty() {
-            let known =
-                client.contacts().is_on_whatsapp(std::slice::from_ref(to)).await.map_err(|error| again(&error))?;
+            let known = client.contacts().is_on_whatsapp(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
             return Err(if known.iter().any(|known| known.is_registered) {
-                Unsent::Later("the recipient has no device now".into())
+                Unsent::Unclear("the recipient has no device now".into())
             } else {
                 Unsent::recipient("the recipient is not registered")
             });
         }
-        signal.assert_sessions(&devices).await.map_err(|error| again(&error))?;
+        signal.assert_sessions(&devices).await.map_err(Unsent::of)?;
         for device in &devices {
-            if signal.session_info(device).await.map_err(|error| again(&error))?.is_some() {
+            if signal.session_info(device).await.map_err(Unsent::of)?.is_some() {
                 return Ok(());
             }
         }
-        Err(Unsent::Later("there is a session with no device of the recipient".into()))
+        Err(Unsent::Unclear("there is a session with no device of the recipient".into()))
     }
 
     fn note_written(&self, id: MessageId) {
@@ -197,17 +213,30 @@ fn refusal(code: &str) -> Option<Refused> {
     Some(Refused::new(number, text).of(kind))
 }
 
+/// Whether the network answers.
+async fn answers(client: &Client) -> bool {
+    client.execute(KeepaliveSpec::with_timeout(ANSWERED_WITHIN)).await.is_ok()
+}
+
 /// Why a message was not written.
 enum Unsent {
     /// For good.
     Refused(Refused),
-    /// Its outbox gives it again.
-    Later(String),
-    /// For the moment, by no fault of its own.
-    Again(String),
+    /// By the network or the connection.
+    Passing(String),
+    /// By one of these, or by what the message itself meets.
+    Unclear(String),
 }
 
 impl Unsent {
+    fn of(error: impl std::error::Error + 'static) -> Self {
+        let is_refused_for_now = |code| code == 429 || code >= 500;
+        let passes = error.is_timeout()
+            || error.is_transport_unavailable()
+            || error.server_rejection().is_some_and(|rejection| is_refused_for_now(rejection.code));
+        if passes { Self::Passing(error.to_string()) } else { Self::Unclear(error.to_string()) }
+    }
+
     fn unsupported(feature: String) -> Self {
         Self::Refused(Refused::new(0, feature).of(RefusedKind::Unsupported))
     }

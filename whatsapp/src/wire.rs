@@ -3,4 +3,5 @@
 
 pub mod dial;
 pub mod http;
+pub mod ratchets;
 pub mod transport;

@@ -196,6 +196,27 @@ async fn who_is_not_registered_and_what_cannot_be_sent_is_refused_for_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_cannot_be_written_is_refused_before_those_behind_it_go_out() {
+    const OTHER: &str = "15550000003";
+    let mut world = World::new().await;
+    world.post("/phones", json!({ "number": OTHER })).await;
+    let mut line = world.pair().await;
+    // Registered, and nobody can tell by which device.
+    let (status, _) = world.call("PUT", "/faults", Some(json!({ "usync_empty": [FRIEND] }))).await;
+    assert_eq!(status, 200);
+    line.send("3EB0A1", "to nobody's device").await;
+    let other = Address::parse(&format!("{OTHER}@s.whatsapp.net")).unwrap();
+    line.send_to(other, "3EB0A2", Content::Text { text: "behind it".into() }).await;
+    let verdict = |event: &SessionEvent| match event {
+        SessionEvent::Refused { id, refused } => Some((id.clone(), Some(refused.kind))),
+        SessionEvent::Accepted { id, .. } => Some((id.clone(), None)),
+        _ => None,
+    };
+    assert_eq!(line.until(verdict).await, (MessageId("3EB0A1".into()), Some(RefusedKind::Recipient)));
+    assert_eq!(line.until(verdict).await, (MessageId("3EB0A2".into()), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_phone_cannot_read_it_gets_again_the_same_and_from_the_next_owner_too() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
@@ -213,6 +234,29 @@ async fn what_a_phone_cannot_read_it_gets_again_the_same_and_from_the_next_owner
     let _line = world.take_over(line).await;
     let all = ["before", "again, please", "of the first owner"];
     until("the phone reads it from the next owner", async || (world.inbox().await == all).then_some(())).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_just_after_something_came_in_binds_the_next_owner() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let write = format!("/phones/{FRIEND}/messages");
+    for n in 0..5 {
+        line.send(&format!("3EB0A{n}"), "before").await;
+        line.accepted(&format!("3EB0A{n}")).await;
+        world.post(&write, json!({ "type": "text", "to": CHANNEL, "text": "came in" })).await;
+        // Its owner has it and has not said so: the network gives it to the next one, too.
+        let came_in = |event: &SessionEvent| matches!(event, SessionEvent::Inbound(item) if matches!(item.kind, InboundKind::Message(_)));
+        while !came_in(&line.next().await) {}
+        line.send(&format!("3EB0B{n}"), "in a chain that is new").await;
+        while !matches!(line.next().await, SessionEvent::Accepted { id, .. } if id.as_str() == format!("3EB0B{n}")) {}
+        line = world.take_over(line).await;
+        line.message().await;
+        line.send(&format!("3EB0C{n}"), "of the next owner").await;
+        line.accepted(&format!("3EB0C{n}")).await;
+    }
+    until("the phone has read all", async || (world.inbox().await.len() == 15).then_some(())).await;
     world.assert_clean().await;
 }
 

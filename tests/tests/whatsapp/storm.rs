@@ -46,6 +46,7 @@ pub struct Storm {
     known: Vec<String>,
     strangers: Vec<String>,
     next_stranger: AtomicUsize,
+    tries: AtomicUsize,
     sent: Mutex<Vec<Sent>>,
     /// Ids that phones wrote, with the channel's address.
     written: Mutex<Vec<String>>,
@@ -93,6 +94,7 @@ impl Storm {
             known,
             strangers,
             next_stranger: AtomicUsize::new(0),
+            tries: AtomicUsize::new(0),
             sent: Mutex::default(),
             written: Mutex::default(),
         }
@@ -134,7 +136,8 @@ impl Storm {
                 &self.known[(channel + n) % self.known.len()]
             };
             let api = self.tenant.api(nodes[(channel + n + attempt) % nodes.len()]);
-            let words = text(to, &format!("channel {channel}, text {n}, try {attempt}"));
+            // No two tries say the same, so that a text that is there twice is one that was doubled.
+            let words = text(to, &format!("try {}", self.tries.fetch_add(1, Ordering::Relaxed)));
             let request = api.request(Method::POST, &self.channels[channel].path("/messages"));
             match try_answer(request.json(&words)).await {
                 Ok(answer) if answer.status == 202 => {

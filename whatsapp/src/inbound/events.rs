@@ -70,6 +70,7 @@ impl EventHandler for Events {
                     tracing::debug!(%error, "the first sync could not be noted");
                 }
             }
+            Event::OfflineSyncCompleted(_) => self.line.ratchets().live(),
             Event::ServerAck(ack) if ack.class.as_deref() == Some("message") => self.outgoing.acknowledged(ack),
             Event::Receipt(receipt) => self.receipt(receipt),
             Event::UndecryptableMessage(message) => self.undecryptable(message),

@@ -138,8 +138,12 @@ impl Gate {
             return Ok(());
         }
         self.store_device().await?;
-        match tokio::time::timeout(DURABLE_WITHIN, self.backend.log().barrier()).await {
-            Ok(durable) => Ok(durable?),
+        let durable = async {
+            self.line.ratchets().append().await?;
+            Ok(self.backend.log().barrier().await?)
+        };
+        match tokio::time::timeout(DURABLE_WITHIN, durable).await {
+            Ok(durable) => durable,
             Err(_) => {
                 self.line.cut(EndReason::Transport("the session's state could not be stored in time".into()));
                 anyhow::bail!("the session's state could not be stored in time")

@@ -297,11 +297,12 @@ impl ProtocolStore for Backend {
         self.put_token(Class::Wire, jid, entry)
     }
 
+    /// The wire waits for it: whoever cannot read a message asks the next owner, too.
     async fn store_sent_message(&self, chat_jid: &str, message_id: &str, payload: &[u8]) -> Result<()> {
         if payload.len() > LARGEST_SENT {
             return Ok(());
         }
-        self.put(Class::Lazy, keys::sent(chat_jid, message_id), dated(now(), payload))
+        self.put(Class::Wire, keys::sent(chat_jid, message_id), dated(now(), payload))
     }
 
     /// It stays: two devices may ask for it, and a crash before it is sent again must not lose it.
