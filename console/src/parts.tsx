@@ -421,7 +421,7 @@ export function Field({
   children?: ComponentChildren;
 } & Omit<JSX.IntrinsicElements["input"], "label" | "name" | "children" | "error" | "role" | "type" | "list"> & { type?: string; list?: string }) {
   const id = useId();
-  const issues = error?.issues().filter((issue) => issue.path[0] === name) ?? [];
+  const issues = error?.issues().filter((issue) => issue.path[0] === name || issue.path.join(".") === name) ?? [];
   const described = issues.length > 0 || hint ? `${id}-about` : undefined;
   const common = { id, name, "aria-describedby": described, "aria-invalid": issues.length > 0 };
   return (

@@ -100,7 +100,6 @@ async fn the_pages_go_on_while_nodes_come_and_go_and_clocks_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "beside other tests it has not seen a delivery be given up in time; asked for by name it makes the pictures of the documents"]
 async fn pages_full_of_data_are_pictures_for_the_documents() {
     browse("tests/pictures.test.mjs").await;
 }
