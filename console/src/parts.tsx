@@ -125,6 +125,7 @@ export function useAction(): {
     async run(work) {
       if (busy.current) return false;
       busy.current = true;
+      const focused = document.activeElement;
       set({ busy: true });
       try {
         await work();
@@ -135,6 +136,10 @@ export function useAction(): {
         return false;
       } finally {
         busy.current = false;
+        // A button that was disabled meanwhile has lost the focus.
+        requestAnimationFrame(() => {
+          if (document.activeElement === document.body && focused instanceof HTMLElement) focused.focus();
+        });
       }
     },
   };
@@ -470,7 +475,9 @@ export function Dialog({
     const before = document.activeElement;
     dialog.current?.showModal();
     return () => {
-      if (before instanceof HTMLElement) before.focus();
+      // What has opened it may be gone, as a row that was deleted is.
+      if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
+      else document.querySelector<HTMLElement>("h1")?.focus();
     };
   }, []);
   return (
