@@ -1,6 +1,6 @@
 // The parts that pages are made of.
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { type Page, Refused, door } from "./api";
 import { onEvent, reloads, state, type Event } from "./live";
@@ -470,18 +470,24 @@ export function Dialog({
   children: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const isGone = useRef(false);
   const id = useId();
-  useEffect(() => {
+  // Before the browser draws: a page that is gone to with the dialog open would have taken the focus already.
+  useLayoutEffect(() => {
     const before = document.activeElement;
-    dialog.current?.showModal();
+    const own = dialog.current;
+    own?.showModal();
     return () => {
+      isGone.current = true;
+      // As long as it is open, nothing else takes the focus.
+      own?.close();
       // What has opened it may be gone, as a row that was deleted is.
       if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
       else document.querySelector<HTMLElement>("h1")?.focus();
     };
   }, []);
   return (
-    <dialog ref={dialog} aria-labelledby={id} onCancel={close} onClose={close}>
+    <dialog ref={dialog} aria-labelledby={id} onCancel={close} onClose={() => !isGone.current && close()}>
       <header>
         <h2 id={id}>{title}</h2>
         <button type="button" class="quiet" onClick={close} aria-label="Close">

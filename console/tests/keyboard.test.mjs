@@ -32,9 +32,9 @@ async function choose(page, field, text) {
 
 const pageLink = (page, name) => page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true });
 
-async function openPage(page, name) {
+async function openPage(page, name, heading = name) {
   await press(page, pageLink(page, name));
-  await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+  await page.getByRole("heading", { level: 1, name: heading, exact: true }).waitFor();
   await eventually("whoever listens hears which page it is", () => page.evaluate(() => document.activeElement?.tagName === "H1"));
   await settled(page);
 }
@@ -59,7 +59,7 @@ async function opensAndCloses(page, opener) {
 /** Whatever can be used of what is shown is reached by the Tab key, and shows that it is. */
 async function allIsReached(page, name) {
   const missed = await page.evaluate(() => {
-    const shown = (element) => element.getClientRects().length > 0 && getComputedStyle(element).visibility === "visible" && !element.closest("[inert]");
+    const shown = (element) => element.checkVisibility({ visibilityProperty: true });
     const controls = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((element) => shown(element) && !element.matches(":disabled"));
     window.unreached = new Set(controls);
     document.activeElement?.blur();
@@ -86,11 +86,12 @@ async function allIsReached(page, name) {
 }
 
 test("a member does the whole job by the keyboard alone", async () => {
-  let status = 500;
+  // After ten failures in a row an endpoint is tried once in half a minute: so one event alone fails later on.
+  let fails = () => true;
   const receiver = createServer((request, response) => {
     request.resume();
     request.on("end", () => {
-      response.statusCode = status;
+      response.statusCode = fails(request.headers["x-gateway-event"]) ? 500 : 200;
       response.end("said");
     });
   });
@@ -139,6 +140,7 @@ test("a member does the whole job by the keyboard alone", async () => {
     await page.keyboard.press("Enter");
     await press(page, page.getByRole("button", { name: "Send a test" }));
     await page.getByText("status 500").first().waitFor();
+    fails = (event) => event === "message.received";
     for (const name of ["Edit", "Recover", "Purge", "Delete"]) await opensAndCloses(page, page.getByRole("main").getByRole("button", { name, exact: true }));
     // A message that comes is delivered, refused until it is given up, and delivered again by hand.
     const channel = await paired("Typed", OWN);
@@ -146,7 +148,7 @@ test("a member does the whole job by the keyboard alone", async () => {
     await simulator("POST", `/phones/${FRIEND}/messages`, { to: OWN, type: "text", text: "for the hook" });
     const given = async () => (await api("GET", `/v1/webhook-deliveries?event=message.received&channel_id=${channel}&state=exhausted`)).data.length > 0;
     await eventually("it is given up", given);
-    status = 200;
+    fails = () => false;
     await openPage(page, "Deliveries");
     await press(page, page.getByRole("link", { name: "message.received" }).first());
     await press(page, page.getByText("The receiver's answer").first());
@@ -185,12 +187,12 @@ test("a member does the whole job by the keyboard alone", async () => {
       await allIsReached(page, `a channel's ${tab}`);
     }
     // The link past the pages comes first.
-    await page.reload();
-    await page.getByRole("heading", { level: 1, name: "Typed" }).waitFor();
+    await page.goto(`${node().api}/console/members`);
+    await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
     await page.keyboard.press("Tab");
-    await page.getByRole("link", { name: "Skip to the page" }).waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Skip to the page");
     await page.keyboard.press("Enter");
-    assert.ok(await page.evaluate(() => document.activeElement?.id === "main"));
+    assert.equal(await page.evaluate(() => document.activeElement?.id), "main");
     await press(page, page.getByRole("button", { name: "Sign out" }));
     await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
     await leave();
@@ -211,7 +213,7 @@ test("an operator drains, limits and suspends by the keyboard alone", async () =
 
   await openPage(page, "Nodes");
   const { id } = node(1);
-  const button = (word) => page.getByRole("table").locator("tbody tr").filter({ has: page.getByRole("cell", { name: String(id), exact: true }) }).getByRole("button", { name: word, exact: true });
+  const button = (word) => page.getByRole("table").locator("tbody tr").filter({ has: page.locator("td[data-head=Node]", { hasText: new RegExp(`^${id}$`) }) }).getByRole("button", { name: word, exact: true });
   for (const word of ["Drain", "Weigh", "Remove"]) await opensAndCloses(page, button(word));
   await opensAndCloses(page, page.getByRole("button", { name: "Let a node in" }));
   await press(page, button("Drain"));
@@ -236,7 +238,7 @@ test("an operator drains, limits and suspends by the keyboard alone", async () =
   await row.getByRole("button", { name: "Suspend" }).waitFor();
   await opensAndCloses(page, page.getByRole("button", { name: "Create a customer" }));
 
-  await openPage(page, "Channels");
+  await openPage(page, "Channels", "Channels of all customers");
   await opensAndCloses(page, page.getByRole("button", { name: "Disable" }).first());
   await openPage(page, "Shards");
   await opensAndCloses(page, page.getByRole("button", { name: "Move lead" }).first());
