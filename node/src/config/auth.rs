@@ -30,7 +30,14 @@ pub struct Auth {
 
 impl Default for Auth {
     fn default() -> Self {
-        Self { signup: false, verify_first: true, verify_url: None, password_url: None, mail: Mail::default(), oidc: None }
+        Self {
+            signup: false,
+            verify_first: true,
+            verify_url: None,
+            password_url: None,
+            mail: Mail::default(),
+            oidc: None,
+        }
     }
 }
 

@@ -42,7 +42,10 @@ async fn whoever_is_invited_by_a_link_chooses_a_password_once_and_is_a_member_on
     let answered = owner.post(MEMBERS, asked.clone()).await;
     let invited = answered.expect(201);
     assert_eq!(answered.header("cache-control"), Some("no-store"));
-    assert_eq!((&invited["email"], &invited["role"], &invited["status"]), (&json!(address), &json!("member"), &json!("invited")));
+    assert_eq!(
+        (&invited["email"], &invited["role"], &invited["status"]),
+        (&json!(address), &json!("member"), &json!("invited"))
+    );
     let invitation = &invited["invitation"];
     assert_eq!(invitation["mailed"], false);
     let token = string(&invitation["token"]);
@@ -99,15 +102,24 @@ async fn admins_look_after_members_owners_after_owners_and_an_account_keeps_one(
         sessions.push(member.session(&api).await);
     }
     let [owner, admin, member, viewer] = sessions.try_into().unwrap_or_else(|_| panic!("four"));
-    let [owner_path, admin_path, member_path, viewer_path] = paths.try_into().unwrap_or_else(|_: Vec<String>| panic!("four"));
+    let [owner_path, admin_path, member_path, viewer_path] =
+        paths.try_into().unwrap_or_else(|_: Vec<String>| panic!("four"));
 
     // Who may invite whom.
     for (session, role, allowed) in [
-        (&owner, "owner", true), (&owner, "viewer", true), (&admin, "owner", false), (&admin, "admin", true),
-        (&member, "viewer", false), (&viewer, "viewer", false),
+        (&owner, "owner", true),
+        (&owner, "viewer", true),
+        (&admin, "owner", false),
+        (&admin, "admin", true),
+        (&member, "viewer", false),
+        (&viewer, "viewer", false),
     ] {
         let answer = session.post(MEMBERS, json!({ "email": email(), "role": role })).await;
-        if allowed { answer.expect(201); } else { answer.expect_error(403, "insufficient_scope"); }
+        if allowed {
+            answer.expect(201);
+        } else {
+            answer.expect_error(403, "insufficient_scope");
+        }
     }
     for (body, path, code) in [
         (json!({ "role": "viewer" }), "email", "required"),
@@ -137,7 +149,10 @@ async fn admins_look_after_members_owners_after_owners_and_an_account_keeps_one(
     foreign.act(&format!("{viewer_path}/invitation")).await.expect_error(404, "not_found");
     // An address is a member's of one account.
     let taken = login_address(&owner).await;
-    foreign.post(MEMBERS, json!({ "email": taken, "role": "viewer" })).await.expect_issue(&json!(["email"]), "conflict");
+    foreign
+        .post(MEMBERS, json!({ "email": taken, "role": "viewer" }))
+        .await
+        .expect_issue(&json!(["email"]), "conflict");
 
     // The last owner stays; with another one it may go.
     owner.delete(&owner_path).await.expect_error(400, "bad_request");
@@ -189,11 +204,15 @@ async fn a_member_changes_the_password_and_sees_and_ends_its_logins() {
     let nodes = tenant.cluster.node_ids();
     let at = |n: usize| tenant.api(nodes[n % nodes.len()]);
     let member = Member::new(&tenant, "viewer").await;
-    let (first, second, third) = (member.session(&at(0)).await, member.session(&at(1)).await, member.session(&at(2)).await);
+    let (first, second, third) =
+        (member.session(&at(0)).await, member.session(&at(1)).await, member.session(&at(2)).await);
     let sessions = |list: Value| list["data"].as_array().unwrap().clone();
     let seen = sessions(first.get(SESSIONS).await.expect(200));
     assert_eq!(seen.len(), 3);
-    assert_eq!(seen.iter().map(|row| &row["current"]).collect::<Vec<_>>(), [&json!(false), &json!(false), &json!(true)]);
+    assert_eq!(
+        seen.iter().map(|row| &row["current"]).collect::<Vec<_>>(),
+        [&json!(false), &json!(false), &json!(true)]
+    );
     // The newest stands first.
     first.delete(&format!("{SESSIONS}/{}", string(&seen[0]["id"]))).await.expect(204);
     for node in &nodes {
@@ -208,7 +227,10 @@ async fn a_member_changes_the_password_and_sees_and_ends_its_logins() {
 
     let change = |current: &str, new: &str| json!({ "current_password": current, "new_password": new });
     let path = "/v1/auth/password";
-    first.post(path, change("not the password", OTHER_PASSWORD)).await.expect_issue(&json!(["current_password"]), "conflict");
+    first
+        .post(path, change("not the password", OTHER_PASSWORD))
+        .await
+        .expect_issue(&json!(["current_password"]), "conflict");
     first.post(path, change(PASSWORD, "short")).await.expect_issue(&json!(["new_password"]), "too_short");
     tenant.any().post(path, change(PASSWORD, OTHER_PASSWORD)).await.expect_error(403, "insufficient_scope");
     first.get("/v1/account").await.expect(200);
@@ -293,12 +315,15 @@ async fn invitations_and_forgotten_passwords_go_by_mail_where_there_is_a_server_
         if answer.status == 429 { Ok(()) } else { Err(answer.text()) }
     })
     .await;
-    answer(api.request(Method::POST, RESET).json(&json!({ "email": "x" }))).await.expect_issue(&json!(["email"]), "format");
+    answer(api.request(Method::POST, RESET).json(&json!({ "email": "x" })))
+        .await
+        .expect_issue(&json!(["email"]), "format");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nothing_sends_mail_nobody_asks_for_a_message() {
-    let cluster = Cluster::start(Options::nodes(1).arg("--set=auth.signup=false").arg("--set=auth.mail.to_log=false")).await;
+    let cluster =
+        Cluster::start(Options::nodes(1).arg("--set=auth.signup=false").arg("--set=auth.mail.to_log=false")).await;
     let tenant = Tenant::new(&cluster).await;
     let owner = Member::new(&tenant, "owner").await;
     tenant.any().without_key().post(RESET, json!({ "email": owner.email })).await.expect_error(404, "not_found");

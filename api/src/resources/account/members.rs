@@ -259,7 +259,8 @@ fn require_over(call: &AccountCall, role: Role) -> Result<(), ApiError> {
 fn require_another_owner(call: &AccountCall, user: &UserRecord) -> Result<(), ApiError> {
     let is_other = |other: &Arc<UserRecord>| other.id != user.id && other.role == Role::Owner && !other.is_invited();
     let is_needed = user.role == Role::Owner && !user.is_invited();
-    let has_another = || call.cluster().directory().read(|state| state.users.of_customer(user.customer_id).any(is_other));
+    let has_another =
+        || call.cluster().directory().read(|state| state.users.of_customer(user.customer_id).any(is_other));
     if is_needed && !has_another() { Err(ApiError::bad_request(NOT_ALONE)) } else { Ok(()) }
 }
 

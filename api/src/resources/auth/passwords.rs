@@ -163,7 +163,8 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
     let password = ctx.app.auth.passwords.hash(ctx.client.ip, password).await?;
     let action = if user.is_invited() { "member.joined" } else { "member.password_reset" };
     let entry = ctx.audit_entry(user.customer_id, action, actor(&user), target(&user));
-    let change = UserChange { password: Change::To(password), email_verified: Change::To(true), ..UserChange::default() };
+    let change =
+        UserChange { password: Change::To(password), email_verified: Change::To(true), ..UserChange::default() };
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
     ctx.change(Command::Users(command), vec![entry]).await?;
     Ok(Reply::no_content())
