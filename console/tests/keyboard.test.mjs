@@ -150,6 +150,7 @@ test("a member does the whole job by the keyboard alone", async () => {
     await eventually("it is given up", given);
     fails = () => false;
     await openPage(page, "Deliveries");
+    await choose(page, page.getByLabel("Event", { exact: true }), "message.received");
     await press(page, page.getByRole("link", { name: "message.received" }).first());
     await press(page, page.getByText("The receiver's answer").first());
     await page.getByText("said").first().waitFor();

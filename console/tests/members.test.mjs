@@ -175,6 +175,7 @@ test("a webhook is made, tested, watched as it fails, and delivered again by han
     await phone(FIFTH);
     await simulator("POST", `/phones/${FIFTH}/messages`, { to: FOURTH, type: "text", text: "for the hook" });
     await page.getByRole("link", { name: "Its deliveries" }).click();
+    await page.getByLabel("Event", { exact: true }).selectOption("message.received");
     await page.getByRole("link", { name: "message.received" }).first().click();
     await page.getByText("status 500").first().waitFor();
     await page.getByText("The receiver's answer").first().click();

@@ -74,6 +74,8 @@ test("pages full of data can be used by everybody", async () => {
     await settled(page);
     await judge(page, "full-webhook");
     await pages.getByRole("link", { name: "Deliveries", exact: true }).click();
+    // On a machine that is too busy channels log in again and again, and what that tells fills the page.
+    await page.getByLabel("Event", { exact: true }).selectOption("message.received");
     await page.getByRole("link", { name: "message.received" }).first().click();
     await page.getByText(/status \d{3}/).first().waitFor();
     await judge(page, "full-delivery");
