@@ -94,7 +94,7 @@ fn an_answer_before_the_commit_is_found() {
 
 #[test]
 fn a_store_that_takes_commands_of_the_past_is_found() {
-    found_within(Bug::NoEpochCheck, 40);
+    found_within(Bug::NoEpochCheck, 100);
 }
 
 #[test]
