@@ -11,8 +11,8 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const USED = {
   members: [
     "Account", "ApiKey", "AuditEntry", "Channel", "Chat", "Conversation", "CreatedChannel", "CreatedWebhookEndpoint", "EndpointStats",
-    "EventName", "EventType", "IssuedKey", "Limits", "MediaUpload", "Member", "MessageDelivery", "Metrics", "PairCode", "Qr", "Settings",
-    "SentMessage", "SigningSecret", "StatusChange", "StatusSummary", "StoredMessage", "TestResult", "TicketView", "Usage",
+    "EventName", "EventType", "InvitedMember", "IssuedKey", "Limits", "MediaUpload", "Member", "MessageDelivery", "Metrics", "PairCode", "Qr", "Settings",
+    "SentMessage", "Session", "SigningSecret", "StatusChange", "StatusSummary", "StoredMessage", "TestResult", "TicketView", "Usage",
     "WebhookDelivery", "WebhookDeliveryDetail", "WebhookEndpoint",
   ],
   operators: null,

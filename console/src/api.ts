@@ -39,7 +39,7 @@ export class Refused extends Error {
 export interface Credentials {
   bearer(): Promise<string>;
   /** The bearer was refused. Says whether another one is worth a try. */
-  renew(refused: Refused): Promise<boolean>;
+  renew(refused: Refused, bearer: string): Promise<boolean>;
 }
 
 let credentials: Credentials | null = null;
@@ -82,7 +82,8 @@ async function refusal(response: Response): Promise<Refused> {
 export async function open(method: string, path: string, call: Call = {}): Promise<Response> {
   for (let attempt = 0; ; attempt++) {
     const headers: Record<string, string> = { ...call.headers };
-    if (credentials) headers["authorization"] = `Bearer ${await credentials.bearer()}`;
+    const bearer = credentials ? await credentials.bearer() : "";
+    if (credentials) headers["authorization"] = `Bearer ${bearer}`;
     const init: RequestInit = { method, headers, cache: "no-store" };
     if (call.signal) init.signal = call.signal;
     if (call.body instanceof FormData) {
@@ -106,7 +107,7 @@ export async function open(method: string, path: string, call: Call = {}): Promi
     reachable.value = true;
     if (response.ok) return response;
     const refused = await refusal(response);
-    if (refused.status === 401 && credentials && attempt === 0 && (await credentials.renew(refused))) continue;
+    if (refused.status === 401 && credentials && attempt === 0 && (await credentials.renew(refused, bearer))) continue;
     // Reads wait for their turn by themselves; what changes something is tried again by the person alone.
     const busy = refused.code === "rate_limited" || refused.status === 503;
     if (busy && method === "GET" && attempt < 4 && refused.retryAfter > 0 && refused.retryAfter <= 10) {

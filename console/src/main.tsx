@@ -6,7 +6,7 @@ import { door, get, reachable } from "./api";
 import { begin as beginLive, state } from "./live";
 import { announcement, toast, useLoad } from "./parts";
 import { follow, href, place } from "./router";
-import { begin, signOut, who } from "./session";
+import { begin, choosing, signOut, who } from "./session";
 import { Search } from "./search";
 import { SignIn } from "./pages/sign-in";
 import * as members from "./pages/members";
@@ -181,7 +181,7 @@ function App() {
   if (known === undefined) return <p class="hidden">Loading</p>;
   return (
     <>
-      {known === null ? <SignIn /> : <Frame />}
+      {known === null || choosing.value !== null ? <SignIn /> : <Frame />}
       <Spoken />
     </>
   );

@@ -1,6 +1,6 @@
 // The parts that pages are made of.
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { type Page, Refused, door } from "./api";
 import { onEvent, reloads, state, type Event } from "./live";
@@ -125,6 +125,7 @@ export function useAction(): {
     async run(work) {
       if (busy.current) return false;
       busy.current = true;
+      const focused = document.activeElement;
       set({ busy: true });
       try {
         await work();
@@ -135,6 +136,10 @@ export function useAction(): {
         return false;
       } finally {
         busy.current = false;
+        // A button that was disabled meanwhile has lost the focus.
+        requestAnimationFrame(() => {
+          if (document.activeElement === document.body && focused instanceof HTMLElement) focused.focus();
+        });
       }
     },
   };
@@ -421,7 +426,7 @@ export function Field({
   children?: ComponentChildren;
 } & Omit<JSX.IntrinsicElements["input"], "label" | "name" | "children" | "error" | "role" | "type" | "list"> & { type?: string; list?: string }) {
   const id = useId();
-  const issues = error?.issues().filter((issue) => issue.path[0] === name) ?? [];
+  const issues = error?.issues().filter((issue) => issue.path[0] === name || issue.path.join(".") === name) ?? [];
   const described = issues.length > 0 || hint ? `${id}-about` : undefined;
   const common = { id, name, "aria-describedby": described, "aria-invalid": issues.length > 0 };
   return (
@@ -465,16 +470,24 @@ export function Dialog({
   children: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const isGone = useRef(false);
   const id = useId();
-  useEffect(() => {
+  // Before the browser draws: a page that is gone to with the dialog open would have taken the focus already.
+  useLayoutEffect(() => {
     const before = document.activeElement;
-    dialog.current?.showModal();
+    const own = dialog.current;
+    own?.showModal();
     return () => {
-      if (before instanceof HTMLElement) before.focus();
+      isGone.current = true;
+      // As long as it is open, nothing else takes the focus.
+      own?.close();
+      // What has opened it may be gone, as a row that was deleted is.
+      if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
+      else document.querySelector<HTMLElement>("h1")?.focus();
     };
   }, []);
   return (
-    <dialog ref={dialog} aria-labelledby={id} onCancel={close} onClose={close}>
+    <dialog ref={dialog} aria-labelledby={id} onCancel={close} onClose={() => !isGone.current && close()}>
       <header>
         <h2 id={id}>{title}</h2>
         <button type="button" class="quiet" onClick={close} aria-label="Close">

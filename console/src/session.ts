@@ -15,6 +15,8 @@ export const who = signal<Who | null | undefined>(undefined);
 export const simulatedPhones = signal(false);
 /** Why a person has to sign in again, where there is a reason. */
 export const why = signal<string | null>(null);
+/** The token of a link by which a member chooses a password, until that is done. */
+export const choosing = signal<string | null>(null);
 
 /** A token is exchanged when it has less than this to live. */
 const MARGIN_MS = 60_000;
@@ -121,10 +123,12 @@ const members: Credentials = {
     }
     return token?.access ?? "";
   },
-  async renew(refused) {
+  async renew(refused, bearer) {
+    // The answer to a call from before this person signed in again.
+    if (token && token.access !== bearer) return true;
     if (refused.code === "auth_revoked") {
       signedOut("This session was ended. Sign in again.");
-      tell({ kind: "signed-out", why: why.value });
+      tell({ kind: "signed-out", why: why.value, of: bearer });
       return false;
     }
     token = null;
@@ -139,12 +143,21 @@ function takeLink(): string | undefined {
   return match?.[1];
 }
 
+/** The same for a link by which a member chooses a password. */
+function takePasswordLink(): string | null {
+  const match = /^#set-password=([\w-]+)$/.exec(location.hash);
+  if (match) history.replaceState(null, "", location.pathname + location.search);
+  return match?.[1] ?? null;
+}
+
 async function beginMembers(): Promise<void> {
   use(members);
+  choosing.value = takePasswordLink();
   listen((message) => {
     if (message.kind === "token") take(message.token);
     if (message.kind === "want-token" && token && fresh()) tell({ kind: "token", token });
-    if (message.kind === "signed-out") signedOut(message.why);
+    // Another tab may have signed in again meanwhile, and this one with it.
+    if (message.kind === "signed-out" && (message.of === null || !token || token.access === message.of)) signedOut(message.why);
   });
   const link = takeLink();
   if (await fromOtherTab()) return;
@@ -173,6 +186,36 @@ async function beginMembers(): Promise<void> {
 export async function signIn(email: string, password: string): Promise<void> {
   accept(await tokenOf(await ask("POST", { email, password })));
   why.value = null;
+}
+
+/** Has a message sent by which a member chooses another password. Says whether this deployment sends any. */
+export async function askForReset(email: string): Promise<boolean> {
+  try {
+    await ask("POST", { email }, "/v1/auth/password/reset");
+    return true;
+  } catch (error) {
+    if (error instanceof Refused && error.status === 404) return false;
+    throw error;
+  }
+}
+
+/** By the token of a link. */
+export async function choosePassword(password: string): Promise<void> {
+  await ask("PUT", { token: choosing.value, password }, "/v1/auth/password/reset");
+  choosing.value = null;
+  signedOut("The password is set. Sign in with it.");
+}
+
+/** All sessions end with the former password; this tab goes on with a new one. */
+export async function changePassword(current_password: string, new_password: string): Promise<void> {
+  const email = who.value?.email ?? "";
+  await call("POST", "/v1/auth/password", { body: { current_password, new_password } });
+  await signIn(email, new_password);
+}
+
+export async function signOutEverywhere(): Promise<void> {
+  await call("DELETE", "/v1/account/sessions");
+  await signOut();
 }
 
 /** Lets a phone of the simulated network scan a code; gives its number. */
@@ -241,7 +284,7 @@ export async function signOut(): Promise<void> {
   }
   await ask("DELETE");
   signedOut(null);
-  tell({ kind: "signed-out", why: null });
+  tell({ kind: "signed-out", why: null, of: null });
 }
 
 /** Whether the member's role lets it change things; the server decides, the page only hides. */

@@ -12,7 +12,8 @@ export interface SharedToken {
 export type Message =
   | { kind: "token"; token: SharedToken }
   | { kind: "want-token" }
-  | { kind: "signed-out"; why: string | null }
+  /** `of` is the access token whose session has ended; `null` for whichever there is. */
+  | { kind: "signed-out"; why: string | null; of: string | null }
   | { kind: "event"; id: string; name: string; data: unknown }
   | { kind: "stream"; state: string; lost: boolean }
   | { kind: "want-stream" };

@@ -12,6 +12,7 @@ export const STATUS: Record<string, string> = {
   disabled_by_admin: "Was disabled by the operator.",
   error: "Ended by an error. Restart it, or pair it again.",
   failed: "Ended for good: the number was banned, the pairing was refused, or the network was away for too long.",
+  invited: "Was invited, and has not chosen a password yet.",
 };
 
 export const REASON: Record<string, string> = {

@@ -175,6 +175,7 @@ test("a webhook is made, tested, watched as it fails, and delivered again by han
     await phone(FIFTH);
     await simulator("POST", `/phones/${FIFTH}/messages`, { to: FOURTH, type: "text", text: "for the hook" });
     await page.getByRole("link", { name: "Its deliveries" }).click();
+    await page.getByLabel("Event", { exact: true }).selectOption("message.received");
     await page.getByRole("link", { name: "message.received" }).first().click();
     await page.getByText("status 500").first().waitFor();
     await page.getByText("The receiver's answer").first().click();
@@ -263,11 +264,11 @@ test("events, usage, members, audit, account and lists can be used by everybody"
 test("a viewer sees no button that changes something, and another customer's ids open nothing", async () => {
   const { page, leave } = await person(browser);
   await signIn(page, place.viewer);
-  for (const name of ["Channels", "Webhooks", "API keys", "Account"]) {
+  for (const name of ["Channels", "Webhooks", "API keys", "Members", "Account"]) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1, name }).waitFor();
     await settled(page);
-    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/]) {
+    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/, /^Invite/, /^Change role/]) {
       assert.equal(await page.getByRole("main").getByRole("button", { name: word }).count(), 0, `${name} ${word}`);
       assert.equal(await page.getByRole("main").getByRole("link", { name: word }).count(), 0, `${name} ${word}`);
     }
@@ -448,4 +449,88 @@ test("Ctrl-K finds pages, channels by name and number, and ids, by the keyboard 
   await dialog.getByRole("button", { name: "Try again" }).click();
   await dialog.getByRole("link", { name: /Needle/ }).waitFor();
   await leave();
+});
+
+test("whoever is invited chooses a password by the link, and a password and sessions are the member's own", async () => {
+  const owner = await person(browser);
+  const invited = await person(browser);
+  const email = `invited-${place.phones[0]}@example.com`;
+  const NEW = "staple battery horse";
+  await signIn(owner.page, place.owner);
+  await owner.page.getByRole("link", { name: "Members", exact: true }).click();
+  await owner.page.getByRole("button", { name: "Invite a member" }).click();
+  const dialog = owner.page.getByRole("dialog");
+  await dialog.getByLabel("E-mail address").fill(email);
+  await dialog.getByLabel("Role").selectOption("viewer");
+  await judge(owner.page, "invite");
+  await dialog.getByRole("button", { name: "Invite" }).click();
+  const link = await dialog.getByText(/#set-password=zpw_/).textContent();
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await owner.page.getByRole("row", { name: new RegExp(email) }).getByText("invited", { exact: true }).waitFor();
+
+  const { page } = invited;
+  await page.goto(link);
+  await page.getByRole("heading", { level: 1, name: "Choose a password" }).waitFor();
+  assert.ok(!page.url().includes("zpw_"), "the token is out of the address");
+  await judge(page, "choose-password");
+  await page.getByLabel("Password").fill(NEW);
+  await page.getByRole("button", { name: "Set the password" }).click();
+  await page.getByText("The password is set.").waitFor();
+  await page.getByLabel("E-mail address").fill(email);
+  await page.getByLabel("Password").fill(NEW);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  const again = await person(browser);
+  await again.page.goto(link);
+  await again.page.getByLabel("Password").fill(NEW);
+  await again.page.getByRole("button", { name: "Set the password" }).click();
+  await again.page.getByText("This link was used already").waitFor();
+  await again.page.getByRole("button", { name: "Sign in instead" }).click();
+  await again.page.getByRole("button", { name: "Forgot the password?" }).click();
+  await again.page.getByLabel("E-mail address").fill(email);
+  await again.page.getByRole("button", { name: "Send the message" }).click();
+  await again.page.getByText("a message is on its way").waitFor();
+  await judge(again.page, "forgotten");
+  await again.leave();
+
+  // Another password ends the sessions elsewhere; this one goes on.
+  const elsewhere = await person(browser);
+  await elsewhere.page.goto(`${node(1).api}/console`);
+  await elsewhere.page.getByLabel("E-mail address").fill(email);
+  await elsewhere.page.getByLabel("Password").fill(NEW);
+  await elsewhere.page.getByRole("button", { name: "Sign in" }).click();
+  await elsewhere.page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  await page.getByRole("link", { name: "Account", exact: true }).click();
+  const sessions = page.getByRole("table").filter({ hasText: "this one" }).locator("tbody tr");
+  await eventually("both are listed", async () => (await sessions.count()) === 2);
+  await page.getByLabel("The present one").fill("not the password");
+  await page.getByLabel("The new one").fill(place.password);
+  await page.getByRole("button", { name: "Change the password" }).click();
+  await page.getByText("is not the member's password").first().waitFor();
+  await page.getByLabel("The present one").fill(NEW);
+  await page.getByRole("button", { name: "Change the password" }).click();
+  await elsewhere.page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+  await eventually("one is left", async () => {
+    await page.goto(`${node().api}/console/account`);
+    await sessions.first().waitFor();
+    return (await sessions.count()) === 1;
+  });
+  await elsewhere.leave();
+  await page.getByRole("button", { name: "Sign out everywhere" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+
+  const row = owner.page.getByRole("row", { name: new RegExp(email) });
+  await owner.page.reload();
+  await row.getByText("active", { exact: true }).waitFor();
+  await row.getByRole("button", { name: "Change role" }).click();
+  await dialog.getByLabel("Role").selectOption("member");
+  await dialog.getByRole("button", { name: "Change" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await row.getByRole("cell", { name: "member", exact: true }).waitFor();
+  await row.getByRole("button", { name: "Remove" }).click();
+  await dialog.getByRole("button", { name: "Remove" }).click();
+  await row.waitFor({ state: "detached" });
+  await invited.leave();
+  await owner.leave();
 });

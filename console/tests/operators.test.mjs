@@ -42,7 +42,7 @@ test("every page of operators shows the cluster, and can be used by everybody", 
   await paired("Operated", place.phones[6]);
   await signIn(page);
   await page.getByText("Any one node can be lost", { exact: true }).waitFor();
-  for (const name of ["Overview", "Nodes", "Shards", "Layout", "Timeline", "Customers", "Channels", "Webhooks", "Trace", "Tickets", "Backup and secrets", "Audit log"]) {
+  for (const name of ["Overview", "Nodes", "Shards", "Layout", "Timeline", "Customers", "Channels", "Webhooks", "Trace", "Tickets", "Backup", "Secrets", "Releases", "Audit log"]) {
     await pages(page).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1 }).waitFor();
     await settled(page);
@@ -131,5 +131,121 @@ test("the timeline says in words what was done, and a ticket is answered", async
   await page.getByText("Try again now.").first().waitFor();
   await asked.page.getByText("Try again now.").first().waitFor();
   await asked.leave();
+  await leave();
+});
+
+test("a customer's limits are changed one by one, and a suspension is asked for once and taken back", async () => {
+  const { page, leave } = await person(browser);
+  const { id, name } = await operator("POST", "/v1/admin/customers", { name: "Limited <b>Ltd</b>" });
+  const customer = () => operator("GET", `/v1/admin/customers/${id}`);
+  const first = await customer();
+  await signIn(page);
+  await pages(page).getByRole("link", { name: "Customers" }).click();
+  const row = page.getByRole("row").filter({ hasText: name });
+  const dialog = page.getByRole("dialog");
+  await row.getByRole("button", { name: "Limits" }).click();
+  assert.ok(await dialog.getByRole("button", { name: "Save" }).isDisabled(), "nothing is changed yet");
+  await judge(page, "operators-limits");
+  await dialog.getByLabel("Channels", { exact: true }).fill("5");
+  await dialog.getByLabel("Calls of the account, at once").fill("200");
+  await dialog.getByLabel("Webhook endpoints").fill("9999");
+  await dialog.getByText(`gateway customer limit ${id} plan.channel_limit=5 limits.customer.burst=200 limits.customer.refill_per_second=${first.limits.customer.refill_per_second} limits.storage.endpoints=9999`).waitFor();
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.getByText(/at most 250|250/).first().waitFor();
+  assert.equal((await customer()).plan.channel_limit, null, "all or nothing");
+  await dialog.getByLabel("Webhook endpoints").fill("3");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.waitFor({ state: "detached" });
+  const { plan, limits } = await customer();
+  assert.equal(plan.channel_limit, 5);
+  assert.deepEqual(limits.customer, { burst: 200, refill_per_second: first.limits.customer.refill_per_second });
+  assert.deepEqual([limits.storage.endpoints, limits.storage.keys, limits.channel], [3, first.limits.storage.keys, first.limits.channel]);
+  // Emptied, a limit is the deployment's again.
+  await row.getByRole("button", { name: "Limits" }).click();
+  await dialog.getByLabel("Calls of the account, at once").fill("");
+  await dialog.getByLabel("Webhook endpoints").fill("");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.deepEqual((await customer()).limits, first.limits);
+
+  await row.getByRole("button", { name: "Suspend" }).click();
+  await dialog.getByText(`gateway customer suspend ${id}`).waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await customer()).plan.overdue_since, null);
+  await row.getByRole("button", { name: "Suspend" }).click();
+  await dialog.getByRole("button", { name: "Suspend" }).click();
+  await row.getByText("past_due").waitFor();
+  assert.notEqual((await customer()).plan.overdue_since, null);
+  await row.getByRole("button", { name: "Let it send again" }).click();
+  await row.getByRole("button", { name: "Suspend" }).waitFor();
+  assert.equal((await customer()).plan.overdue_since, null);
+  await row.getByRole("button", { name: "Delete" }).click();
+  assert.ok(await dialog.getByRole("button", { name: "Delete" }).isDisabled(), "the name has to be typed");
+  await dialog.getByLabel(/^Type/).fill(name);
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await row.waitFor({ state: "detached" });
+  await leave();
+});
+
+test("keys are rotated by the page, and what needs more says what is missing", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page);
+  await pages(page).getByRole("link", { name: "Secrets" }).click();
+  await page.getByText("settled", { exact: true }).first().waitFor();
+  await page.getByText("secrets.previous_master_key_file", { exact: true }).first().waitFor();
+  assert.equal(await page.getByRole("button", { name: "Exchange the master key" }).count(), 0, "no node was given another one");
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Rotate the authority" }).click();
+  assert.ok(await dialog.getByRole("button", { name: "Rotate the authority" }).isDisabled(), "a word has to be typed");
+  await dialog.getByText("gateway secrets rotate authority").waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Rotate the session key" }).click();
+  await dialog.getByRole("button", { name: "Rotate the session key" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByText("the key before is taken until").first().waitFor();
+  assert.notEqual((await operator("GET", "/v1/admin/secrets")).session_key.rotated_at, null);
+  // A second one too soon is refused in words.
+  await page.getByRole("button", { name: "Rotate the session key" }).click();
+  await dialog.getByRole("button", { name: "Rotate the session key" }).click();
+  await dialog.getByRole("alert").waitFor();
+  await page.keyboard.press("Escape");
+  await pages(page).getByRole("link", { name: "Releases" }).click();
+  await page.getByText(/The cluster's format is \d; all nodes understand \d\./).waitFor();
+  assert.equal(await page.getByRole("button", { name: /^Raise/ }).count(), 0, "it is the highest");
+  await leave();
+});
+
+test("a master key that all nodes were given, and a format that all understand, are put to use when they are typed", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page);
+  const present = await operator("GET", "/v1/admin/secrets");
+  const asked = [];
+  // What nodes say after a restart with other keys, and after an upgrade: the calls that follow are caught here.
+  await page.route("**/v1/admin/secrets", (route) =>
+    route.fulfill({ json: { ...present, state: "waiting", nodes: present.nodes.map((one) => ({ ...one, master_keys: ["abcd1234", present.master_key] })) } }));
+  await page.route("**/v1/admin/format", (route) => route.fulfill({ json: { format: 2, highest: 3, nodes: [] } }));
+  for (const path of ["keys/rotate", "format/raise"])
+    await page.route(`**/v1/admin/${path}`, (route) => {
+      asked.push(`${route.request().method()} ${path}`);
+      return route.fulfill({ status: 202, json: {} });
+    });
+  const dialog = page.getByRole("dialog");
+  for (const [name, open, action, typed, command] of [
+    ["Secrets", "Exchange the master key", "Exchange the master key", "abcd1234", "gateway secrets rewrap"],
+    ["Releases", "Raise to 3", "Raise", "3", "gateway format raise"],
+  ]) {
+    await pages(page).getByRole("link", { name }).click();
+    await page.getByRole("main").getByRole("button", { name: open }).click();
+    await dialog.getByText(command).waitFor();
+    const does = dialog.getByRole("button", { name: action });
+    assert.ok(await does.isDisabled(), name);
+    await dialog.getByLabel(/^Type/).fill("something else");
+    assert.ok(await does.isDisabled(), name);
+    await dialog.getByLabel(/^Type/).fill(typed);
+    await judge(page, `operators-${name.toLowerCase()}-confirmed`);
+    await does.click();
+    await dialog.waitFor({ state: "detached" });
+  }
+  assert.deepEqual(asked, ["POST keys/rotate", "POST format/raise"]);
   await leave();
 });

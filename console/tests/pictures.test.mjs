@@ -31,12 +31,13 @@ test("pages full of data can be used by everybody", async () => {
   const url = (path) => `http://127.0.0.1:${receiver.address().port}/${path}`;
   try {
     const shop = await api("POST", "/v1/webhook-endpoints", { url: url("shop"), events: ["*"], enabled: true });
-    await api("POST", "/v1/webhook-endpoints", { url: url("ledger"), events: ["message.received"], enabled: true });
     for (const [number, name] of [[ANN, "Ann"], [BEN, "Ben"], [CLOE, "Cloe"]]) await phone(number, name);
     const sales = await paired("Sales", SALES);
     const support = await paired("Support", SUPPORT);
     await paired("Orders", ORDERS);
     await api("POST", "/v1/channels", { name: "Returns" });
+    // It hears of one message alone: after ten failures in a row an endpoint is tried once in half a minute, whatever waits.
+    await api("POST", "/v1/webhook-endpoints", { url: url("ledger"), events: ["message.received"], channel_id: support, enabled: true });
     await talk(support, SUPPORT, CLOE, [["they", "The parcel came without its papers."], ["we", "Sorry! They are on their way by mail."]]);
     await talk(sales, SALES, BEN, [["they", "When do you open on Sunday?"], ["we", "At ten, and we close at four."]]);
     await talk(sales, SALES, ANN, [
@@ -47,6 +48,10 @@ test("pages full of data can be used by everybody", async () => {
     ]);
     await simulator("POST", `/phones/${ANN}/open-chat`, { with: SALES });
     await eventually("one delivery is given up", async () => (await api("GET", "/v1/webhook-deliveries?state=exhausted")).data.length > 0);
+    // Rows of what is under way move while they are looked at.
+    for (const state of ["pending", "in_flight", "retrying"]) {
+      await eventually(`nothing is ${state}`, async () => (await api("GET", `/v1/webhook-deliveries?state=${state}`)).data.length === 0);
+    }
 
     const { page, leave } = await person(browser);
     await signIn(page, place.owner);
@@ -69,6 +74,8 @@ test("pages full of data can be used by everybody", async () => {
     await settled(page);
     await judge(page, "full-webhook");
     await pages.getByRole("link", { name: "Deliveries", exact: true }).click();
+    // On a machine that is too busy channels log in again and again, and what that tells fills the page.
+    await page.getByLabel("Event", { exact: true }).selectOption("message.received");
     await page.getByRole("link", { name: "message.received" }).first().click();
     await page.getByText(/status \d{3}/).first().waitFor();
     await judge(page, "full-delivery");

@@ -319,7 +319,7 @@ pub struct Network {
 
 impl Network {
     /// Two nodes have a thousand sessions of a third back within two seconds of taking them over.
-    pub const SESSION_STARTS_PER_SECOND: u32 = 400;
+    pub const SESSION_STARTS_PER_SECOND: u32 = 600;
 
     /// More log-ins from one address may look like an attack to the real network.
     pub const REAL_STARTS_PER_SECOND: u32 = 50;

@@ -11,6 +11,12 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// How long after the shortest election a follower stands for it at the earliest; the latest do as long again after it
+    /// as the shortest election lasts. Two that stand at once win nothing, so that the span must be some round trips.
+    pub(crate) fn after_lease(&self) -> Duration {
+        (self.election_max.saturating_sub(self.election_min)).clamp(self.heartbeat * 5 / 4, self.election_min / 2)
+    }
+
     /// For nodes in one data centre.
     pub const LAN: Self = Self {
         heartbeat: Duration::from_millis(80),

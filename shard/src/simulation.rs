@@ -1,6 +1,7 @@
 //! What simulated owners need of a shard beside its machine: what an owner reads of the state, and how it decides.
 
 use model::id::{ChannelId, CustomerId, MessageId};
+use network::driver::Outbound;
 use raft::machine::View;
 
 use crate::history::{Direction, MessageStatus};
@@ -15,15 +16,24 @@ pub fn channel(view: &dyn View, id: ChannelId, customer: CustomerId) -> ChannelR
 }
 
 /// What a channel has accepted and the network not yet, in the order of acceptance.
-pub fn outbox(view: &dyn View, channel: ChannelId) -> Vec<OutboxEntry> {
+pub fn outbox(view: &dyn View, channel: ChannelId) -> Vec<Outbound> {
     let (from, to) = keys::outbox_of(channel);
-    view.scan(&from, &to, usize::MAX).iter().map(|(_, entry)| decode(entry)).collect()
+    let message = |(_, entry): &(Vec<u8>, Vec<u8>)| {
+        let entry: OutboxEntry = decode(entry);
+        let row = stored(view, channel, Direction::Outbound, entry.id()?)?;
+        Some(entry.outbound(&row))
+    };
+    view.scan(&from, &to, usize::MAX).iter().filter_map(message).collect()
+}
+
+fn stored(view: &dyn View, channel: ChannelId, direction: Direction, id: &MessageId) -> Option<MessageRow> {
+    let pointer: MessagePointer = decode(&view.get(&keys::message_id(channel, direction, id))?);
+    Some(decode(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?))
 }
 
 /// How far a message is; `None` when it is not stored.
 pub fn status(view: &dyn View, channel: ChannelId, direction: Direction, id: &MessageId) -> Option<MessageStatus> {
-    let pointer: MessagePointer = decode(&view.get(&keys::message_id(channel, direction, id))?);
-    let row: MessageRow = decode(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?);
+    let row = stored(view, channel, direction, id)?;
     Some(MessageState::read(view, &row).status)
 }
 

@@ -140,10 +140,39 @@ impl Mailer {
     /// Tells a member that somebody signed up with the member's address, who was told nothing of it.
     pub fn tell_of_sign_up(&self, base_url: &str, to: &str) {
         let text = format!(
-            "This address was given for a new account at {base_url}.\n\nIt belongs to a member already, so none was made: \
-             log in with the password that you have.\nIf it was not you, there is nothing to do.\n"
+            "This address was given for a new account at {base_url}.\n\nIt belongs to a member already, or to somebody who was \
+             invited, so none was made: log in, or have another password sent.\nIf it was not you, there is nothing to do.\n"
         );
         self.enqueue(Mail { to: to.to_owned(), subject: "You have an account already".to_owned(), text });
+    }
+
+    /// Whether messages reach people's mail, and not only a log.
+    pub fn reaches_people(&self) -> bool {
+        matches!(self.config, MailConfig::Smtp(_))
+    }
+
+    /// Whether messages go anywhere at all.
+    pub fn goes_anywhere(&self) -> bool {
+        !matches!(self.config, MailConfig::None)
+    }
+
+    /// Invites the owner of an address to an account. Of what others wrote it holds the inviter's address alone, so that nobody
+    /// has it say something to strangers.
+    pub fn invite(&self, base_url: &str, to: &str, inviter: &str, how: &str) {
+        let text = format!(
+            "{inviter} invites you to an account at {base_url}.\n\n{how}\nIt is good for seven days. If you do not know who \
+             that is, there is nothing to do.\n"
+        );
+        self.enqueue(Mail { to: to.to_owned(), subject: "You are invited".to_owned(), text });
+    }
+
+    /// Lets a member who has forgotten the password choose another one.
+    pub fn reset_password(&self, base_url: &str, to: &str, how: &str) {
+        let text = format!(
+            "Somebody asked for another password of this address at {base_url}.\n\n{how}\nIt is good for an hour. If it was \
+             not you, there is nothing to do: the password stays as it is.\n"
+        );
+        self.enqueue(Mail { to: to.to_owned(), subject: "Another password".to_owned(), text });
     }
 
     fn enqueue(&self, mail: Mail) {

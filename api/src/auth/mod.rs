@@ -6,6 +6,7 @@ pub mod mail;
 pub mod oidc;
 pub mod operators;
 pub mod password;
+pub mod password_token;
 pub mod pending;
 pub mod session;
 
@@ -27,6 +28,7 @@ use access::{AccessKey, AccessKeys};
 use mail::Mailer;
 use oidc::Issuer;
 use password::Passwords;
+use password_token::PasswordTokenKey;
 use pending::PendingKey;
 
 /// What session tokens are signed with, out of the deployment's key, until that is rotated.
@@ -34,6 +36,9 @@ const ACCESS_PURPOSE: &str = "session access tokens";
 
 /// What sign-ups are sealed with until their address is confirmed, out of the same.
 const PENDING_PURPOSE: &str = "sign-ups that wait for their address";
+
+/// What tokens that set a password are sealed with, out of the same.
+const PASSWORD_PURPOSE: &str = "tokens that set a password";
 
 /// The longest token that confirms an address: one of a sign-up holds the name that was given and the address.
 pub const LONGEST_EMAIL_TOKEN: usize = 2048;
@@ -47,6 +52,8 @@ pub struct AuthConfig {
     pub verify_first: bool,
     /// A page that confirms an address, with `{token}` in it; without one the message holds the token alone.
     pub verify_url: Option<String>,
+    /// A page on which a member chooses a password, with `{token}` in it; without one it is the console's.
+    pub password_url: Option<String>,
     pub mail: MailConfig,
     /// The issuer whose tokens are taken for sessions.
     pub oidc: Option<OidcConfig>,
@@ -69,6 +76,8 @@ pub struct Keys {
     pub access: AccessKeys,
     /// What seals sign-ups that wait for their address.
     pub pending: PendingKey,
+    /// What seals tokens that set a password.
+    pub password: PasswordTokenKey,
 }
 
 impl Keys {
@@ -88,7 +97,12 @@ impl Keys {
                 former_until: key.overlaps_until(),
             },
         };
-        Ok(Self { known: record.session_key.clone(), access, pending: PendingKey::new(derived(PENDING_PURPOSE)) })
+        Ok(Self {
+            known: record.session_key.clone(),
+            access,
+            pending: PendingKey::new(derived(PENDING_PURPOSE)),
+            password: PasswordTokenKey::new(derived(PASSWORD_PURPOSE)),
+        })
     }
 }
 

@@ -60,11 +60,13 @@ impl Passwords {
         hashed.map_err(|error| failure::internal("hashing failed", &error))
     }
 
-    /// Whether a password is that of the hash; without one it is of nobody, and takes as long to find out.
+    /// Whether a password is that of the hash; without one, as while a member has chosen none, it is of nobody, and takes as
+    /// long to find out.
     ///
     /// # Errors
     /// As [`Passwords::hash`].
     pub async fn verify(&self, from: IpAddr, password: String, known: Option<PasswordHash>) -> Result<bool, ApiError> {
+        let known = known.filter(PasswordHash::is_set);
         let expected = known.clone().unwrap_or_else(|| self.nobody.clone());
         let same = self.run(from, move || verify(password.as_bytes(), &expected)).await?;
         Ok(same && known.is_some())
@@ -144,6 +146,8 @@ mod tests {
         assert!(!verify("correct horse batterx", Some(known)).await.unwrap());
         assert!(!verify("anything", None).await.unwrap());
         assert!(!verify("x", Some(PasswordHash("damaged".into()))).await.unwrap());
+        let unset = PasswordHash::unset(7);
+        assert!(!unset.is_set() && !verify(&unset.0, Some(unset.clone())).await.unwrap());
     }
 
     #[test]

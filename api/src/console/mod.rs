@@ -2,7 +2,7 @@
 //!
 //! The pages hold no rules: they call the interface. `files` serves what `console/` builds, `session` keeps a member's
 //! refresh token where no script reads it, `phones` lets a phone of a simulated network scan a code. How the interface is mounted once more for members' sessions stands in
-//! [`route`](crate::route::router_with_console).
+//! [`router`](crate::router::router_with_console).
 
 mod files;
 mod phones;

@@ -36,6 +36,7 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "delivery_id" => (uuid(), "The webhook delivery"),
         "media_id" => (uuid(), "The media"),
         "user_id" => (uuid(), "The member"),
+        "session_id" => (uuid(), "The login"),
         "ticket_id" => (uuid(), "The ticket"),
         "message_id" => (text(), "The message, by its id in the network"),
         "asset" => (json!({ "type": "string", "enum": ["page.css", "page.js"] }), "The name of the file"),

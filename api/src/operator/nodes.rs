@@ -143,8 +143,8 @@ struct LeftView {
 
 impl From<Rest> for LeftView {
     fn from(rest: Rest) -> Self {
-        let Rest { nodes, away, can_lose_a_node } = rest;
-        Self { nodes, away, can_lose_a_node }
+        let Rest { others, away, can_lose_a_node } = rest;
+        Self { nodes: others.len(), away, can_lose_a_node }
     }
 }
 
@@ -268,7 +268,12 @@ async fn preview_removal(call: &mut OperatorCall) -> Outcome {
 async fn remove(call: &mut OperatorCall) -> Outcome {
     let node = named(call)?;
     let rest = judged(call, node).await?;
-    let node = change(call, node, MemberCommand::Leave(node), "node.removed").await?;
+    // One that was judged at the same time as another must not leave fewer behind than it was judged by.
+    let command = match call.cluster().directory().format() >= Format::THIRD {
+        true => MemberCommand::LeaveBehind { node, others: rest.others.clone() },
+        false => MemberCommand::Leave(node),
+    };
+    let node = change(call, node, command, "node.removed").await?;
     Ok(Reply::accepted(&RemovalView { node, left: rest.into() }))
 }
 

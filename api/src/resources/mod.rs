@@ -33,6 +33,7 @@ mod webhook_probe;
 
 pub use account::{AccountView, audit_log};
 pub use api_keys::{ApiKeyView, IssuedKey, NewKey, delete_with_keys};
+use auth::{Link, attempts};
 pub use auth::{email, end_session, exchange_token, log_in, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
 

@@ -29,7 +29,7 @@ use model::seal::{DataKey, MasterKey, WrappedKey};
 use model::status::{Reason, Status};
 use model::ticket::{Author, Category, Priority, TicketStatus};
 use model::webhook::{DeliveryState, EventFilter, Outcome};
-use network::driver::{Outbound, ReceiptStatus};
+use network::driver::ReceiptStatus;
 use raft::directory::authority::{AuthorityRotation, AuthorityStep};
 use raft::directory::health::EndpointHealth;
 use raft::directory::layout::{LayoutRecord, MoveRecord, MoveState};
@@ -271,11 +271,10 @@ pub(super) fn shard_examples() -> Vec<Vec<u8>> {
     };
     vec![
         encode(&ChannelRow::new(channel(), customer())),
-        encode(&OutboxEntry {
-            message: Outbound { id: message_id, to: bob.clone(), content, around: Surroundings::default() },
-            accepted_at: NOW,
-        }),
+        encode(&OutboxEntry::whole(&message)),
+        encode(&OutboxEntry::stored(message_id)),
         encode(&EventRow { body: "{}".into(), deliveries: 2 }),
+        message.encode().to_vec(),
         encode(&message),
         encode(&state),
         encode(&MessagePointer { occurred_at: NOW, row: RowId::from_bytes(ROW), outbox: Some(7) }),

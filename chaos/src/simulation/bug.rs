@@ -23,6 +23,7 @@ pub enum Bug {
     ForgetVote,
     VoteAtOnce,
     CutSnapshot,
+    NoLongAppends,
 }
 
 impl Bug {
@@ -33,6 +34,7 @@ impl Bug {
             Self::ForgetVote => Some(Flaw::ForgetVote),
             Self::VoteAtOnce => Some(Flaw::VoteAtOnce),
             Self::CutSnapshot => Some(Flaw::CutSnapshot),
+            Self::NoLongAppends => Some(Flaw::NoLongAppends),
             _ => None,
         }
     }

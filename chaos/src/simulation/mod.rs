@@ -5,7 +5,7 @@
 //! - [`node`]: a node's life; [`directory`]: what it asks of the directory; [`owner`]: its part as the owner of a shard.
 //! - [`messaging`]: the network that phones are on, which knows epochs.
 //! - [`client`]: who sends, writes and reads; [`faults`]: what goes wrong meanwhile.
-//! - [`machines`]: the machines, watched; [`checks`]: what must hold; [`ending`]: what must hold at the end.
+//! - [`machines`]: the machines, watched; [`checks`], [`progress`]: what must hold; [`ending`]: what must hold at the end.
 //! - [`bug`]: faults of the gateway that are put back on purpose. [`corpus`]: seeds that every test runs first.
 
 pub mod bug;
@@ -20,6 +20,7 @@ mod messaging;
 mod node;
 mod owner;
 pub mod plan;
+mod progress;
 mod scene;
 mod trace;
 
@@ -66,6 +67,7 @@ pub fn run_plan(plan: Plan, bug: Option<Bug>, traced: bool) -> Outcome {
         let scene = Scene::new(plan, bug, traced);
         if node::form(&scene, FORM_PATIENCE).await {
             client::start(&scene);
+            scene.spawn("the judge of progress", progress::watch(scene.clone()));
             faults::run(&scene).await;
             ending::judge(&scene).await;
         } else {

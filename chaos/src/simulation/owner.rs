@@ -20,7 +20,7 @@ use raft::simulation::clock::Instant;
 use raft::simulation::{Life, SimulatedGroup, clock};
 use shard::command::{Batch, BatchReply, Command, Move, NewDelivery, NewEvent, NewMessage, Reply, Verdict};
 use shard::history::{Direction, Source};
-use shard::records::{MessageRow, OutboxEntry, encode};
+use shard::records::MessageRow;
 use shard::simulation::{Step, channel as channel_row, next_step, outbox};
 use uuid::Uuid;
 
@@ -180,11 +180,10 @@ impl Owner {
             return None;
         }
         let row = self.row(channel, message, Direction::Outbound);
-        let entry = OutboxEntry { message: row.outbound(), accepted_at: row.created_at };
         let command = Command::AcceptSend {
             customer: self.scene.customer,
             message: NewMessage::of(&row),
-            outbox: Bytes::from(encode(&entry)),
+            outbox: Bytes::new(),
             media: None,
             projected: Vec::new(),
         };
@@ -230,9 +229,9 @@ impl Owner {
     }
 
     fn write_outbox(self: &Arc<Self>, channel: ChannelId) {
-        let entries = self.group.view(|view| outbox(view, channel)).unwrap_or_default();
-        for entry in entries {
-            let message = entry.message.id;
+        let waiting = self.group.view(|view| outbox(view, channel)).unwrap_or_default();
+        for message in waiting {
+            let message = message.id;
             let id = {
                 let mut state = self.state.lock();
                 let Some(session) = state.sessions.get_mut(&channel) else { return };

@@ -63,7 +63,9 @@ impl Plan {
         let ms = Duration::from_millis;
         match bug {
             // What is not synced is lost only within the time that a sync takes.
-            Some(Bug::SkipSync | Bug::ForgetVote) => Self { sync: ms(40)..ms(160), ..self },
+            Some(Bug::SkipSync) => Self { sync: ms(40)..ms(160), ..self },
+            // And a vote counts only as long as those stand that asked for it.
+            Some(Bug::ForgetVote) => Self { sync: ms(40)..ms(160), between_faults: ms(20)..ms(120), ..self },
             // A proposal arrives twice, and the second time when its writer has written again.
             Some(Bug::NoRepeatCheck) => Self {
                 weather: Weather { doubled: 200, late: 200, ..self.weather },

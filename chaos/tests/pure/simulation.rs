@@ -94,7 +94,7 @@ fn an_answer_before_the_commit_is_found() {
 
 #[test]
 fn a_store_that_takes_commands_of_the_past_is_found() {
-    found_within(Bug::NoEpochCheck, 40);
+    found_within(Bug::NoEpochCheck, 100);
 }
 
 #[test]
@@ -115,6 +115,11 @@ fn an_owner_without_a_fence_is_found() {
 #[test]
 fn unequal_replicas_are_found() {
     found_within(Bug::UnequalReplicas, 2);
+}
+
+#[test]
+fn a_leader_whose_appends_are_refused_is_found() {
+    found_within(Bug::NoLongAppends, 10);
 }
 
 #[test]

@@ -3,6 +3,7 @@ import { call, get, patch } from "../api";
 import { Confirm, Faces, Failure, Field, Id, Table, Time, Title, bytes, number, say, useAction, useLoad } from "../parts";
 import { may, who } from "../session";
 import type { M } from "../types";
+import { OwnPassword, OwnSessions } from "./own";
 
 export function Account() {
   const shown = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), []);
@@ -10,6 +11,8 @@ export function Account() {
     <>
       <Title>Account</Title>
       <Faces of={shown}>{(account) => <Form key={account.name + account.timezone} account={account} reload={shown.reload} />}</Faces>
+      <OwnPassword />
+      <OwnSessions />
     </>
   );
 }

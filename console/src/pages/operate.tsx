@@ -1,115 +1,14 @@
-// What operators look after beside the cluster itself: customers, their channels and webhooks, traces, tickets, backups.
+// What operators look after beside the cluster itself: channels of customers, webhooks that are stuck, traces of messages.
 import { useState } from "preact/hooks";
-import { type Page, asCurl, get, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Id, Pages, Secret, Table, Theirs, Time, Title, number, param, plain, useAction, useLoad, usePages } from "../parts";
+import { type Page, asCurl, get, post } from "../api";
+import { Badge, CopyButton, Dialog, Faces, Failure, Field, Id, Pages, Table, Theirs, Time, Title, number, param, plain, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
 
 const PAGE = 100;
 
-function useList<T>(path: string, query: Record<string, string>) {
+export function useList<T>(path: string, query: Record<string, string>) {
   return usePages<T>((cursor, signal) => get(path, { ...query, limit: PAGE, cursor }, signal), [path, query], { every: 10_000 });
-}
-
-export function Customers() {
-  const list = useList<O["Customer"]>("/v1/admin/customers", {});
-  const [making, setMaking] = useState(false);
-  const [gone, setGone] = useState<O["Customer"]>();
-  return (
-    <>
-      <Title
-        extra={
-          <button type="button" onClick={() => setMaking(true)}>
-            Create a customer
-          </button>
-        }
-      >
-        Customers
-      </Title>
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>There is no customer yet.</p>}>
-        {({ data }) => (
-          <>
-            <Table
-              name="Customers"
-              rows={data}
-              id={(row) => row.id}
-              columns={[
-                { head: "Name", cell: (row) => <Theirs text={row.name} /> },
-                { head: "Plan", cell: (row) => `${row.plan.name} (${row.plan.status})` },
-                { head: "Channels", cell: (row) => <a href={href("channels", { customer_id: row.id })}>{`${row.channels.connected} of ${row.channels.total} connected`}</a> },
-                { head: "Calls", cell: (row) => `${row.limits.customer.burst}, ${row.limits.customer.refill_per_second} a second` },
-                { head: "Created", cell: (row) => <Time at={row.created_at} /> },
-                { head: "Id", cell: (row) => <Id id={row.id} /> },
-                {
-                  head: "",
-                  cell: (row) => (
-                    <button type="button" class="danger" onClick={() => setGone(row)}>
-                      Delete
-                    </button>
-                  ),
-                },
-              ]}
-            />
-            <Pages of={list} />
-          </>
-        )}
-      </Faces>
-      {making && <CreateCustomer close={() => { setMaking(false); list.reload(); }} />}
-      {gone && (
-        <Confirm title="Delete the customer" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={gone.name}
-          command={asCurl("DELETE", `/v1/admin/customers/${gone.id}`)} close={() => setGone(undefined)} work={() => remove(`/v1/admin/customers/${gone.id}`).then(list.reload)} />
-      )}
-    </>
-  );
-}
-
-function CreateCustomer({ close }: { close: () => void }) {
-  const [name, setName] = useState("");
-  const [email, setEmail] = useState("");
-  const [password, setPassword] = useState("");
-  const [made, setMade] = useState<O["CreatedCustomer"]>();
-  const { busy, error, run } = useAction();
-  if (made) {
-    return (
-      <Dialog title={made.name} close={close}>
-        <Secret label="The first API key" secret={made.api_key.secret} />
-        <Failure error={error} />
-        <div class="actions">
-          <button type="button" onClick={close}>
-            Done
-          </button>
-        </div>
-      </Dialog>
-    );
-  }
-  const create = async () => {
-    const customer = await post<O["CreatedCustomer"]>("/v1/admin/customers", { name });
-    setMade(customer);
-    if (email) await post(`/v1/admin/customers/${customer.id}/users`, { email, password, role: "owner" });
-  };
-  return (
-    <Dialog title="Create a customer" close={close}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void run(create);
-        }}
-      >
-        <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
-        <Field label="E-mail address of its owner" name="email" type="email" value={email} error={error} hint="Who signs in to the console; may be left out." onInput={(event) => setEmail(event.currentTarget.value)} />
-        {email && (
-          <Field label="The owner's first password" name="password" type="password" autocomplete="new-password" required minLength={12} maxLength={128} value={password} error={error}
-            onInput={(event) => setPassword(event.currentTarget.value)} />
-        )}
-        <Failure error={error} />
-        <div class="actions">
-          <button type="submit" disabled={busy}>
-            Create
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  );
 }
 
 export function Placed() {
@@ -265,92 +164,6 @@ function Steps({ id }: { id: string }) {
             ]}
           />
         </>
-      )}
-    </Faces>
-  );
-}
-
-export function Backup() {
-  const secrets = useLoad((signal) => get<O["Secrets"]>("/v1/admin/secrets", {}, signal), [], { every: 5_000 });
-  const format = useLoad((signal) => get<O["ClusterFormat"]>("/v1/admin/format", {}, signal), []);
-  const [job, setJob] = useState<string>();
-  const [to, setTo] = useState("");
-  const { busy, error, run } = useAction();
-  return (
-    <>
-      <Title>Backup and secrets</Title>
-      <h2>Backup</h2>
-      <form
-        class="filters"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void run(async () => setJob((await post<O["BackupJob"]>("/v1/admin/backup", { to })).job_id));
-        }}
-      >
-        <Field label="To" name="to" required placeholder="/var/backups/gateway" value={to} error={error} hint="An empty folder of the node that serves this page, or s3://BUCKET/PREFIX." onInput={(event) => setTo(event.currentTarget.value)} />
-        <button type="submit" disabled={busy}>
-          Start a backup
-        </button>
-      </form>
-      <Failure error={error} />
-      {job && <Job key={job} id={job} />}
-      <p class="fine">
-        To restore: <code>gateway restore --from FOLDER --master-key-file master.key</code>, with the master key of its time; <code>gateway restore --help</code> says the rest.
-      </p>
-      <h2>Secrets</h2>
-      <Faces of={secrets}>
-        {(shown) => (
-          <>
-            <p>
-              Master key <code>{shown.master_key}</code> <Badge status={shown.state} /> {number(shown.data_keys)} data keys, {number(shown.remaining)} still under another one
-              {shown.exchange?.old_key_may_go && ". The former key may go."}
-            </p>
-            <Table
-              name="Nodes' master keys"
-              rows={shown.nodes}
-              id={(row) => String(row.node_id)}
-              columns={[
-                { head: "Node", cell: (row) => row.node_id },
-                { head: "Has", cell: (row) => (row.master_keys ?? []).join(", ") },
-                { head: "Problem", cell: (row) => row.error ?? "–" },
-              ]}
-            />
-          </>
-        )}
-      </Faces>
-      <h2>Releases</h2>
-      <Faces of={format}>
-        {(shown) => (
-          <>
-            <p>
-              The cluster's format is {shown.format}
-              {shown.highest !== null && `; all nodes understand ${shown.highest}`}.
-            </p>
-            <Table
-              name="Releases of nodes"
-              rows={shown.nodes}
-              id={(row) => String(row.id)}
-              columns={[
-                { head: "Node", cell: (row) => row.id },
-                { head: "Release", cell: (row) => row.version ?? "–" },
-                { head: "Understands", cell: (row) => row.understands ?? "–" },
-              ]}
-            />
-          </>
-        )}
-      </Faces>
-    </>
-  );
-}
-
-function Job({ id }: { id: string }) {
-  const job = useLoad((signal) => get<O["BackupJob"]>(`/v1/admin/backup/jobs/${id}`, {}, signal), [id], { every: 2_000 });
-  return (
-    <Faces of={job}>
-      {(shown) => (
-        <p role="status">
-          <Badge status={shown.state} /> to <code>{shown.to}</code>, began <Time at={shown.began_at} /> {shown.problem}
-        </p>
       )}
     </Faces>
   );

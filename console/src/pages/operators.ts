@@ -1,6 +1,8 @@
 // The pages of operators, in the order in which they are listed.
 import { Audit } from "./audit";
-import { Backup, Customers, Placed, Stuck, Trace } from "./operate";
+import { Customers } from "./customers";
+import { Backup, Releases, Secrets } from "./keeping";
+import { Placed, Stuck, Trace } from "./operate";
 import { Support } from "./support";
 import { Timeline } from "./timeline";
 import { Layout, Nodes, Overview, Shards } from "./cluster";
@@ -16,6 +18,8 @@ export const pages = {
   webhooks: { label: "Webhooks", page: Stuck },
   trace: { label: "Trace", page: Trace },
   tickets: { label: "Tickets", page: Support },
-  backup: { label: "Backup and secrets", page: Backup },
+  backup: { label: "Backup", page: Backup },
+  secrets: { label: "Secrets", page: Secrets },
+  releases: { label: "Releases", page: Releases },
   audit: { label: "Audit log", page: Audit },
 };

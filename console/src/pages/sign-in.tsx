@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 import { door } from "../api";
 import { Failure, Field, useAction } from "../parts";
-import { enterToken, signIn, why } from "../session";
+import { askForReset, choosePassword, choosing, enterToken, signIn, why } from "../session";
 
 export function SignIn() {
+  if (choosing.value !== null) return <Choose />;
   return (
     <main class="sign-in">
       <h1 tabIndex={-1}>{door === "members" ? "Sign in" : "Gateway operators"}</h1>
@@ -16,7 +17,9 @@ export function SignIn() {
 function Member() {
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
+  const [forgotten, setForgotten] = useState(false);
   const { busy, error, run } = useAction();
+  if (forgotten) return <Forgotten close={() => setForgotten(false)} />;
   return (
     <form
       onSubmit={(event) => {
@@ -29,9 +32,83 @@ function Member() {
       <Field label="Password" name="password" type="password" autocomplete="current-password" required value={password} error={error}
         onInput={(event) => setPassword(event.currentTarget.value)} />
       <Failure error={error} />
-      <button type="submit" disabled={busy}>
-        Sign in
-      </button>
+      <div class="actions">
+        <button type="button" class="link" onClick={() => setForgotten(true)}>
+          Forgot the password?
+        </button>
+        <button type="submit" disabled={busy}>
+          Sign in
+        </button>
+      </div>
+    </form>
+  );
+}
+
+/** Where a link of an invitation, or of a forgotten password, leads. */
+function Choose() {
+  const [password, setPassword] = useState("");
+  const { busy, error, run } = useAction();
+  return (
+    <main class="sign-in">
+      <h1 tabIndex={-1}>Choose a password</h1>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(() => choosePassword(password));
+        }}
+      >
+        <Field label="Password" name="password" type="password" autocomplete="new-password" required minLength={12} maxLength={128} value={password} error={error}
+          hint="Twelve characters or more." onInput={(event) => setPassword(event.currentTarget.value)} />
+        {error?.status === 401 ? (
+          <p class="failure" role="alert">
+            This link was used already, has ended, or another one took its place. Ask for another.
+          </p>
+        ) : (
+          <Failure error={error} />
+        )}
+        <div class="actions">
+          <button type="button" class="quiet" onClick={() => (choosing.value = null)}>
+            Sign in instead
+          </button>
+          <button type="submit" disabled={busy}>
+            Set the password
+          </button>
+        </div>
+      </form>
+    </main>
+  );
+}
+
+function Forgotten({ close }: { close: () => void }) {
+  const [email, setEmail] = useState("");
+  const [sent, setSent] = useState<boolean>();
+  const { busy, error, run } = useAction();
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        void run(async () => setSent(await askForReset(email)));
+      }}
+    >
+      <p>A message with a link lets you choose another password.</p>
+      <Field label="E-mail address" name="email" type="email" autocomplete="username" required autofocus value={email} error={error}
+        onInput={(event) => setEmail(event.currentTarget.value)} />
+      <Failure error={error} />
+      {sent !== undefined && (
+        <p class={sent ? "next" : "stale"} role="status">
+          {sent
+            ? "If a member has this address, a message is on its way to it. Its link is good for an hour."
+            : "This deployment sends no mail. An owner of the account can remove and invite you again; the operator can give you another password."}
+        </p>
+      )}
+      <div class="actions">
+        <button type="button" class="quiet" onClick={close}>
+          Back
+        </button>
+        <button type="submit" disabled={busy}>
+          Send the message
+        </button>
+      </div>
     </form>
   );
 }

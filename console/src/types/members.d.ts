@@ -548,6 +548,48 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description How whoever is invited gets to choose a password. */
+        Invitation: {
+            /**
+             * Format: date-time
+             * @description When it ends.
+             */
+            expires_at: string;
+            /** @description Whether a message goes to the address. Token and page are null then: they are for who reads its mail. */
+            mailed: boolean;
+            /** @description For `PUT /v1/auth/password/reset`. */
+            token: string | null;
+            /** @description The page on which a password is chosen, where the deployment has one. */
+            url: string | null;
+        };
+        InvitedMember: {
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description The e-mail address. */
+            email: string;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description How whoever is invited gets to choose a password. */
+            invitation: components["schemas"]["Invitation"];
+            /**
+             * Format: date-time
+             * @description When the member last logged in.
+             */
+            last_login_at: string | null;
+            /** @description What the member may do. */
+            role: components["schemas"]["Role"];
+            /**
+             * @description Whether the member has come, or was invited and has chosen no password yet.
+             * @enum {string}
+             */
+            status: "active" | "invited";
+        };
         /** @description A key with its secret: shown once, in the answer that makes it. */
         IssuedKey: {
             /**
@@ -733,6 +775,11 @@ export interface components {
             url: string;
         };
         Member: {
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
             /** @description The e-mail address. */
             email: string;
             /**
@@ -747,6 +794,11 @@ export interface components {
             last_login_at: string | null;
             /** @description What the member may do. */
             role: components["schemas"]["Role"];
+            /**
+             * @description Whether the member has come, or was invited and has chosen no password yet.
+             * @enum {string}
+             */
+            status: "active" | "invited";
         };
         /** @description A delivery as a history row shows it. */
         MessageDelivery: {
@@ -1003,6 +1055,30 @@ export interface components {
         };
         /** @enum {string} */
         SentStatus: "sent" | "queued";
+        Session: {
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Whether it is the one that asks. */
+            current: boolean;
+            /**
+             * Format: date-time
+             * @description When it ends, unless it is used.
+             */
+            expires_at: string;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When its tokens were last exchanged.
+             */
+            refreshed_at: string;
+        };
         /** @description Every field is always present. */
         Settings: {
             /**

@@ -20,6 +20,9 @@ pub struct Auth {
     /// A page that confirms an address, with `{token}` in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify_url: Option<String>,
+    /// A page on which a member chooses a password, with `{token}` in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_url: Option<String>,
     pub mail: Mail,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oidc: Option<Oidc>,
@@ -27,7 +30,14 @@ pub struct Auth {
 
 impl Default for Auth {
     fn default() -> Self {
-        Self { signup: false, verify_first: true, verify_url: None, mail: Mail::default(), oidc: None }
+        Self {
+            signup: false,
+            verify_first: true,
+            verify_url: None,
+            password_url: None,
+            mail: Mail::default(),
+            oidc: None,
+        }
     }
 }
 
@@ -89,11 +99,12 @@ fn customer_claim() -> String {
 /// # Errors
 /// A [`Refusal`] that names the key.
 pub fn settings(auth: &Auth) -> Result<AuthConfig, Refusal> {
-    if let Some(url) = &auth.verify_url
-        && (Url::parse(url).is_err() || !url.contains("{token}"))
-    {
-        let remedy = "write https://your.page/...?token={token}";
-        return Err(Refusal::new("auth.verify_url", "is no URL with {token} in it", remedy));
+    for (key, url) in [("auth.verify_url", &auth.verify_url), ("auth.password_url", &auth.password_url)] {
+        let Some(url) = url else { continue };
+        if Url::parse(url).is_err() || !url.contains("{token}") {
+            let remedy = "write https://your.page/...?token={token}";
+            return Err(Refusal::new(key, "is no URL with {token} in it", remedy));
+        }
     }
     let mail = mail(&auth.mail)?;
     if auth.signup && matches!(mail, MailConfig::None) {
@@ -105,6 +116,7 @@ pub fn settings(auth: &Auth) -> Result<AuthConfig, Refusal> {
         signup: auth.signup,
         verify_first: auth.verify_first,
         verify_url: auth.verify_url.clone(),
+        password_url: auth.password_url.clone(),
         mail,
         oidc,
     })
@@ -207,6 +219,7 @@ mod tests {
             ("[mail]\nhost = \"h\"\nfrom = \"nobody\"", "auth.mail"),
             ("[mail]\nhost = \"h\"\nfrom = \"a@b.c\"\nusername = \"u\"", "auth.mail.password"),
             ("verify_url = \"https://example.com\"", "auth.verify_url"),
+            ("password_url = \"{token}\"", "auth.password_url"),
             ("[oidc]\nissuer = \"http://issuer.example.com\"\naudience = \"a\"", "auth.oidc.issuer"),
             ("[oidc]\nissuer = \"https://i.example\"\naudience = \" \"", "auth.oidc.audience"),
             ("[oidc]\nissuer = \"https://i.example\"\naudience = \"a\"\njwks_url = \"ftp://x\"", "auth.oidc.jwks_url"),

@@ -202,6 +202,7 @@ impl Command {
             Self::RaiseFormat { .. } => Format::FIRST,
             Self::Secrets(command) => command.format(),
             Self::ForgetEnded { .. } | Self::EndPart { .. } | Self::Authority(_) => Format::THIRD,
+            Self::Members(MemberCommand::LeaveBehind { .. }) => Format::THIRD,
             Self::CreateCustomer { customer, .. } if !customer.limits.storage.is_default() => Format::THIRD,
             Self::UpdateCustomer { change: CustomerChange { limits: Change::To(limits), .. }, .. }
                 if !limits.storage.is_default() =>

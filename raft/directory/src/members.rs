@@ -9,6 +9,7 @@
 //!                                     Leaving ───── nothing is placed there ────► removed: its id is spent
 //! ```
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::id::NodeId;
@@ -82,6 +83,11 @@ pub enum MemberCommand {
     Undrain(NodeId),
     /// Begins a node's removal.
     Leave(NodeId),
+    /// Begins it as it was judged: with these others to hold replicas, and no other removal beside it. From format 3 on.
+    LeaveBehind {
+        node: NodeId,
+        others: BTreeSet<NodeId>,
+    },
     /// Ends it, when nothing is placed there any more.
     Remove(NodeId),
     /// How much of the whole falls to a node, beside the others.

@@ -34,10 +34,32 @@ pub struct UserRecord {
     pub last_login_at: Option<Timestamp>,
 }
 
+impl UserRecord {
+    /// Whether the member was invited and has not come yet.
+    pub fn is_invited(&self) -> bool {
+        !self.password.is_set()
+    }
+}
+
 /// An argon2id hash with its salt and parameters. Hidden from logs: it is what a thief would try passwords on.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PasswordHash(pub String);
+
+/// How the hash of a password begins that nobody has chosen yet: no hash does.
+const UNSET: &str = "!";
+
+impl PasswordHash {
+    /// Of a member who was invited and has not chosen a password. Another `mark` makes it another one, so that what was
+    /// bound to the former is void.
+    pub fn unset(mark: u128) -> Self {
+        Self(format!("{UNSET}{mark:032x}"))
+    }
+
+    pub fn is_set(&self) -> bool {
+        !self.0.starts_with(UNSET)
+    }
+}
 
 impl fmt::Debug for PasswordHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -156,8 +156,10 @@ pub(crate) fn config(timing: &Timing, limits: &LogLimits, name: String) -> Confi
     Config {
         cluster_name: name,
         heartbeat_interval: millis(timing.heartbeat),
-        election_timeout_min: millis(timing.election_min),
-        election_timeout_max: millis(timing.election_max),
+        // openraft calls the longest election the lease that followers keep to, and stands for election a drawn time between
+        // these two after it. The fence counts on the lease being the shortest election.
+        election_timeout_min: millis(timing.after_lease()),
+        election_timeout_max: millis(timing.election_min),
         // A node that was cut off must not disturb the others with a higher term when it returns.
         enable_pre_vote: Some(true),
         // A leader that restarts must win a new term: the term is what fences what it did before.

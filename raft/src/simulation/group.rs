@@ -16,6 +16,7 @@ use super::clock::{self, Instant};
 use super::router::{Life, Unanswered};
 use super::types::{Raft, SimulatedTypes};
 use super::world::Shared;
+use crate::group::progress::Standing;
 use crate::group::{ChangeError, Leadership, Members, ProposeError, ReadError, changed, outcome};
 use crate::machine::{GroupId, Position, View};
 use crate::types::term_of;
@@ -123,6 +124,17 @@ impl SimulatedGroup {
             replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
         });
         replicated.unwrap_or_default()
+    }
+
+    /// The last index of the log and the last that is applied, of a leader that a quorum has just answered; `None` of anybody
+    /// else.
+    pub fn leads_at(&self) -> Option<(u64, u64)> {
+        let contact = self.quorum_contact()?;
+        if clock::now() - contact > self.shared.config.timing.election_min {
+            return None;
+        }
+        let standing = self.metrics(|metrics| Standing::of(metrics, self.life.node)).flatten()?;
+        Some((standing.last, standing.applied))
     }
 
     /// An index such that a state that has applied it shows everything that was answered before this call.

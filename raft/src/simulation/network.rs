@@ -14,7 +14,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use openraft::{OptionalSend, RPCTypes};
+use openraft::{EntryPayload, OptionalSend, RPCTypes};
 
 use super::applier::SnapshotData;
 use super::clock::{self, Instant};
@@ -25,12 +25,23 @@ use crate::contacts::{Contacts, is_loyal};
 use crate::machine::GroupId;
 use crate::network::Timeouts;
 use crate::replication::{commit_patience, pipelined};
-use crate::types::{Snapshot, Vote};
+use crate::types::{Command, Snapshot, Vote};
 
 /// How long a snapshot may take; the states are small.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(15);
 
+/// Above how many bytes of commands [`Flaw::NoLongAppends`] loses an append.
+const LONG_APPEND: usize = 4 << 10;
+
 type Error = RPCError<SimulatedTypes>;
+
+fn bytes_of(request: &AppendEntriesRequest<SimulatedTypes>) -> usize {
+    let bytes = |payload: &EntryPayload<Command, NodeId, ()>| match payload {
+        EntryPayload::Normal(command) => command.bytes().len(),
+        EntryPayload::Blank | EntryPayload::Membership(_) => 0,
+    };
+    request.entries.iter().map(|entry| bytes(&entry.payload)).sum()
+}
 
 /// Makes the networks of one group in one life of its node.
 pub(super) struct Factory {
@@ -93,9 +104,10 @@ impl Network {
     ) -> impl Future<Output = Result<AppendEntriesResponse<SimulatedTypes>, Error>> + Send + use<> {
         let (contacts, term, target, sent) =
             (self.contacts.clone(), request.vote.leader_id.term, self.target, clock::now());
+        let refused = self.shared.config.flaw == Some(Flaw::NoLongAppends) && bytes_of(&request) > LONG_APPEND;
         let answer = self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.heartbeat, move |raft| {
             let request = request.clone();
-            async move { raft.append_entries(request).await.ok() }
+            async move { if refused { None } else { raft.append_entries(request).await.ok() } }
         });
         async move {
             let answer = answer.await?;

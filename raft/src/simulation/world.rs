@@ -46,6 +46,8 @@ pub enum Flaw {
     VoteAtOnce,
     /// A snapshot arrives without its last pair.
     CutSnapshot,
+    /// Appends above a size get lost, as by a transport that refuses them; heartbeats come through.
+    NoLongAppends,
 }
 
 /// Is told what the replicas do, as they do it.

@@ -36,7 +36,8 @@ pub enum Risk {
 /// What stands when a node has gone and all that it held lies elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rest {
-    pub nodes: usize,
+    /// Who holds replicas then.
+    pub others: BTreeSet<NodeId>,
     /// Those of them that do not answer.
     pub away: BTreeSet<NodeId>,
     /// Whether any one of those that answer could be lost then.
@@ -94,7 +95,8 @@ pub fn judge(
     if survives_now && !can_lose_a_node && !force {
         return Err(Risk::LosesRedundancy { nodes: rest.len() });
     }
-    Ok(Rest { nodes: rest.len(), away, can_lose_a_node })
+    let others = rest.iter().map(|other| other.id).collect();
+    Ok(Rest { others, away, can_lose_a_node })
 }
 
 fn check(
@@ -141,7 +143,8 @@ mod tests {
 
     #[test]
     fn a_dead_node_and_a_live_one_can_go_while_the_others_are_well() {
-        let rest = |nodes, can_lose_a_node| Ok(Rest { nodes, away: BTreeSet::new(), can_lose_a_node });
+        let rest =
+            |nodes, can_lose_a_node| Ok(Rest { others: (1..=nodes).collect(), away: BTreeSet::new(), can_lose_a_node });
         assert_eq!(judged(3, &[1, 2], 3), rest(2, false), "two cannot lose one");
         assert_eq!(judged(4, &[1, 2, 3, 4], 4), rest(3, true));
         assert_eq!(judged(4, &[1, 2, 3], 4), rest(3, true), "the dead one goes");
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn three_healthy_nodes_become_two_by_force_alone() {
         assert_eq!(judged(3, &[1, 2, 3], 3), Err(Risk::LosesRedundancy { nodes: 2 }));
-        let rest = Rest { nodes: 2, away: BTreeSet::new(), can_lose_a_node: false };
+        let rest = Rest { others: [1, 2].into(), away: BTreeSet::new(), can_lose_a_node: false };
         assert_eq!(judged_with(3, &[1, 2, 3], 3, true), Ok(rest));
         assert_eq!(judged_with(4, &[1, 2, 3, 4], 4, false).map(|rest| rest.can_lose_a_node), Ok(true));
     }
@@ -169,7 +172,10 @@ mod tests {
         assert!(waits.is_err_and(|risk| risk.to_string().contains("remove it first")));
         // With a fifth node there is another one to take them.
         let rest = judged(5, &[1, 2, 4, 5], 5);
-        assert!(matches!(&rest, Ok(Rest { nodes: 4, away, can_lose_a_node: false }) if away.contains(&3)), "{rest:?}");
+        assert!(
+            matches!(&rest, Ok(Rest { others, away, can_lose_a_node: false }) if others.len() == 4 && away.contains(&3)),
+            "{rest:?}"
+        );
     }
 
     #[test]

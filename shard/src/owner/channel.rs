@@ -223,13 +223,14 @@ impl Channel {
         let reader = &self.owner.reader;
         let (from, to) = keys::outbox_of(self.row.id);
         for (key, entry) in reader.scan(&from, &to, usize::MAX) {
-            let mut entry: OutboxEntry = decode(&entry);
-            if let Some(row) = self.stored_message(&entry.message.id) {
+            let entry: OutboxEntry = decode(&entry);
+            if let Some(row) = entry.id().and_then(|id| self.stored_message(id)) {
+                let mut message = entry.outbound(&row);
                 if failpoint::has(Bug::ResendUnderNewId) {
-                    entry.message.id = MessageId::mint(rand::random());
+                    message.id = MessageId::mint(rand::random());
                 }
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
-                self.outbox.push(entry.message, row, out);
+                self.outbox.push(message, row, out);
             }
         }
     }

@@ -15,7 +15,7 @@ use raft::directory::Directory;
 use raft::failpoint::{self, Point};
 use raft::group::{Group, MAX_COMMAND, ProposeError};
 use raft::supervise;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Webhooks;
@@ -24,6 +24,9 @@ use crate::stream::Streams;
 
 /// How many submissions wait at most; a channel that submits more waits itself.
 const QUEUE: usize = 4096;
+
+/// Bytes of the commands that wait for an entry, of one shard: four of the largest entries can be on their way meanwhile.
+const QUEUE_BYTES: usize = 16 << 20;
 
 /// How many submissions share a log entry.
 const BATCH_SUBMISSIONS: usize = 256;
@@ -60,6 +63,8 @@ struct Submission {
     /// One after the other, as they stand in the entry.
     encoded: Vec<u8>,
     caller: Caller,
+    /// What it takes of the bytes that may wait; given back when it goes into an entry.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 /// What came of commands: of each part that was submitted the replies are to come, and where a command was not submitted at
@@ -102,7 +107,7 @@ fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
     let close = |encoded: Vec<u8>, commands: &[Command]| {
         let (reply, replied) = oneshot::channel();
         let caller = Caller { commands: commands.len(), reply };
-        (Some(Submission { encoded, caller }), Part::Awaited(replied))
+        (Some(Submission { encoded, caller, room: None }), Part::Awaited(replied))
     };
     for (place, command) in commands.iter().enumerate() {
         let begin = encoded.len();
@@ -138,8 +143,29 @@ fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
 /// what is deferred may come after later commits.
 #[derive(Clone)]
 pub struct Committer {
-    queue: mpsc::Sender<Submission>,
-    deferred: mpsc::Sender<Submission>,
+    queue: Queue,
+    deferred: Queue,
+}
+
+/// Submissions that wait for an entry: bounded in number, and with those of the other queue of the shard in bytes.
+#[derive(Clone)]
+struct Queue {
+    submissions: mpsc::Sender<Submission>,
+    room: Arc<Semaphore>,
+}
+
+impl Queue {
+    /// Waits for room.
+    async fn put(&self, mut submission: Submission) -> Result<(), LeadershipLost> {
+        // No submission is larger than all the room, so that each finds it in its turn.
+        let bytes = u32::try_from(submission.encoded.len()).map_err(|_| LeadershipLost)?;
+        let room = tokio::select! {
+            room = self.room.clone().acquire_many_owned(bytes) => room.map_err(|_| LeadershipLost)?,
+            () = self.submissions.closed() => return Err(LeadershipLost),
+        };
+        submission.room = Some(room);
+        self.submissions.send(submission).await.map_err(|_| LeadershipLost)
+    }
 }
 
 impl Committer {
@@ -154,8 +180,9 @@ impl Committer {
         streams: Arc<Streams>,
         lost: CancellationToken,
     ) -> Self {
-        let (queue, immediate) = mpsc::channel(QUEUE);
+        let (queued, immediate) = mpsc::channel(QUEUE);
         let (deferred, lingering) = mpsc::channel(QUEUE);
+        let room = Arc::new(Semaphore::new(QUEUE_BYTES));
         // However it ends, also by a panic, nothing more can be committed by this ownership.
         let ended = lost.clone().drop_guard();
         tokio::spawn(async move {
@@ -163,7 +190,8 @@ impl Committer {
             supervise::noticed("the committer of a shard", run(immediate, lingering, group, announce, lost)).await;
             drop(ended);
         });
-        Self { queue, deferred }
+        let queue = |submissions| Queue { submissions, room: room.clone() };
+        Self { queue: queue(queued), deferred: queue(deferred) }
     }
 
     /// Commits commands and gives the state machine's answers, one a command; [`Reply::TooLarge`] for one that no entry can
@@ -204,13 +232,13 @@ fn refuse_outdated(commands: &[Command]) -> Result<(), LeadershipLost> {
     if outdated { Err(LeadershipLost) } else { Ok(()) }
 }
 
-async fn submit(queue: &mpsc::Sender<Submission>, commands: &[Command]) -> Result<Submitted, LeadershipLost> {
+async fn submit(queue: &Queue, commands: &[Command]) -> Result<Submitted, LeadershipLost> {
     refuse_outdated(commands)?;
     let parts = submissions(commands);
     let mut submitted = Vec::with_capacity(parts.len());
     for (submission, part) in parts {
         if let Some(submission) = submission {
-            queue.send(submission).await.map_err(|_| LeadershipLost)?;
+            queue.put(submission).await?;
         }
         submitted.push(part);
     }
@@ -381,8 +409,8 @@ fn events_of(command: &Command) -> &[NewEvent] {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use futures::FutureExt;
     use model::event::{EventId, EventName};
-
     use model::id::{ChannelId, CustomerId, MessageId, RowId};
     use model::payload::ChatType;
     use model::time::Timestamp;
@@ -443,6 +471,25 @@ mod tests {
         }
         let replies = Submitted(submitted).replies().await.unwrap();
         assert_eq!(replies, [Reply::Done, Reply::TooLarge, Reply::Done]);
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_an_entry_is_bounded_in_bytes() {
+        let (submissions, mut waiting) = mpsc::channel(QUEUE);
+        let queue = Queue { submissions, room: Arc::new(Semaphore::new(QUEUE_BYTES)) };
+        let largest = || submitted(&[of_size(LARGEST_COMMAND)]).remove(0);
+        let mut put = 0;
+        while queue.put(largest()).now_or_never().is_some() {
+            put += 1;
+        }
+        assert_eq!(put, QUEUE_BYTES / LARGEST_COMMAND);
+        // One that goes into an entry makes room for another, and no submission waits for ever for more than there is.
+        drop(waiting.recv().await);
+        assert_eq!(queue.put(largest()).now_or_never(), Some(Ok(())));
+        assert_eq!(queue.put(largest()).now_or_never(), None);
+        let last = tokio::spawn(async move { queue.put(largest()).await });
+        drop(waiting);
+        assert_eq!(last.await.unwrap(), Err(LeadershipLost));
     }
 
     #[test]

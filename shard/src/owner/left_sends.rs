@@ -52,7 +52,7 @@ impl Channel {
             for (key, entry) in entries {
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
                 let entry: OutboxEntry = decode(&entry);
-                let Some(row) = self.stored_message(&entry.message.id) else { continue };
+                let Some(row) = entry.id().and_then(|id| self.stored_message(id)) else { continue };
                 let failed = self.failed_row(&row, if out { &doubt } else { &held });
                 bytes += weight(&failed);
                 portion.push(failed);

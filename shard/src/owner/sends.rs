@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use model::address::{Address, AddressKind, Undeliverable};
 use model::error::ApiError;
+use model::format::Format;
 use model::id::{MessageId, RequestId, RowId};
 use model::message::Content;
 use model::payload::{
@@ -62,11 +63,13 @@ impl Channel {
                 let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
                 stories::sent(&row.message_id, &row.content, &mut rows, row.created_at);
                 let projected = rows.into_writes();
-                let entry = OutboxEntry { message: row.outbound(), accepted_at: row.created_at };
+                // Where the row holds all of it, a second copy would only make the log longer.
+                let is_stored = self.keep().bodies && self.owner.node.directory.format() >= Format::THIRD;
+                let outbox = if is_stored { Bytes::new() } else { Bytes::from(encode(&OutboxEntry::whole(&row))) };
                 let accept = Command::AcceptSend {
                     customer: self.row.customer,
                     message: self.new_message(&row),
-                    outbox: Bytes::from(encode(&entry)),
+                    outbox,
                     media,
                     projected,
                 };

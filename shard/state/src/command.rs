@@ -15,7 +15,7 @@ use crate::deliveries::command::DeliveryCommand;
 use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
 pub use crate::records::ProjectedWrite;
-use crate::records::{ChannelRow, Failure, MessageRow, encode};
+use crate::records::{ChannelRow, Failure, MessageRow};
 pub use crate::reply::{BatchReply, Effect, Reply};
 use crate::retention::Trim;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
@@ -48,7 +48,7 @@ impl Batch {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
     /// Takes a send: a row, an encoded `OutboxEntry`, and the row of its media. A message id that is known is left as it
-    /// is.
+    /// is. Without an entry, from format 3 on, the row says what the network is given.
     AcceptSend {
         customer: CustomerId,
         message: NewMessage,
@@ -231,7 +231,7 @@ impl NewMessage {
             message_id: row.message_id.clone(),
             id: row.id,
             occurred_at: row.occurred_at,
-            row: Bytes::from(encode(row)),
+            row: row.encode(),
             chat: (row.content.target().is_none() && !row.content.is_story()).then(|| row.chat.clone()),
         }
     }

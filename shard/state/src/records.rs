@@ -11,6 +11,7 @@ use model::status::{Reason, Status};
 use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
 use schemars::JsonSchema;
+use serde::ser::SerializeTuple;
 use serde::{Deserialize, Serialize};
 use traffic::item::{Outbound, ReceiptStatus};
 use traffic::operation::Refused;
@@ -190,7 +191,47 @@ pub struct MessageRow {
     pub created_at: Timestamp,
 }
 
+/// A row as a list of all its fields. What these hold bears names: some of it is left out where it is empty.
+struct Listed<'a>(&'a MessageRow);
+
+impl Serialize for Listed<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let MessageRow { id, message_id, channel, direction, source, chat, is_group, from, from_resolved, .. } = self.0;
+        let MessageRow { from_lid, from_phone, to, participant, push_name, content, around, client_ref, .. } = self.0;
+        let MessageRow { request_id, correlation_id, occurred_at, created_at, .. } = self.0;
+        let mut list = serializer.serialize_tuple(21)?;
+        list.serialize_element(id)?;
+        list.serialize_element(message_id)?;
+        list.serialize_element(channel)?;
+        list.serialize_element(direction)?;
+        list.serialize_element(source)?;
+        list.serialize_element(chat)?;
+        list.serialize_element(is_group)?;
+        list.serialize_element(from)?;
+        list.serialize_element(from_resolved)?;
+        list.serialize_element(from_lid)?;
+        list.serialize_element(from_phone)?;
+        list.serialize_element(to)?;
+        list.serialize_element(participant)?;
+        list.serialize_element(push_name)?;
+        list.serialize_element(content)?;
+        list.serialize_element(around)?;
+        list.serialize_element(client_ref)?;
+        list.serialize_element(request_id)?;
+        list.serialize_element(correlation_id)?;
+        list.serialize_element(occurred_at)?;
+        list.serialize_element(created_at)?;
+        list.end()
+    }
+}
+
 impl MessageRow {
+    /// The row as it is stored: without the names of its fields, since rows are most of what a store holds. Every release reads
+    /// both; a field that is added comes at the end, with a default.
+    pub fn encode(&self) -> Bytes {
+        Bytes::from(encode(&Listed(self)))
+    }
+
     /// The name of its type: of what came in, the one that its event has.
     pub fn type_name(&self) -> &'static str {
         match self.direction {
@@ -291,8 +332,41 @@ pub struct MessagePointer {
 /// A send that the network has not accepted yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutboxEntry {
-    pub message: Outbound,
-    pub accepted_at: Timestamp,
+    /// The whole message, where its row does not hold its body; earlier releases write it always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<Outbound>,
+    /// Else whose row says it. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stored: Option<MessageId>,
+    /// Only earlier releases demand it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    accepted_at: Option<Timestamp>,
+}
+
+impl OutboxEntry {
+    /// One that says all that the network is given.
+    pub fn whole(row: &MessageRow) -> Self {
+        Self { message: Some(row.outbound()), stored: None, accepted_at: Some(row.created_at) }
+    }
+
+    /// One whose row says it.
+    pub fn stored(id: MessageId) -> Self {
+        Self { message: None, stored: Some(id), accepted_at: None }
+    }
+
+    /// Whose send it is; `None` stands for an entry that no release writes.
+    pub fn id(&self) -> Option<&MessageId> {
+        self.message.as_ref().map(|message| &message.id).or(self.stored.as_ref())
+    }
+
+    /// What the network is given, with the message's row beside it.
+    pub fn outbound(self, row: &MessageRow) -> Outbound {
+        self.message.unwrap_or_else(|| row.outbound())
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.message.is_some()
+    }
 }
 
 /// The phone address behind a LID.

@@ -197,6 +197,11 @@ async fn https_takes_up_a_renewed_certificate_and_proxy_headers_name_the_client(
         let body: Value = answer.json().await.unwrap();
         assert!(body["error"]["code"] == code && body["request_id"] == id.as_str(), "{path} {header}: {body}");
     }
+    // Beyond what it announces the HTTP server refuses by itself, without a body; the next request is answered.
+    let beyond = ask(1, 300_000).await.unwrap();
+    assert_eq!((beyond.status().as_u16(), beyond.version()), (431, Version::HTTP_2));
+    assert!(beyond.bytes().await.unwrap().is_empty());
+    assert_eq!(ask(1, 1).await.unwrap().status(), 404);
 
     let haproxy = Haproxy::run(|own| {
         format!(

@@ -147,7 +147,10 @@ async fn a_hidden_number_is_one_contact_and_one_chat_before_and_after_it_is_know
     for filter in [String::new(), format!("?chat_id={lid}"), format!("?chat_id={hidden}")] {
         let rows = api.get(&scene.path(&format!("/messages{filter}"))).await.expect(200);
         assert_eq!(rows["data"].as_array().unwrap().len(), 1, "{filter}: {rows}");
+        let sender =
+            json!({ "from": address(&hidden), "from_resolved": true, "from_lid": lid, "from_phone": address(&hidden) });
         assert_has(&rows["data"][0], &json!({ "chat_id": address(&hidden), "direction": "inbound" }));
+        assert_has(&rows["data"][0], &sender);
     }
 }
 

@@ -41,6 +41,7 @@ mod media_bucket;
 mod media_faults;
 mod media_messages;
 mod media_sources;
+mod members;
 mod membership;
 mod messages;
 mod metrics;

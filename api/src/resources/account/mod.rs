@@ -1,27 +1,25 @@
 //! The account itself, its members, what it uses, and its audit log: for unrestricted keys and sessions.
 
 pub mod audit_log;
+mod members;
+mod sessions;
 mod usage;
 mod view;
 
 use model::error::ApiError;
 use model::field::{Body, Change, Fields, Judged, rule};
-use model::id::UserId;
 use model::issue::{IssueCode, Issues, Violation};
 use model::member::Role;
 use model::page::ListId;
-use model::time::Timestamp;
 use raft::directory::Ended;
 use raft::directory::command::{Command, CustomerChange, Reply as Updated};
 use raft::directory::records::CustomerRecord;
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::audit::Target;
 use crate::failure;
 use crate::openapi::Doc;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::resources::delete_with_keys;
 use crate::route::Route;
@@ -29,6 +27,13 @@ use crate::route::Route;
 pub use view::AccountView;
 
 pub fn routes() -> Vec<Route> {
+    let mut routes = own_routes();
+    routes.extend(members::routes());
+    routes.extend(sessions::routes());
+    routes
+}
+
+fn own_routes() -> Vec<Route> {
     vec![
         Route::get("/v1/account")
             .multi_channel()
@@ -46,11 +51,6 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<AccountView>(),
         ),
         Route::get("/v1/account/usage").multi_channel().account(usage::show).doc(usage::doc()),
-        Route::get("/v1/account/members")
-            .multi_channel()
-            .session()
-            .account(members)
-            .doc(Doc::new("list_members", "List the account's members").list::<MemberView>()),
         Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list).doc(
             Doc::new("list_audit_log", "List who did what, the newest first")
                 .query(|query| audit_log::Asked::read(query, ListId::only()))
@@ -120,30 +120,6 @@ async fn delete(call: &mut AccountCall) -> Outcome {
     delete_with_keys(call, command, entry, customer.id, Ended::Customer(customer.id)).await?;
     let deleted = CustomerRecord { deleted_at: Some(call.now), ..(**customer).clone() };
     Ok(Reply::accepted(&AccountView::of(call, &deleted).await?))
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Member")]
-struct MemberView {
-    id: UserId,
-    email: String,
-    role: Role,
-    last_login_at: Option<Timestamp>,
-}
-
-async fn members(call: &mut AccountCall) -> Outcome {
-    let users = call.cluster().directory().read(|state| {
-        let users = state.users.of_customer(call.customer_id());
-        users
-            .map(|user| MemberView {
-                id: user.id,
-                email: user.email.clone(),
-                role: user.role,
-                last_login_at: user.last_login_at,
-            })
-            .collect()
-    });
-    Ok(Reply::ok(&List::whole(users)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use model::error::ApiError;
+use model::id::CustomerId;
 use model::limit::{AttemptRule, LimitScope};
 use uuid::Uuid;
 
@@ -23,6 +24,8 @@ pub enum Attempt {
     /// A message to one address.
     MailTo(String),
     MailFrom(IpAddr),
+    /// An invitation, by an account.
+    InviteBy(CustomerId),
 }
 
 impl Attempt {
@@ -34,6 +37,7 @@ impl Attempt {
             Self::SignUpFrom(_) => (30, 60),
             Self::MailTo(_) => (3, 300),
             Self::MailFrom(_) => (30, 60),
+            Self::InviteBy(_) => (20, 60),
         };
         AttemptRule { most, every_seconds }
     }
@@ -41,7 +45,7 @@ impl Attempt {
     fn scope(&self) -> LimitScope {
         match self {
             Self::LoginFrom(_) | Self::SignUpFrom(_) | Self::MailFrom(_) => LimitScope::Ip,
-            Self::LoginFromAs(..) | Self::Login(_) | Self::MailTo(_) => LimitScope::Customer,
+            Self::LoginFromAs(..) | Self::Login(_) | Self::MailTo(_) | Self::InviteBy(_) => LimitScope::Customer,
         }
     }
 
@@ -54,6 +58,7 @@ impl Attempt {
             Self::SignUpFrom(ip) => format!("sign-up from {}", network_of(*ip)),
             Self::MailTo(email) => format!("mail to {email}"),
             Self::MailFrom(ip) => format!("mail from {}", network_of(*ip)),
+            Self::InviteBy(customer) => format!("invitation by {customer}"),
         };
         Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
     }

@@ -1,7 +1,8 @@
 //! `/v1/auth/*`: how members get in and out. Public routes: they cost a token of the client's address, and what may be
 //! guessed is counted over the whole cluster.
 
-mod attempts;
+pub mod attempts;
+mod passwords;
 mod sign_in;
 mod sign_up;
 
@@ -11,8 +12,10 @@ use model::issue::{IssueCode, Violation};
 use model::member::{LONGEST_EMAIL, fold_email};
 use serde_json::{Value, json};
 
+pub use self::passwords::Link;
 pub use self::sign_in::{end_session, exchange_token, log_in};
 
+use self::passwords::{ChangePassword, SetPassword};
 use self::sign_in::Login;
 use self::sign_up::{Nothing, SignUp, SignedUp};
 use crate::auth::session::TokensView;
@@ -91,6 +94,29 @@ pub fn routes() -> Vec<Route> {
                 .errors(&BACKEND)
                 .errors(&SESSION)
                 .errors(&[E::BadRequest]),
+        ),
+        Route::post("/v1/auth/password").multi_channel().session().account(passwords::change).doc(
+            Doc::new("change_password", "Change one's own password")
+                .about("All sessions of the member end, the one that asks too: log in with the new password.")
+                .body(ChangePassword::parse, json!({ "current_password": PASSWORD, "new_password": "staple battery horse" }))
+                .no_content()
+                .errors(&[E::WorkerAtCapacity]),
+        ),
+        Route::post("/v1/auth/password/reset").public(passwords::ask_for_reset).doc(
+            Doc::new("ask_for_password_reset", "Have a message sent by which a member chooses another password")
+                .about("The answer is the same whoever the address is of. 404 where the deployment sends no mail.")
+                .body(sign_up::parse_email, json!({ "email": EMAIL }))
+                .accepted::<Nothing>()
+                .errors(&BACKEND)
+                .errors(&[E::NotFound]),
+        ),
+        Route::put("/v1/auth/password/reset").public(passwords::set).doc(
+            Doc::new("set_password", "Choose a password by the token of an invitation or of a message")
+                .about("The token works once, and confirms the address. Sessions of the member end.")
+                .body(SetPassword::parse, json!({ "token": "zpw_from-the-message", "password": PASSWORD }))
+                .no_content()
+                .errors(&BACKEND)
+                .errors(&[E::AuthInvalid, E::AuthExpired]),
         ),
     ]
 }

@@ -21,7 +21,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 
 /// The longest text that is taken for a password at a login: what is longer is none.
-const LONGEST_PASSWORD: usize = 1024;
+pub const LONGEST_PASSWORD: usize = 1024;
 
 /// The longest text that is looked at as a refresh token: an access token in its place is refused as a wrong token.
 const LONGEST_TOKEN: usize = 8 * 1024;
@@ -180,11 +180,11 @@ pub async fn logout(ctx: &mut RequestContext) -> Outcome {
     Ok(Reply::no_content())
 }
 
-fn suspect(user: &UserRecord) -> Suspect {
+pub fn suspect(user: &UserRecord) -> Suspect {
     Suspect::Member { customer: user.customer_id, subject: user.id.to_string(), email: user.email.clone() }
 }
 
-fn actor(user: &UserRecord) -> AuditActor {
+pub fn actor(user: &UserRecord) -> AuditActor {
     AuditActor {
         kind: "session".to_owned(),
         id: Some(user.id.to_string()),

@@ -1,5 +1,6 @@
 //! What the commands about members do.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::format::Format;
@@ -41,11 +42,14 @@ impl DirectoryState {
             MemberCommand::Drain(id) => self.turn(id, NodeState::Draining, store)?,
             MemberCommand::Undrain(id) => self.turn(id, NodeState::Active, store)?,
             MemberCommand::Leave(id) => {
-                let others = self.nodes.values().filter(|node| node.id != id && node.state.holds_replicas());
-                if others.count() == 0 {
-                    return Err(Rejection::LastNode(id));
+                let others = self.others_than(id);
+                self.leave(id, &others, store)?
+            }
+            MemberCommand::LeaveBehind { node, others } => {
+                if others != self.others_than(node) {
+                    return Err(Rejection::LayoutStale);
                 }
-                self.turn(id, NodeState::Leaving, store)?
+                self.leave(node, &others, store)?
             }
             MemberCommand::Remove(id) => self.remove_node(id, at, store)?,
             MemberCommand::Weigh { node, weight } => {
@@ -159,6 +163,18 @@ impl DirectoryState {
     fn next_node_id(&self) -> NodeId {
         let last = |ids: Option<&NodeId>| ids.copied().unwrap_or(0);
         last(self.nodes.keys().next_back()).max(last(self.removed.keys().next_back())) + 1
+    }
+
+    /// Who holds replicas beside a node.
+    fn others_than(&self, id: NodeId) -> BTreeSet<NodeId> {
+        self.nodes.values().filter(|node| node.id != id && node.state.holds_replicas()).map(|node| node.id).collect()
+    }
+
+    fn leave(&mut self, id: NodeId, others: &BTreeSet<NodeId>, store: &mut dyn State) -> Result<Reply, Rejection> {
+        if others.is_empty() {
+            return Err(Rejection::LastNode(id));
+        }
+        self.turn(id, NodeState::Leaving, store)
     }
 
     fn turn(&mut self, id: NodeId, state: NodeState, store: &mut dyn State) -> Result<Reply, Rejection> {

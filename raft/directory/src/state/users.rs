@@ -50,7 +50,8 @@ impl Users {
         self.sessions.get(&id)
     }
 
-    fn sessions_of(&self, user: UserId) -> Vec<Arc<SessionRecord>> {
+    /// A member's sessions, the oldest first, whether they have ended or not.
+    pub fn sessions_of(&self, user: UserId) -> Vec<Arc<SessionRecord>> {
         let ids = self.of_user.get(&user).into_iter().flatten();
         ids.filter_map(|id| self.sessions.get(id).cloned()).collect()
     }

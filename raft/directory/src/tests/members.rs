@@ -204,6 +204,22 @@ fn a_node_that_leaves_does_not_come_back_and_the_last_one_stays() {
 }
 
 #[test]
+fn of_two_removals_that_were_judged_at_once_the_second_is_refused() {
+    let mut rig = formed();
+    for (hash, id) in (2..).zip(2..=4) {
+        members(&mut rig, MemberCommand::IssueToken(token(hash, 9_000))).unwrap();
+        join(&mut rig, hash, id + 50).unwrap();
+        rig.run(Command::RegisterNode(NodeRecord { id, ..node(id + 50) })).unwrap();
+    }
+    let leave = |node, others: &[NodeId]| MemberCommand::LeaveBehind { node, others: others.iter().copied().collect() };
+    members(&mut rig, leave(4, &[1, 2, 3])).unwrap();
+    assert_eq!(members(&mut rig, leave(3, &[1, 2, 4])).unwrap_err(), Rejection::LayoutStale);
+    members(&mut rig, leave(3, &[1, 2])).unwrap();
+    members(&mut rig, leave(2, &[1])).unwrap();
+    assert_eq!(members(&mut rig, leave(1, &[])).unwrap_err(), Rejection::LastNode(1));
+}
+
+#[test]
 fn a_weight_given_by_hand_holds_until_the_configuration_gives_another() {
     let mut rig = formed();
     members(&mut rig, MemberCommand::Weigh { node: 1, weight: 4 }).unwrap();

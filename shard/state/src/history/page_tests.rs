@@ -248,4 +248,7 @@ fn a_conversation_that_began_under_a_lid_is_one_once_the_phone_number_is_known()
     store.shards[0].put(&keys::lid(channel(1), lid.local()), &encode(&known));
     assert_eq!(chats(&store, &lid), [phone.clone(), phone.clone()]);
     assert_eq!(chats(&store, &phone), [phone.clone(), phone.clone()]);
+    let first = store.page(&query(&lid), 100).rows.remove(0);
+    assert_eq!((first.from, first.from_resolved), (phone.clone(), true));
+    assert_eq!((first.from_lid, first.from_phone), (Some(lid), Some(phone)));
 }

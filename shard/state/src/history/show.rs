@@ -35,6 +35,7 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
     if let Some(receipts) = receipts_of(view, &row) {
         rest.insert("receipts".to_owned(), json!(receipts));
     }
+    let sender = sender_of(view, &row);
     StoredMessage {
         id: row.id,
         message_id: row.message_id,
@@ -43,10 +44,10 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         source: row.source,
         chat_id: best(view, row.channel, &row.chat).into_owned(),
         is_group: row.is_group,
-        from: row.from,
-        from_resolved: row.from_resolved,
-        from_lid: row.from_lid,
-        from_phone: row.from_phone,
+        from_resolved: sender.is_some() || row.from_resolved,
+        from_lid: if sender.is_some() { Some(row.from.clone()) } else { row.from_lid },
+        from_phone: sender.clone().or(row.from_phone),
+        from: sender.unwrap_or(row.from),
         to: row.to,
         participant: row.participant,
         push_name: row.push_name,
@@ -66,6 +67,14 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         occurred_at: row.occurred_at,
         created_at: row.created_at,
         webhook_deliveries,
+    }
+}
+
+/// The author of a row that was stored under a LID, where the number behind it is known by now.
+fn sender_of(view: &dyn View, row: &MessageRow) -> Option<Address> {
+    match best(view, row.channel, &row.from) {
+        Cow::Owned(phone) => Some(phone),
+        Cow::Borrowed(_) => None,
     }
 }
 

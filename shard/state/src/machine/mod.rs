@@ -27,7 +27,7 @@ use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
 use crate::projection::Entity;
 use crate::projection::chats::{LastInbound, LastOutbound};
-use crate::records::{ChannelRow, DeliveryRow, EventRow, MessagePointer, StatusChange, decode, encode};
+use crate::records::{ChannelRow, DeliveryRow, EventRow, MessagePointer, OutboxEntry, StatusChange, decode, encode};
 use crate::stream::{Streamed, StreamedEvent, ring};
 use crate::usage::Tally;
 use crate::{keys, media};
@@ -177,7 +177,11 @@ impl Apply<'_> {
         }
         let sequence = self.next_place();
         self.place += 1;
-        self.state.put(&keys::outbox(message.channel, sequence), outbox);
+        let key = keys::outbox(message.channel, sequence);
+        match outbox {
+            [] => self.state.put(&key, &encode(&OutboxEntry::stored(message.message_id.clone()))),
+            whole => self.state.put(&key, whole),
+        }
         self.put_message(&pointer_key, message, Some(sequence));
         self.said_by_channel(message);
         if let Some(row) = media {

@@ -157,8 +157,7 @@ pub(crate) fn row(id: &str, direction: Direction) -> MessageRow {
 }
 
 pub(super) fn accept(row: &MessageRow) -> Command {
-    let message = row.outbound();
-    let entry = OutboxEntry { message, accepted_at: row.created_at };
+    let entry = OutboxEntry::whole(row);
     Command::AcceptSend {
         customer: CUSTOMER,
         message: NewMessage::of(row),
@@ -419,7 +418,7 @@ proptest! {
             .state
             .scan(&from, &to, usize::MAX)
             .iter()
-            .map(|(_, entry)| decode::<OutboxEntry>(entry).message.id)
+            .map(|(_, entry)| decode::<OutboxEntry>(entry).id().unwrap().clone())
             .collect();
         for which in taken {
             let sent = &rows[usize::from(which)];

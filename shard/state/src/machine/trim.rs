@@ -8,7 +8,7 @@ use model::id::{ChannelId, DeliveryId, EndpointId};
 use super::Apply;
 use crate::command::Reply;
 use crate::history::{Direction, Place, withhold};
-use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, MessageRow, encode};
+use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, MessageRow, OutboxEntry, encode};
 use crate::retention::Trim;
 use crate::{keys, sameness};
 
@@ -86,10 +86,22 @@ impl Apply<'_> {
         for (at, id) in rows {
             let key = keys::message(channel, at, id);
             let Some(mut row) = self.read::<MessageRow>(&key) else { continue };
+            self.keep_for_network(&row);
             withhold(&mut row);
-            self.state.put(&key, &encode(&row));
+            self.state.put(&key, &row.encode());
         }
         Reply::Done
+    }
+
+    /// A send that still waits keeps what its row is about to lose.
+    fn keep_for_network(&mut self, row: &MessageRow) {
+        let pointer = keys::message_id(row.channel, Direction::Outbound, &row.message_id);
+        let pointer = self.read::<MessagePointer>(&pointer).filter(|pointer| pointer.row == row.id);
+        let Some(place) = pointer.and_then(|pointer| pointer.outbox) else { return };
+        let key = keys::outbox(row.channel, place);
+        if self.read::<OutboxEntry>(&key).is_some_and(|entry| !entry.is_whole()) {
+            self.state.put(&key, &encode(&OutboxEntry::whole(row)));
+        }
     }
 
     fn trim_messages(&mut self, channel: ChannelId, rows: Vec<Place>) -> Reply {

@@ -16,6 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(900);
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 
+/// For how long the console is used in `hour.test.mjs`, where somebody asks for longer than half a minute.
+fn minutes() -> Duration {
+    let asked = std::env::var("GATEWAY_CONSOLE_MINUTES").ok().and_then(|minutes| minutes.parse::<u64>().ok());
+    Duration::from_secs(asked.unwrap_or_default() * 60)
+}
+
 fn console() -> PathBuf {
     checkout().join("console")
 }
@@ -39,8 +45,9 @@ async fn node(args: &[&str], environment: &[(&str, String)]) -> (bool, String) {
     let mut command = tokio::process::Command::new("node");
     command.args(args).current_dir(console()).stdin(Stdio::null()).kill_on_drop(true);
     command.envs(environment.iter().map(|(name, value)| (*name, value.as_str())));
-    let finished = tokio::time::timeout(PATIENCE, command.output()).await;
-    let output = finished.unwrap_or_else(|_| panic!("{args:?} has not ended within {PATIENCE:?}")).unwrap();
+    let patience = PATIENCE + minutes();
+    let finished = tokio::time::timeout(patience, command.output()).await;
+    let output = finished.unwrap_or_else(|_| panic!("{args:?} has not ended within {patience:?}")).unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
@@ -53,12 +60,16 @@ fn skips(what: &str) -> bool {
 }
 
 async fn browse(file: &str) {
+    browse_on(Options::default(), file).await;
+}
+
+async fn browse_on(options: Options, file: &str) {
     if let Some(what) = missing()
         && skips(what)
     {
         return;
     }
-    let cluster = Cluster::start(Options::default().arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]")).await;
+    let cluster = Cluster::start(options.arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]")).await;
     let tenant = Tenant::new(&cluster).await;
     let (owner, viewer) = (Member::new(&tenant, "owner").await, Member::new(&tenant, "viewer").await);
     let dev = cluster.dev();
@@ -100,7 +111,17 @@ async fn the_pages_go_on_while_nodes_come_and_go_and_clocks_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "beside other tests it has not seen a delivery be given up in time; asked for by name it makes the pictures of the documents"]
+async fn the_whole_job_is_done_by_the_keyboard_alone() {
+    browse("tests/keyboard.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn use_without_a_pause_costs_the_customers_programs_nothing() {
+    let options = Options::default().default_limits().arg("--ip-burst=1000000").arg("--ip-refill=1000000");
+    browse_on(options, "tests/hour.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_full_of_data_are_pictures_for_the_documents() {
     browse("tests/pictures.test.mjs").await;
 }

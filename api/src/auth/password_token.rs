@@ -1,0 +1,101 @@
+//! Tokens by which a member chooses a password: those of invitations, and of members who have forgotten theirs.
+//!
+//! Nothing is stored of them. A token holds, sealed, whose it is and which password it takes the place of, so it is good until
+//! that changes: once, and not after a newer invitation, another password, or the member's removal.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::id::UserId;
+use model::seal::{DataKey, Nonce};
+use model::time::Timestamp;
+use raft::directory::users::{PasswordHash, UserRecord};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// How the tokens begin.
+const MARK: &str = "zpw_";
+
+/// What is sealed, so that nothing else that the key has sealed opens as a token.
+const PURPOSE: &[u8] = b"password.1";
+
+/// The longest text that is looked at as a token.
+pub const LONGEST: usize = 512;
+
+/// How long an invitation is good.
+pub const INVITATION_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How long a token for a forgotten password is good.
+pub const RESET_LIFE: Duration = Duration::from_secs(3600);
+
+/// What a token says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PasswordToken {
+    pub user: UserId,
+    /// SHA-256 of the hash of the password that it takes the place of.
+    former: [u8; 32],
+    pub expires_at: Timestamp,
+}
+
+impl PasswordToken {
+    pub fn of(user: &UserRecord, expires_at: Timestamp) -> Self {
+        Self { user: user.id, former: fingerprint(&user.password), expires_at }
+    }
+
+    /// Whether the member's password is still the one that it was made for.
+    pub fn fits(&self, user: &UserRecord) -> bool {
+        self.user == user.id && self.former == fingerprint(&user.password)
+    }
+}
+
+fn fingerprint(hash: &PasswordHash) -> [u8; 32] {
+    Sha256::digest(hash.0.as_bytes()).into()
+}
+
+/// Seals tokens. The same on every node.
+pub struct PasswordTokenKey(DataKey);
+
+impl PasswordTokenKey {
+    pub fn new(secret: [u8; 32]) -> Self {
+        Self(DataKey::new(secret))
+    }
+
+    pub fn seal(&self, token: &PasswordToken, nonce: Nonce) -> String {
+        let text = serde_json::to_vec(token).expect("plain fields are always written");
+        format!("{MARK}{}", URL_SAFE_NO_PAD.encode(self.0.seal(&text, PURPOSE, nonce)))
+    }
+
+    /// What a token says, whether it has expired or not; `None` when it was not made with this key.
+    pub fn open(&self, text: &str) -> Option<PasswordToken> {
+        let sealed = URL_SAFE_NO_PAD.decode(text.trim().strip_prefix(MARK)?).ok()?;
+        serde_json::from_slice(&self.0.open(&sealed, PURPOSE).ok()?).ok()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use model::id::CustomerId;
+
+    #[test]
+    fn a_token_is_good_for_the_password_that_it_was_made_for() {
+        let key = PasswordTokenKey::new([1; 32]);
+        let user = crate::auth::access::tests::test_user(CustomerId::new());
+        let invited = UserRecord { password: PasswordHash::unset(1), ..user.clone() };
+        let text = key.seal(&PasswordToken::of(&invited, Timestamp(7)), [3; 24]);
+        assert!(text.len() <= LONGEST, "{}", text.len());
+        let token = key.open(&format!(" {text}\n")).unwrap();
+        assert!(token.fits(&invited) && token.expires_at == Timestamp(7));
+        for password in [PasswordHash::unset(2), user.password.clone()] {
+            assert!(!token.fits(&UserRecord { password, ..invited.clone() }));
+        }
+        assert!(!token.fits(&UserRecord { id: UserId::new(), ..invited.clone() }));
+        assert_eq!(PasswordTokenKey::new([2; 32]).open(&text), None);
+        let short = &text[..text.len() - 1];
+        for wrong in [short, "zpw_", "zpw_x", &text[4..], "", "zev_x"] {
+            assert_eq!(key.open(wrong), None, "{wrong}");
+        }
+    }
+}

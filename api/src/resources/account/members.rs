@@ -1,0 +1,281 @@
+//! Members of an account, as its owners and admins look after them: invitations, roles, removals.
+
+use std::sync::Arc;
+
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Change, Fields, rule};
+use model::id::UserId;
+use model::issue::Issues;
+use model::member::Role;
+use model::scope::Access;
+use model::time::Timestamp;
+use raft::directory::command::{Command, Reply as Updated};
+use raft::directory::users::{PasswordHash, UserChange, UserCommand, UserRecord};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::audit::Target;
+use crate::auth::password_token::INVITATION_LIFE;
+use crate::failure::{self, of_kind};
+use crate::openapi::Doc;
+use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
+use crate::resources::attempts::{self, Attempt};
+use crate::resources::{Link, email};
+use crate::route::Route;
+
+const NOT_ALONE: &str = "an account keeps an owner: make another member its owner first";
+
+pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
+    vec![
+        Route::get("/v1/account/members")
+            .multi_channel()
+            .session()
+            .account(list)
+            .doc(Doc::new("list_members", "List the account's members").list::<MemberView>()),
+        Route::post("/v1/account/members").multi_channel().session().account(invite).doc(
+            Doc::new("invite_member", "Invite somebody to the account")
+                .about(
+                    "For owners and admins; an owner is invited by owners. A message goes to the address, or, where the \
+                     deployment sends no mail, the answer has what is to be given to whoever is invited. It is good for \
+                     seven days and once.",
+                )
+                .body(Invitation::parse, json!({ "email": "ben@example.com", "role": "member" }))
+                .created::<InvitedView>()
+                .errors(&[E::BadRequest]),
+        ),
+        Route::post("/v1/account/members/{user_id}/invitation").multi_channel().session().account(invite_again).doc(
+            Doc::new("invite_member_again", "Invite a member again who has not come yet")
+                .about("What was sent or given before is void.")
+                .ok::<InvitedView>()
+                .errors(&[E::NotFound, E::NoOp]),
+        ),
+        Route::patch("/v1/account/members/{user_id}").multi_channel().session().account(patch).doc(
+            Doc::new("update_member", "Change a member's role")
+                .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
+                .body(parse_change, json!({ "role": "viewer" }))
+                .ok::<MemberView>()
+                .errors(&[E::NotFound, E::BadRequest]),
+        ),
+        Route::delete("/v1/account/members/{user_id}").multi_channel().session().account(delete).doc(
+            Doc::new("remove_member", "Remove a member, or an invitation")
+                .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
+                .no_content()
+                .errors(&[E::NotFound, E::BadRequest]),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Member")]
+struct MemberView {
+    id: UserId,
+    email: String,
+    role: Role,
+    /// Whether the member has come, or was invited and has chosen no password yet.
+    #[schemars(extend("enum" = ["active", "invited"]))]
+    status: &'static str,
+    created_at: Timestamp,
+    last_login_at: Option<Timestamp>,
+}
+
+impl From<&UserRecord> for MemberView {
+    fn from(user: &UserRecord) -> Self {
+        Self {
+            id: user.id,
+            email: user.email.clone(),
+            role: user.role,
+            status: if user.is_invited() { "invited" } else { "active" },
+            created_at: user.created_at,
+            last_login_at: user.last_login_at,
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "InvitedMember")]
+struct InvitedView {
+    #[serde(flatten)]
+    member: MemberView,
+    invitation: InvitationView,
+}
+
+/// How whoever is invited gets to choose a password.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Invitation")]
+struct InvitationView {
+    /// Whether a message goes to the address. Token and page are null then: they are for who reads its mail.
+    mailed: bool,
+    /// For `PUT /v1/auth/password/reset`.
+    token: Option<String>,
+    /// The page on which a password is chosen, where the deployment has one.
+    url: Option<String>,
+    /// When it ends.
+    expires_at: Timestamp,
+}
+
+async fn list(call: &mut AccountCall) -> Outcome {
+    let users = call
+        .cluster()
+        .directory()
+        .read(|state| state.users.of_customer(call.customer_id()).map(|user| MemberView::from(&**user)).collect());
+    Ok(Reply::ok(&List::whole(users)))
+}
+
+struct Invitation {
+    email: String,
+    role: Role,
+}
+
+impl Invitation {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let email = fields.required("email", email);
+        let role = fields.required("role", rule::one_of(Role::WORDS, Role::parse));
+        issues.finish(|| Some(Self { email: email?, role: role? }))
+    }
+}
+
+/// The member is there at once, without a password, so that its role can be changed and its place counts.
+async fn invite(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let Invitation { email, role } = Invitation::parse(&body)?;
+    require_over(call, role)?;
+    let taken = call.cluster().directory().read(|state| state.users.with_email(&email).is_some());
+    count(call, &email).await?;
+    if taken {
+        return Err(failure::email_taken());
+    }
+    let user = UserRecord {
+        id: UserId::new(),
+        customer_id: call.customer_id(),
+        email,
+        password: PasswordHash::unset(rand::random()),
+        role,
+        email_verified: false,
+        verification: None,
+        created_at: call.now,
+        last_login_at: None,
+    };
+    let entry = call.audited("member.invited", target(&user));
+    call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
+    Ok(Reply::created(&invited(call, &user)?).uncached())
+}
+
+async fn invite_again(call: &mut AccountCall) -> Outcome {
+    let user = find(call)?;
+    require_over(call, user.role)?;
+    if !user.is_invited() {
+        return Err(ApiError::no_op("the member has chosen a password already"));
+    }
+    count(call, &user.email).await?;
+    let change = UserChange { password: Change::To(PasswordHash::unset(rand::random())), ..UserChange::default() };
+    let answer = update(call, &user, change, "member.invited").await?;
+    let Updated::User(user) = answer else { return Err(failure::unexpected(&answer)) };
+    Ok(Reply::ok(&invited(call, &user)?).uncached())
+}
+
+/// Counts invitations of an account, and messages to an address.
+async fn count(call: &AccountCall, email: &str) -> Result<(), ApiError> {
+    let mut counted = vec![Attempt::InviteBy(call.customer_id())];
+    if call.app.auth.mail.reaches_people() {
+        counted.push(Attempt::MailTo(email.to_owned()));
+    }
+    attempts::count(call, &counted).await
+}
+
+/// Sends the message, or says what it would have said.
+fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, ApiError> {
+    let link = Link::of(call, user, call.now.plus(INVITATION_LIFE))?;
+    let mailed = call.app.auth.mail.reaches_people();
+    let expires_at = link.expires_at;
+    let invitation = if mailed {
+        let inviter = call.caller.actor().email.unwrap_or_default();
+        let base_url = &call.app.config.base_url;
+        call.app.auth.mail.invite(base_url, &user.email, &inviter, &link.in_words(base_url));
+        InvitationView { mailed, token: None, url: None, expires_at }
+    } else {
+        InvitationView { mailed, token: Some(link.token), url: link.url, expires_at }
+    };
+    Ok(InvitedView { member: MemberView::from(user), invitation })
+}
+
+/// Reads `{ "role" }`.
+fn parse_change(body: &Body) -> Result<Role, ApiError> {
+    let issues = Issues::new();
+    let role = Fields::new(body, &issues).required("role", rule::one_of(Role::WORDS, Role::parse));
+    issues.finish(|| role)
+}
+
+/// Another role acts with the member's next request.
+async fn patch(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let role = parse_change(&body)?;
+    let user = find(call)?;
+    require_over(call, user.role.max(role))?;
+    if is_self(call, &user) {
+        return Err(ApiError::bad_request("another owner or admin changes your role"));
+    }
+    if role != Role::Owner {
+        require_another_owner(call, &user)?;
+    }
+    let change = UserChange { role: Change::To(role), ..UserChange::default() };
+    let answer = update(call, &user, change, "member.updated").await?;
+    of_kind!(answer, Updated::User(user) => Reply::ok(&MemberView::from(&user)))
+}
+
+async fn delete(call: &mut AccountCall) -> Outcome {
+    let user = find(call)?;
+    if !is_self(call, &user) {
+        require_over(call, user.role)?;
+    }
+    require_another_owner(call, &user)?;
+    let entry = call.audited("member.deleted", target(&user));
+    let command = UserCommand::Delete { customer: user.customer_id, id: user.id };
+    call.update(Command::Users(command), vec![entry]).await?;
+    Ok(Reply::no_content())
+}
+
+async fn update(call: &AccountCall, user: &UserRecord, change: UserChange, action: &str) -> Result<Updated, ApiError> {
+    let entry = call.audited(action, target(user));
+    let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
+    call.update(Command::Users(command), vec![entry]).await
+}
+
+/// Owners and admins look after members, and owners alone after owners.
+fn require_over(call: &AccountCall, role: Role) -> Result<(), ApiError> {
+    call.caller.require_account(Access::Write)?;
+    if role < Role::Owner || call.caller.require_session()?.role == Role::Owner {
+        return Ok(());
+    }
+    Err(ApiError::insufficient_scope(&["owner".to_owned()], &call.caller.scopes.to_strings()))
+}
+
+/// Refuses what would leave the account without an owner. Two owners who remove each other in the same moment are not seen
+/// here; an operator gives the account another one.
+fn require_another_owner(call: &AccountCall, user: &UserRecord) -> Result<(), ApiError> {
+    let is_other = |other: &Arc<UserRecord>| other.id != user.id && other.role == Role::Owner && !other.is_invited();
+    let is_needed = user.role == Role::Owner && !user.is_invited();
+    let has_another =
+        || call.cluster().directory().read(|state| state.users.of_customer(user.customer_id).any(is_other));
+    if is_needed && !has_another() { Err(ApiError::bad_request(NOT_ALONE)) } else { Ok(()) }
+}
+
+fn is_self(call: &AccountCall, user: &UserRecord) -> bool {
+    call.caller.session().is_some_and(|session| session.subject == user.id.to_string())
+}
+
+/// The member of the path, of the caller's account.
+fn find(call: &AccountCall) -> Result<Arc<UserRecord>, ApiError> {
+    let id: Option<UserId> = call.id("user_id");
+    let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
+    let own = user.filter(|user| user.customer_id == call.customer_id());
+    own.ok_or_else(|| ApiError::not_found("member", call.parameter("user_id")))
+}
+
+fn target(user: &UserRecord) -> Target {
+    Target::new("member", user.id, user.email.as_str())
+}

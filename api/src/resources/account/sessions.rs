@@ -1,0 +1,99 @@
+//! A member's own logins: which there are, and their end.
+
+use std::sync::Arc;
+
+use model::error::{ApiError, ErrorCode};
+use model::id::{SessionId, UserId};
+use model::time::Timestamp;
+use raft::directory::command::Command;
+use raft::directory::users::{SessionRecord, UserCommand};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::audit::Target;
+use crate::openapi::Doc;
+use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/account/sessions").multi_channel().session().account(list).doc(
+            Doc::new("list_sessions", "List one's own logins")
+                .about("Those that have not ended, the newest first. A token of another issuer belongs to none.")
+                .list::<SessionView>(),
+        ),
+        Route::delete("/v1/account/sessions")
+            .multi_channel()
+            .session()
+            .account(end_all)
+            .doc(Doc::new("end_sessions", "End all of one's own logins, this one too").no_content()),
+        Route::delete("/v1/account/sessions/{session_id}")
+            .multi_channel()
+            .session()
+            .account(end)
+            .doc(Doc::new("end_session", "End one of one's own logins").no_content().errors(&[ErrorCode::NotFound])),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
+struct SessionView {
+    id: SessionId,
+    /// Whether it is the one that asks.
+    current: bool,
+    created_at: Timestamp,
+    /// When its tokens were last exchanged.
+    refreshed_at: Timestamp,
+    /// When it ends, unless it is used.
+    expires_at: Timestamp,
+}
+
+async fn list(call: &mut AccountCall) -> Outcome {
+    let current = call.caller.require_session()?.id;
+    let mut sessions = live(call)?;
+    sessions.reverse();
+    let views = sessions.iter().map(|session| SessionView {
+        id: session.id,
+        current: Some(session.id) == current,
+        created_at: session.created_at,
+        refreshed_at: session.refreshed_at,
+        expires_at: session.expires_at,
+    });
+    Ok(Reply::ok(&List::whole(views.collect())))
+}
+
+async fn end(call: &mut AccountCall) -> Outcome {
+    let id: Option<SessionId> = call.id("session_id");
+    let found = live(call)?.into_iter().find(|session| Some(session.id) == id);
+    let session = found.ok_or_else(|| ApiError::not_found("session", call.parameter("session_id")))?;
+    revoke(call, &session).await?;
+    Ok(Reply::no_content())
+}
+
+/// One after the other, the one that asks at last: what is left when that fails half-way can be ended by asking again.
+async fn end_all(call: &mut AccountCall) -> Outcome {
+    let current = call.caller.require_session()?.id;
+    let mut sessions = live(call)?;
+    sessions.sort_by_key(|session| Some(session.id) == current);
+    for session in sessions {
+        revoke(call, &session).await?;
+    }
+    Ok(Reply::no_content())
+}
+
+/// Once this has returned, no node accepts a token of the session.
+async fn revoke(call: &AccountCall, session: &SessionRecord) -> Result<(), ApiError> {
+    let label = call.caller.actor().email.unwrap_or_default();
+    let entry = call.audited("auth.logout", Target::new("session", session.id, label));
+    call.update(Command::Users(UserCommand::RevokeSession { id: session.id }), vec![entry]).await.map(drop)
+}
+
+/// The caller's logins that have not ended, the oldest first.
+fn live(call: &AccountCall) -> Result<Vec<Arc<SessionRecord>>, ApiError> {
+    let session = call.caller.require_session()?;
+    let Some(user) = session.id.and_then(|_| session.subject.parse::<UserId>().ok()) else { return Ok(Vec::new()) };
+    let mut sessions = call.cluster().directory().read(|state| state.users.sessions_of(user));
+    sessions.retain(|session| session.revoked_at.is_none() && session.expires_at > call.now);
+    Ok(sessions)
+}

@@ -1,0 +1,179 @@
+//! Passwords that members choose: another one while logged in, one in place of one that was forgotten, and the first one of
+//! whoever was invited.
+
+use std::sync::Arc;
+
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Change, Fields, rule};
+use model::id::UserId;
+use model::issue::{IssueCode, Issues, Violation};
+use model::time::Timestamp;
+use raft::directory::command::Command;
+use raft::directory::users::{UserChange, UserCommand, UserRecord};
+
+use super::attempts::{self, Attempt};
+use super::sign_in::{LONGEST_PASSWORD, actor, suspect};
+use super::sign_up::{Nothing, parse_email};
+use crate::app::App;
+use crate::audit::{Suspect, Target};
+use crate::auth::password_token::{LONGEST, PasswordToken, RESET_LIFE};
+use crate::pipeline::fresh_directory;
+use crate::reply::{Outcome, Reply};
+use crate::request_context::{AccountCall, RequestContext};
+
+/// How a member gets to choose a password.
+pub struct Link {
+    pub token: String,
+    /// The page for it, where there is one.
+    pub url: Option<String>,
+    pub expires_at: Timestamp,
+}
+
+impl Link {
+    /// # Errors
+    /// `auth_backend_unavailable` while the node cannot open the deployment's keys.
+    pub fn of(ctx: &RequestContext, user: &UserRecord, expires_at: Timestamp) -> Result<Self, ApiError> {
+        let key = &ctx.app.auth.keys(ctx.cluster())?.password;
+        let token = key.seal(&PasswordToken::of(user, expires_at), rand::random());
+        Ok(Self { url: page(&ctx.app, &token), token, expires_at })
+    }
+
+    /// As a message says it.
+    pub fn in_words(&self, base_url: &str) -> String {
+        match &self.url {
+            Some(url) => format!("Open this page to choose a password:\n\n{url}\n"),
+            None => format!(
+                "Choose a password with this token:\n\n{token}\n\nas in\n\ncurl -X PUT {base_url}/v1/auth/password/reset \
+                 -H 'Content-Type: application/json' -d '{{\"token\":\"{token}\",\"password\":\"...\"}}'\n",
+                token = self.token,
+            ),
+        }
+    }
+}
+
+/// The page of the configuration, or else of the console: the token stands in the fragment there, which browsers keep to
+/// themselves.
+fn page(app: &App, token: &str) -> Option<String> {
+    let configured = app.auth.config.password_url.as_ref().map(|url| url.replace("{token}", token));
+    let of_console =
+        || app.config.console.customers.then(|| format!("{}/console#set-password={token}", app.config.base_url));
+    configured.or_else(of_console)
+}
+
+pub struct ChangePassword {
+    current: String,
+    new: String,
+}
+
+impl ChangePassword {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let current = fields.required("current_password", rule::text(1..=LONGEST_PASSWORD));
+        let new = fields.required("new_password", super::new_password);
+        issues.finish(|| Some(Self { current: current?, new: new? }))
+    }
+}
+
+/// Wants the present password, whose guesses are counted as those of a login are: a session that lies open is not enough to
+/// keep its member out.
+pub async fn change(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let ChangePassword { current, new } = ChangePassword::parse(&body)?;
+    let session = call.caller.require_session()?;
+    let id: Option<UserId> = session.id.and_then(|_| session.subject.parse().ok());
+    let Some(user) = id.and_then(|id| find(call, id)) else {
+        return Err(ApiError::bad_request("this session is of another issuer; change the password there"));
+    };
+    let ip = call.client.ip;
+    let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, user.email.clone())];
+    attempts::count(call, &failures).await?;
+    let same = match call.app.auth.passwords.verify(ip, current, Some(user.password.clone())).await {
+        Ok(same) => same,
+        Err(error) => {
+            attempts::give_back(call, &failures).await;
+            return Err(error);
+        }
+    };
+    if !same {
+        call.note_failure(suspect(&user), ErrorCode::AuthInvalid);
+        return Err(Violation::new(IssueCode::Conflict, "is not the member's password").at(&["current_password"]));
+    }
+    attempts::give_back(call, &failures).await;
+    let password = call.app.auth.passwords.hash(ip, new).await?;
+    let change = UserChange { password: Change::To(password), ..UserChange::default() };
+    let entry = call.audited("member.password_changed", target(&user));
+    let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
+    call.update(Command::Users(command), vec![entry]).await?;
+    Ok(Reply::no_content())
+}
+
+/// Nothing is stored, and the answer is the same whoever the address is of. Whoever was invited and has not come yet gets in
+/// by it, too.
+pub async fn ask_for_reset(ctx: &mut RequestContext) -> Outcome {
+    if !ctx.app.auth.mail.goes_anywhere() {
+        return Err(ApiError::route_not_found());
+    }
+    let email = parse_email(&ctx.object().await?)?;
+    attempts::count(ctx, &[Attempt::MailFrom(ctx.client.ip), Attempt::MailTo(email.clone())]).await?;
+    fresh_directory(ctx).await?;
+    let known = ctx.cluster().directory().read(|state| {
+        let user = state.users.with_email(&email)?;
+        let customer = state.customers.get(&user.customer_id)?;
+        customer.deleted_at.is_none().then(|| user.clone())
+    });
+    if let Some(user) = known {
+        let link = Link::of(ctx, &user, ctx.now.plus(RESET_LIFE))?;
+        let base_url = &ctx.app.config.base_url;
+        ctx.app.auth.mail.reset_password(base_url, &user.email, &link.in_words(base_url));
+    }
+    Ok(Reply::accepted(&Nothing {}))
+}
+
+pub struct SetPassword {
+    token: String,
+    password: String,
+}
+
+impl SetPassword {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let token = fields.required("token", rule::text(1..=LONGEST));
+        let password = fields.required("password", super::new_password);
+        issues.finish(|| Some(Self { token: token?, password: password? }))
+    }
+}
+
+/// Whoever has the token reads the member's mail, or was given it by whoever invited: so the address counts as confirmed. The token
+/// is void once the password has changed; of two that use it at the same moment the later one's password stays.
+pub async fn set(ctx: &mut RequestContext) -> Outcome {
+    let SetPassword { token, password } = SetPassword::parse(&ctx.object().await?)?;
+    fresh_directory(ctx).await?;
+    let token = ctx.app.auth.keys(ctx.cluster())?.password.open(&token);
+    let found = token.and_then(|token| Some((find(ctx, token.user).filter(|user| token.fits(user))?, token)));
+    let Some((user, token)) = found else {
+        ctx.note_failure(Suspect::Unknown(None), ErrorCode::AuthInvalid);
+        let advice = "the token was used, or another one took its place; ask for another";
+        return Err(ApiError::new(ErrorCode::AuthInvalid, advice));
+    };
+    if token.expires_at <= ctx.now {
+        return Err(ApiError::auth_expired(token.expires_at));
+    }
+    let password = ctx.app.auth.passwords.hash(ctx.client.ip, password).await?;
+    let action = if user.is_invited() { "member.joined" } else { "member.password_reset" };
+    let entry = ctx.audit_entry(user.customer_id, action, actor(&user), target(&user));
+    let change =
+        UserChange { password: Change::To(password), email_verified: Change::To(true), ..UserChange::default() };
+    let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
+    ctx.change(Command::Users(command), vec![entry]).await?;
+    Ok(Reply::no_content())
+}
+
+fn find(ctx: &RequestContext, id: UserId) -> Option<Arc<UserRecord>> {
+    ctx.cluster().directory().read(|state| state.users.user(id).cloned())
+}
+
+fn target(user: &UserRecord) -> Target {
+    Target::new("member", user.id, user.email.as_str())
+}

@@ -1,0 +1,223 @@
+// Customers, their plans and their limits.
+import { useState } from "preact/hooks";
+import { asCurl, patch, post, remove } from "../api";
+import { Badge, Confirm, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, bytes, plain, say, useAction } from "../parts";
+import { href } from "../router";
+import type { O } from "../types";
+import { useList } from "./operate";
+
+type Customer = O["Customer"];
+
+const PATH = "/v1/admin/customers";
+
+export function Customers() {
+  const list = useList<Customer>(PATH, {});
+  const [asked, ask] = useState<{ what: "create" } | { what: "limits" | "suspend" | "delete"; customer: Customer }>();
+  const { busy, error, run } = useAction();
+  const close = () => {
+    ask(undefined);
+    list.reload();
+  };
+  const lift = (row: Customer) => run(() => patch(`${PATH}/${row.id}`, { plan: { overdue_since: null } }).then(list.reload));
+  return (
+    <>
+      <Title
+        extra={
+          <button type="button" onClick={() => ask({ what: "create" })}>
+            Create a customer
+          </button>
+        }
+      >
+        Customers
+      </Title>
+      <Failure error={error} />
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>There is no customer yet.</p>}>
+        {({ data }) => (
+          <>
+            <Table
+              name="Customers"
+              rows={data}
+              id={(row) => row.id}
+              columns={[
+                { head: "Name", cell: (row) => <Theirs text={row.name} /> },
+                { head: "Plan", cell: (row) => <><Theirs text={row.plan.name} /> <Badge status={row.plan.status} title={row.plan.overdue_since ? `Sends nothing since ${row.plan.overdue_since}` : ""} /></> },
+                { head: "Channels", cell: (row) => <a href={href("channels", { customer_id: row.id })}>{`${row.channels.connected} of ${row.channels.total} connected`}</a> },
+                { head: "Calls", cell: (row) => `${row.limits.customer.burst}, ${row.limits.customer.refill_per_second} a second` },
+                { head: "Media", cell: (row) => `at most ${bytes(row.limits.storage.media_bytes)}` },
+                { head: "Created", cell: (row) => <Time at={row.created_at} /> },
+                { head: "Id", cell: (row) => <Id id={row.id} /> },
+                {
+                  head: "",
+                  cell: (row) => (
+                    <span class="actions">
+                      <button type="button" class="quiet" onClick={() => ask({ what: "limits", customer: row })}>
+                        Limits
+                      </button>
+                      {row.plan.overdue_since ? (
+                        <button type="button" class="quiet" disabled={busy} onClick={() => void lift(row)}>
+                          Let it send again
+                        </button>
+                      ) : (
+                        <button type="button" class="quiet" onClick={() => ask({ what: "suspend", customer: row })}>
+                          Suspend
+                        </button>
+                      )}
+                      <button type="button" class="danger" onClick={() => ask({ what: "delete", customer: row })}>
+                        Delete
+                      </button>
+                    </span>
+                  ),
+                },
+              ]}
+            />
+            <Pages of={list} />
+          </>
+        )}
+      </Faces>
+      {asked?.what === "create" && <Create close={close} />}
+      {asked?.what === "limits" && <Limits customer={asked.customer} close={close} />}
+      {asked?.what === "suspend" && (
+        <Confirm title={`Suspend ${plain(asked.customer.name)}`} action="Suspend" command={`gateway customer suspend ${asked.customer.id}`} close={close}
+          about={<p>Its sends, stories and new channels are refused from now on, as with a payment that is overdue. It can still read, and its channels stay connected. It can be undone.</p>}
+          work={() => patch(`${PATH}/${asked.customer.id}`, { plan: { overdue_since: new Date().toISOString() } })} />
+      )}
+      {asked?.what === "delete" && (
+        <Confirm title="Delete the customer" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={asked.customer.name}
+          command={asCurl("DELETE", `${PATH}/${asked.customer.id}`)} close={close} work={() => remove(`${PATH}/${asked.customer.id}`)} />
+      )}
+    </>
+  );
+}
+
+function Create({ close }: { close: () => void }) {
+  const [name, setName] = useState("");
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const [made, setMade] = useState<O["CreatedCustomer"]>();
+  const { busy, error, run } = useAction();
+  if (made) {
+    return (
+      <Dialog title={made.name} close={close}>
+        <Secret label="The first API key" secret={made.api_key.secret} />
+        <Failure error={error} />
+        <div class="actions">
+          <button type="button" onClick={close}>
+            Done
+          </button>
+        </div>
+      </Dialog>
+    );
+  }
+  const create = async () => {
+    const customer = await post<O["CreatedCustomer"]>(PATH, { name });
+    setMade(customer);
+    if (email) await post(`${PATH}/${customer.id}/users`, { email, password, role: "owner" });
+  };
+  return (
+    <Dialog title="Create a customer" close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(create);
+        }}
+      >
+        <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
+        <Field label="E-mail address of its owner" name="email" type="email" value={email} error={error} hint="Who signs in to the console; may be left out." onInput={(event) => setEmail(event.currentTarget.value)} />
+        {email && (
+          <Field label="The owner's first password" name="password" type="password" autocomplete="new-password" required minLength={12} maxLength={128} value={password} error={error}
+            onInput={(event) => setPassword(event.currentTarget.value)} />
+        )}
+        <Failure error={error} />
+        <FormEnd close={close} label="Create" disabled={busy} />
+      </form>
+    </Dialog>
+  );
+}
+
+const STORAGE: [keyof O["StorageLimits"], string][] = [
+  ["media_bytes", "Bytes of media"],
+  ["keys", "API keys"],
+  ["endpoints", "Webhook endpoints"],
+  ["labels", "Labels of a channel"],
+  ["tickets_open", "Open tickets"],
+];
+
+const BUCKETS: ["customer" | "channel", string][] = [
+  ["customer", "Calls of the account"],
+  ["channel", "Calls on a channel"],
+];
+
+/** What was changed is sent, and nothing else: what another operator changes meanwhile stays. */
+function Limits({ customer, close }: { customer: Customer; close: () => void }) {
+  const { plan, limits } = customer;
+  const [changed, change] = useState<Record<string, string>>({});
+  const { busy, error, run } = useAction();
+  const text = (name: string, now: string | number | null) => changed[name] ?? String(now ?? "");
+  const set = (name: string, now: string | number | null, value: string) => {
+    const { [name]: _, ...others } = changed;
+    change(value === String(now ?? "") ? others : { ...others, [name]: value });
+  };
+  const body = () => {
+    const asked = { plan: {} as Record<string, unknown>, limits: { storage: {} } as Record<string, any> };
+    for (const [name, value] of Object.entries(changed)) {
+      const [group, key, part] = name.split(".") as [string, string, string | undefined];
+      if (group === "plan") asked.plan[key] = key === "name" ? value : key === "trial_ends_at" ? (value === "" ? null : new Date(value).toISOString()) : value === "" ? null : Number(value);
+      else if (key === "storage") asked.limits["storage"][part!] = value === "" ? null : Number(value);
+      // A bucket is given whole; without a burst it is the deployment's again.
+      else asked.limits[key] = bucket(key as "customer" | "channel");
+    }
+    return asked;
+  };
+  const bucket = (of: "customer" | "channel") => {
+    const value = (part: "burst" | "refill_per_second") => text(`limits.${of}.${part}`, limits[of][part]);
+    return value("burst") === "" ? null : { burst: Number(value("burst")), refill_per_second: Number(value("refill_per_second")) };
+  };
+  const command = () => {
+    const names = Object.keys(changed).map((name) => (/^limits\.(customer|channel)\./.test(name) ? name.slice(0, name.lastIndexOf(".")) : name));
+    const words = [...new Set(names)].flatMap((name) => {
+      const of = name === "limits.customer" ? "customer" : name === "limits.channel" ? "channel" : undefined;
+      if (!of) return [`${name}=${changed[name] === "" ? "null" : changed[name]}`];
+      const rule = bucket(of);
+      return rule ? [`${name}.burst=${rule.burst}`, `${name}.refill_per_second=${rule.refill_per_second}`] : [`${name}=null`];
+    });
+    return `gateway customer limit ${customer.id} ${words.join(" ")}`;
+  };
+  const trial = plan.trial_ends_at ? plan.trial_ends_at.slice(0, 16) : null;
+  const field = (name: string, label: string, now: string | number | null, more: { type?: string; hint?: string } = {}) => (
+    <Field label={label} name={name} type="number" min={0} value={text(name, now)} error={error} {...more} onInput={(event) => set(name, now, event.currentTarget.value)} />
+  );
+  return (
+    <Dialog title={`Plan and limits of ${plain(customer.name)}`} close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => {
+            await patch(`${PATH}/${customer.id}`, body());
+            say("Saved");
+            close();
+          });
+        }}
+      >
+        <div class="pair">
+          {field("plan.name", "Plan", plan.name, { type: "text" })}
+          {field("plan.channel_limit", "Channels", plan.channel_limit, { hint: "Empty for no limit of the plan." })}
+        </div>
+        {field("plan.trial_ends_at", "The trial ends (UTC)", trial, { type: "datetime-local", hint: "Empty for no trial. Afterwards it can read, and not send." })}
+        {BUCKETS.map(([of, label]) => (
+          <div class="pair" key={of}>
+            {field(`limits.${of}.burst`, `${label}, at once`, limits[of].burst, { hint: "Empty for the deployment's." })}
+            {field(`limits.${of}.refill_per_second`, `${label}, a second`, limits[of].refill_per_second)}
+          </div>
+        ))}
+        <div class="pair">{STORAGE.map(([name, label]) => field(`limits.storage.${name}`, label, limits.storage[name], { hint: "Empty for the default." }))}</div>
+        <Failure error={error} />
+        {Object.keys(changed).length > 0 && (
+          <p class="fine">
+            The same by command: <code>{command()}</code>
+          </p>
+        )}
+        <FormEnd close={close} label="Save" disabled={busy || Object.keys(changed).length === 0} />
+      </form>
+    </Dialog>
+  );
+}

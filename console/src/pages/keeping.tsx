@@ -1,0 +1,253 @@
+// What keeps the cluster: backups, what its secrets are sealed under, and which releases it runs.
+import { useState } from "preact/hooks";
+import { get, post } from "../api";
+import { Badge, Confirm, Faces, Failure, Field, Table, Time, Title, number, say, useAction, useLoad } from "../parts";
+import type { O } from "../types";
+
+export function Backup() {
+  const [job, setJob] = useState<string>();
+  const [to, setTo] = useState("");
+  const { busy, error, run } = useAction();
+  return (
+    <>
+      <Title>Backup</Title>
+      <form
+        class="filters"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => setJob((await post<O["BackupJob"]>("/v1/admin/backup", { to })).job_id));
+        }}
+      >
+        <Field label="To" name="to" required placeholder="/var/backups/gateway" value={to} error={error} hint="An empty folder of the node that serves this page, or s3://BUCKET/PREFIX." onInput={(event) => setTo(event.currentTarget.value)} />
+        <button type="submit" disabled={busy}>
+          Start a backup
+        </button>
+      </form>
+      <Failure error={error} />
+      {job && <Job key={job} id={job} />}
+      <p class="fine">
+        To restore: <code>gateway restore --from FOLDER --master-key-file master.key</code>, with the master key of its time; <code>gateway restore --help</code> says the rest.
+      </p>
+    </>
+  );
+}
+
+function Job({ id }: { id: string }) {
+  const job = useLoad((signal) => get<O["BackupJob"]>(`/v1/admin/backup/jobs/${id}`, {}, signal), [id], { every: 2_000 });
+  return (
+    <Faces of={job}>
+      {(shown) => (
+        <p role="status">
+          <Badge status={shown.state} /> to <code>{shown.to}</code>, began <Time at={shown.began_at} /> {shown.problem}
+        </p>
+      )}
+    </Faces>
+  );
+}
+
+/** An exchange or a rotation: what it does, how it is confirmed, and its call. */
+interface Rotation {
+  title: string;
+  about: string;
+  action: string;
+  /** What cannot be taken back wants this typed. */
+  typed?: string;
+  command: string;
+  path: string;
+}
+
+const ROTATIONS: Rotation[] = [
+  {
+    title: "Give every customer another data key",
+    about: "What the former keys have sealed is sealed anew, and they are dropped a day after nothing of theirs is left. Nothing is interrupted.",
+    action: "Rotate the data keys",
+    command: "gateway secrets rotate data-keys",
+    path: "/v1/admin/secrets/data-keys/rotate",
+  },
+  {
+    title: "Sign session tokens by another key",
+    about: "Tokens of the key before are good until they expire, 15 minutes at most. Sessions go on.",
+    action: "Rotate the session key",
+    command: "gateway secrets rotate session-key",
+    path: "/v1/admin/secrets/session-key/rotate",
+  },
+  {
+    title: "Exchange the authority by which nodes know each other",
+    about: "Every node has to answer. Join tokens that were issued before let nobody in any more.",
+    action: "Rotate the authority",
+    typed: "authority",
+    command: "gateway secrets rotate authority",
+    path: "/v1/admin/secrets/authority/rotate",
+  },
+];
+
+/** The key that all nodes were given last, when it is another one than what everything is sealed under. */
+function given(secrets: O["Secrets"]): string | undefined {
+  const firsts = secrets.nodes.map((node) => node.master_keys?.[0]);
+  const [first] = firsts;
+  return first && first !== secrets.master_key && firsts.every((key) => key === first) ? first : undefined;
+}
+
+function exchangeTo(key: string): Rotation {
+  return {
+    title: `Seal everything under the master key ${key}`,
+    about: "The cluster goes on by itself, whatever node ends meanwhile. Keep the former key until this page says that it may go, and with the backups of its time.",
+    action: "Exchange the master key",
+    typed: key,
+    command: "gateway secrets rewrap",
+    path: "/v1/admin/keys/rotate",
+  };
+}
+
+export function Secrets() {
+  const secrets = useLoad((signal) => get<O["Secrets"]>("/v1/admin/secrets", {}, signal), [], { every: 3_000 });
+  const [asked, ask] = useState<Rotation>();
+  return (
+    <>
+      <Title>Secrets</Title>
+      <Faces of={secrets}>
+        {(shown) => (
+          <>
+            <h2>Master key</h2>
+            <p role="status">
+              <code>{shown.master_key}</code> <Badge status={shown.state} /> {number(shown.data_keys)} data keys, {number(shown.remaining)} still under another one
+            </p>
+            {shown.state === "rewrapping" && <progress max={shown.data_keys} value={shown.data_keys - shown.remaining} aria-label="Data keys that are sealed anew" />}
+            {shown.exchange?.old_key_may_go && (
+              <p class="next">
+                The former key <code>{shown.exchange.from}</code> may go: take <code>secrets.previous_master_key_file</code> out of each node's configuration.
+              </p>
+            )}
+            <MasterKey secrets={shown} ask={ask} />
+            <Table
+              name="Nodes' master keys"
+              rows={shown.nodes}
+              id={(row) => String(row.node_id)}
+              columns={[
+                { head: "Node", cell: (row) => row.node_id },
+                { head: "Was given", cell: (row) => (row.master_keys ?? []).join(", ") || "–" },
+                { head: "Problem", cell: (row) => row.error ?? "–" },
+              ]}
+            />
+            <h2>Other keys</h2>
+            <Table
+              name="Keys that the cluster makes itself"
+              rows={ROTATIONS}
+              id={(row) => row.path}
+              columns={[
+                { head: "What", cell: (row) => row.title },
+                { head: "How it is", cell: (row) => <Standing of={row} secrets={shown} /> },
+                {
+                  head: "",
+                  cell: (row) => (
+                    <button type="button" class="quiet" onClick={() => ask(row)}>
+                      {row.action}
+                    </button>
+                  ),
+                },
+              ]}
+            />
+          </>
+        )}
+      </Faces>
+      {asked && (
+        <Confirm title={asked.title} about={<p>{asked.about}</p>} action={asked.action} typed={asked.typed} command={asked.command} close={() => { ask(undefined); secrets.reload(); }}
+          work={async () => { await post(asked.path); say("It has begun"); }} />
+      )}
+    </>
+  );
+}
+
+/** What the next step of an exchange is. */
+function MasterKey({ secrets, ask }: { secrets: O["Secrets"]; ask: (rotation: Rotation) => void }) {
+  const key = given(secrets);
+  if (secrets.state === "rewrapping") return null;
+  if (key) {
+    return (
+      <p>
+        All nodes were given <code>{key}</code>, and nothing is sealed under it yet.{" "}
+        <button type="button" class="danger" onClick={() => ask(exchangeTo(key))}>
+          Exchange the master key
+        </button>
+      </p>
+    );
+  }
+  if (secrets.state === "waiting") return <p class="stale">Not all nodes were given the same new master key, with the present one as the previous. Restart those that are missing below.</p>;
+  return (
+    <p class="fine">
+      To exchange it: make another one (<code>openssl rand -hex 32</code>), name it in <code>secrets.master_key_file</code> and the present one in <code>secrets.previous_master_key_file</code> of each
+      node, and restart the nodes one after the other. The button appears here then.
+    </p>
+  );
+}
+
+function Standing({ of, secrets }: { of: Rotation; secrets: O["Secrets"] }) {
+  const { data_key_rotation: data, session_key: session, authority } = secrets;
+  if (of.path.includes("data-keys")) {
+    if (!data) return <>never rotated</>;
+    return (
+      <>
+        <Badge status={data.state} /> began <Time at={data.began_at} />
+        {data.former_keys > 0 && `, ${number(data.former_keys)} former keys`}
+      </>
+    );
+  }
+  if (of.path.includes("session-key")) {
+    if (!session.rotated_at) return <>never rotated</>;
+    return (
+      <>
+        rotated <Time at={session.rotated_at} />
+        {session.former_until && <>, the key before is taken until <Time at={session.former_until} /></>}
+      </>
+    );
+  }
+  if (!authority) return <>unknown</>;
+  return (
+    <>
+      <Badge status={authority.state} /> {authority.rotated_at && <>rotated <Time at={authority.rotated_at} /></>}
+      {authority.waits_for.length > 0 && `, waits for node ${authority.waits_for.join(", ")}`}
+    </>
+  );
+}
+
+export function Releases() {
+  const format = useLoad((signal) => get<O["ClusterFormat"]>("/v1/admin/format", {}, signal), [], { every: 5_000 });
+  const [to, raise] = useState<number>();
+  return (
+    <>
+      <Title>Releases</Title>
+      <Faces of={format}>
+        {(shown) => (
+          <>
+            <p>
+              The cluster's format is {shown.format}
+              {shown.highest === null ? "; a node does not answer, so that nobody knows what all understand." : `; all nodes understand ${shown.highest}.`}
+            </p>
+            {shown.highest !== null && shown.highest > shown.format && (
+              <p class="next">
+                The format can be raised, once no node is to go back to an older release.{" "}
+                <button type="button" class="danger" onClick={() => raise(shown.highest!)}>
+                  Raise to {shown.highest}
+                </button>
+              </p>
+            )}
+            <Table
+              name="Releases of nodes"
+              rows={shown.nodes}
+              id={(row) => String(row.id)}
+              columns={[
+                { head: "Node", cell: (row) => row.id },
+                { head: "Release", cell: (row) => row.version ?? "–" },
+                { head: "Understands", cell: (row) => row.understands ?? "–" },
+              ]}
+            />
+          </>
+        )}
+      </Faces>
+      {to !== undefined && (
+        <Confirm title={`Raise the format to ${to}`} about={<p>From then on no node can go back to an older release. This cannot be undone, but by a backup.</p>} action="Raise" typed={String(to)}
+          command="gateway format raise" close={() => { raise(undefined); format.reload(); }} work={() => post("/v1/admin/format/raise")} />
+      )}
+    </>
+  );
+}
