@@ -117,14 +117,7 @@ pub async fn measure(plan: Plan, tell: impl Fn(&Window)) -> anyhow::Result<Day> 
         windows.push(window);
     }
     let report = load.end().await;
-    // Some are refused where the machine is so busy that leads change; what matters is that the load goes on.
-    let first = report.failures.first();
-    ensure!(
-        report.failures.len() * 10 <= report.taken.len(),
-        "{} sends failed and {} were taken, the first failed by {first:?}",
-        report.failures.len(),
-        report.taken.len()
-    );
+    ensure!(report.failures.is_empty(), "of {} sends failed: {:?}", report.taken.len(), report.failures);
     Ok(Day { windows })
 }
 
