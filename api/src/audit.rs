@@ -19,6 +19,7 @@ use model::time::Timestamp;
 use parking_lot::Mutex;
 use raft::directory::command::Command;
 use raft::directory::records::{AuditActor, AuditEntry, KeyRecord};
+use raft::directory::users::UserRecord;
 use shard::cluster::Cluster;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -58,6 +59,10 @@ pub struct Target {
 impl Target {
     pub fn new(kind: &'static str, id: impl ToString, label: impl Into<String>) -> Self {
         Self { kind, id: id.to_string(), label: label.into() }
+    }
+
+    pub fn member(user: &UserRecord) -> Self {
+        Self::new("member", user.id, user.email.as_str())
     }
 }
 

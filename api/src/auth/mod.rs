@@ -8,6 +8,7 @@ pub mod operators;
 pub mod password;
 pub mod password_token;
 pub mod pending;
+pub mod sealed_token;
 pub mod session;
 
 use std::sync::Arc;
@@ -28,8 +29,9 @@ use access::{AccessKey, AccessKeys};
 use mail::Mailer;
 use oidc::Issuer;
 use password::Passwords;
-use password_token::PasswordTokenKey;
-use pending::PendingKey;
+use password_token::PasswordToken;
+use pending::Pending;
+use sealed_token::TokenKey;
 
 /// What session tokens are signed with, out of the deployment's key, until that is rotated.
 const ACCESS_PURPOSE: &str = "session access tokens";
@@ -75,9 +77,9 @@ pub struct Keys {
     /// What signs session tokens.
     pub access: AccessKeys,
     /// What seals sign-ups that wait for their address.
-    pub pending: PendingKey,
+    pub pending: TokenKey<Pending>,
     /// What seals tokens that set a password.
-    pub password: PasswordTokenKey,
+    pub password: TokenKey<PasswordToken>,
 }
 
 impl Keys {
@@ -100,8 +102,8 @@ impl Keys {
         Ok(Self {
             known: record.session_key.clone(),
             access,
-            pending: PendingKey::new(derived(PENDING_PURPOSE)),
-            password: PasswordTokenKey::new(derived(PASSWORD_PURPOSE)),
+            pending: TokenKey::new(derived(PENDING_PURPOSE)),
+            password: TokenKey::new(derived(PASSWORD_PURPOSE)),
         })
     }
 }

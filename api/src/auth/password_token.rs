@@ -5,20 +5,13 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::id::UserId;
-use model::seal::{DataKey, Nonce};
 use model::time::Timestamp;
 use raft::directory::users::{PasswordHash, UserRecord};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// How the tokens begin.
-const MARK: &str = "zpw_";
-
-/// What is sealed, so that nothing else that the key has sealed opens as a token.
-const PURPOSE: &[u8] = b"password.1";
+use super::sealed_token::Sealed;
 
 /// The longest text that is looked at as a token.
 pub const LONGEST: usize = 512;
@@ -53,35 +46,22 @@ fn fingerprint(hash: &PasswordHash) -> [u8; 32] {
     Sha256::digest(hash.0.as_bytes()).into()
 }
 
-/// Seals tokens. The same on every node.
-pub struct PasswordTokenKey(DataKey);
-
-impl PasswordTokenKey {
-    pub fn new(secret: [u8; 32]) -> Self {
-        Self(DataKey::new(secret))
-    }
-
-    pub fn seal(&self, token: &PasswordToken, nonce: Nonce) -> String {
-        let text = serde_json::to_vec(token).expect("plain fields are always written");
-        format!("{MARK}{}", URL_SAFE_NO_PAD.encode(self.0.seal(&text, PURPOSE, nonce)))
-    }
-
-    /// What a token says, whether it has expired or not; `None` when it was not made with this key.
-    pub fn open(&self, text: &str) -> Option<PasswordToken> {
-        let sealed = URL_SAFE_NO_PAD.decode(text.trim().strip_prefix(MARK)?).ok()?;
-        serde_json::from_slice(&self.0.open(&sealed, PURPOSE).ok()?).ok()
-    }
+impl Sealed for PasswordToken {
+    const MARK: &str = "zpw_";
+    const PURPOSE: &[u8] = b"password.1";
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use super::*;
     use model::id::CustomerId;
+
+    use super::*;
+    use crate::auth::sealed_token::TokenKey;
 
     #[test]
     fn a_token_is_good_for_the_password_that_it_was_made_for() {
-        let key = PasswordTokenKey::new([1; 32]);
+        let key = TokenKey::<PasswordToken>::new([1; 32]);
         let user = crate::auth::access::tests::test_user(CustomerId::new());
         let invited = UserRecord { password: PasswordHash::unset(1), ..user.clone() };
         let text = key.seal(&PasswordToken::of(&invited, Timestamp(7)), [3; 24]);
@@ -92,7 +72,7 @@ mod tests {
             assert!(!token.fits(&UserRecord { password, ..invited.clone() }));
         }
         assert!(!token.fits(&UserRecord { id: UserId::new(), ..invited.clone() }));
-        assert_eq!(PasswordTokenKey::new([2; 32]).open(&text), None);
+        assert_eq!(TokenKey::<PasswordToken>::new([2; 32]).open(&text), None);
         let short = &text[..text.len() - 1];
         for wrong in [short, "zpw_", "zpw_x", &text[4..], "", "zev_x"] {
             assert_eq!(key.open(wrong), None, "{wrong}");

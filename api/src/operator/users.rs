@@ -135,7 +135,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
         created_at: call.now,
         last_login_at: None,
     };
-    let entry = call.audited(customer_id, "member.created", target(&user));
+    let entry = call.audited(customer_id, "member.created", Target::member(&user));
     call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
     Ok(Reply::created(&UserView::from(&user)))
 }
@@ -150,7 +150,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
         None => Change::Keep,
     };
     let change = UserChange { role, password, email_verified };
-    let entry = call.audited(user.customer_id, "member.updated", target(&user));
+    let entry = call.audited(user.customer_id, "member.updated", Target::member(&user));
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
     let answer = call.update(Command::Users(command), vec![entry]).await?;
     of_kind!(answer, Updated::User(user) => Reply::ok(&UserView::from(&user)))
@@ -158,7 +158,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
 
 async fn delete(call: &mut OperatorCall) -> Outcome {
     let user = find(call)?;
-    let entry = call.audited(user.customer_id, "member.deleted", target(&user));
+    let entry = call.audited(user.customer_id, "member.deleted", Target::member(&user));
     let command = UserCommand::Delete { customer: user.customer_id, id: user.id };
     call.update(Command::Users(command), vec![entry]).await?;
     Ok(Reply::no_content())
@@ -181,8 +181,4 @@ fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, ApiError> {
     let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
     let own = user.filter(|user| user.customer_id == customer);
     own.ok_or_else(|| ApiError::not_found("member", call.parameter("user_id")))
-}
-
-fn target(user: &UserRecord) -> Target {
-    Target::new("member", user.id, user.email.as_str())
 }

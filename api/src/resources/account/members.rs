@@ -160,7 +160,7 @@ async fn invite(call: &mut AccountCall) -> Outcome {
         created_at: call.now,
         last_login_at: None,
     };
-    let entry = call.audited("member.invited", target(&user));
+    let entry = call.audited("member.invited", Target::member(&user));
     call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
     Ok(Reply::created(&invited(call, &user)?).uncached())
 }
@@ -233,14 +233,14 @@ async fn delete(call: &mut AccountCall) -> Outcome {
         require_over(call, user.role)?;
     }
     require_another_owner(call, &user)?;
-    let entry = call.audited("member.deleted", target(&user));
+    let entry = call.audited("member.deleted", Target::member(&user));
     let command = UserCommand::Delete { customer: user.customer_id, id: user.id };
     call.update(Command::Users(command), vec![entry]).await?;
     Ok(Reply::no_content())
 }
 
 async fn update(call: &AccountCall, user: &UserRecord, change: UserChange, action: &str) -> Result<Updated, ApiError> {
-    let entry = call.audited(action, target(user));
+    let entry = call.audited(action, Target::member(user));
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
     call.update(Command::Users(command), vec![entry]).await
 }
@@ -274,8 +274,4 @@ fn find(call: &AccountCall) -> Result<Arc<UserRecord>, ApiError> {
     let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
     let own = user.filter(|user| user.customer_id == call.customer_id());
     own.ok_or_else(|| ApiError::not_found("member", call.parameter("user_id")))
-}
-
-fn target(user: &UserRecord) -> Target {
-    Target::new("member", user.id, user.email.as_str())
 }

@@ -102,7 +102,7 @@ pub async fn change(call: &mut AccountCall) -> Outcome {
     attempts::give_back(call, &failures).await;
     let password = call.app.auth.passwords.hash(ip, new).await?;
     let change = UserChange { password: Change::To(password), ..UserChange::default() };
-    let entry = call.audited("member.password_changed", target(&user));
+    let entry = call.audited("member.password_changed", Target::member(&user));
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
     call.update(Command::Users(command), vec![entry]).await?;
     Ok(Reply::no_content())
@@ -162,7 +162,7 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
     }
     let password = ctx.app.auth.passwords.hash(ctx.client.ip, password).await?;
     let action = if user.is_invited() { "member.joined" } else { "member.password_reset" };
-    let entry = ctx.audit_entry(user.customer_id, action, actor(&user), target(&user));
+    let entry = ctx.audit_entry(user.customer_id, action, actor(&user), Target::member(&user));
     let change =
         UserChange { password: Change::To(password), email_verified: Change::To(true), ..UserChange::default() };
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
@@ -172,8 +172,4 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
 
 fn find(ctx: &RequestContext, id: UserId) -> Option<Arc<UserRecord>> {
     ctx.cluster().directory().read(|state| state.users.user(id).cloned())
-}
-
-fn target(user: &UserRecord) -> Target {
-    Target::new("member", user.id, user.email.as_str())
 }
