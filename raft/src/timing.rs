@@ -30,3 +30,21 @@ impl Timing {
         election_max: Duration::from_millis(3000),
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_stands_for_election_does_so_after_a_heartbeat_and_within_twice_the_shortest_election() {
+        let ms = Duration::from_millis;
+        let timing =
+            |heartbeat, min, max| Timing { heartbeat: ms(heartbeat), election_min: ms(min), election_max: ms(max) };
+        assert_eq!((Timing::LAN.after_lease(), Timing::WAN.after_lease()), (ms(120), ms(750)));
+        // The narrowest that a configuration may give, and the widest.
+        for timing in [timing(100, 300, 301), timing(100, 300, 60_000), timing(10, 30, 31)] {
+            let after = timing.after_lease();
+            assert!(timing.heartbeat < after && after < timing.election_min, "{timing:?}: {after:?}");
+        }
+    }
+}
