@@ -513,6 +513,17 @@ export function FormEnd({ close, label, disabled, danger }: { close: () => void;
   );
 }
 
+/** The end of a dialog that has shown what there is to see. */
+export function Done({ close }: { close: () => void }) {
+  return (
+    <div class="actions">
+      <button type="button" onClick={close}>
+        Done
+      </button>
+    </div>
+  );
+}
+
 /** Asks before something happens; what cannot be undone wants a name typed, and shows the command that does the same. */
 export function Confirm({
   title,

@@ -1,7 +1,7 @@
 // Customers, their plans and their limits.
 import { useState } from "preact/hooks";
 import { asCurl, patch, post, remove } from "../api";
-import { Badge, Confirm, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, bytes, plain, say, useAction } from "../parts";
+import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, bytes, plain, say, useAction } from "../parts";
 import { href } from "../router";
 import type { O } from "../types";
 import { useList } from "./operate";
@@ -100,11 +100,7 @@ function Create({ close }: { close: () => void }) {
       <Dialog title={made.name} close={close}>
         <Secret label="The first API key" secret={made.api_key.secret} />
         <Failure error={error} />
-        <div class="actions">
-          <button type="button" onClick={close}>
-            Done
-          </button>
-        </div>
+        <Done close={close} />
       </Dialog>
     );
   }

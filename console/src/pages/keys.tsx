@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { type Page, get, post, remove } from "../api";
-import { Badge, Confirm, Dialog, Faces, Failure, Field, FormEnd, Id, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -86,11 +86,7 @@ function Create({ close }: { close: () => void }) {
     return (
       <Dialog title="The key" close={close}>
         <Secret label={made.name} secret={made.secret} />
-        <div class="actions">
-          <button type="button" onClick={close}>
-            Done
-          </button>
-        </div>
+        <Done close={close} />
       </Dialog>
     );
   }

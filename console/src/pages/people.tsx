@@ -1,7 +1,7 @@
 // Members of the account: who they are, who is invited, and what they may do.
 import { useState } from "preact/hooks";
 import { type Page, get, patch, post, remove } from "../api";
-import { Badge, Confirm, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Theirs, Time, Title, plain, say, useAction, useLoad } from "../parts";
+import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Secret, Table, Theirs, Time, Title, plain, say, useAction, useLoad } from "../parts";
 import { type Who, may, who } from "../session";
 import type { M } from "../types";
 
@@ -150,11 +150,7 @@ function Invited({ invited, close }: { invited: M["InvitedMember"]; close: () =>
           <Secret label={url ? "The link" : "The token, for PUT /v1/auth/password/reset"} secret={url ?? token ?? ""} />
         </>
       )}
-      <div class="actions">
-        <button type="button" onClick={close}>
-          Done
-        </button>
-      </div>
+      <Done close={close} />
     </Dialog>
   );
 }
