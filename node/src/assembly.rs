@@ -107,7 +107,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         node: config.node.id,
         data_dir: folder.path.clone(),
         storage_id: own.storage_id,
-        buffer: Some(config.raft.buffer_bytes),
+        buffer: config.raft.buffer_bytes,
         fatal: None,
     })
     .await

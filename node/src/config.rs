@@ -23,7 +23,7 @@ use model::id::NodeId;
 use model::time::Timestamp;
 use raft::directory::members::NodeState;
 use raft::directory::records::NodeRecord;
-use raft::host::LogLimits;
+use raft::host::{LogLimits, USUAL_BUFFER};
 use raft::room::{Mark, Marks};
 use raft::transport::admission::Admission;
 use serde::{Deserialize, Serialize};
@@ -612,14 +612,15 @@ pub struct Raft {
     pub snapshot_every: u64,
     /// Bytes of a group's log after which it is cut, whatever the number of entries.
     pub most_log_bytes: u64,
-    /// Bytes of log, and of rows, that gather before they are written to a table. Until then a start replays them.
+    /// Bytes of log, and of rows, that gather before they are written to a table. A start replays at
+    /// most twelve times as many.
     pub buffer_bytes: usize,
 }
 
 impl Default for Raft {
     fn default() -> Self {
         let LogLimits { keep_entries, snapshot_every, max_bytes } = LogLimits::default();
-        Self { keep_entries, snapshot_every, most_log_bytes: max_bytes, buffer_bytes: 32 << 20 }
+        Self { keep_entries, snapshot_every, most_log_bytes: max_bytes, buffer_bytes: USUAL_BUFFER }
     }
 }
 

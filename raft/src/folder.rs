@@ -8,6 +8,9 @@ use model::id::NodeId;
 use thiserror::Error;
 use uuid::Uuid;
 
+/// Bytes of rows, and of log, that usually gather in memory before a table is written.
+pub const USUAL_BUFFER: usize = 32 << 20;
+
 /// The format of everything below the folder. A node refuses a folder of another one.
 const FORMAT: u32 = 1;
 const STAMP: &str = "raft-store";

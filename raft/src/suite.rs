@@ -11,6 +11,7 @@ use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use crate::folder::USUAL_BUFFER;
 use crate::log::disk::Disk;
 use crate::log::store::{GroupLog, LogStore};
 use crate::log::writer::Writer;
@@ -48,8 +49,9 @@ impl StoreBuilder<TypeConfig, LogStore, Applier, Guard> for Builder {
     async fn build(&self) -> Result<(Guard, LogStore, Applier), StorageError<TypeConfig>> {
         let folder = tempfile::tempdir().unwrap();
         let fatal: crate::fatal::Fatal = Arc::new(|reason| panic!("{reason}"));
-        let disk = Disk::open(&folder.path().join("raft"), fatal.clone()).unwrap();
-        let state = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal).unwrap();
+        let disk = Disk::open(&folder.path().join("raft"), USUAL_BUFFER, fatal.clone()).unwrap();
+        let state =
+            StateDisk::open(&folder.path().join("data"), folder.path().join("install"), USUAL_BUFFER, fatal).unwrap();
         let (writer, thread) = Writer::start(disk.clone()).unwrap();
         let log = GroupLog::open(1, disk).unwrap();
         let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;

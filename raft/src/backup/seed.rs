@@ -14,6 +14,7 @@ use crate::codec;
 use crate::fatal::Fatal;
 use crate::folder::StartError;
 use crate::folder::StoreFolder;
+use crate::folder::USUAL_BUFFER;
 use crate::log::disk::{self, Disk};
 use crate::machine::{GroupId, Position};
 use crate::state::disk::{Fnv, StateDisk, state_end, state_key};
@@ -77,8 +78,9 @@ impl Seed {
         let folder = StoreFolder::open(path, node, storage_id)?;
         // Every error is returned as well.
         let fatal: Fatal = Arc::new(|reason| tracing::error!(%reason, "the folder cannot be made"));
-        let logs = Disk::open(&folder.logs(), fatal.clone())?;
-        let state = StateDisk::open(&folder.state(), folder.installs(), fatal).map_err(io::Error::other)?;
+        let logs = Disk::open(&folder.logs(), USUAL_BUFFER, fatal.clone())?;
+        let state =
+            StateDisk::open(&folder.state(), folder.installs(), USUAL_BUFFER, fatal).map_err(io::Error::other)?;
         Ok(Self { node, logs, state, _folder: folder })
     }
 

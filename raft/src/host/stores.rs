@@ -23,9 +23,9 @@ pub struct StoresConfig {
     pub data_dir: PathBuf,
     /// The folder's own.
     pub storage_id: Uuid,
-    /// Bytes of rows and of log that gather in memory, and in files to be replayed, before a table is written; what is usual
-    /// when `None`.
-    pub buffer: Option<usize>,
+    /// Bytes of rows, and of log, that gather in memory before a table is written. Files to be replayed take up to twelve
+    /// times as many.
+    pub buffer: usize,
     /// `None`: log the reason and exit with code 3.
     pub fatal: Option<Fatal>,
 }
@@ -52,13 +52,9 @@ impl Stores {
         let (buffer, told) = (config.buffer, fatal.clone());
         let opening = tokio::task::spawn_blocking(move || {
             let failed = |path: &PathBuf, reason: String| StartError::Folder { path: path.clone(), reason };
-            let log_disk = Disk::open(&logs, told.clone()).map_err(|error| failed(&logs, error.to_string()))?;
-            let state_disk =
-                StateDisk::open(&state, installs.clone(), told).map_err(|error| failed(&state, error.to_string()))?;
-            if let Some(bytes) = buffer {
-                let limited = log_disk.set_buffer(bytes).and_then(|()| state_disk.set_buffer(bytes));
-                limited.map_err(|error| failed(&logs, error.to_string()))?;
-            }
+            let log_disk = Disk::open(&logs, buffer, told.clone()).map_err(|error| failed(&logs, error.to_string()))?;
+            let state_disk = StateDisk::open(&state, installs.clone(), buffer, told)
+                .map_err(|error| failed(&state, error.to_string()))?;
             // A state that is half replaced says nothing of the members.
             let recovered = snapshot::clean(&state_disk).and_then(|()| snapshot::recover(&state_disk, ALL_NODES));
             recovered.map_err(|error| failed(&installs, error.to_string()))?;

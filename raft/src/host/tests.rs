@@ -191,7 +191,7 @@ async fn start_host_with(path: &Path, peers: &Arc<Peers>, limits: LogLimits, fat
         node: peers.node(),
         data_dir: path.to_owned(),
         storage_id: peers.identity().storage_id,
-        buffer: None,
+        buffer: USUAL_BUFFER,
         fatal: Some(fatal),
     });
     let config = HostConfig {

@@ -245,13 +245,14 @@ impl RaftService for Listener {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use crate::folder::USUAL_BUFFER;
 
     const OWN: Uuid = Uuid::from_u128(1);
     const PEER: Uuid = Uuid::from_u128(2);
 
     fn open(path: &Path) -> Arc<Witness> {
         let fatal: Fatal = Arc::new(|reason| panic!("{reason}"));
-        let logs = Disk::open(&path.join("raft"), fatal.clone()).unwrap();
+        let logs = Disk::open(&path.join("raft"), USUAL_BUFFER, fatal.clone()).unwrap();
         Witness::open(path.join("heard"), OWN, logs, fatal).unwrap()
     }
 

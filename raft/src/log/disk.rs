@@ -75,11 +75,12 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Opens the logs under `path`, or makes them; what they were synced up to is noted beside them.
+    /// Opens the logs under `path`, or makes them; what they were synced up to is noted beside them. A table is written each
+    /// time that `buffer` bytes have gathered.
     ///
     /// # Errors
     /// When they cannot be read, or have lost what had been synced; the text names the file.
-    pub(crate) fn open(path: &Path, fatal: Fatal) -> io::Result<Arc<Self>> {
+    pub(crate) fn open(path: &Path, buffer: usize, fatal: Fatal) -> io::Result<Arc<Self>> {
         let mark_path = path.with_extension("synced");
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", mark_path.display()));
         // The database's own pointer to its files is there once the database was made; the mark was made before it.
@@ -92,7 +93,7 @@ impl Disk {
         if noted > 0 && !was_made {
             return Err(lost(path, noted));
         }
-        let db = Self::open_db(path).map_err(io_error)?;
+        let db = Self::open_db(path, buffer).map_err(io_error)?;
         let found = db.latest_sequence_number();
         if found < noted {
             return Err(lost(&last_replayed(path), noted - found));
@@ -100,13 +101,14 @@ impl Disk {
         Ok(Arc::new(Self { db, mark: Mutex::new(mark), synced: AtomicU64::new(noted), fatal }))
     }
 
-    fn open_db(path: &Path) -> Result<DB, rocksdb::Error> {
+    fn open_db(path: &Path, buffer: usize) -> Result<DB, rocksdb::Error> {
         let mut options = Options::default();
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         // A recycled file is written in place: the file system has no new size to journal at every sync.
         options.set_recycle_log_file_num(8);
-        options.set_max_total_wal_size(256 << 20);
+        // The small family is written rarely, and holds every write-ahead file since it was written.
+        options.set_max_total_wal_size(8 * buffer as u64);
         options.set_max_background_jobs(2);
         options.set_keep_log_file_num(4);
         options.set_max_open_files(256);
@@ -116,7 +118,7 @@ impl Disk {
         options.set_track_and_verify_wals_in_manifest(true);
         options.set_bytes_per_sync(1 << 20);
         let mut log = Options::default();
-        log.set_write_buffer_size(32 << 20);
+        log.set_write_buffer_size(buffer);
         log.set_max_write_buffer_number(3);
         log.set_compression_type(rocksdb::DBCompressionType::Lz4);
         let mut meta = Options::default();
@@ -137,12 +139,6 @@ impl Disk {
             Ok(())
         });
         noted.inspect_err(|error| self.fail("write", error))
-    }
-
-    /// Has a table written each time that so many bytes have gathered.
-    pub(crate) fn set_buffer(&self, bytes: usize) -> io::Result<()> {
-        let bytes = bytes.to_string();
-        self.db.set_options_cf(self.log(), &[("write_buffer_size", bytes.as_str())]).map_err(io_error)
     }
 
     /// Has what the small family holds written to a table; what comes next goes to another write-ahead file.

@@ -16,6 +16,7 @@ use tokio::task::coop::unconstrained;
 use super::disk::Disk;
 use super::store::{GroupLog, LogStore};
 use super::writer::Writer;
+use crate::folder::USUAL_BUFFER;
 use crate::machine::GroupId;
 use crate::types::{Command, Entry, TypeConfig, Vote, log_id};
 
@@ -31,7 +32,7 @@ impl Log {
     }
 
     fn open_with(path: &Path, fatal: crate::fatal::Fatal) -> Self {
-        let disk = Disk::open(&path.join("raft"), fatal).unwrap();
+        let disk = Disk::open(&path.join("raft"), USUAL_BUFFER, fatal).unwrap();
         let (writer, thread) = Writer::start(disk.clone()).unwrap();
         Self { disk, writer, thread }
     }
@@ -216,7 +217,8 @@ async fn refusal(damage: impl FnOnce(&Path)) -> String {
     log.close();
     let raft = folder.path().join("raft");
     damage(&raft);
-    let open = || Disk::open(&raft, Arc::new(|reason| panic!("{reason}"))).map(|_| ()).unwrap_err().to_string();
+    let open =
+        || Disk::open(&raft, USUAL_BUFFER, Arc::new(|reason| panic!("{reason}"))).map(|_| ()).unwrap_err().to_string();
     let refused = open();
     assert!(open().contains("raft"), "the second start is refused, too");
     refused
@@ -274,7 +276,7 @@ async fn an_older_write_ahead_file_that_is_gone_or_ends_between_two_writes_is_re
         drop(store);
         log.close();
         damage(&older, between);
-        let opened = Disk::open(&raft, Arc::new(|reason| panic!("{reason}"))).map(drop);
+        let opened = Disk::open(&raft, USUAL_BUFFER, Arc::new(|reason| panic!("{reason}"))).map(drop);
         assert!(opened.unwrap_err().to_string().contains("WAL"));
     }
 }

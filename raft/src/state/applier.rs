@@ -319,6 +319,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use crate::folder::USUAL_BUFFER;
     use crate::log::disk::Disk;
     use crate::machine::{State, View};
     use crate::types::log_id;
@@ -340,8 +341,10 @@ mod tests {
 
     async fn open_with(durable: u64, fatal: crate::fatal::Fatal) -> io::Result<Applier> {
         let folder = tempfile::tempdir().unwrap();
-        let log = GroupLog::open(1, Disk::open(&folder.path().join("raft"), fatal.clone()).unwrap()).unwrap();
-        let disk = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal).unwrap();
+        let log =
+            GroupLog::open(1, Disk::open(&folder.path().join("raft"), USUAL_BUFFER, fatal.clone()).unwrap()).unwrap();
+        let disk =
+            StateDisk::open(&folder.path().join("data"), folder.path().join("install"), USUAL_BUFFER, fatal).unwrap();
         let mut batch = WriteBatch::default();
         disk.put_applied(&mut batch, 1, &log_id(1, 9), durable);
         disk.write(batch).unwrap();

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::codec;
 use crate::fatal::Fatal;
+use crate::folder::USUAL_BUFFER;
 use crate::machine::GroupId;
 use crate::types::{LogId, Membership, log_id, term_of};
 
@@ -96,19 +97,28 @@ pub(crate) struct StateDisk {
 }
 
 impl StateDisk {
-    pub(crate) fn open(path: &Path, installs: PathBuf, fatal: Fatal) -> Result<Arc<Self>, rocksdb::Error> {
+    /// Opens the state under `path`, or makes it. A table is written each time that `buffer` bytes have gathered.
+    pub(crate) fn open(
+        path: &Path,
+        installs: PathBuf,
+        buffer: usize,
+        fatal: Fatal,
+    ) -> Result<Arc<Self>, rocksdb::Error> {
         let mut options = Options::default();
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         options.set_max_background_jobs(2);
         options.set_keep_log_file_num(4);
         options.set_max_open_files(512);
-        options.set_max_total_wal_size(128 << 20);
+        // The small family is written rarely, and holds every write-ahead file since it was written.
+        options.set_max_total_wal_size(4 * buffer as u64);
         options.set_paranoid_checks(true);
         options.set_bytes_per_sync(1 << 20);
         let mut meta = Options::default();
         meta.set_write_buffer_size(2 << 20);
-        let db = DB::open_cf_with_opts(&options, path, [(STATE, Self::state_options()), (META, meta)])?;
+        let mut state = Self::state_options();
+        state.set_write_buffer_size(buffer);
+        let db = DB::open_cf_with_opts(&options, path, [(STATE, state), (META, meta)])?;
         Ok(Arc::new(Self { db, installs, failed: AtomicBool::new(false), work: TaskTracker::new(), fatal }))
     }
 
@@ -130,7 +140,7 @@ impl StateDisk {
         blocks.set_pin_top_level_index_and_filter(true);
         let mut options = Options::default();
         options.set_block_based_table_factory(&blocks);
-        options.set_write_buffer_size(32 << 20);
+        options.set_write_buffer_size(USUAL_BUFFER);
         // Most keys that are asked for are new, or lie in files: neither is to be looked for in every table in memory.
         options.set_memtable_whole_key_filtering(true);
         options.set_memtable_prefix_bloom_ratio(MEMORY_FILTER);
@@ -139,12 +149,6 @@ impl StateDisk {
         options.add_compact_on_deletion_collector_factory(DELETION_WINDOW, DELETION_WINDOW / 2, 0.5);
         options.set_compression_type(rocksdb::DBCompressionType::Lz4);
         options
-    }
-
-    /// Has a table written each time that so many bytes have gathered.
-    pub(crate) fn set_buffer(&self, bytes: usize) -> io::Result<()> {
-        let bytes = bytes.to_string();
-        self.db.set_options_cf(self.state(), &[("write_buffer_size", bytes.as_str())]).map_err(io::Error::other)
     }
 
     pub(crate) fn db(&self) -> &DB {
@@ -381,7 +385,8 @@ mod tests {
     fn what_was_read_from_a_file_with_a_large_index_is_read_again_from_memory() {
         const KEYS: u32 = 40_000;
         let folder = tempfile::tempdir().unwrap();
-        let disk = StateDisk::open(folder.path(), folder.path().join("i"), Arc::new(|r| panic!("{r}"))).unwrap();
+        let disk =
+            StateDisk::open(folder.path(), folder.path().join("i"), USUAL_BUFFER, Arc::new(|r| panic!("{r}"))).unwrap();
         // Each block of rows has a key in the index, and these differ at their end only: it is larger than a part of the
         // cache.
         let key = |n: u32| state_key(1, &[&[7; 1_000], &n.to_be_bytes()[..]].concat());

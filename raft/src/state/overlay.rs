@@ -143,6 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::folder::USUAL_BUFFER;
     use crate::machine::MemoryState;
 
     #[derive(Clone, Debug)]
@@ -167,7 +168,7 @@ mod tests {
         #[test]
         fn an_overlay_reads_as_if_its_changes_were_written(steps in proptest::collection::vec(step(), 1..60)) {
             let folder = tempfile::tempdir().unwrap();
-            let disk = StateDisk::open(folder.path(), folder.path().join("i"), Arc::new(|r| panic!("{r}"))).unwrap();
+            let disk = StateDisk::open(folder.path(), folder.path().join("i"), USUAL_BUFFER, Arc::new(|r| panic!("{r}"))).unwrap();
             // A neighbour whose keys must never show.
             for group in [6, 8] {
                 let mut batch = WriteBatch::default();

@@ -345,12 +345,14 @@ pub(crate) fn clean(disk: &StateDisk) -> io::Result<()> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use crate::folder::USUAL_BUFFER;
     use crate::machine::View;
     use crate::state::reader::StateReader;
     use crate::types::log_id;
 
     fn open(path: &Path) -> Arc<StateDisk> {
-        StateDisk::open(&path.join("data"), path.join("install"), Arc::new(|reason| panic!("{reason}"))).unwrap()
+        StateDisk::open(&path.join("data"), path.join("install"), USUAL_BUFFER, Arc::new(|reason| panic!("{reason}")))
+            .unwrap()
     }
 
     fn put(disk: &StateDisk, group: GroupId, key: &[u8], value: &[u8]) {
