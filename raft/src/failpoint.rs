@@ -154,6 +154,8 @@ names! {
         WireBeforeLog = "bug::wire_before_log",
         /// A pairing is answered before the new identity is committed: the phone is linked to a device whose keys are gone.
         SignBeforeCommit = "bug::sign_before_commit",
+        /// A message goes to the real network before its ratchet is stored: the next owner writes what its peer cannot read.
+        RatchetsAfterWire = "bug::ratchets_after_wire",
     }
 }
 

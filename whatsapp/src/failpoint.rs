@@ -18,6 +18,7 @@ pub enum Point {
 pub enum Bug {
     WireBeforeLog,
     SignBeforeCommit,
+    RatchetsAfterWire,
 }
 
 #[cfg(feature = "failpoints")]
@@ -41,6 +42,7 @@ impl Bug {
         match self {
             Self::WireBeforeLog => "bug::wire_before_log",
             Self::SignBeforeCommit => "bug::sign_before_commit",
+            Self::RatchetsAfterWire => "bug::ratchets_after_wire",
         }
     }
 }

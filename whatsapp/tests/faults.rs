@@ -1,4 +1,5 @@
-//! Faults that are put back on purpose, and what finds them: a wire that does not wait for the log.
+//! Faults that are put back on purpose, and what finds them: a wire that does not wait for the log, a pairing that is answered
+//! before it is stored, ratchets that are stored after what they sealed has left.
 //!
 //! A program of its own, as failpoints are the whole process's; its tests come one after the other for the same reason.
 
@@ -79,4 +80,28 @@ async fn a_pairing_that_is_answered_before_it_is_stored_leaves_a_phone_linked_to
     let found = is_linked_to_nothing().await;
     fail::remove("bug::sign_before_commit");
     assert!(found, "nobody saw it");
+}
+
+/// What an owner writes just after something came in, and the next one; what the phone then could not read.
+async fn is_unread() -> u64 {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    for round in 0..5 {
+        line = world.write_after_something_came_in(line, round).await;
+    }
+    until("the phone has met all", async || {
+        let (read, unread) = (world.inbox().await.len(), world.get("/crypto").await["undecryptable"].as_u64()?);
+        (read >= 15 || unread > 0).then_some(unread)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ratchets_that_are_stored_after_the_wire_leave_what_the_peer_cannot_read_and_ours_do_not() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    assert_eq!(is_unread().await, 0);
+    fail::cfg("bug::ratchets_after_wire", "return").unwrap();
+    let unread = is_unread().await;
+    fail::remove("bug::ratchets_after_wire");
+    assert!(unread > 0, "nobody saw it");
 }

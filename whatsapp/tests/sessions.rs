@@ -241,20 +241,8 @@ async fn what_a_phone_cannot_read_it_gets_again_the_same_and_from_the_next_owner
 async fn what_is_written_just_after_something_came_in_binds_the_next_owner() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
-    let write = format!("/phones/{FRIEND}/messages");
-    for n in 0..5 {
-        line.send(&format!("3EB0A{n}"), "before").await;
-        line.accepted(&format!("3EB0A{n}")).await;
-        world.post(&write, json!({ "type": "text", "to": CHANNEL, "text": "came in" })).await;
-        // Its owner has it and has not said so: the network gives it to the next one, too.
-        let came_in = |event: &SessionEvent| matches!(event, SessionEvent::Inbound(item) if matches!(item.kind, InboundKind::Message(_)));
-        while !came_in(&line.next().await) {}
-        line.send(&format!("3EB0B{n}"), "in a chain that is new").await;
-        while !matches!(line.next().await, SessionEvent::Accepted { id, .. } if id.as_str() == format!("3EB0B{n}")) {}
-        line = world.take_over(line).await;
-        line.message().await;
-        line.send(&format!("3EB0C{n}"), "of the next owner").await;
-        line.accepted(&format!("3EB0C{n}")).await;
+    for round in 0..5 {
+        line = world.write_after_something_came_in(line, round).await;
     }
     until("the phone has read all", async || (world.inbox().await.len() == 15).then_some(())).await;
     world.assert_clean().await;

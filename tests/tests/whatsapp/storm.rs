@@ -247,9 +247,15 @@ impl Storm {
             })
             .await;
             for (id, events) in &seen {
-                assert_eq!(events.len(), 1, "{event} of {id} was made more than once");
+                assert_eq!(events.len(), 1, "{event} of {id} was made more than once: {:#?}", self.told(event, id));
             }
         }
+    }
+
+    /// All that was told of a message.
+    fn told(&self, event: &str, id: &str) -> Vec<Value> {
+        let all = self.receiver.received().into_iter().map(|request| request.json());
+        all.filter(|body| body["event"] == event && body["data"]["message_id"] == id).collect()
     }
 
     async fn prove_links(&self) {

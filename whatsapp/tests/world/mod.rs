@@ -180,6 +180,28 @@ impl World {
         line
     }
 
+    /// An owner writes just after something came in, and dies; the next one writes, too. The phone gets three messages.
+    pub async fn write_after_something_came_in(&mut self, mut line: Line, round: usize) -> Line {
+        line.send(&format!("3EB0A{round}"), "before").await;
+        line.accepted(&format!("3EB0A{round}")).await;
+        let write = format!("/phones/{FRIEND}/messages");
+        self.post(&write, json!({ "type": "text", "to": CHANNEL, "text": "came in" })).await;
+        // Its owner has it and has not said so: the network gives it to the next one, too.
+        let came_in = |event: &SessionEvent| match event {
+            SessionEvent::Inbound(item) => matches!(item.kind, InboundKind::Message(_)),
+            _ => false,
+        };
+        while !came_in(&line.next().await) {}
+        let id = format!("3EB0B{round}");
+        line.send(&id, "in a chain that is new").await;
+        while !matches!(line.next().await, SessionEvent::Accepted { id: accepted, .. } if accepted.as_str() == id) {}
+        line = self.take_over(line).await;
+        line.message().await;
+        line.send(&format!("3EB0C{round}"), "of the next owner").await;
+        line.accepted(&format!("3EB0C{round}")).await;
+        line
+    }
+
     pub async fn inbox(&self) -> Vec<String> {
         let inbox = self.get(&format!("/phones/{FRIEND}/inbox?limit=1000")).await;
         let rows = inbox["data"].as_array().unwrap().clone();
