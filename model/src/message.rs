@@ -11,6 +11,7 @@ use self::story::Story;
 use crate::address::Address;
 use crate::id::MessageId;
 use crate::media::{Media, MediaKind};
+use crate::time::Timestamp;
 
 /// Names an existing message: its chat, its id, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -191,6 +192,12 @@ pub struct Surroundings {
     /// Seconds after which the message disappears.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral_expiration: Option<u32>,
+    /// Who wrote the message that this one is about, where that stands in a group and is not the channel's (sent only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_author: Option<Address>,
+    /// When it was said, where a network writes that into the message: the same whoever sends it again (sent only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said_at: Option<Timestamp>,
     /// An undecryptable message of the same id came before (received only).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recovered: bool,

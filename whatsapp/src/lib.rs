@@ -6,7 +6,7 @@
 //! - [`session`]: what the owner calls. [`life`]: opening, pairing, login, the end. [`line`]: what both share.
 //! - [`threads`]: session threads. [`watchdog`]: cuts sessions whose fence has passed.
 //! - [`state`]: the state log and the library's store over it. [`wire`]: connections, and the gate before them.
-//! - [`inbound`], [`outbound`]: messages and what is said of them. [`verdict`]: why the network ends a session.
+//! - [`operations`]: what is asked beside messages. [`inbound`], [`outbound`]: messages and what is said of them. [`verdict`]: why the network ends a session.
 //!
 //! Nothing of the library's types leaves the crate.
 
@@ -16,10 +16,13 @@ mod failpoint;
 mod inbound;
 mod life;
 mod line;
+mod media;
+mod operations;
 mod outbound;
 mod session;
 mod state;
 mod threads;
+mod transfers;
 mod verdict;
 mod watchdog;
 mod wire;
@@ -33,10 +36,12 @@ use tokio::sync::watch;
 
 use self::life::Birth;
 use self::line::Line;
+use self::operations::Operations;
 use self::outbound::Outgoing;
 use self::session::Handle;
 use self::state::log::StateLog;
 use self::threads::Threads;
+use self::transfers::Transfers;
 use self::watchdog::Watchdog;
 pub use self::wire::dial::{Endpoint, EndpointError};
 
@@ -77,6 +82,7 @@ pub struct WhatsappNetwork {
 struct Shared {
     threads: Threads,
     watchdog: Watchdog,
+    transfers: Transfers,
     version: ClientVersion,
     endpoint: Endpoint,
     sessions_max: usize,
@@ -90,7 +96,16 @@ impl WhatsappNetwork {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = Threads::start(if threads == 0 { cores.div_ceil(2) } else { threads })?;
         let watchdog = Watchdog::start()?;
-        Ok(Self { shared: Arc::new(Shared { threads, watchdog, version, endpoint, sessions_max }) })
+        Ok(Self {
+            shared: Arc::new(Shared {
+                threads,
+                watchdog,
+                transfers: Transfers::new(),
+                version,
+                endpoint,
+                sessions_max,
+            }),
+        })
     }
 }
 
@@ -114,6 +129,7 @@ impl Network for WhatsappNetwork {
             return Err(OpenError::Unreachable(why));
         }
         let (outgoing, messages) = Outgoing::new(Arc::clone(&line));
+        let operations = Arc::new(Operations::new(Arc::clone(&line)));
         let (clients, client) = watch::channel(None);
         let (over, ended) = watch::channel(false);
         let ClientVersion(first, second, third) = shared.version;
@@ -126,6 +142,7 @@ impl Network for WhatsappNetwork {
             runtime: place.runtime(),
             outgoing: Arc::clone(&outgoing),
             messages,
+            operations: Arc::clone(&operations),
             clients,
         };
         let carried = Arc::clone(&line);
@@ -141,6 +158,14 @@ impl Network for WhatsappNetwork {
             }
             let _ = over.send(true);
         });
-        Ok(Arc::new(Handle { line, outgoing, place, clients: client, ended }))
+        Ok(Arc::new(Handle {
+            line,
+            outgoing,
+            operations,
+            transfers: shared.transfers.clone(),
+            place,
+            clients: client,
+            ended,
+        }))
     }
 }

@@ -20,6 +20,7 @@ use crate::inbound::events::{Events, Pairing};
 use crate::inbound::hook::Hook;
 use crate::inbound::message;
 use crate::line::{Line, end_of};
+use crate::operations::Operations;
 use crate::outbound::Outgoing;
 use crate::state::backend::Backend;
 use crate::state::keys;
@@ -51,6 +52,7 @@ pub struct Birth {
     pub runtime: SessionRuntime,
     pub outgoing: Arc<Outgoing>,
     pub messages: mpsc::Receiver<Outbound>,
+    pub operations: Arc<Operations>,
     /// The client, for what the owner calls.
     pub clients: tokio::sync::watch::Sender<Option<Arc<Client>>>,
 }
@@ -77,7 +79,7 @@ pub async fn live(birth: Birth) {
 }
 
 async fn run(birth: Birth) -> Result<(), EndReason> {
-    let Birth { line, node, purpose, endpoint, version, runtime, outgoing, messages, clients } = birth;
+    let Birth { line, node, purpose, endpoint, version, runtime, outgoing, messages, operations, clients } = birth;
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
     let is_restored = line.log().has(RESTORED);
@@ -85,6 +87,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         backend.begin_anew().map_err(unreadable)?;
     }
     line.inbox().take_up().map_err(end_of)?;
+    operations.take_up().map_err(end_of)?;
     if !pairs && !line.log().has(keys::DEVICE) {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
@@ -97,7 +100,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         headers: headers(node, line.epoch()),
         dials: AtomicU32::new(if pairs { 2 } else { 1 }),
     });
-    let http = Http::new().map_err(|error| EndReason::Transport(error.to_string()))?;
+    let http = Http::new(tokio::runtime::Handle::current()).map_err(|error| EndReason::Transport(error.to_string()))?;
     let built = Client::builder()
         .with_runtime(runtime)
         .with_persistence_manager(Arc::clone(&devices))
@@ -138,6 +141,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         }
         // What is stored can log in, whether the network heard so or not.
         line.log().barrier().await.map_err(end_of)?;
+        line.set_pairs(false);
         line.report(SessionEvent::Paired(Box::new(identity(&client))));
     }
     let paired_at = pairs.then(Instant::now);
@@ -236,8 +240,8 @@ impl Beside {
         messages: mpsc::Receiver<Outbound>,
         devices: &Arc<PersistenceManager>,
     ) -> Self {
-        let pumped = Arc::clone(line);
-        let pump = tokio::spawn(async move { pumped.inbox().pump(&pumped).await });
+        let (pumped, asked) = (Arc::clone(line), Arc::clone(client));
+        let pump = tokio::spawn(async move { pumped.inbox().pump(&pumped, &asked).await });
         let (outgoing, client, backend) = (Arc::clone(outgoing), Arc::clone(client), Arc::clone(backend));
         let write = tokio::spawn(async move { outgoing.write(&client, &backend, messages).await });
         let (line, devices) = (Arc::clone(line), Arc::clone(devices));

@@ -40,6 +40,8 @@ struct State {
     /// What is reported at last; the first reason counts.
     last: Option<SessionEvent>,
     logged_in: bool,
+    /// A code may be asked for: the network has shown the first QR text, and no phone has taken it.
+    pairs: bool,
     muted: bool,
 }
 
@@ -176,6 +178,14 @@ impl Line {
 
     pub fn is_logged_in(&self) -> bool {
         self.state.lock().logged_in
+    }
+
+    pub fn pairs(&self) -> bool {
+        self.state.lock().pairs
+    }
+
+    pub fn set_pairs(&self, pairs: bool) {
+        self.state.lock().pairs = pairs;
     }
 
     pub fn logged_in(&self) {

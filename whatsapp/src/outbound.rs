@@ -2,7 +2,7 @@
 
 mod message;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use wacore::iq::keepalive::KeepaliveSpec;
 use wacore::types::events::ServerAck;
-use wacore_binary::Jid;
+use wacore_binary::{Jid, JidExt};
+use whatsapp_rust::cache::Freshness;
 use whatsapp_rust::{Client, ErrorChainExt, SendOptions};
 
 use crate::inbound::message::time;
@@ -39,6 +40,9 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 /// Written messages whose acceptance is looked for. The outbox of a channel holds fewer.
 const MOST_WRITTEN: usize = 4_096;
 
+/// The network's code for a message to other members than a group has: the outbox sends it again, to those.
+const OTHER_MEMBERS: &str = "421";
+
 pub struct Outgoing {
     line: Arc<Line>,
     waiting: mpsc::Sender<Outbound>,
@@ -50,8 +54,16 @@ pub struct Outgoing {
 #[derive(Default)]
 struct State {
     queued: HashSet<MessageId>,
-    written: HashSet<MessageId>,
+    written: HashMap<MessageId, Written>,
     order: VecDeque<MessageId>,
+    /// Groups whose members are others than was thought: they are asked for again before the next message.
+    stale: HashSet<Jid>,
+}
+
+struct Written {
+    to: Jid,
+    /// How many members of a group will tell that they have it.
+    recipients: Option<u32>,
 }
 
 impl Outgoing {
@@ -130,13 +142,17 @@ impl Outgoing {
     async fn write_one(&self, client: &Client, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
         let Outbound { id, to, content, around } = outbound;
         let secret = backend.own_secret(id.as_str()).ok_or_else(|| Unsent::Passing("it is not logged in".into()))?;
-        let message = message::build(&content, &around, secret).map_err(Unsent::unsupported)?;
         let to: Jid = to.as_str().parse().map_err(|_| Unsent::recipient("this is no address of the network"))?;
-        if !to.is_pn() && !to.is_lid() {
-            return Err(Unsent::unsupported(format!("messages.{}.to_groups", content.type_name())));
-        }
-        self.check_reach(client, &to).await?;
-        self.note_written(id.clone());
+        let message = message::build(&to, &content, &around, secret).map_err(Unsent::unsupported)?;
+        let recipients = if to.is_group() {
+            Some(self.members(client, &to).await?)
+        } else if to.is_pn() || to.is_lid() {
+            self.check_reach(client, &to).await?;
+            None
+        } else {
+            return Err(Unsent::unsupported(format!("messages.{}.elsewhere", content.type_name())));
+        };
+        self.note_written(id.clone(), Written { to: to.clone(), recipients });
         let options = SendOptions::default().with_message_id(id.as_str());
         let options = match around.ephemeral_expiration {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
@@ -168,9 +184,32 @@ impl Outgoing {
         Err(Unsent::Unclear("there is a session with no device of the recipient".into()))
     }
 
-    fn note_written(&self, id: MessageId) {
+    /// How many members a group has beside the channel. Of one that was written to before this asks nobody.
+    async fn members(&self, client: &Client, group: &Jid) -> Result<u32, Unsent> {
+        let is_stale = self.state.lock().stale.contains(group);
+        let freshness = if is_stale { Freshness::Refresh } else { Freshness::CachePreferred };
+        let known = client.groups().query_info_with_freshness(group, freshness).await.map_err(|error| {
+            match error.server_rejection() {
+                // It does not exist, or the channel is not in it.
+                Some(rejection) if matches!(rejection.code, 401 | 403 | 404 | 406) => {
+                    let text = rejection.text;
+                    Unsent::Refused(Refused::new(rejection.code, text).of(RefusedKind::Recipient))
+                }
+                _ => Unsent::of(error),
+            }
+        })?;
+        if is_stale {
+            self.state.lock().stale.remove(group);
+        }
+        let own = [client.pn(), client.lid()];
+        let is_own = |member: &Jid| own.iter().flatten().any(|own| own.user == member.user);
+        let others = known.participants.iter().filter(|member| !is_own(member)).count();
+        Ok(u32::try_from(others).unwrap_or(u32::MAX))
+    }
+
+    fn note_written(&self, id: MessageId, written: Written) {
         let mut state = self.state.lock();
-        if state.written.insert(id.clone()) {
+        if state.written.insert(id.clone(), written).is_none() {
             state.order.push_back(id);
         }
         while state.order.len() > MOST_WRITTEN {
@@ -183,12 +222,18 @@ impl Outgoing {
     /// What the network says of a stanza.
     pub fn acknowledged(&self, ack: &ServerAck) {
         let id = MessageId(ack.id.clone());
-        if !self.state.lock().written.contains(&id) {
-            return;
-        }
+        let recipients = {
+            let mut state = self.state.lock();
+            let Some(written) = state.written.get(&id) else { return };
+            let (to, recipients) = (written.to.clone(), written.recipients);
+            if ack.error.as_deref() == Some(OTHER_MEMBERS) {
+                state.stale.insert(to);
+            }
+            recipients
+        };
         let Some(code) = ack.error.as_deref() else {
             let at = ack.timestamp.map_or_else(Timestamp::now, time);
-            return self.line.report(SessionEvent::Accepted { id, at, recipients: None });
+            return self.line.report(SessionEvent::Accepted { id, at, recipients });
         };
         // What is no number of the network's has one label.
         let label = code.parse::<u16>().ok().filter(|code| (400..600).contains(code)).unwrap_or_default();

@@ -5,26 +5,38 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use model::media::{MediaHandle, MediaKind};
+use model::time::Timestamp;
 use network::driver::{
-    ByteStream, ItemId, MediaError, Outbound, PairCode, PairCodeError, Session, SessionError, SessionEvent, Uploaded,
+    ByteStream, ItemId, MediaError, Outbound, PairCode, PairCodeError, Session, SessionError, Uploaded,
 };
-use network::operation::{Operation, Refused, RefusedKind};
+use network::operation::Operation;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use whatsapp_rust::Client;
+use whatsapp_rust::pair_code::PairCodeOptions;
+use whatsapp_rust::{Client, ErrorChainExt};
 
 use crate::line::{Line, Silent};
+use crate::media;
+use crate::operations::Operations;
 use crate::outbound::Outgoing;
 use crate::threads::Place;
+use crate::transfers::Transfers;
 
 /// How long a session may take to close in order, and a logout.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+/// How long the network may take to give a code, and how long it holds.
+const CODE_WITHIN: Duration = Duration::from_secs(15);
+const CODE_HOLDS: Duration = Duration::from_secs(160);
+
 const LOGGED_OUT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Dropped, the session is killed.
 pub struct Handle {
     pub line: Arc<Line>,
     pub outgoing: Arc<Outgoing>,
+    pub operations: Arc<Operations>,
+    pub transfers: Transfers,
     pub place: Place,
     pub clients: watch::Receiver<Option<Arc<Client>>>,
     /// Changes when the session's thread is done with it.
@@ -50,27 +62,42 @@ impl Handle {
         self.clients.borrow().clone()
     }
 
+    /// Carries bytes on the session's thread, while the session lives and somebody waits for it.
+    async fn transfer<T: Send + 'static>(
+        &self,
+        stopped: CancellationToken,
+        transfer: impl Future<Output = Result<T, MediaError>> + Send + 'static,
+    ) -> Result<T, MediaError> {
+        let carried = self.place.spawn(async move {
+            tokio::select! {
+                carried = transfer => carried,
+                () = stopped.cancelled() => Err(SessionError::Ended.into()),
+            }
+        });
+        let mut carried = AbortOnDrop(carried);
+        (&mut carried.0).await.unwrap_or_else(|_| Err(SessionError::Ended.into()))
+    }
+
     async fn wait_for_end(&self) {
         // An error is the thread's part that is gone.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 }
 
-/// What an operation is called where it is not supported.
-fn feature(operation: &Operation) -> &'static str {
-    match operation {
-        Operation::Groups(_) => "groups",
-        Operation::Calls(_) => "calls",
-        Operation::Chats(_) => "chats",
-        Operation::Contacts(_) => "contacts",
-        Operation::Presence(_) => "presences",
-        Operation::Communities(_) => "communities",
-        Operation::Newsletters(_) => "newsletters",
-        Operation::Business(_) => "business",
-        Operation::Blacklist(_) => "blacklist",
-        Operation::Profile(_) => "profile",
-        Operation::Privacy(_) => "privacy",
-        Operation::Labels(_) => "labels",
+/// A code as a person types it.
+fn shown(code: &str) -> String {
+    match code.split_at_checked(4) {
+        Some((first, second)) if !second.is_empty() && !code.contains('-') => format!("{first}-{second}"),
+        _ => code.to_owned(),
+    }
+}
+
+/// A task that nobody waits for any more ends.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -83,19 +110,34 @@ impl Session for Handle {
 
     async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError> {
         self.check_logged_in()?;
-        let refused = Refused::new(0, feature(&operation)).of(RefusedKind::Unsupported);
-        self.line.report(SessionEvent::Operated { id, result: Box::new(Err(refused)) });
+        let client = self.client().ok_or(SessionError::NotLoggedIn)?;
+        let (operations, stopped) = (Arc::clone(&self.operations), self.line.stopped().clone());
+        self.place.spawn(async move {
+            tokio::select! {
+                () = operations.perform(&client, id, operation) => {}
+                () = stopped.cancelled() => {}
+            }
+        });
         Ok(())
     }
 
-    async fn upload(&self, _: MediaKind, _: &str, _: u64, _: ByteStream) -> Result<Uploaded, MediaError> {
+    async fn upload(&self, kind: MediaKind, _: &str, _: u64, bytes: ByteStream) -> Result<Uploaded, MediaError> {
         self.check_logged_in()?;
-        Err(MediaError::Refused { code: 0, text: "media is not available on this network yet".into() })
+        let client = self.client().ok_or(SessionError::NotLoggedIn)?;
+        let (transfers, stopped) = (self.transfers.clone(), self.line.stopped().clone());
+        self.transfer(stopped, async move { transfers.upload(&client, kind, bytes).await }).await
     }
 
-    async fn download(&self, _: &MediaHandle) -> Result<ByteStream, MediaError> {
+    fn shows_as(&self, handle: &MediaHandle, kind: MediaKind) -> bool {
+        media::Handle::read(handle).is_some_and(|handle| handle.kind == kind)
+    }
+
+    async fn download(&self, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
         self.check_logged_in()?;
-        Err(MediaError::Gone)
+        let client = self.client().ok_or(SessionError::NotLoggedIn)?;
+        let (transfers, stopped) = (self.transfers.clone(), self.line.stopped().clone());
+        let handle = handle.clone();
+        self.transfer(stopped, async move { transfers.download(&client, &handle).await }).await
     }
 
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError> {
@@ -103,8 +145,25 @@ impl Session for Handle {
         self.line.inbox().acknowledge(&item).map_err(|error| SessionError::Unreachable(error.to_string()))
     }
 
-    async fn pair_code(&self, _phone: &str, _display_name: &str) -> Result<PairCode, PairCodeError> {
-        Err(PairCodeError::Refused { code: 0, text: "pairing by code is not available on this network yet".into() })
+    /// The phone shows an operating system of the network's own list: what the gateway would be called is not told.
+    async fn pair_code(&self, phone: &str, _display_name: &str) -> Result<PairCode, PairCodeError> {
+        let unreachable = |why: &str| PairCodeError::Unreachable(why.to_owned());
+        self.line.may_speak().map_err(|silent| unreachable(&silent.to_string()))?;
+        let client = self.client().filter(|_| self.line.pairs()).ok_or(PairCodeError::NotPairing)?;
+        let options = PairCodeOptions { phone_number: phone.to_owned(), ..PairCodeOptions::default() };
+        let asked = self.place.spawn(async move { client.pair_with_code(options).await });
+        let code = match tokio::time::timeout(CODE_WITHIN, asked).await {
+            Ok(Ok(Ok(code))) => code,
+            Ok(Ok(Err(error))) => {
+                return Err(match error.server_rejection() {
+                    Some(rejection) => PairCodeError::Refused { code: rejection.code, text: rejection.text.to_owned() },
+                    None => unreachable(&error.to_string()),
+                });
+            }
+            Ok(Err(_)) => return Err(unreachable("the session has ended")),
+            Err(_) => return Err(unreachable("no answer in time")),
+        };
+        Ok(PairCode { code: shown(&code), expires_at: Timestamp::now().plus(CODE_HOLDS) })
     }
 
     async fn logout(&self) -> Result<(), SessionError> {

@@ -1,5 +1,6 @@
 //! What a send says once the channel's store was asked: the forwarded message, the quoted one.
 
+use model::address::Address;
 use model::error::ApiError;
 use model::id::{MediaId, MessageId};
 use model::issue::{IssueCode, Violation};
@@ -55,7 +56,13 @@ impl Channel {
             AskedPreview::Usual if self.settings.settings.link_preview => first_link_of(&content),
             AskedPreview::Usual | AskedPreview::Off => None,
         };
+        let (target_author, said_at) = match content.target() {
+            Some(key) => (self.author_of(key), Some(Timestamp::now())),
+            None => (None, None),
+        };
         let around = Surroundings {
+            target_author,
+            said_at,
             quoted: asked.quoted.map(|key| self.quoted(key)),
             mentions: asked.mentions,
             mentions_all: asked.mentions_all,
@@ -134,6 +141,12 @@ impl Channel {
                 Quoted { message_id: key.id, from, text: None }
             }
         }
+    }
+
+    /// Who wrote a message of a group that is not the channel's own: a network may name it by its author.
+    fn author_of(&self, key: &MessageKey) -> Option<Address> {
+        let row = self.named(key).filter(|_| !key.from_me)?;
+        row.is_group.then_some(row.from)
     }
 
     /// The stored message that a key names.

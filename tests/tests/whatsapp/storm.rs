@@ -115,7 +115,7 @@ impl Storm {
         let writers = self.channels.iter().enumerate().map(|(index, channel)| {
             let (network, known) = (&network, &self.known);
             async move {
-                for n in 0..each.div_ceil(8) {
+                for n in 0..each.div_ceil(2) {
                     let author = &known[(index + n) % known.len()];
                     let ids = network.text(author, &channel.number, "written back", 2).await;
                     self.written.lock().unwrap().extend(ids);

@@ -3,7 +3,6 @@
 
 use std::sync::{Arc, Weak};
 
-use model::address::Address;
 use model::id::MessageId;
 use model::message::UndecryptableReason;
 use model::time::Timestamp;
@@ -13,10 +12,11 @@ use wacore::types::events::{
     self as told, DecryptFailMode, Event, EventHandler, UnavailableType, UndecryptableMessage,
 };
 use wacore::types::presence::ReceiptType;
-use wacore_binary::{Jid, JidExt};
+use wacore_binary::JidExt;
 use whatsapp_rust::Client;
 
 use super::message::{self, Own};
+use super::{best, groups};
 use crate::line::Line;
 use crate::outbound::Outgoing;
 use crate::state::backend::Backend;
@@ -48,6 +48,7 @@ impl EventHandler for Events {
                     *shown += 1;
                     *shown
                 };
+                self.line.set_pairs(true);
                 let expires_at = Timestamp::now().plus(qr.timeout);
                 self.line.report(SessionEvent::Qr { raw: qr.code.as_str().into(), expires_at, sequence });
             }
@@ -74,6 +75,11 @@ impl EventHandler for Events {
             Event::ServerAck(ack) if ack.class.as_deref() == Some("message") => self.outgoing.acknowledged(ack),
             Event::Receipt(receipt) => self.receipt(receipt),
             Event::UndecryptableMessage(message) => self.undecryptable(message),
+            Event::GroupUpdate(update) => {
+                if let Some((id, kind)) = groups::item(update, &self.own()) {
+                    self.line.keep(id, message::time(update.timestamp), kind);
+                }
+            }
             // What the hook committed is there; what bypasses it has no other way.
             Event::Messages(batch) if !batch.hook_committed => {
                 let own = self.own();
@@ -148,9 +154,4 @@ impl Events {
             self.line.keep(None, at, kind);
         }
     }
-}
-
-/// The phone address, where there is one.
-fn best(jid: &Jid, alternative: Option<&Jid>) -> Option<Address> {
-    message::address(alternative.filter(|alternative| alternative.is_pn()).unwrap_or(jid))
 }

@@ -11,7 +11,9 @@ use model::time::Timestamp;
 use network::driver::{AuthError, EVENT_WINDOW, InboundItem, InboundKind, ItemId, SessionEvent};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use whatsapp_rust::Client;
 
+use super::groups;
 use crate::line::Line;
 use crate::state::keys;
 use crate::state::log::{Class, StateLog, Write};
@@ -36,8 +38,14 @@ pub struct Inbox {
 #[derive(Default)]
 struct Items {
     next_row: u64,
-    waiting: VecDeque<Item>,
+    waiting: VecDeque<Waiting>,
     out: HashMap<ItemId, Out>,
+}
+
+enum Waiting {
+    Item(Item),
+    /// What is said behind the items before it.
+    Event(SessionEvent),
 }
 
 struct Item {
@@ -49,6 +57,13 @@ enum Kept {
     Row(u64),
     /// By the network; told when the owner has it.
     Network(oneshot::Sender<()>),
+}
+
+impl Items {
+    fn knows(&self, id: &ItemId) -> bool {
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::Item(waiting) if waiting.item.id == *id);
+        self.out.contains_key(id) || self.waiting.iter().any(waits)
+    }
 }
 
 struct Out {
@@ -73,24 +88,27 @@ impl Inbox {
             let item = unpack(&row).map_err(|error| AuthError::Unreadable(error.to_string()))?;
             let mut items = self.items.lock();
             items.next_row = items.next_row.max(number + 1);
-            items.waiting.push_back(Item { item, kept: Kept::Row(number) });
+            items.waiting.push_back(Waiting::Item(Item { item, kept: Kept::Row(number) }));
         }
         self.more.notify_one();
         Ok(())
     }
 
-    /// Keeps an item as a row; one without an id is named by its row.
+    /// Keeps an item as a row; one without an id is named by its row. One that waits already, or is not acknowledged, is kept once.
     ///
     /// # Errors
     /// The log is poisoned.
     pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) -> Result<(), AuthError> {
         let mut items = self.items.lock();
+        if id.as_ref().is_some_and(|id| items.knows(id)) {
+            return Ok(());
+        }
         let number = items.next_row;
         let item = InboundItem { id: id.unwrap_or_else(|| ItemId(keys::inbox(number))), at, kind };
         let row = pack(&item).map_err(|error| AuthError::Unreadable(error.to_string()))?;
         self.log.append(Class::Wire, [Write::put(keys::inbox(number), row)])?;
         items.next_row += 1;
-        items.waiting.push_back(Item { item, kept: Kept::Row(number) });
+        items.waiting.push_back(Waiting::Item(Item { item, kept: Kept::Row(number) }));
         self.more.notify_one();
         Ok(())
     }
@@ -98,9 +116,15 @@ impl Inbox {
     /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be.
     pub fn pass_on(&self, item: InboundItem) -> oneshot::Receiver<()> {
         let (done, taken) = oneshot::channel();
-        self.items.lock().waiting.push_back(Item { item, kept: Kept::Network(done) });
+        self.items.lock().waiting.push_back(Waiting::Item(Item { item, kept: Kept::Network(done) }));
         self.more.notify_one();
         taken
+    }
+
+    /// Reports behind all items that wait now.
+    pub fn tell_behind(&self, event: SessionEvent) {
+        self.items.lock().waiting.push_back(Waiting::Event(event));
+        self.more.notify_one();
     }
 
     /// The owner has it. One that this session did not report is nothing.
@@ -139,19 +163,26 @@ impl Inbox {
     }
 
     /// Reports what waits, one after the other, from the log-in on.
-    pub async fn pump(&self, line: &Line) {
+    pub async fn pump(&self, line: &Line, client: &Client) {
         self.open.notified().await;
         loop {
             let Ok(room) = Arc::clone(&self.window).acquire_owned().await else { return };
-            let item = loop {
+            let waiting = loop {
                 let more = self.more.notified();
-                if let Some(item) = self.items.lock().waiting.pop_front() {
-                    break item;
+                if let Some(waiting) = self.items.lock().waiting.pop_front() {
+                    break waiting;
                 }
                 more.await;
             };
             self.less.notify_one();
-            let Item { item, kept } = item;
+            let Item { mut item, kept } = match waiting {
+                Waiting::Item(item) => item,
+                Waiting::Event(event) => {
+                    line.report(event);
+                    continue;
+                }
+            };
+            groups::complete(client, &mut item).await;
             self.items.lock().out.insert(item.id.clone(), Out { kept, _room: room });
             line.report(SessionEvent::Inbound(Box::new(item)));
         }

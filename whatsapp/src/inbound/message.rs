@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use model::address::Address;
 use model::id::MessageId;
-use model::message::{Content, MessageKey, Surroundings, UndecryptableReason};
+use model::message::{Content, Surroundings, UndecryptableReason};
 use model::time::Timestamp;
 use network::driver::{InboundKind, InboundMessage};
 use wacore::types::message::MessageInfo;
@@ -11,15 +11,26 @@ use wacore_binary::{Jid, JidExt};
 use waproto::whatsapp as wa;
 use whatsapp_rust::Client;
 
+use super::content::Reader;
+
 /// Who the channel is.
 #[derive(Clone, Default)]
 pub struct Own {
     phone: Option<Address>,
+    lid: Option<Address>,
 }
 
 impl Own {
     pub fn of(client: &Client) -> Self {
-        Self { phone: client.pn().and_then(|pn| address(&pn)) }
+        Self { phone: client.pn().and_then(|pn| address(&pn)), lid: client.lid().and_then(|lid| address(&lid)) }
+    }
+
+    pub fn phone(&self) -> Option<&Address> {
+        self.phone.as_ref()
+    }
+
+    pub fn is(&self, address: &Address) -> bool {
+        self.phone.as_ref() == Some(address) || self.lid.as_ref() == Some(address)
     }
 }
 
@@ -34,16 +45,17 @@ pub fn address(jid: &Jid) -> Option<Address> {
 
 /// What a message is to the gateway; none when it is the protocol's own.
 pub fn kind(message: &wa::Message, info: &MessageInfo, own: &Own) -> Option<InboundKind> {
-    let content = content(message)?;
-    of(content, info, own)
+    let (content, around) = Reader { info, own }.read(message)?;
+    of(content, around, info, own)
 }
 
 /// A message that could not be read.
 pub fn undecryptable(info: &MessageInfo, own: &Own, reason: UndecryptableReason) -> Option<InboundKind> {
-    of(Content::Undecryptable { reason }, info, own)
+    let around = Surroundings { ephemeral_expiration: info.ephemeral_expiration, ..Surroundings::default() };
+    of(Content::Undecryptable { reason }, around, info, own)
 }
 
-fn of(content: Content, info: &MessageInfo, own: &Own) -> Option<InboundKind> {
+fn of(content: Content, around: Surroundings, info: &MessageInfo, own: &Own) -> Option<InboundKind> {
     let source = &info.source;
     let own_phone = own.phone.clone();
     let chat = address(&source.chat)?;
@@ -65,56 +77,7 @@ fn of(content: Content, info: &MessageInfo, own: &Own) -> Option<InboundKind> {
         to,
         push_name: Some(info.push_name.clone()).filter(|name| !name.is_empty()),
         content,
-        around: Surroundings { ephemeral_expiration: info.ephemeral_expiration, ..Surroundings::default() },
+        around,
     };
     Some(if source.is_from_me { InboundKind::OwnMessage(message) } else { InboundKind::Message(message) })
-}
-
-/// Names of content that this release does not take apart, by the field that bears it.
-macro_rules! unknown {
-    ($message:expr; $($field:ident => $name:literal),* $(,)?) => {
-        None$(.or_else(|| $message.$field.is_set().then_some($name)))*
-    };
-}
-
-/// What a message says; none for what carries keys or is otherwise the protocol's own business.
-fn content(message: &wa::Message) -> Option<Content> {
-    use wacore::proto_helpers::MessageExt;
-    let message = message.get_base_message();
-    if let Some(text) = &message.conversation {
-        return Some(Content::Text { text: text.clone() });
-    }
-    if let Some(text) = message.extended_text_message.as_option() {
-        return Some(Content::Text { text: text.text.clone().unwrap_or_default() });
-    }
-    if let Some(reaction) = message.reaction_message.as_option() {
-        let target = key(reaction.key.as_option()?)?;
-        return Some(Content::Reaction { target, emoji: reaction.text.clone().unwrap_or_default() });
-    }
-    if message.protocol_message.is_set() {
-        return None;
-    }
-    let raw_type = unknown!(message;
-        image_message => "imageMessage",
-        video_message => "videoMessage",
-        audio_message => "audioMessage",
-        document_message => "documentMessage",
-        sticker_message => "stickerMessage",
-        location_message => "locationMessage",
-        live_location_message => "liveLocationMessage",
-        contact_message => "contactMessage",
-        contacts_array_message => "contactsArrayMessage",
-        poll_creation_message => "pollCreationMessage",
-        poll_creation_message_v3 => "pollCreationMessageV3",
-        poll_update_message => "pollUpdateMessage",
-        order_message => "orderMessage",
-        product_message => "productMessage",
-        event_message => "eventMessage",
-    );
-    raw_type.map(|raw_type| Content::Unknown { raw_type: raw_type.to_owned() })
-}
-
-fn key(key: &wa::MessageKey) -> Option<MessageKey> {
-    let remote_jid = key.remote_jid.as_deref().and_then(|jid| Address::parse(jid).ok())?;
-    Some(MessageKey { id: MessageId(key.id.clone()?), from_me: key.from_me.unwrap_or_default(), remote_jid })
 }

@@ -37,6 +37,7 @@ pub const SECRETS: &str = "b/";
 pub const PENDING: &str = "q/";
 pub const MACS: &str = "am/";
 pub const INBOX: &str = "x/";
+pub const JOURNAL: &str = "o/";
 
 /// Bytes of a part that stands as it is.
 const LONGEST_PART: usize = 160;
@@ -145,6 +146,10 @@ pub fn pending(chat: &str, sender: &str, id: &str) -> String {
 
 pub fn inbox(number: u64) -> String {
     format!("{INBOX}{number:016x}")
+}
+
+pub fn journal(id: uuid::Uuid) -> String {
+    format!("{JOURNAL}{id}")
 }
 
 #[cfg(test)]

@@ -16,10 +16,12 @@ use network::driver::{
     Purpose, Session, SessionEvent,
 };
 use network::fence::Fence;
+use network::operation::{Answer, Operation, Refused};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testnet::{Config, TestNet};
 use tokio::sync::mpsc;
+use uuid::Uuid;
 use whatsapp::{Endpoint, Settings, VERSION, WhatsappNetwork};
 
 pub const CHANNEL: &str = "15550000001";
@@ -269,6 +271,20 @@ impl Line {
     pub async fn send_to(&self, to: Address, id: &str, content: Content) {
         let id = MessageId(id.into());
         self.session.send(Outbound { id, to, content, around: Surroundings::default() }).await.unwrap();
+    }
+
+    /// What is told until the answer comes, and the answer.
+    pub async fn ask(&mut self, id: Uuid, operation: Operation) -> (Vec<SessionEvent>, Result<Answer, Refused>) {
+        self.session.operate(id, operation).await.unwrap();
+        let mut told = Vec::new();
+        loop {
+            match self.until(|event| Some(event.clone())).await {
+                SessionEvent::Operated { id: answered, result } if answered == id => {
+                    return (told, result.map(|answer| *answer));
+                }
+                event => told.push(event),
+            }
+        }
     }
 
     pub async fn accepted(&mut self, id: &str) {

@@ -109,6 +109,7 @@ impl Engine {
             link_preview: message.link_preview.clone().and_then(|preview| preview_of(preview, &message.body)),
             ephemeral_expiration: message.ephemeral_expiration,
             recovered: message.recovers.is_some(),
+            ..Surroundings::default()
         })
     }
 

@@ -3,6 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod coming;
+mod contents;
+mod groups;
+mod media;
+mod pairing;
+#[path = "../world/mod.rs"]
 mod world;
 
 use std::collections::HashSet;
@@ -189,10 +195,9 @@ async fn who_is_not_registered_and_what_cannot_be_sent_is_refused_for_good() {
     let nobody = Address::parse("15550009999@s.whatsapp.net").unwrap();
     line.send_to(nobody, "3EB0A1", Content::Text { text: "hello".into() }).await;
     assert_eq!(line.until(refused).await.kind, RefusedKind::Recipient);
-    let poll = Content::Poll { name: "?".into(), options: vec!["a".into()], selectable_count: 1 };
-    line.send_to(friend(), "3EB0A2", poll).await;
+    line.send_to(friend(), "3EB0A2", Content::Product { product_id: "1".into() }).await;
     let unsupported = line.until(refused).await;
-    assert_eq!((unsupported.kind, unsupported.text.as_str()), (RefusedKind::Unsupported, "messages.poll"));
+    assert_eq!((unsupported.kind, unsupported.text.as_str()), (RefusedKind::Unsupported, "messages.product"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

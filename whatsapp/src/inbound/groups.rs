@@ -1,0 +1,127 @@
+//! What the network tells of groups.
+
+use std::time::Duration;
+
+use model::address::Address;
+use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
+use network::driver::{InboundItem, InboundKind, ItemId};
+use network::notice::{GroupNews, News, Notice};
+use wacore::stanza::groups::{GroupNotificationAction as Action, GroupParticipantInfo};
+use wacore::types::events::GroupUpdate;
+use wacore_binary::Jid;
+use whatsapp_rust::{Client, ErrorChainExt};
+
+use super::best;
+use super::message::{Own, address};
+use crate::operations::whole;
+
+/// How long a group that the channel is new in is asked for, and how soon again. What came behind it waits.
+const ASKED_FOR: Duration = Duration::from_secs(20);
+const ASKED_EVERY: Duration = Duration::from_millis(500);
+
+/// The item of an update; none of what the gateway has no word for.
+pub fn item(update: &GroupUpdate, own: &Own) -> Option<(Option<ItemId>, InboundKind)> {
+    let group = address(&update.group_jid)?;
+    let actor = update.participant.as_ref().and_then(|actor| best(actor, update.participant_pn.as_ref()));
+    let news = news(&update.action, &group, actor.as_ref(), own)?;
+    // As the network numbers it, so that a repeat is named alike.
+    let id = update.notification_id.as_ref().map(|id| ItemId(format!("g/{group}/{id}/{}", update.action_index)));
+    Some((id, InboundKind::Notice(Box::new(Notice { actor, news: News::Group { group, news } }))))
+}
+
+fn news(action: &Action, group: &Address, actor: Option<&Address>, own: &Own) -> Option<GroupNews> {
+    let changed = |changes: GroupChanges| Some(GroupNews::Changed(changes));
+    let usual = GroupChanges::default();
+    match action {
+        Action::Create { .. } => {
+            let is_own = actor.is_some_and(|actor| own.is(actor));
+            Some(entered(group, if is_own { GroupOrigin::Created } else { GroupOrigin::Added }))
+        }
+        Action::Add { participants, reason } => {
+            let participants = named(participants);
+            let by_invite = reason.as_deref() == Some("invite");
+            if participants.iter().any(|added| own.is(added)) {
+                return Some(entered(group, if by_invite { GroupOrigin::Joined } else { GroupOrigin::Added }));
+            }
+            let reason = if by_invite { AddedReason::InviteLink } else { AddedReason::Added };
+            Some(GroupNews::Added { participants, reason })
+        }
+        Action::Remove { participants, .. } => {
+            let participants = named(participants);
+            let by_themselves = participants.len() == 1 && participants.first() == actor;
+            let reason = if by_themselves { RemovedReason::Left } else { RemovedReason::Removed };
+            Some(GroupNews::Removed { participants, reason })
+        }
+        Action::Delete { .. } => {
+            let participants = own.phone().cloned().into_iter().collect();
+            Some(GroupNews::Removed { participants, reason: RemovedReason::Removed })
+        }
+        Action::Promote { participants } => Some(GroupNews::Promoted { participants: named(participants) }),
+        Action::Demote { participants } => Some(GroupNews::Demoted { participants: named(participants) }),
+        Action::Subject { subject, .. } => changed(GroupChanges { subject: Some(subject.clone()), ..usual }),
+        Action::Description { description, .. } => {
+            changed(GroupChanges { description: Some(description.clone().unwrap_or_default()), ..usual })
+        }
+        Action::Locked { .. } => changed(GroupChanges { restrict: Some(true), ..usual }),
+        Action::Unlocked => changed(GroupChanges { restrict: Some(false), ..usual }),
+        Action::Announce => changed(GroupChanges { announce: Some(true), ..usual }),
+        Action::NotAnnounce => changed(GroupChanges { announce: Some(false), ..usual }),
+        Action::Ephemeral { expiration, .. } => changed(GroupChanges { ephemeral: Some(*expiration), ..usual }),
+        Action::MembershipApprovalMode { enabled } => {
+            changed(GroupChanges { join_approval_mode: Some(*enabled), ..usual })
+        }
+        Action::MemberAddMode { mode } => {
+            changed(GroupChanges { member_add_mode: Some(mode == "all_member_add"), ..usual })
+        }
+        _ => None,
+    }
+}
+
+fn named(participants: &[GroupParticipantInfo]) -> Vec<Address> {
+    let named = |one: &GroupParticipantInfo| best(&one.jid, one.phone_number.as_ref());
+    participants.iter().filter_map(named).collect()
+}
+
+/// The channel is new in a group, of which nothing else is known yet.
+fn entered(group: &Address, origin: GroupOrigin) -> GroupNews {
+    let bare = Group {
+        id: group.clone(),
+        subject: String::new(),
+        description: None,
+        created_at: None,
+        created_by: None,
+        participants: Vec::new(),
+        invite_code: None,
+        announce: false,
+        restrict: false,
+        ephemeral: 0,
+        member_add_mode: false,
+        join_approval_mode: false,
+    };
+    GroupNews::Entered { group: Box::new(bare), origin }
+}
+
+/// Asks for the group that the channel is new in. What came meanwhile waits behind it, so that it is of a group that is known.
+/// Where the channel is out again, it stays without members, and the news of that follows.
+pub async fn complete(client: &Client, item: &mut InboundItem) {
+    let InboundKind::Notice(notice) = &mut item.kind else { return };
+    let News::Group { news: GroupNews::Entered { group, .. }, .. } = &mut notice.news else { return };
+    if !group.participants.is_empty() {
+        return;
+    }
+    let Ok(jid) = group.id.as_str().parse::<Jid>() else { return };
+    let asked = async {
+        loop {
+            match whole(client, &jid).await {
+                Ok(Some(now)) => return **group = now,
+                Ok(None) => return,
+                Err(error) if error.server_rejection().is_some_and(|rejection| rejection.code < 500) => return,
+                Err(error) => tracing::debug!(%error, group = %group.id, "a new group is not known yet"),
+            }
+            tokio::time::sleep(ASKED_EVERY).await;
+        }
+    };
+    if tokio::time::timeout(ASKED_FOR, asked).await.is_err() {
+        tracing::warn!(%jid, "a new group could not be asked for: it is known when somebody asks for it");
+    }
+}

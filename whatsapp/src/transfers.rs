@@ -1,0 +1,247 @@
+//! Media on its way to the network and from it. Bytes pass through a temporary file without a name, and are never whole in memory:
+//! the library reads and writes them where it may wait, and more than once where a host fails.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use model::media::{LARGEST_MEDIA, MediaHandle, MediaKind};
+use model::time::Timestamp;
+use network::driver::{ByteStream, MEDIA_PIECE, MediaError, SessionError, Uploaded};
+use tokio::io::AsyncReadExt;
+use tokio::sync::{Semaphore, mpsc};
+use wacore::download::{DownloadWriter, MediaType};
+use wacore::upload::{EncryptedMediaInfo, UploadSource, encrypt_media_streaming};
+use whatsapp_rust::download::DownloadParams;
+use whatsapp_rust::{Client, ErrorChainExt};
+
+use crate::media::Handle;
+
+/// Transfers of a node at once; others wait.
+const AT_ONCE: usize = 16;
+
+/// Pieces that may wait to be sealed.
+const READ_AHEAD: usize = 4;
+
+/// How long the network is taken to keep what was uploaded.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
+
+#[derive(Clone)]
+pub struct Transfers(Arc<Semaphore>);
+
+impl Transfers {
+    pub fn new() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+
+    /// # Errors
+    /// What keeps the bytes from the network.
+    pub async fn upload(&self, client: &Client, kind: MediaKind, bytes: ByteStream) -> Result<Uploaded, MediaError> {
+        let _slot = self.0.acquire().await;
+        let (file, sealed) = seal(kind, bytes).await?;
+        let length = sealed_length(&file)?;
+        let sealed = client.upload_stream(Sealed { file: Arc::new(file), length }, sealed, media_type(kind)).await;
+        let stored = sealed.map_err(|error| failed(&error))?;
+        let handle = Handle {
+            kind,
+            url: stored.url,
+            direct_path: stored.direct_path,
+            key: stored.media_key.to_vec(),
+            sha256: stored.file_sha256.to_vec(),
+            sealed_sha256: stored.file_enc_sha256.to_vec(),
+            length: stored.file_length,
+            key_at: Some(stored.media_key_timestamp),
+        };
+        let handle = handle.named().ok_or_else(|| MediaError::Source("its handle cannot be written".into()))?;
+        Ok(Uploaded { handle, expires_at: Timestamp::now().plus(KEPT_FOR) })
+    }
+
+    /// # Errors
+    /// What keeps the bytes from here; [`MediaError::Gone`] where the network has them no more.
+    pub async fn download(&self, client: &Client, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
+        let handle = Handle::read(handle).ok_or(MediaError::Gone)?;
+        if handle.length > LARGEST_MEDIA {
+            let text = format!("media may have at most {LARGEST_MEDIA} bytes here");
+            return Err(MediaError::Refused { code: 413, text });
+        }
+        let _slot = self.0.acquire().await;
+        let asked = DownloadParams::encrypted(
+            handle.direct_path,
+            &handle.key,
+            &handle.sha256,
+            &handle.sealed_sha256,
+            handle.length,
+            media_type(handle.kind),
+        );
+        let file = Bounded { file: nameless().map_err(|error| source(&error))?, written: 0 };
+        let opened = client.download_from_params_to_writer(&asked, file).await.map_err(|error| failed(&error))?;
+        Ok(pieces(tokio::fs::File::from_std(opened.file)))
+    }
+}
+
+fn media_type(kind: MediaKind) -> MediaType {
+    match kind {
+        MediaKind::Image => MediaType::Image,
+        MediaKind::Video => MediaType::Video,
+        MediaKind::Audio => MediaType::Audio,
+        MediaKind::Document => MediaType::Document,
+        MediaKind::Sticker => MediaType::Sticker,
+    }
+}
+
+fn nameless() -> io::Result<File> {
+    tempfile::tempfile()
+}
+
+fn source(error: &io::Error) -> MediaError {
+    MediaError::Source(error.to_string())
+}
+
+fn sealed_length(file: &File) -> Result<u64, MediaError> {
+    file.metadata().map(|about| about.len()).map_err(|error| source(&error))
+}
+
+fn failed(error: &anyhow::Error) -> MediaError {
+    match error.http_status() {
+        Some(404 | 410) => MediaError::Gone,
+        Some(code) if code < 500 && code != 429 => MediaError::Refused { code, text: error.to_string() },
+        _ => MediaError::Session(SessionError::Unreachable(error.to_string())),
+    }
+}
+
+/// Encrypts bytes as they come, into a file.
+async fn seal(kind: MediaKind, mut bytes: ByteStream) -> Result<(File, EncryptedMediaInfo), MediaError> {
+    let (pieces, waiting) = mpsc::channel(READ_AHEAD);
+    let sealing = tokio::task::spawn_blocking(move || -> anyhow::Result<(File, EncryptedMediaInfo)> {
+        let mut file = nameless()?;
+        let coming = Coming { waiting, piece: Bytes::new() };
+        let sealed = encrypt_media_streaming(coming, io::BufWriter::new(&mut file), media_type(kind))?;
+        Ok((file, sealed))
+    });
+    while let Some(piece) = bytes.next().await {
+        let piece = piece.map_err(|error| source(&error))?;
+        if pieces.send(piece).await.is_err() {
+            // It has failed, and says why.
+            break;
+        }
+    }
+    drop(pieces);
+    match sealing.await {
+        Ok(sealed) => sealed.map_err(|error| MediaError::Source(error.to_string())),
+        Err(error) => Err(MediaError::Source(error.to_string())),
+    }
+}
+
+/// Pieces that are read where one may wait.
+struct Coming {
+    waiting: mpsc::Receiver<Bytes>,
+    piece: Bytes,
+}
+
+impl Read for Coming {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            match self.waiting.blocking_recv() {
+                Some(piece) => self.piece = piece,
+                None => return Ok(0),
+            }
+        }
+        let count = into.len().min(self.piece.len());
+        into[..count].copy_from_slice(&self.piece.split_to(count));
+        Ok(count)
+    }
+}
+
+/// What is to be uploaded, once for each host that is tried.
+struct Sealed {
+    file: Arc<File>,
+    length: u64,
+}
+
+impl UploadSource for Sealed {
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn reader_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(At { file: Arc::clone(&self.file), offset }))
+    }
+}
+
+/// A file from a place on: it has one position, and may have several readers.
+struct At {
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl Read for At {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = std::os::unix::fs::FileExt::read_at(&*self.file, into, self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+/// A file that takes no more than media may have.
+struct Bounded {
+    file: File,
+    written: u64,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.written + bytes.len() as u64 > LARGEST_MEDIA {
+            return Err(io::Error::other("the media has more bytes than it said"));
+        }
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Bounded {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+impl DownloadWriter for Bounded {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.written = length;
+        self.file.set_len(length)
+    }
+}
+
+fn pieces(file: tokio::fs::File) -> ByteStream {
+    let next = |mut file: tokio::fs::File| async move {
+        let mut piece = BytesMut::with_capacity(MEDIA_PIECE);
+        match file.read_buf(&mut piece).await {
+            Ok(0) => None,
+            Ok(_) => Some((Ok(piece.freeze()), file)),
+            Err(error) => Some((Err(error), file)),
+        }
+    };
+    futures::stream::unfold(file, next).boxed()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_takes_no_more_than_media_may_have() {
+        let mut file = Bounded { file: nameless().unwrap(), written: LARGEST_MEDIA - 3 };
+        assert_eq!(file.write(b"abc").unwrap(), 3);
+        assert!(file.write(b"d").is_err());
+        file.truncate(0).unwrap();
+        assert_eq!(file.write(b"d").unwrap(), 1);
+    }
+}

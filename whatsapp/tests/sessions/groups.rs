@@ -1,0 +1,269 @@
+//! Groups: what the channel does with them and writes to them, and what others do.
+
+use model::address::Address;
+use model::group::{GroupChanges, GroupOrigin, ParticipantAction, ParticipantStatus, RemovedReason};
+use model::message::Content;
+use network::driver::{InboundItem, InboundKind, SessionEvent};
+use network::notice::{GroupNews, News};
+use network::operation::groups::{GroupAnswer, GroupOperation};
+use network::operation::{Answer, Operation, RefusedKind};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::{CHANNEL, FRIEND, Line, World, friend, until};
+
+const OTHER: &str = "15550000003";
+const THIRD: &str = "15550000004";
+
+fn person(number: &str) -> Address {
+    Address::parse(&format!("{number}@s.whatsapp.net")).unwrap()
+}
+
+/// The news of groups, and the items that brought them.
+fn news(event: &SessionEvent) -> Option<(InboundItem, GroupNews)> {
+    let SessionEvent::Inbound(item) = event else { return None };
+    let InboundKind::Notice(notice) = &item.kind else { return None };
+    let News::Group { news, .. } = &notice.news else { return None };
+    Some(((**item).clone(), news.clone()))
+}
+
+async fn ask(line: &mut Line, operation: GroupOperation) -> (Vec<GroupNews>, GroupAnswer) {
+    let (told, answer) = line.ask(Uuid::new_v4(), Operation::Groups(operation)).await;
+    let told = told.iter().filter_map(|event| news(event).map(|(_, news)| news)).collect();
+    match answer.unwrap() {
+        Answer::Groups(answer) => (told, answer),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn make(line: &mut Line, members: &[&str]) -> Address {
+    let participants = members.iter().map(|number| person(number)).collect();
+    let (told, answer) = ask(line, GroupOperation::Create { subject: "Friends".into(), participants }).await;
+    let GroupAnswer::Created { group, participants_result } = answer else { panic!("{answer:?}") };
+    assert_eq!(group.participants.len(), 1 + members.len());
+    assert!(participants_result.iter().all(|result| result.status == ParticipantStatus::Ok), "{participants_result:?}");
+    // It is told of before its caller is answered.
+    let entered = GroupNews::Entered { group: Box::new(group.clone()), origin: GroupOrigin::Created };
+    assert_eq!(told, [entered]);
+    group.id
+}
+
+async fn people(world: &World) {
+    for number in [OTHER, THIRD] {
+        world.post("/phones", json!({ "number": number })).await;
+    }
+}
+
+async fn read_by(world: &World, number: &str) -> Vec<String> {
+    let inbox = world.get(&format!("/phones/{number}/inbox?limit=1000")).await;
+    inbox["data"].as_array().unwrap().iter().map(|row| row["text"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_read_what_a_channel_writes_to_their_group_and_the_next_owner_writes_on() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND, OTHER]).await;
+    let text = |text: &str| Content::Text { text: text.into() };
+    line.send_to(group.clone(), "3EB0A1", text("to all")).await;
+    let recipients = |event: &SessionEvent| match event {
+        SessionEvent::Accepted { id, recipients, .. } if id.as_str() == "3EB0A1" => Some(*recipients),
+        SessionEvent::Refused { refused, .. } => panic!("{refused:?}"),
+        _ => None,
+    };
+    assert_eq!(line.until(recipients).await, Some(2));
+    let body = json!({ "type": "text", "to": group, "text": "to you" });
+    world.post(&format!("/phones/{FRIEND}/messages"), body).await;
+    let (item, said) = line.message().await;
+    let InboundKind::Message(message) = item.kind else { panic!("{item:?}") };
+    assert_eq!((message.chat, message.from, said.as_str()), (group.clone(), friend(), "to you"));
+
+    let mut line = world.take_over(line).await;
+    // One that is new reads from here on; one that has gone reads no more.
+    let add = |action, number| {
+        let participants = vec![person(number)];
+        GroupOperation::Participants { group: group.clone(), action, participants }
+    };
+    ask(&mut line, add(ParticipantAction::Add, THIRD)).await;
+    ask(&mut line, add(ParticipantAction::Remove, OTHER)).await;
+    line.send_to(group.clone(), "3EB0A2", text("of the next owner")).await;
+    line.accepted("3EB0A2").await;
+    until("the members read it", async || {
+        let read = (read_by(&world, FRIEND).await, read_by(&world, THIRD).await);
+        (read.0 == ["to all", "of the next owner"] && read.1 == ["of the next owner"]).then_some(())
+    })
+    .await;
+    assert_eq!(read_by(&world, OTHER).await, ["to all", "to you"]);
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_dies_amid_messages_to_a_group_loses_and_doubles_none_and_uses_no_key_twice() {
+    const KILLS: usize = 6;
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND, OTHER]).await;
+    let mut sent = Vec::new();
+    for kill in 0..KILLS {
+        let open: Vec<String> = (0..5).map(|n| format!("3EB0{kill:02}{n:02}")).collect();
+        for id in &open {
+            line.send_to(group.clone(), id, Content::Text { text: id.clone() }).await;
+        }
+        // Now here, now there in the middle of it.
+        tokio::time::sleep(std::time::Duration::from_millis(9 * kill as u64)).await;
+        line = world.take_over(line).await;
+        for id in &open {
+            line.send_to(group.clone(), id, Content::Text { text: id.clone() }).await;
+        }
+        let last = open.last().unwrap().clone();
+        sent.extend(open);
+        line.accepted(&last).await;
+    }
+    for member in [FRIEND, OTHER] {
+        until("the members have all of it", async || (read_by(&world, member).await.len() >= sent.len()).then_some(()))
+            .await;
+        assert_eq!(read_by(&world, member).await, sent, "each once, and in order");
+    }
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_changed_and_its_members_and_invites_are() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    let changes = GroupChanges {
+        subject: Some("Others".into()),
+        description: Some("What for".into()),
+        announce: Some(true),
+        restrict: Some(true),
+        member_add_mode: Some(false),
+        join_approval_mode: Some(true),
+        ephemeral: Some(86_400),
+    };
+    let (told, answer) =
+        ask(&mut line, GroupOperation::Change { group: group.clone(), changes: changes.clone() }).await;
+    assert_eq!(told.len(), 7, "{told:?}");
+    let GroupAnswer::Group(now) = answer else { panic!("{answer:?}") };
+    let mut as_asked = now.clone();
+    assert!(as_asked.change(changes).is_empty(), "{now:?}");
+    let cleared = GroupChanges { description: Some(String::new()), ephemeral: Some(0), ..GroupChanges::default() };
+    let (_, answer) = ask(&mut line, GroupOperation::Change { group: group.clone(), changes: cleared }).await;
+    let GroupAnswer::Group(now) = answer else { panic!("{answer:?}") };
+    assert_eq!((now.description, now.ephemeral), (None, 0));
+
+    let act = |action, numbers: &[&str]| {
+        let participants = numbers.iter().map(|number| person(number)).collect();
+        GroupOperation::Participants { group: group.clone(), action, participants }
+    };
+    let (told, answer) = ask(&mut line, act(ParticipantAction::Add, &[OTHER, FRIEND, "15550009999"])).await;
+    let GroupAnswer::Participants(results) = answer else { panic!("{answer:?}") };
+    let statuses: Vec<_> = results.iter().map(|result| result.status).collect();
+    use ParticipantStatus::{AlreadyMember, NotFound, Ok as Done};
+    assert_eq!(statuses, [Done, AlreadyMember, NotFound]);
+    assert!(
+        matches!(&told[..], [GroupNews::Added { participants, .. }] if *participants == [person(OTHER)]),
+        "{told:?}"
+    );
+    let (told, _) = ask(&mut line, act(ParticipantAction::Promote, &[OTHER])).await;
+    assert!(matches!(&told[..], [GroupNews::Promoted { .. }]), "{told:?}");
+    let (told, _) = ask(&mut line, act(ParticipantAction::Demote, &[OTHER])).await;
+    assert!(matches!(&told[..], [GroupNews::Demoted { .. }]), "{told:?}");
+
+    let invite = |answer| match answer {
+        GroupAnswer::Invite { invite_code } => invite_code,
+        other => panic!("{other:?}"),
+    };
+    let first = invite(ask(&mut line, GroupOperation::Invite { group: group.clone() }).await.1);
+    let second = invite(ask(&mut line, GroupOperation::RevokeInvite { group: group.clone() }).await.1);
+    assert_ne!(first, second);
+    let (_, answer) = ask(&mut line, GroupOperation::Preview { invite_code: second.clone() }).await;
+    assert!(matches!(answer, GroupAnswer::Preview(shown) if shown.id == group && shown.size == 3));
+    world.post(&format!("/phones/{THIRD}/groups/join"), json!({ "invite_code": second })).await;
+    let (_, answer) = ask(&mut line, GroupOperation::JoinRequests { group: group.clone() }).await;
+    assert!(matches!(&answer, GroupAnswer::JoinRequests(waiting) if waiting[0].id == person(THIRD)), "{answer:?}");
+    let decide =
+        GroupOperation::DecideRequests { group: group.clone(), approve: true, participants: vec![person(THIRD)] };
+    let (told, _) = ask(&mut line, decide).await;
+    assert!(matches!(&told[..], [GroupNews::Added { .. }]), "{told:?}");
+    let (_, answer) = ask(&mut line, GroupOperation::List).await;
+    assert!(
+        matches!(&answer, GroupAnswer::Groups(all) if all.len() == 1 && all[0].participants.len() == 4),
+        "{answer:?}"
+    );
+    let (told, _) = ask(&mut line, GroupOperation::Leave { group: group.clone() }).await;
+    assert!(matches!(&told[..], [GroupNews::Removed { reason: RemovedReason::Left, .. }]), "{told:?}");
+    line.send_to(group, "3EB0A1", Content::Text { text: "from outside".into() }).await;
+    let refused = |event: &SessionEvent| match event {
+        SessionEvent::Refused { refused, .. } => Some(refused.kind),
+        _ => None,
+    };
+    assert_eq!(line.until(refused).await, RefusedKind::Recipient);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_do_with_groups_is_told_and_again_to_the_next_owner_until_it_is_acknowledged() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let made = json!({ "subject": "Of others", "participants": [OTHER, CHANNEL] });
+    let made = world.post(&format!("/phones/{FRIEND}/groups"), made).await;
+    let group = Address::parse(made["id"].as_str().unwrap()).unwrap();
+    // Its owner does not say that it has it.
+    let first = loop {
+        if let Some((item, news)) = news(&line.next().await) {
+            break (item.id, news);
+        }
+    };
+    let mut line = world.take_over(line).await;
+    let (item, again) = line.until(news).await;
+    assert_eq!((item.id, &again), (first.0, &first.1));
+    let GroupNews::Entered { group: entered, origin: GroupOrigin::Added } = again else { panic!("{again:?}") };
+    assert_eq!((entered.id, entered.subject.as_str(), entered.participants.len()), (group.clone(), "Of others", 3));
+
+    let at = format!("/phones/{FRIEND}/groups/{group}");
+    let (status, _) = world.call("PUT", &format!("{at}/subject"), Some(json!({ "subject": "Renamed" }))).await;
+    assert!(status < 300, "{status}");
+    let renamed = GroupChanges { subject: Some("Renamed".into()), ..GroupChanges::default() };
+    assert_eq!(line.until(news).await.1, GroupNews::Changed(renamed));
+    let act = |action: &str, number: &str| json!({ "action": action, "participants": [number] });
+    world.post(&format!("{at}/participants"), act("add", THIRD)).await;
+    let told = line.until(news).await.1;
+    assert!(matches!(&told, GroupNews::Added { participants, .. } if *participants == [person(THIRD)]), "{told:?}");
+    world.post(&format!("/phones/{THIRD}/groups/{group}/leave"), Value::Null).await;
+    let told = line.until(news).await.1;
+    assert!(matches!(&told, GroupNews::Removed { reason: RemovedReason::Left, .. }), "{told:?}");
+    world.post(&format!("{at}/participants"), act("remove", CHANNEL)).await;
+    let told = line.until(news).await.1;
+    assert!(matches!(&told, GroupNews::Removed { participants, .. } if *participants == [person(CHANNEL)]), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_is_asked_for_twice_under_one_id_is_made_once() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    for round in 0..4 {
+        let id = Uuid::new_v4();
+        let create = GroupOperation::Create { subject: format!("Round {round}"), participants: vec![friend()] };
+        let made = async || {
+            let groups = world.get(&format!("/phones/{FRIEND}/groups")).await;
+            groups["total"].as_u64().filter(|total| *total == round + 1)
+        };
+        line.session.operate(id, Operation::Groups(create.clone())).await.unwrap();
+        until("the group is made", made).await;
+        // Whether its owner has heard of it or not.
+        if round % 2 == 1 {
+            line.until(|event| matches!(event, SessionEvent::Operated { .. }).then_some(())).await;
+        }
+        line = world.take_over(line).await;
+        let (_, answer) = line.ask(id, Operation::Groups(create)).await;
+        let answer = answer.unwrap();
+        let subject = format!("Round {round}");
+        assert!(matches!(&answer, Answer::Groups(GroupAnswer::Created { group, .. }) if group.subject == subject));
+        let groups = world.get(&format!("/phones/{FRIEND}/groups")).await;
+        assert_eq!(groups["total"], json!(round + 1), "{groups}");
+    }
+}

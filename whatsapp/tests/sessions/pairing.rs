@@ -1,0 +1,35 @@
+//! Pairing by a code that is typed on the phone.
+
+use network::driver::{PairCodeError, Purpose, SessionEvent};
+use serde_json::json;
+
+use crate::world::{CHANNEL, World, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_pairs_by_a_code_and_a_wrong_one_links_nothing() {
+    let mut world = World::new().await;
+    let (mut line, _) = world.begin_pairing().await;
+    let code = line.session.pair_code(CHANNEL, "Gateway").await.unwrap().code;
+    assert_eq!((code.len(), code.as_bytes()[4]), (9, b'-'), "{code}");
+    let link = format!("/phones/{CHANNEL}/link");
+    let (status, _) = world.call("POST", &link, Some(json!({ "pair_code": code }))).await;
+    assert_eq!(status, 200);
+    line.until(|event| matches!(event, SessionEvent::Paired(who) if who.phone_number == CHANNEL).then_some(())).await;
+    line.logged_in().await;
+    assert!(matches!(line.session.pair_code(CHANNEL, "Gateway").await, Err(PairCodeError::NotPairing)));
+    line.send("3EB0A1", "by code").await;
+    line.accepted("3EB0A1").await;
+    until("the phone reads it", async || (world.inbox().await == ["by code"]).then_some(())).await;
+    line.session.drain().await;
+    world.open(Purpose::Login).await.logged_in().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_that_the_network_does_not_give_is_refused_with_its_code() {
+    let mut world = World::new().await;
+    let (status, _) = world.call("PUT", "/faults", Some(json!({ "refuse_pairing": "code" }))).await;
+    assert_eq!(status, 200);
+    let (line, _) = world.begin_pairing().await;
+    let refused = line.session.pair_code(CHANNEL, "Gateway").await;
+    assert!(matches!(refused, Err(PairCodeError::Refused { code: 400, .. })), "{refused:?}");
+}
