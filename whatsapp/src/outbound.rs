@@ -158,7 +158,7 @@ impl Outgoing {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
             None => options,
         };
-        let sent = self.line.ratchets().rested_on(client.send_message_with_options(to, message, options)).await;
+        let sent = client.send_message_with_options(to, message, options).await;
         sent.map(drop).map_err(Unsent::of)
     }
 
@@ -202,6 +202,9 @@ impl Outgoing {
             self.state.lock().stale.remove(group);
         }
         let own = [client.pn(), client.lid()];
+        // This waits for the end of what came while the channel was away, before which ratchets are not stored at each message.
+        let phone: Vec<Jid> = own.iter().flatten().take(1).map(Jid::to_non_ad).collect();
+        client.signal().assert_sessions(&phone).await.map_err(Unsent::of)?;
         let is_own = |member: &Jid| own.iter().flatten().any(|own| own.user == member.user);
         let others = known.participants.iter().filter(|member| !is_own(member)).count();
         Ok(u32::try_from(others).unwrap_or(u32::MAX))

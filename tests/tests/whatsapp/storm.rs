@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tests::cluster::Cluster;
 use tests::http::{string, try_answer};
 use tests::receiver::Receiver;
-use tests::tenant::{Paired, Tenant, number, text, wait_status};
+use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 use crate::{assert_clean, cluster, crypto};
@@ -30,6 +30,9 @@ const KNOWN: usize = 6;
 /// One send in so many goes to somebody whom no channel has written to.
 const STRANGER_EVERY: usize = 4;
 
+/// One send in so many goes to the channel's group, in which all are whom it knows.
+const GROUP_EVERY: usize = 5;
+
 struct Sent {
     id: String,
     channel: usize,
@@ -44,6 +47,8 @@ pub struct Storm {
     /// The linked device of each, as it was after the pairing.
     devices: Vec<Value>,
     known: Vec<String>,
+    /// Of each channel.
+    groups: Vec<String>,
     strangers: Vec<String>,
     next_stranger: AtomicUsize,
     tries: AtomicUsize,
@@ -54,6 +59,23 @@ pub struct Storm {
 
 fn setting(name: &str, usual: usize) -> usize {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}
+
+/// A group of a channel and all whom it knows; somebody of them makes it.
+async fn group(tenant: &Tenant, channel: &Paired, known: &[String]) -> String {
+    let network = tenant.simulator();
+    let mut members = known.to_vec();
+    members.push(channel.number.clone());
+    let made = json!({ "subject": "All", "participants": members });
+    let made = network.api().post(&format!("/phones/{}/groups", known[0]), made).await.expect(201);
+    let id = string(&made["id"]);
+    let api = tenant.any();
+    eventually("the channel hears of its group", CONNECT, async || {
+        let shown = api.get(&channel.path(&format!("/groups/{id}"))).await;
+        check(shown.status == 200, shown.text())
+    })
+    .await;
+    id
 }
 
 impl Storm {
@@ -76,6 +98,7 @@ impl Storm {
             network.phone(&person, json!({})).await;
             known.push(person);
         }
+        let groups = futures::future::join_all(paired.iter().map(|channel| group(&tenant, channel, &known))).await;
         // Retries of a send take another one each.
         let count = 2 * channels * sends / STRANGER_EVERY + 1_000;
         let first = 392_000_000_000_u64 + rand::random_range(0..1_000_000) * 100_000;
@@ -92,6 +115,7 @@ impl Storm {
             channels: paired,
             devices,
             known,
+            groups,
             strangers,
             next_stranger: AtomicUsize::new(0),
             tries: AtomicUsize::new(0),
@@ -119,6 +143,9 @@ impl Storm {
                     let author = &known[(index + n) % known.len()];
                     let ids = network.text(author, &channel.number, "written back", 2).await;
                     self.written.lock().unwrap().extend(ids);
+                    let words = format!("try {}", self.tries.fetch_add(1, Ordering::Relaxed));
+                    let ids = network.text(author, &self.groups[index], &words, 1).await;
+                    self.written.lock().unwrap().extend(ids);
                 }
             }
         });
@@ -130,7 +157,9 @@ impl Storm {
         let (nodes, start) = (self.cluster.node_ids(), Instant::now());
         for attempt in 0.. {
             assert!(start.elapsed() < PATIENCE, "channel {channel}: text {n} was not taken within {PATIENCE:?}");
-            let to = if n % STRANGER_EVERY == STRANGER_EVERY - 1 {
+            let to = if n % GROUP_EVERY == GROUP_EVERY - 1 {
+                &self.groups[channel]
+            } else if n % STRANGER_EVERY == STRANGER_EVERY - 1 {
                 &self.strangers[self.next_stranger.fetch_add(1, Ordering::Relaxed) % self.strangers.len()]
             } else {
                 &self.known[(channel + n) % self.known.len()]
@@ -217,7 +246,11 @@ impl Storm {
         let network = self.tenant.simulator();
         let mut expected: HashMap<String, HashSet<String>> = HashMap::new();
         for sent in self.sent.lock().unwrap().iter() {
-            expected.entry(sent.to.clone()).or_default().insert(sent.id.clone());
+            let is_group = self.groups.contains(&sent.to);
+            let readers = if is_group { &self.known[..] } else { std::slice::from_ref(&sent.to) };
+            for reader in readers {
+                expected.entry(reader.clone()).or_default().insert(sent.id.clone());
+            }
         }
         for (person, ids) in &expected {
             let inbox = eventually(&format!("{person} has read all of it"), HEALED, async || {
