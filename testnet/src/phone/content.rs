@@ -151,7 +151,11 @@ fn media(mime_type: Option<&str>, size: Option<u64>, sha256: Option<&[u8]>, file
 
 fn key(key: &MessageField<wa::MessageKey>) -> Value {
     let Some(key) = key.as_option() else { return Value::Null };
-    json!({ "id": key.id, "from_me": key.from_me.unwrap_or(false), "remote_jid": key.remote_jid })
+    let mut said = json!({ "id": key.id, "from_me": key.from_me.unwrap_or(false), "remote_jid": key.remote_jid });
+    if let Some(author) = &key.participant {
+        said["participant"] = json!(author);
+    }
+    said
 }
 
 fn shown_contact(contact: &message::ContactMessage) -> Value {

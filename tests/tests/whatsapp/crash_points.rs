@@ -1,8 +1,10 @@
 //! The owner dies at each of the driver's own steps, early and later in a burst of sends and of messages that come in. All that
 //! the storm proves holds after each.
 
+use reqwest::Method;
 use serde_json::json;
 use tests::cluster::wait_gone;
+use tests::http::try_answer;
 use tests::wait::seconds;
 
 use crate::cluster;
@@ -40,15 +42,16 @@ async fn an_owner_that_dies_at_any_step_of_the_driver_loses_and_doubles_nothing_
             let victim = storm.owner(round).await;
             let actions = if *passed == 0 { "1*return".to_owned() } else { format!("{passed}*off->1*return") };
             let armed = format!("/v1/admin/failpoints/{point}");
-            cluster.operator(victim, &storm.tenant.client).put(&armed, json!({ "actions": actions })).await.expect(204);
+            let arm = cluster.operator(victim, &storm.tenant.client).request(Method::PUT, &armed);
+            // Its death may come before its answer.
+            if let Ok(answer) = try_answer(arm.json(&json!({ "actions": actions }))).await {
+                answer.expect(204);
+            }
             let strike = async {
                 if point == "whatsapp::dial" {
-                    // Its death may come before its answer.
                     let api = storm.tenant.api(victim);
-                    let _ = tests::http::try_answer(
-                        api.request(reqwest::Method::POST, &storm.channels[round % CHANNELS].path("/restart")),
-                    )
-                    .await;
+                    let restart = storm.channels[round % CHANNELS].path("/restart");
+                    let _ = try_answer(api.request(Method::POST, &restart)).await;
                 }
                 let pid = cluster.node(victim).pid;
                 tokio::task::spawn_blocking(move || wait_gone(pid, seconds(60))).await.unwrap();

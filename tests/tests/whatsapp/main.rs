@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod conflict;
+mod contents;
 mod crash_points;
 mod pairing;
 mod storm;

@@ -136,18 +136,22 @@ impl Asked<'_> {
 
     /// Several questions, in order; the first refusal ends it, and what was done until then is told.
     async fn change_group(&self, group: &Address, at: &Jid, changes: GroupChanges) -> Answered<()> {
+        let mut done = GroupChanges::default();
+        let asked = self.change_one_by_one(at, changes, &mut done).await;
+        if !done.is_empty() {
+            self.tell_of(0, group.clone(), GroupNews::Changed(done));
+        }
+        asked
+    }
+
+    async fn change_one_by_one(&self, at: &Jid, changes: GroupChanges, done: &mut GroupChanges) -> Answered<()> {
         let groups = self.client.groups();
-        let mut part = 0;
-        let mut told = |done: GroupChanges| {
-            self.tell_of(part, group.clone(), GroupNews::Changed(done));
-            part += 1;
-        };
         let GroupChanges { subject, description, announce, restrict, member_add_mode, join_approval_mode, ephemeral } =
             changes;
         if let Some(subject) = subject {
             let asked = GroupSubject::new(subject.as_str()).map_err(|error| wrong(&error))?;
             groups.set_subject(at, asked).await.map_err(outcome)?;
-            told(GroupChanges { subject: Some(subject), ..GroupChanges::default() });
+            done.subject = Some(subject);
         }
         if let Some(text) = description {
             let asked = Some(text.as_str()).filter(|text| !text.is_empty()).map(GroupDescription::new);
@@ -159,29 +163,29 @@ impl Asked<'_> {
                 }
                 set => set.map_err(outcome)?,
             }
-            told(GroupChanges { description: Some(text), ..GroupChanges::default() });
+            done.description = Some(text);
         }
         if let Some(on) = announce {
             groups.set_announce(at, on).await.map_err(outcome)?;
-            told(GroupChanges { announce: Some(on), ..GroupChanges::default() });
+            done.announce = Some(on);
         }
         if let Some(on) = restrict {
             groups.set_locked(at, on).await.map_err(outcome)?;
-            told(GroupChanges { restrict: Some(on), ..GroupChanges::default() });
+            done.restrict = Some(on);
         }
         if let Some(all) = member_add_mode {
             let mode = if all { MemberAddMode::AllMemberAdd } else { MemberAddMode::AdminAdd };
             groups.set_member_add_mode(at, mode).await.map_err(outcome)?;
-            told(GroupChanges { member_add_mode: Some(all), ..GroupChanges::default() });
+            done.member_add_mode = Some(all);
         }
         if let Some(on) = join_approval_mode {
             let mode = if on { MembershipApprovalMode::On } else { MembershipApprovalMode::Off };
             groups.set_membership_approval(at, mode).await.map_err(outcome)?;
-            told(GroupChanges { join_approval_mode: Some(on), ..GroupChanges::default() });
+            done.join_approval_mode = Some(on);
         }
         if let Some(seconds) = ephemeral {
             groups.set_ephemeral(at, seconds).await.map_err(outcome)?;
-            told(GroupChanges { ephemeral: Some(seconds), ..GroupChanges::default() });
+            done.ephemeral = Some(seconds);
         }
         Ok(())
     }
