@@ -35,6 +35,7 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         Rejection::UserNotFound => ApiError::not_found("member", ""),
         Rejection::EmailTaken => email_taken(),
         Rejection::UserLimit { limit } => ApiError::bad_request(format!("an account has at most {limit} members")),
+        Rejection::LastOwner => ApiError::bad_request(rejection.to_string()),
         Rejection::VerificationUnknown | Rejection::SessionNotFound => ApiError::auth_invalid(),
         // Told with its time where it is known; here another request was faster.
         Rejection::SessionOver | Rejection::SessionMoved => ApiError::auth_revoked(Timestamp::now()),

@@ -202,7 +202,7 @@ impl Command {
             Self::RaiseFormat { .. } => Format::FIRST,
             Self::Secrets(command) => command.format(),
             Self::ForgetEnded { .. } | Self::EndPart { .. } | Self::Authority(_) => Format::THIRD,
-            Self::Members(MemberCommand::LeaveBehind { .. }) => Format::THIRD,
+            Self::Members(MemberCommand::LeaveBehind { .. }) | Self::Users(UserCommand::KeepOwner(_)) => Format::THIRD,
             Self::CreateCustomer { customer, .. } if !customer.limits.storage.is_default() => Format::THIRD,
             Self::UpdateCustomer { change: CustomerChange { limits: Change::To(limits), .. }, .. }
                 if !limits.storage.is_default() =>
@@ -348,6 +348,8 @@ pub enum Rejection {
     EmailTaken,
     #[error("an account has at most {limit} members")]
     UserLimit { limit: u32 },
+    #[error("an account keeps an owner: make another member its owner first")]
+    LastOwner,
     #[error("the token is not the one that was sent last, or has expired")]
     VerificationUnknown,
     #[error("no such session")]

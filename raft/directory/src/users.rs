@@ -138,6 +138,8 @@ pub enum UserCommand {
     RevokeSession {
         id: SessionId,
     },
+    /// Changes or removes a member, unless the account would be left without an owner who has come.
+    KeepOwner(Box<UserCommand>),
 }
 
 /// Fields of a member that an operator changes. A new password ends the member's sessions.

@@ -34,6 +34,10 @@ const BATCH_SUBMISSIONS: usize = 256;
 /// Bytes of the commands that share a log entry; one that takes more has an entry of its own.
 const BATCH_BYTES: usize = 512 << 10;
 
+/// Bytes of a caller's commands that are on their way at once. What more it commits waits for them, so that others of the
+/// shard do not wait for all of it.
+const PORTION: usize = 128 << 10;
+
 /// What of an entry is not commands: the batch's other fields, and the count of its commands.
 const BATCH_HEAD: usize = 256;
 
@@ -65,27 +69,28 @@ struct Submission {
     caller: Caller,
     /// What it takes of the bytes that may wait; given back when it goes into an entry.
     room: Option<OwnedSemaphorePermit>,
+    /// Its caller has more, which waits for it.
+    has_more: bool,
 }
 
-/// What came of commands: of each part that was submitted the replies are to come, and where a command was not submitted at
-/// all, there is its reply already.
-struct Submitted(Vec<Part>);
-
-enum Part {
-    Awaited(oneshot::Receiver<Vec<Reply>>),
-    TooLarge,
+/// What came of commands: the replies to the first of them, and where those to the last are to come from.
+#[derive(Default)]
+struct Submitted {
+    replies: Vec<Reply>,
+    awaited: Option<oneshot::Receiver<Vec<Reply>>>,
 }
 
 impl Submitted {
-    async fn replies(self) -> Result<Vec<Reply>, LeadershipLost> {
-        let mut replies = Vec::new();
-        for part in self.0 {
-            match part {
-                Part::Awaited(awaited) => replies.extend(awaited.await.map_err(|_| LeadershipLost)?),
-                Part::TooLarge => replies.push(Reply::TooLarge),
-            }
+    async fn replies(mut self) -> Result<Vec<Reply>, LeadershipLost> {
+        self.wait().await?;
+        Ok(self.replies)
+    }
+
+    async fn wait(&mut self) -> Result<(), LeadershipLost> {
+        if let Some(awaited) = self.awaited.take() {
+            self.replies.extend(awaited.await.map_err(|_| LeadershipLost)?);
         }
-        Ok(replies)
+        Ok(())
     }
 }
 
@@ -99,20 +104,27 @@ fn encode(bytes: &mut Vec<u8>, command: &Command) {
     written.expect("a command of plain fields is always written");
 }
 
-/// Cuts commands into submissions of a bounded size. Mostly it is one. `None` stands for a command that is too large.
-fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
+/// A part of what one caller commits at once.
+enum Part {
+    Submission(Submission, oneshot::Receiver<Vec<Reply>>),
+    /// A command that is too large for the log.
+    TooLarge,
+}
+
+/// Cuts commands into submissions of a bounded size. Mostly it is one.
+fn submissions(commands: &[Command]) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut encoded = Vec::new();
     let mut first = 0;
     let close = |encoded: Vec<u8>, commands: &[Command]| {
         let (reply, replied) = oneshot::channel();
         let caller = Caller { commands: commands.len(), reply };
-        (Some(Submission { encoded, caller, room: None }), Part::Awaited(replied))
+        Part::Submission(Submission { encoded, caller, room: None, has_more: false }, replied)
     };
     for (place, command) in commands.iter().enumerate() {
         let begin = encoded.len();
         encode(&mut encoded, command);
-        if encoded.len() <= BATCH_BYTES {
+        if encoded.len() <= PORTION {
             continue;
         }
         let own = encoded.split_off(begin);
@@ -124,9 +136,9 @@ fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
             let bytes = own.len();
             tracing::error!(bytes, command = command.name(), "a command is too large for the log, and is refused");
             metrics::counter!("gateway_commands_refused_total").increment(1);
-            parts.push((None, Part::TooLarge));
+            parts.push(Part::TooLarge);
             first = place + 1;
-        } else if own.len() > BATCH_BYTES {
+        } else if own.len() > PORTION {
             parts.push(close(own, &commands[place..=place]));
             first = place + 1;
         } else {
@@ -232,17 +244,23 @@ fn refuse_outdated(commands: &[Command]) -> Result<(), LeadershipLost> {
     if outdated { Err(LeadershipLost) } else { Ok(()) }
 }
 
+/// Submits one part after the other, each once the one before it is committed.
 async fn submit(queue: &Queue, commands: &[Command]) -> Result<Submitted, LeadershipLost> {
     refuse_outdated(commands)?;
-    let parts = submissions(commands);
-    let mut submitted = Vec::with_capacity(parts.len());
-    for (submission, part) in parts {
-        if let Some(submission) = submission {
-            queue.put(submission).await?;
+    let mut submitted = Submitted::default();
+    let mut parts = submissions(commands).into_iter().peekable();
+    while let Some(part) = parts.next() {
+        submitted.wait().await?;
+        match part {
+            Part::Submission(mut submission, replied) => {
+                submission.has_more = parts.peek().is_some();
+                queue.put(submission).await?;
+                submitted.awaited = Some(replied);
+            }
+            Part::TooLarge => submitted.replies.push(Reply::TooLarge),
         }
-        submitted.push(part);
     }
-    Ok(Submitted(submitted))
+    Ok(submitted)
 }
 
 /// Who commits, and who is told of what was written.
@@ -267,12 +285,11 @@ async fn run(
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
     let mut gathered = Vec::new();
-    // Since when the oldest of the lingering commands waits.
-    let mut deferred = Vec::new();
-    let mut oldest: Option<Instant> = None;
+    let mut deferred: Vec<Submission> = Vec::new();
+    // Until when the oldest of the lingering commands waits.
+    let mut linger_until: Option<Instant> = None;
     loop {
         let has_room = on_their_way.len() < IN_FLIGHT;
-        let linger_until = oldest.map(|since| since + LINGER);
         tokio::select! {
             () = lost.cancelled() => return,
             Some(outcome) = on_their_way.next() => {
@@ -294,7 +311,11 @@ async fn run(
                 }
             }
             _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.len() < BATCH_SUBMISSIONS => {
-                oldest.get_or_insert_with(Instant::now);
+                let now = Instant::now();
+                linger_until.get_or_insert(now + LINGER);
+                if deferred.iter().any(|submission| submission.has_more) {
+                    linger_until = Some(now);
+                }
                 continue;
             }
             // What found no room in the entry before goes first.
@@ -307,13 +328,13 @@ async fn run(
                 if has_room && linger_until.is_some() => {}
         }
         while on_their_way.len() < IN_FLIGHT {
-            let lingered = oldest.is_some_and(|since| since + LINGER <= Instant::now());
+            let lingered = linger_until.is_some_and(|until| until <= Instant::now());
             if gathered.is_empty() && !lingered {
                 break;
             }
             let (entry, waiting) = entry_of(directory.format(), node, epoch, &mut deferred, &mut gathered);
             if deferred.is_empty() {
-                oldest = None;
+                linger_until = None;
             }
             failpoint::reach(Point::CommitBefore);
             match group.submit(Bytes::from(entry)) {
@@ -436,24 +457,38 @@ mod tests {
         command
     }
 
+    fn submission(part: Part) -> Option<Submission> {
+        match part {
+            Part::Submission(submission, _) => Some(submission),
+            Part::TooLarge => None,
+        }
+    }
+
     fn submitted(commands: &[Command]) -> Vec<Submission> {
-        submissions(commands).into_iter().filter_map(|(submission, _)| submission).collect()
+        submissions(commands).into_iter().filter_map(submission).collect()
+    }
+
+    fn queue() -> (Queue, mpsc::Receiver<Submission>) {
+        let (submissions, waiting) = mpsc::channel(QUEUE);
+        (Queue { submissions, room: Arc::new(Semaphore::new(QUEUE_BYTES)) }, waiting)
     }
 
     /// How many commands each part has; 0 for one that is refused.
     fn parts(sizes: &[usize]) -> Vec<usize> {
         let commands: Vec<Command> = sizes.iter().map(|size| of_size(*size)).collect();
-        submissions(&commands).iter().map(|(part, _)| part.as_ref().map_or(0, |part| part.caller.commands)).collect()
+        let count = |part| submission(part).map_or(0, |part| part.caller.commands);
+        submissions(&commands).into_iter().map(count).collect()
     }
 
     #[test]
     fn commands_are_cut_into_submissions_that_an_entry_can_hold() {
-        const HALF: usize = BATCH_BYTES / 2;
+        const MOST: usize = PORTION * 3 / 4;
         assert_eq!(parts(&[]), [0; 0]);
         assert_eq!(parts(&[10, 10, 10]), [3]);
-        assert_eq!(parts(&[HALF, HALF, 10]), [2, 1]);
-        assert_eq!(parts(&[HALF, HALF + 1, 10]), [1, 2]);
-        assert_eq!(parts(&[10, BATCH_BYTES + 1, 10, 10]), [1, 1, 2]);
+        assert_eq!(parts(&[MOST, 10, MOST]), [2, 1]);
+        assert_eq!(parts(&[MOST, MOST, 10]), [1, 2]);
+        assert_eq!(parts(&[PORTION, 10]), [1, 1]);
+        assert_eq!(parts(&[10, PORTION + 1, 10, 10]), [1, 1, 2]);
         assert_eq!(parts(&[10, LARGEST_COMMAND, 10]), [1, 1, 1]);
         assert_eq!(parts(&[10, LARGEST_COMMAND + 1, 10]), [1, 0, 1]);
         assert_eq!(parts(&[LARGEST_COMMAND + 1]), [0]);
@@ -461,22 +496,39 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_submits_a_command_that_is_too_large_is_told_in_its_place() {
+        let (queue, mut waiting) = queue();
         let commands = [of_size(10), of_size(LARGEST_COMMAND + 1), of_size(10)];
-        let mut submitted = Vec::new();
-        for (submission, part) in submissions(&commands) {
-            if let Some(Submission { caller, .. }) = submission {
-                caller.reply.send(vec![Reply::Done; caller.commands]).unwrap();
-            }
-            submitted.push(part);
+        let replies = tokio::spawn(async move { submit(&queue, &commands).await?.replies().await });
+        while let Some(Submission { caller, .. }) = waiting.recv().await {
+            caller.reply.send(vec![Reply::Done; caller.commands]).unwrap();
         }
-        let replies = Submitted(submitted).replies().await.unwrap();
-        assert_eq!(replies, [Reply::Done, Reply::TooLarge, Reply::Done]);
+        assert_eq!(replies.await.unwrap().unwrap(), [Reply::Done, Reply::TooLarge, Reply::Done]);
+    }
+
+    #[tokio::test]
+    async fn who_commits_much_at_once_has_one_portion_of_it_before_those_who_come_later() {
+        let (queue, mut waiting) = queue();
+        let much = [of_size(PORTION), of_size(PORTION), of_size(10)];
+        let loud = queue.clone();
+        let mut loud = tokio::spawn(async move { submit(&loud, &much).await?.replies().await });
+        let first = waiting.recv().await.unwrap();
+        assert!(first.has_more && waiting.try_recv().is_err(), "the second portion waits for the first");
+        let quiet = submit(&queue, &[of_size(20)]).await.unwrap();
+        let end = |submission: Submission| submission.caller.reply.send(vec![Reply::Done]).unwrap();
+        end(first);
+        for (bytes, has_more) in [(20, false), (PORTION, true), (10, false)] {
+            let next = waiting.recv().await.unwrap();
+            assert!(next.encoded.len().abs_diff(bytes) < 1000 && next.has_more == has_more);
+            assert!((&mut loud).now_or_never().is_none());
+            end(next);
+        }
+        assert_eq!(loud.await.unwrap().unwrap(), vec![Reply::Done; 3]);
+        assert_eq!(quiet.replies().await.unwrap(), [Reply::Done]);
     }
 
     #[tokio::test]
     async fn what_waits_for_an_entry_is_bounded_in_bytes() {
-        let (submissions, mut waiting) = mpsc::channel(QUEUE);
-        let queue = Queue { submissions, room: Arc::new(Semaphore::new(QUEUE_BYTES)) };
+        let (queue, mut waiting) = queue();
         let largest = || submitted(&[of_size(LARGEST_COMMAND)]).remove(0);
         let mut put = 0;
         while queue.put(largest()).now_or_never().is_some() {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use model::field::Change as Patch;
 use model::id::{CustomerId, SessionId, UserId};
+use model::member::Role;
 use model::time::Timestamp;
 
 use super::{Change, DirectoryState, each, remove_id};
@@ -44,6 +46,13 @@ impl Users {
     /// A customer's members in the order in which they came.
     pub fn of_customer(&self, customer: CustomerId) -> impl Iterator<Item = &Arc<UserRecord>> {
         self.of_customer.get(&customer).into_iter().flatten().filter_map(|id| self.users.get(id))
+    }
+
+    /// Whether a member is the one owner of its account who has come.
+    fn is_last_owner(&self, id: UserId) -> bool {
+        let owns = |user: &&Arc<UserRecord>| user.role == Role::Owner && !user.is_invited();
+        let owner = self.user(id).filter(owns);
+        owner.is_some_and(|owner| self.of_customer(owner.customer_id).filter(owns).count() == 1)
     }
 
     pub fn session(&self, id: SessionId) -> Option<&Arc<SessionRecord>> {
@@ -239,6 +248,21 @@ impl DirectoryState {
                 let rotated = SessionRecord { token: to, refreshed_at: at, expires_at, ..(**session).clone() };
                 self.users.put_session(rotated.clone(), store);
                 Ok(Reply::Session(rotated))
+            }
+            UserCommand::KeepOwner(command) => {
+                let leaves = match &*command {
+                    UserCommand::Delete { id, .. } => Some(*id),
+                    UserCommand::Update { id, change: UserChange { role: Patch::To(role), .. }, .. }
+                        if *role != Role::Owner =>
+                    {
+                        Some(*id)
+                    }
+                    _ => None,
+                };
+                if leaves.is_some_and(|id| self.users.is_last_owner(id)) {
+                    return Err(Rejection::LastOwner);
+                }
+                self.run_users(*command, at, store, changes)
             }
             UserCommand::RevokeSession { id } => {
                 let session = self.users.session(id).cloned().ok_or(Rejection::SessionNotFound)?;

@@ -135,6 +135,35 @@ fn a_new_password_a_removal_and_the_end_of_the_account_end_the_sessions() {
 }
 
 #[test]
+fn of_two_owners_who_remove_each_other_one_stays() {
+    let mut rig = Rig::new();
+    let first = with_user(&mut rig);
+    let customer = first.customer_id;
+    let owner = |email, password| UserRecord { password, ..user(customer, email) };
+    let second = owner("second@example.com", first.password.clone());
+    let invited = owner("invited@example.com", PasswordHash::unset(1));
+    for user in [&second, &invited] {
+        rig.run(Command::Users(UserCommand::Create(user.clone()))).unwrap();
+    }
+    let kept = |command| Command::Users(UserCommand::KeepOwner(Box::new(command)));
+    let remove = |id| kept(UserCommand::Delete { customer, id });
+    let to = |id, role| {
+        let change = UserChange { role: Patch::To(role), ..UserChange::default() };
+        kept(UserCommand::Update { customer, id, change })
+    };
+    rig.run(remove(first.id)).unwrap();
+    for command in [remove(second.id), to(second.id, Role::Admin)] {
+        assert_eq!(rig.run(command).unwrap_err(), Rejection::LastOwner);
+    }
+    rig.run(to(second.id, Role::Owner)).unwrap();
+    // Who has not come yet is no owner to rely on, and may go.
+    rig.run(remove(invited.id)).unwrap();
+    assert_eq!(rig.run(remove(first.id)).unwrap_err(), Rejection::UserNotFound);
+    // Operators may do without.
+    rig.run(Command::Users(UserCommand::Delete { customer, id: second.id })).unwrap();
+}
+
+#[test]
 fn the_oldest_of_too_many_sessions_ends_and_a_restart_finds_the_others() {
     let mut rig = Rig::new();
     let user = with_user(&mut rig);
