@@ -12,11 +12,11 @@ use std::time::Duration;
 use model::address::Address;
 use network::driver::SessionEvent;
 use network::notice::{News, Notice};
+use network::operation::groups::GroupOperation;
 use network::operation::{Answer, Operation, Refused, RefusedKind};
 use uuid::Uuid;
 use whatsapp_rust::{Client, ErrorChainExt};
 
-pub use self::groups::whole;
 use self::journal::{Before, Journal};
 use crate::inbound::message::Own;
 use crate::line::Line;
@@ -58,7 +58,8 @@ impl Operations {
 
     /// Asks, and reports the answer behind the notices of what it changed.
     pub async fn perform(&self, client: &Client, id: Uuid, operation: Operation) {
-        let before = self.journal.begin(id);
+        let is_noted = changes(&operation);
+        let before = if is_noted { self.journal.begin(id) } else { Before::Nothing };
         if let Before::Answered(answer) = before {
             return self.report(id, Ok(answer));
         }
@@ -70,11 +71,15 @@ impl Operations {
         };
         match outcome {
             Outcome::Answered(answer) => {
-                self.journal.answered(id, &answer);
+                if is_noted {
+                    self.journal.answered(id, &answer);
+                }
                 self.report(id, Ok(Box::new(answer)));
             }
             Outcome::Refused(refused) => {
-                self.journal.forget(id);
+                if is_noted {
+                    self.journal.forget(id);
+                }
                 self.report(id, Err(refused));
             }
             Outcome::Open => {}
@@ -114,6 +119,26 @@ impl Asked<'_> {
         let id = network::driver::ItemId(format!("o/{}/{part}", self.id));
         let now = model::time::Timestamp::now();
         self.line.keep(Some(id), now, network::driver::InboundKind::Notice(Box::new(notice)));
+    }
+}
+
+/// Whether asking twice might do something twice. What only looks needs no note.
+fn changes(operation: &Operation) -> bool {
+    let Operation::Groups(operation) = operation else { return false };
+    match operation {
+        GroupOperation::List
+        | GroupOperation::Show { .. }
+        | GroupOperation::Invite { .. }
+        | GroupOperation::Preview { .. }
+        | GroupOperation::JoinRequests { .. }
+        | GroupOperation::SetPicture { .. } => false,
+        GroupOperation::Create { .. }
+        | GroupOperation::Change { .. }
+        | GroupOperation::Participants { .. }
+        | GroupOperation::Leave { .. }
+        | GroupOperation::RevokeInvite { .. }
+        | GroupOperation::Join { .. }
+        | GroupOperation::DecideRequests { .. } => true,
     }
 }
 

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use model::address::Address;
-use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
+use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, GroupParticipant, Rank, RemovedReason};
 use network::driver::{InboundItem, InboundKind, ItemId};
 use network::notice::{GroupNews, News, Notice};
 use wacore::stanza::groups::{GroupNotificationAction as Action, GroupParticipantInfo};
 use wacore::types::events::GroupUpdate;
 use wacore_binary::Jid;
+use whatsapp_rust::features::{GroupError, GroupMetadata, GroupParticipant as Member, MemberAddMode};
 use whatsapp_rust::{Client, ErrorChainExt};
 
 use super::best;
 use super::message::{Own, address};
-use crate::operations::whole;
 
 /// How long a group that the channel is new in is asked for, and how soon again. What came behind it waits.
 const ASKED_FOR: Duration = Duration::from_secs(20);
@@ -124,4 +124,41 @@ pub async fn complete(client: &Client, item: &mut InboundItem) {
     if tokio::time::timeout(ASKED_FOR, asked).await.is_err() {
         tracing::warn!(%jid, "a new group could not be asked for: it is known when somebody asks for it");
     }
+}
+
+/// A group as it is now; none where the gateway has no name for it.
+///
+/// # Errors
+/// The network's, or that of the way to it.
+pub async fn whole(client: &Client, group: &Jid) -> Result<Option<Group>, GroupError> {
+    Ok(shown(&client.groups().get_metadata(group).await?))
+}
+
+pub fn shown(group: &GroupMetadata) -> Option<Group> {
+    let member = |member: &Member| {
+        let rank = match (member.is_super_admin(), member.is_admin()) {
+            (true, _) => Rank::Creator,
+            (false, true) => Rank::Admin,
+            (false, false) => Rank::Member,
+        };
+        Some(GroupParticipant { id: address(member.phone_number.as_ref().unwrap_or(&member.jid))?, rank })
+    };
+    Some(Group {
+        id: address(&group.id)?,
+        subject: group.subject.clone(),
+        description: group.description.clone().filter(|text| !text.is_empty()),
+        created_at: group.creation_time.and_then(|at| at.try_into().ok()),
+        created_by: creator(group),
+        participants: group.participants.iter().filter_map(member).collect(),
+        invite_code: None,
+        announce: group.is_announcement,
+        restrict: group.is_locked,
+        ephemeral: group.ephemeral.as_ref().and_then(|ephemeral| ephemeral.expiration).unwrap_or(0),
+        member_add_mode: group.member_add_mode == Some(MemberAddMode::AllMemberAdd),
+        join_approval_mode: group.membership_approval,
+    })
+}
+
+pub fn creator(group: &GroupMetadata) -> Option<Address> {
+    group.creator_pn.as_ref().or(group.creator.as_ref()).and_then(address)
 }

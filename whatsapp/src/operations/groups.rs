@@ -2,20 +2,20 @@
 
 use model::address::Address;
 use model::group::{
-    AddedReason, Group, GroupChanges, GroupOrigin, GroupParticipant, GroupPreview, JoinRequest, JoinStatus, Joined,
-    ParticipantAction, ParticipantResult, ParticipantStatus, Rank, RemovedReason,
+    AddedReason, Group, GroupChanges, GroupOrigin, GroupPreview, JoinRequest, JoinStatus, Joined, ParticipantAction,
+    ParticipantResult, ParticipantStatus, RemovedReason,
 };
 use network::notice::{GroupNews, News};
 use network::operation::Refused;
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use wacore_binary::{Jid, JidExt};
-use whatsapp_rust::Client;
 use whatsapp_rust::features::{
     GroupCreateOptions, GroupDescription, GroupError, GroupMetadata, GroupParticipantOptions, GroupSubject,
     JoinGroupResult, MemberAddMode, MembershipApprovalMode, ParticipantChangeResponse, PreviousDescription,
 };
 
 use super::{Answered, Asked, Before, CONFLICT, Outcome, jid, outcome, unsupported};
+use crate::inbound::groups::{creator, shown, whole};
 use crate::inbound::message::address;
 
 /// How much the network's clock may be behind.
@@ -263,43 +263,6 @@ fn wrong(error: &anyhow::Error) -> Outcome {
 
 fn jids(addresses: &[Address]) -> Answered<Vec<Jid>> {
     addresses.iter().map(jid).collect()
-}
-
-/// A group as it is now; none where the gateway has no name for it.
-///
-/// # Errors
-/// The network's, or that of the way to it.
-pub async fn whole(client: &Client, group: &Jid) -> Result<Option<Group>, GroupError> {
-    Ok(shown(&client.groups().get_metadata(group).await?))
-}
-
-fn shown(group: &GroupMetadata) -> Option<Group> {
-    let member = |member: &whatsapp_rust::features::GroupParticipant| {
-        let rank = match (member.is_super_admin(), member.is_admin()) {
-            (true, _) => Rank::Creator,
-            (false, true) => Rank::Admin,
-            (false, false) => Rank::Member,
-        };
-        Some(GroupParticipant { id: address(member.phone_number.as_ref().unwrap_or(&member.jid))?, rank })
-    };
-    Some(Group {
-        id: address(&group.id)?,
-        subject: group.subject.clone(),
-        description: group.description.clone().filter(|text| !text.is_empty()),
-        created_at: group.creation_time.and_then(|at| at.try_into().ok()),
-        created_by: creator(group),
-        participants: group.participants.iter().filter_map(member).collect(),
-        invite_code: None,
-        announce: group.is_announcement,
-        restrict: group.is_locked,
-        ephemeral: group.ephemeral.as_ref().and_then(|ephemeral| ephemeral.expiration).unwrap_or(0),
-        member_add_mode: group.member_add_mode == Some(MemberAddMode::AllMemberAdd),
-        join_approval_mode: group.membership_approval,
-    })
-}
-
-fn creator(group: &GroupMetadata) -> Option<Address> {
-    group.creator_pn.as_ref().or(group.creator.as_ref()).and_then(address)
 }
 
 fn preview(group: &GroupMetadata) -> Answered<GroupPreview> {
