@@ -64,6 +64,7 @@ struct Written {
     to: Jid,
     /// How many members of a group will tell that they have it.
     recipients: Option<u32>,
+    is_accepted: bool,
 }
 
 impl Outgoing {
@@ -152,7 +153,7 @@ impl Outgoing {
         } else {
             return Err(Unsent::unsupported(format!("messages.{}.elsewhere", content.type_name())));
         };
-        self.note_written(id.clone(), Written { to: to.clone(), recipients });
+        self.note_written(id.clone(), Written { to: to.clone(), recipients, is_accepted: false });
         let options = SendOptions::default().with_message_id(id.as_str());
         let options = match around.ephemeral_expiration {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
@@ -222,22 +223,32 @@ impl Outgoing {
         }
     }
 
+    /// The network has a message. A receipt says so, too, and may come first: what is told of a message that is not known to be out
+    /// would be taken for nothing.
+    pub fn accepted(&self, id: &MessageId, at: Timestamp) {
+        let recipients = {
+            let mut state = self.state.lock();
+            let Some(written) = state.written.get_mut(id).filter(|written| !written.is_accepted) else { return };
+            written.is_accepted = true;
+            written.recipients
+        };
+        self.line.report(SessionEvent::Accepted { id: id.clone(), at, recipients });
+    }
+
     /// What the network says of a stanza.
     pub fn acknowledged(&self, ack: &ServerAck) {
         let id = MessageId(ack.id.clone());
-        let recipients = {
+        let Some(code) = ack.error.as_deref() else {
+            return self.accepted(&id, ack.timestamp.map_or_else(Timestamp::now, time));
+        };
+        {
             let mut state = self.state.lock();
             let Some(written) = state.written.get(&id) else { return };
-            let (to, recipients) = (written.to.clone(), written.recipients);
-            if ack.error.as_deref() == Some(OTHER_MEMBERS) {
-                state.stale.insert(to);
+            if code == OTHER_MEMBERS {
+                let group = written.to.clone();
+                state.stale.insert(group);
             }
-            recipients
-        };
-        let Some(code) = ack.error.as_deref() else {
-            let at = ack.timestamp.map_or_else(Timestamp::now, time);
-            return self.line.report(SessionEvent::Accepted { id, at, recipients });
-        };
+        }
         // What is no number of the network's has one label.
         let label = code.parse::<u16>().ok().filter(|code| (400..600).contains(code)).unwrap_or_default();
         metrics::counter!("gateway_whatsapp_refused_total", "code" => label.to_string()).increment(1);

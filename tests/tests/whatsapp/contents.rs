@@ -73,6 +73,12 @@ async fn a_group_is_written_to_with_quotes_reactions_and_media_and_its_members_a
     .await;
     assert_eq!(answer(tenant.client.get(link)).await.body, b"look here".as_slice());
 
+    // Both have it: a group's message is delivered when all its members have it.
+    eventually("the quote is delivered", CONNECT, async || {
+        let rows = api.get(&channel.path(&format!("/messages?message_id={quote}"))).await.expect(200);
+        check(rows["data"][0]["status"] == "delivered", rows.to_string())
+    })
+    .await;
     assert_clean(&network, 1).await;
 }
 

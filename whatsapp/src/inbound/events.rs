@@ -131,12 +131,10 @@ impl Events {
         let chat = if is_group { message::address(&source.chat) } else { sender.clone() };
         let Some(chat) = chat else { return };
         for id in &receipt.message_ids {
-            let told = Receipt {
-                message_id: MessageId(id.to_string()),
-                chat: chat.clone(),
-                participant: sender.clone().filter(|_| is_group),
-                status,
-            };
+            let message_id = MessageId(id.to_string());
+            self.outgoing.accepted(&message_id, message::time(receipt.timestamp));
+            let told =
+                Receipt { message_id, chat: chat.clone(), participant: sender.clone().filter(|_| is_group), status };
             self.line.keep(None, message::time(receipt.timestamp), InboundKind::Receipt(told));
         }
     }

@@ -267,3 +267,25 @@ async fn a_group_that_is_asked_for_twice_under_one_id_is_made_once() {
         assert_eq!(groups["total"], json!(round + 1), "{groups}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_that_comes_before_the_network_s_word_says_that_it_has_the_message() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    let (status, _) = world.call("PUT", "/faults", Some(json!({ "accept_delay_ms": 500 }))).await;
+    assert_eq!(status, 200);
+    line.send_to(group, "3EB0A1", Content::Text { text: "to all".into() }).await;
+    // What is told of a message before it is known to be out counts for nothing.
+    let first = line
+        .until(|event| match event {
+            SessionEvent::Accepted { recipients, .. } => Some(Ok(*recipients)),
+            SessionEvent::Inbound(item) => match &item.kind {
+                InboundKind::Receipt(receipt) => Some(Err(receipt.clone())),
+                _ => None,
+            },
+            _ => None,
+        })
+        .await;
+    assert_eq!(first, Ok(Some(1)));
+}
