@@ -27,9 +27,8 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(18);
 /// The network's code for what is so already.
 const CONFLICT: u16 = 409;
 
-/// What came of a question.
+/// Why a question has no answer.
 enum Outcome {
-    Answered(Answer),
     Refused(Refused),
     /// Nobody knows. The owner gives it up, or asks the next session.
     Open,
@@ -64,25 +63,20 @@ impl Operations {
             return self.report(id, Ok(answer));
         }
         let asked = Asked { line: &self.line, client, id, own: Own::of(client), before };
-        let outcome = match tokio::time::timeout(ANSWERED_WITHIN, asked.ask(operation)).await {
-            Ok(Ok(answer)) => Outcome::Answered(answer),
-            Ok(Err(outcome)) => outcome,
-            Err(_) => Outcome::Open,
-        };
-        match outcome {
-            Outcome::Answered(answer) => {
+        match tokio::time::timeout(ANSWERED_WITHIN, asked.ask(operation)).await {
+            Ok(Ok(answer)) => {
                 if is_noted {
                     self.journal.answered(id, &answer);
                 }
                 self.report(id, Ok(Box::new(answer)));
             }
-            Outcome::Refused(refused) => {
+            Ok(Err(Outcome::Refused(refused))) => {
                 if is_noted {
                     self.journal.forget(id);
                 }
                 self.report(id, Err(refused));
             }
-            Outcome::Open => {}
+            Ok(Err(Outcome::Open)) | Err(_) => {}
         }
     }
 

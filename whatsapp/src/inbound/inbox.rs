@@ -43,7 +43,7 @@ struct Items {
 }
 
 enum Waiting {
-    Item(Item),
+    Item(Box<Item>),
     /// What is said behind the items before it.
     Event(SessionEvent),
 }
@@ -88,7 +88,7 @@ impl Inbox {
             let item = unpack(&row).map_err(|error| AuthError::Unreadable(error.to_string()))?;
             let mut items = self.items.lock();
             items.next_row = items.next_row.max(number + 1);
-            items.waiting.push_back(Waiting::Item(Item { item, kept: Kept::Row(number) }));
+            items.waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Row(number) })));
         }
         self.more.notify_one();
         Ok(())
@@ -108,7 +108,7 @@ impl Inbox {
         let row = pack(&item).map_err(|error| AuthError::Unreadable(error.to_string()))?;
         self.log.append(Class::Wire, [Write::put(keys::inbox(number), row)])?;
         items.next_row += 1;
-        items.waiting.push_back(Waiting::Item(Item { item, kept: Kept::Row(number) }));
+        items.waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Row(number) })));
         self.more.notify_one();
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Inbox {
     /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be.
     pub fn pass_on(&self, item: InboundItem) -> oneshot::Receiver<()> {
         let (done, taken) = oneshot::channel();
-        self.items.lock().waiting.push_back(Waiting::Item(Item { item, kept: Kept::Network(done) }));
+        self.items.lock().waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Network(done) })));
         self.more.notify_one();
         taken
     }
@@ -176,7 +176,7 @@ impl Inbox {
             };
             self.less.notify_one();
             let Item { mut item, kept } = match waiting {
-                Waiting::Item(item) => item,
+                Waiting::Item(item) => *item,
                 Waiting::Event(event) => {
                     line.report(event);
                     continue;

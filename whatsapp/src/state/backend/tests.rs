@@ -225,7 +225,7 @@ fn a_sent_message_can_be_asked_for_twice_and_goes_by_age_number_and_size() {
     }
     now(backend.store_sent_message("c", "large", &[0; (64 << 10) + 1]));
     assert!(now(backend.take_sent_message("c", "large")).is_none());
-    let week_old = chrono::Utc::now().timestamp() - 7 * 86_400 - 1;
+    let week_old = model::time::Timestamp::now().unix_seconds() - 7 * 86_400 - 1;
     backend.put(Class::Lazy, keys::sent("c", "old"), dated(week_old, b"x")).unwrap();
     assert_eq!(now(backend.delete_expired_sent_messages(i64::MAX)), 1, "not what is younger than seven days");
     for n in 0..1_024 {
