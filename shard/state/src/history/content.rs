@@ -52,9 +52,31 @@ pub fn rest_of(content: &Content, around: &Surroundings) -> Map<String, Value> {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    // Its own serialisation leaves out what is not there.
-    if let Ok(Value::Object(around)) = serde_json::to_value(around) {
+    // Its own serialisation leaves out what is not there; two fields are for networks alone.
+    let shown = Surroundings { target_author: None, said_at: None, ..around.clone() };
+    if let Ok(Value::Object(around)) = serde_json::to_value(shown) {
         fields.extend(around);
     }
     fields
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::address::Address;
+    use model::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_to_networks_alone_is_not_shown() {
+        let around = Surroundings {
+            target_author: Some(Address::lid("251556368777322")),
+            said_at: Some(Timestamp(7)),
+            forwarded: true,
+            ..Surroundings::default()
+        };
+        let shown = rest_of(&Content::Text { text: "hello".to_owned() }, &around);
+        assert_eq!(Value::Object(shown), json!({ "forwarded": true }));
+    }
 }
