@@ -35,7 +35,7 @@ impl Told {
             self.take(&event);
             self.items += 1;
             if let SessionEvent::Inbound(item) = &event
-                && (self.items % 2 == 0 || acknowledges)
+                && (self.items.is_multiple_of(2) || acknowledges)
             {
                 // Its owner may have died.
                 let _ = line.session.acknowledge(item.id.clone()).await;
