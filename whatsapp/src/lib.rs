@@ -6,7 +6,7 @@
 //! - [`session`]: what the owner calls. [`life`]: opening, pairing, login, the end. [`line`]: what both share.
 //! - [`threads`]: session threads. [`watchdog`]: cuts sessions whose fence has passed.
 //! - [`state`]: the state log and the library's store over it. [`wire`]: connections, and the gate before them.
-//! - [`operations`]: what is asked beside messages. [`inbound`], [`outbound`]: messages and what is said of them. [`verdict`]: why the network ends a session.
+//! - [`operations`]: what is asked beside messages. [`inbound`], [`outbound`]: messages and what is said of them. [`transfers`]: media. [`verdict`]: why the network ends a session.
 //!
 //! Nothing of the library's types leaves the crate.
 
@@ -19,6 +19,7 @@ mod line;
 mod media;
 mod operations;
 mod outbound;
+mod pieces;
 mod session;
 mod state;
 mod threads;

@@ -48,7 +48,7 @@ impl Told<'_> {
     /// Media of a kind; without a handle where the message does not say how to get it.
     pub fn media(self, kind: MediaKind) -> Media {
         let handle = self.handle(kind).and_then(|handle| handle.named());
-        let sha256 = self.sha256.as_deref().filter(|hash| hash.len() == 32).map(|hash| Sha256Hex(hex(hash)));
+        let sha256 = self.sha256.as_deref().filter(|hash| hash.len() == 32).map(|hash| Sha256Hex(hex::encode(hash)));
         Media {
             size_bytes: self.length,
             sha256,
@@ -69,10 +69,6 @@ impl Told<'_> {
             key_at: self.key_at,
         })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

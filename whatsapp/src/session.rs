@@ -11,7 +11,6 @@ use network::driver::{
 };
 use network::operation::Operation;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use whatsapp_rust::pair_code::PairCodeOptions;
 use whatsapp_rust::{Client, ErrorChainExt};
@@ -62,12 +61,17 @@ impl Handle {
         self.clients.borrow().clone()
     }
 
+    fn logged_in_client(&self) -> Result<Arc<Client>, SessionError> {
+        self.check_logged_in()?;
+        self.client().ok_or(SessionError::NotLoggedIn)
+    }
+
     /// Carries bytes on the session's thread, while the session lives and somebody waits for it.
     async fn transfer<T: Send + 'static>(
         &self,
-        stopped: CancellationToken,
         transfer: impl Future<Output = Result<T, MediaError>> + Send + 'static,
     ) -> Result<T, MediaError> {
+        let stopped = self.line.stopped().clone();
         let carried = self.place.spawn(async move {
             tokio::select! {
                 carried = transfer => carried,
@@ -109,8 +113,7 @@ impl Session for Handle {
     }
 
     async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError> {
-        self.check_logged_in()?;
-        let client = self.client().ok_or(SessionError::NotLoggedIn)?;
+        let client = self.logged_in_client()?;
         let (operations, stopped) = (Arc::clone(&self.operations), self.line.stopped().clone());
         self.place.spawn(async move {
             tokio::select! {
@@ -122,10 +125,9 @@ impl Session for Handle {
     }
 
     async fn upload(&self, kind: MediaKind, _: &str, _: u64, bytes: ByteStream) -> Result<Uploaded, MediaError> {
-        self.check_logged_in()?;
-        let client = self.client().ok_or(SessionError::NotLoggedIn)?;
-        let (transfers, stopped) = (self.transfers.clone(), self.line.stopped().clone());
-        self.transfer(stopped, async move { transfers.upload(&client, kind, bytes).await }).await
+        let client = self.logged_in_client()?;
+        let transfers = self.transfers.clone();
+        self.transfer(async move { transfers.upload(&client, kind, bytes).await }).await
     }
 
     fn shows_as(&self, handle: &MediaHandle, kind: MediaKind) -> bool {
@@ -133,11 +135,10 @@ impl Session for Handle {
     }
 
     async fn download(&self, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
-        self.check_logged_in()?;
-        let client = self.client().ok_or(SessionError::NotLoggedIn)?;
-        let (transfers, stopped) = (self.transfers.clone(), self.line.stopped().clone());
+        let client = self.logged_in_client()?;
+        let transfers = self.transfers.clone();
         let handle = handle.clone();
-        self.transfer(stopped, async move { transfers.download(&client, &handle).await }).await
+        self.transfer(async move { transfers.download(&client, &handle).await }).await
     }
 
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError> {
@@ -167,8 +168,7 @@ impl Session for Handle {
     }
 
     async fn logout(&self) -> Result<(), SessionError> {
-        self.check_logged_in()?;
-        let client = self.client().ok_or(SessionError::NotLoggedIn)?;
+        let client = self.logged_in_client()?;
         let logout = self.place.spawn(async move { client.logout().await });
         match tokio::time::timeout(LOGGED_OUT_WITHIN, logout).await {
             Ok(_) => Ok(()),

@@ -6,19 +6,19 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use model::media::{LARGEST_MEDIA, MediaHandle, MediaKind};
 use model::time::Timestamp;
 use network::driver::{ByteStream, MEDIA_PIECE, MediaError, SessionError, Uploaded};
-use tokio::io::AsyncReadExt;
 use tokio::sync::{Semaphore, mpsc};
+use tokio_util::io::ReaderStream;
 use wacore::download::{DownloadWriter, MediaType};
 use wacore::upload::{EncryptedMediaInfo, UploadSource, encrypt_media_streaming};
 use whatsapp_rust::download::DownloadParams;
 use whatsapp_rust::{Client, ErrorChainExt};
 
 use crate::media::Handle;
+use crate::pieces::Pieces;
 
 /// Transfers of a node at once; others wait.
 const AT_ONCE: usize = 16;
@@ -78,7 +78,7 @@ impl Transfers {
         );
         let file = Bounded { file: nameless().map_err(|error| source(&error))?, written: 0 };
         let opened = client.download_from_params_to_writer(&asked, file).await.map_err(|error| failed(&error))?;
-        Ok(pieces(tokio::fs::File::from_std(opened.file)))
+        Ok(ReaderStream::with_capacity(tokio::fs::File::from_std(opened.file), MEDIA_PIECE).boxed())
     }
 }
 
@@ -114,10 +114,10 @@ fn failed(error: &anyhow::Error) -> MediaError {
 
 /// Encrypts bytes as they come, into a file.
 async fn seal(kind: MediaKind, mut bytes: ByteStream) -> Result<(File, EncryptedMediaInfo), MediaError> {
-    let (pieces, waiting) = mpsc::channel(READ_AHEAD);
+    let (pieces, mut waiting) = mpsc::channel(READ_AHEAD);
     let sealing = tokio::task::spawn_blocking(move || -> anyhow::Result<(File, EncryptedMediaInfo)> {
         let mut file = nameless()?;
-        let coming = Coming { waiting, piece: Bytes::new() };
+        let coming = Pieces::new(|| Ok(waiting.blocking_recv()));
         let sealed = encrypt_media_streaming(coming, io::BufWriter::new(&mut file), media_type(kind))?;
         Ok((file, sealed))
     });
@@ -132,26 +132,6 @@ async fn seal(kind: MediaKind, mut bytes: ByteStream) -> Result<(File, Encrypted
     match sealing.await {
         Ok(sealed) => sealed.map_err(|error| MediaError::Source(error.to_string())),
         Err(error) => Err(MediaError::Source(error.to_string())),
-    }
-}
-
-/// Pieces that are read where one may wait.
-struct Coming {
-    waiting: mpsc::Receiver<Bytes>,
-    piece: Bytes,
-}
-
-impl Read for Coming {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.piece.is_empty() {
-            match self.waiting.blocking_recv() {
-                Some(piece) => self.piece = piece,
-                None => return Ok(0),
-            }
-        }
-        let count = into.len().min(self.piece.len());
-        into[..count].copy_from_slice(&self.piece.split_to(count));
-        Ok(count)
     }
 }
 
@@ -217,18 +197,6 @@ impl DownloadWriter for Bounded {
         self.written = length;
         self.file.set_len(length)
     }
-}
-
-fn pieces(file: tokio::fs::File) -> ByteStream {
-    let next = |mut file: tokio::fs::File| async move {
-        let mut piece = BytesMut::with_capacity(MEDIA_PIECE);
-        match file.read_buf(&mut piece).await {
-            Ok(0) => None,
-            Ok(_) => Some((Ok(piece.freeze()), file)),
-            Err(error) => Some((Err(error), file)),
-        }
-    };
-    futures::stream::unfold(file, next).boxed()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The library's HTTP client. It streams where the library can wait.
 
-use std::io::{self, Read};
+use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,9 +12,14 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use wacore::net::{HttpClient, HttpRequest, HttpResponse, StreamingHttpResponse, UploadBody};
 
+use crate::pieces::Pieces;
+
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 
-/// How long nothing may come.
+/// How long an answer that is read whole may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long nothing may come of others.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
 /// Bytes of an answer that is read whole, at most.
@@ -77,7 +82,7 @@ async fn whole(mut answer: reqwest::Response) -> anyhow::Result<HttpResponse> {
 #[async_trait]
 impl HttpClient for Http {
     async fn execute(&self, request: HttpRequest) -> anyhow::Result<HttpResponse> {
-        let mut call = self.call(&request)?;
+        let mut call = self.call(&request)?.timeout(ANSWER_WITHIN);
         if let Some(body) = request.body {
             call = call.body(body);
         }
@@ -90,9 +95,10 @@ impl HttpClient for Http {
 
     fn execute_streaming(&self, request: HttpRequest) -> anyhow::Result<StreamingHttpResponse> {
         let call = self.call(&request)?;
-        let answer = self.runtime.block_on(call.send())?;
+        let mut answer = self.runtime.block_on(call.send())?;
         let status_code = answer.status().as_u16();
-        let body = Answer { answer, runtime: self.runtime.clone(), piece: Bytes::new() };
+        let runtime = self.runtime.clone();
+        let body = Pieces::new(move || runtime.block_on(answer.chunk()).map_err(io::Error::other));
         Ok(StreamingHttpResponse { status_code, body: Box::new(body) })
     }
 
@@ -129,26 +135,5 @@ impl HttpClient for Http {
         }
         drop(pieces);
         self.runtime.block_on(sent)?
-    }
-}
-
-/// The rest of an answer, read where one may wait.
-struct Answer {
-    answer: reqwest::Response,
-    runtime: Handle,
-    piece: Bytes,
-}
-
-impl Read for Answer {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.piece.is_empty() {
-            match self.runtime.block_on(self.answer.chunk()).map_err(io::Error::other)? {
-                Some(piece) => self.piece = piece,
-                None => return Ok(0),
-            }
-        }
-        let count = into.len().min(self.piece.len());
-        into[..count].copy_from_slice(&self.piece.split_to(count));
-        Ok(count)
     }
 }
