@@ -35,7 +35,6 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         Rejection::UserNotFound => ApiError::not_found("member", ""),
         Rejection::EmailTaken => email_taken(),
         Rejection::UserLimit { limit } => ApiError::bad_request(format!("an account has at most {limit} members")),
-        Rejection::LastOwner => ApiError::bad_request(rejection.to_string()),
         Rejection::VerificationUnknown | Rejection::SessionNotFound => ApiError::auth_invalid(),
         // Told with its time where it is known; here another request was faster.
         Rejection::SessionOver | Rejection::SessionMoved => ApiError::auth_revoked(Timestamp::now()),
@@ -52,7 +51,8 @@ fn of_rejection(rejection: Rejection) -> ApiError {
             ApiError::rate_limited(LimitScope::Customer, limit, seconds)
         }
         Rejection::NodeUnknown(node) => ApiError::not_found("node", &node.to_string()),
-        Rejection::LastNode(_)
+        Rejection::LastOwner
+        | Rejection::LastNode(_)
         | Rejection::NodeState { .. }
         | Rejection::NodeLimit { .. }
         | Rejection::LayoutRuns

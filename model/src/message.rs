@@ -207,6 +207,11 @@ impl Surroundings {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Without what is for a network alone.
+    pub fn shown(&self) -> Self {
+        Self { target_author: None, said_at: None, ..self.clone() }
+    }
 }
 
 /// The message that a message answers.

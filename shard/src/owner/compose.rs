@@ -145,8 +145,10 @@ impl Channel {
 
     /// Who wrote a message of a group that is not the channel's own: a network may name it by its author.
     fn author_of(&self, key: &MessageKey) -> Option<Address> {
-        let row = self.named(key).filter(|_| !key.from_me)?;
-        row.is_group.then_some(row.from)
+        if key.from_me {
+            return None;
+        }
+        self.named(key).filter(|row| row.is_group).map(|row| row.from)
     }
 
     /// The stored message that a key names.

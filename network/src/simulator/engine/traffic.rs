@@ -69,7 +69,7 @@ impl Engine {
         let InFlight { session, live, holder, message } = send;
         let Outbound { id, to, content, around } = message;
         // This network names no authors of what a message is about, and has its own clock.
-        let around = Surroundings { target_author: None, said_at: None, ..around };
+        let around = around.shown();
         let content = match content {
             content if content.is_story() => return self.judge_story(now, session, live.number, id, content),
             content => content,

@@ -52,9 +52,8 @@ pub fn rest_of(content: &Content, around: &Surroundings) -> Map<String, Value> {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    // Its own serialisation leaves out what is not there; two fields are for networks alone.
-    let shown = Surroundings { target_author: None, said_at: None, ..around.clone() };
-    if let Ok(Value::Object(around)) = serde_json::to_value(shown) {
+    // Its own serialisation leaves out what is not there.
+    if let Ok(Value::Object(around)) = serde_json::to_value(around.shown()) {
         fields.extend(around);
     }
     fields
