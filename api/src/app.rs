@@ -18,6 +18,7 @@ use crate::doc::Document;
 use crate::ip_bucket::IpBuckets;
 use crate::key_use::KeyUse;
 use crate::status_summary::StatusSummary;
+use crate::turns::Turns;
 
 pub struct App {
     pub config: ApiConfig,
@@ -33,6 +34,8 @@ pub struct App {
     pub cors_origins: CorsOrigins,
     /// Judges operators' tokens.
     pub operators: TokenGate,
+    /// Of accounts' large bodies.
+    pub turns: Turns,
     /// Whether the port speaks TLS.
     pub is_https: bool,
     ip_buckets: Option<IpBuckets>,
@@ -96,6 +99,7 @@ impl App {
         Arc::new(Self {
             auth: Auth::new(config.auth.clone()),
             operators: TokenGate::new(config.operator_tokens.clone()),
+            turns: Turns::default(),
             config,
             cluster,
             failures: FailureLog::of(port),

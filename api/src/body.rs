@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use model::error::{ApiError, JSON_LIMIT_BYTES};
-use model::field::Body;
 use salvo::Request;
 use salvo::http::ReqBody;
 use salvo::http::header::CONTENT_TYPE;
@@ -17,31 +16,27 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// would see a broken connection instead of the answer; what is larger still is cut off.
 const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 
-/// The body as a JSON object of at most `limit` bytes.
+/// The bytes of a JSON body, of which there are `limit` at most.
 ///
 /// # Errors
-/// `bad_request` for another type or unreadable JSON, `payload_too_large` for more bytes (of which no more is
-/// kept), `invalid_request` for JSON that is no object.
-pub async fn object(request: &mut Request, limit: u64) -> Result<Body, ApiError> {
-    if !is_json(request) {
-        return Err(no_json());
-    }
-    Body::parse(&bytes(request, limit).await?)
+/// `bad_request` for another type, `payload_too_large` for more bytes (of which no more is kept).
+pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, ApiError> {
+    if is_json(request) { bytes(request, limit).await } else { Err(no_json()) }
 }
 
-/// The body as a JSON object, or an empty one when there is no body at all.
+/// As [`json`]; `None` when there is no body at all.
 ///
 /// # Errors
-/// As [`object`].
-pub async fn optional_object(request: &mut Request) -> Result<Body, ApiError> {
+/// As [`json`].
+pub async fn optional_json(request: &mut Request) -> Result<Option<Bytes>, ApiError> {
     if !is_json(request) && request.headers().contains_key(CONTENT_TYPE) {
         return Err(no_json());
     }
     let bytes = bytes(request, JSON_LIMIT_BYTES).await?;
     if bytes.is_empty() {
-        return Ok(Body::default());
+        return Ok(None);
     }
-    if is_json(request) { Body::parse(&bytes) } else { Err(no_json()) }
+    if is_json(request) { Ok(Some(bytes)) } else { Err(no_json()) }
 }
 
 fn no_json() -> ApiError {

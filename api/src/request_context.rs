@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use model::error::{ApiError, ErrorCode, JSON_LIMIT_BYTES, SEND_LIMIT_BYTES};
 use model::field::Body;
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
@@ -14,7 +15,6 @@ use model::time::Timestamp;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord};
-use raft::failpoint::{self, Bug};
 use raft::room::Level;
 use salvo::Request;
 use salvo::http::header::CONTENT_LENGTH;
@@ -30,6 +30,7 @@ use crate::caller::Caller;
 use crate::client::Client;
 use crate::failure;
 use crate::query::Query;
+use crate::turns::{self, Turn};
 
 /// How long a request waits for a shard without a leader.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
@@ -66,28 +67,27 @@ impl RequestContext {
     /// The body, which must be a JSON object.
     ///
     /// # Errors
-    /// Those of [`body::object`].
+    /// Those of [`body::json`], `bad_request` for unreadable JSON, `invalid_request` for JSON that is no object.
     pub async fn object(&mut self) -> Result<Body, ApiError> {
-        self.can_take_body().await?;
-        body::object(&mut self.http, JSON_LIMIT_BYTES).await
-    }
-
-    /// The body of a send, which is a smaller one.
-    ///
-    /// # Errors
-    /// Those of [`body::object`].
-    pub async fn send_object(&mut self) -> Result<Body, ApiError> {
-        self.can_take_body().await?;
-        body::object(&mut self.http, SEND_LIMIT_BYTES).await
+        Body::parse(&self.json(JSON_LIMIT_BYTES).await?)
     }
 
     /// The body of a route that works without one.
     ///
     /// # Errors
-    /// Those of [`body::optional_object`].
+    /// As [`RequestContext::object`].
     pub async fn optional_object(&mut self) -> Result<Body, ApiError> {
+        self.optional_json().await?.map_or_else(|| Ok(Body::default()), |bytes| Body::parse(&bytes))
+    }
+
+    async fn json(&mut self, limit: u64) -> Result<Bytes, ApiError> {
         self.can_take_body().await?;
-        body::optional_object(&mut self.http).await
+        body::json(&mut self.http, limit).await
+    }
+
+    async fn optional_json(&mut self) -> Result<Option<Bytes>, ApiError> {
+        self.can_take_body().await?;
+        body::optional_json(&mut self.http).await
     }
 
     /// What is large is not taken while there is little room on the disks: it would be stored.
@@ -175,6 +175,8 @@ pub struct AccountCall {
     pub caller: Caller,
     /// Which bucket has paid for this request, and how it stands after it.
     pub charged: Charged,
+    /// That of its body, where it is a large one.
+    pub turn: Option<Turn>,
 }
 
 /// The bucket that a request of an account costs a token of.
@@ -189,6 +191,42 @@ pub enum Charged {
 impl AccountCall {
     pub fn customer_id(&self) -> CustomerId {
         self.caller.customer.id
+    }
+
+    /// The body, which must be a JSON object; a large one waits for its turn.
+    ///
+    /// # Errors
+    /// As [`RequestContext::object`], and `worker_at_capacity` when its turn does not come.
+    pub async fn object(&mut self) -> Result<Body, ApiError> {
+        let bytes = self.ctx.json(JSON_LIMIT_BYTES).await?;
+        self.parse(&bytes).await
+    }
+
+    /// The body of a send, which is a smaller one.
+    ///
+    /// # Errors
+    /// As [`AccountCall::object`].
+    pub async fn send_object(&mut self) -> Result<Body, ApiError> {
+        let bytes = self.ctx.json(SEND_LIMIT_BYTES).await?;
+        self.parse(&bytes).await
+    }
+
+    /// The body of a route that works without one.
+    ///
+    /// # Errors
+    /// As [`AccountCall::object`].
+    pub async fn optional_object(&mut self) -> Result<Body, ApiError> {
+        match self.ctx.optional_json().await? {
+            Some(bytes) => self.parse(&bytes).await,
+            None => Ok(Body::default()),
+        }
+    }
+
+    async fn parse(&mut self, bytes: &[u8]) -> Result<Body, ApiError> {
+        if bytes.len() > turns::SMALL {
+            self.turn = Some(self.app.turns.take(self.customer_id()).await?);
+        }
+        Body::parse(bytes)
     }
 
     /// The channel that the key is bound to.
@@ -223,7 +261,7 @@ impl AccountCall {
     /// A live channel of the account.
     pub fn find_channel(&self, id: ChannelId) -> Option<Arc<ChannelRecord>> {
         let channel = self.cluster().directory().read(|state| state.channel(id).cloned())?;
-        (channel.customer_id == self.customer_id() || failpoint::has(Bug::FindForeignChannel)).then_some(channel)
+        (channel.customer_id == self.customer_id()).then_some(channel)
     }
 
     /// Changes the directory; see [`RequestContext::change`].

@@ -163,7 +163,7 @@ async fn admit(ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answere
                 Entry::Interface => Charged::Customer(level),
                 Entry::Console => Charged::Session(level),
             };
-            Ok(AccountCall { ctx, caller, charged })
+            Ok(AccountCall { ctx, caller, charged, turn: None })
         }
         Ok((level, false)) => {
             let refused = failure::empty_bucket(scope, &level);
