@@ -24,6 +24,8 @@ pub enum StartError {
     Thread(std::io::Error),
     #[error("the timing does not work: {0}")]
     Timing(String),
+    #[error("this processor lacks the instructions SSE 4.2 and PCLMULQDQ, with which checksums are made")]
+    Processor,
 }
 
 /// An open data folder; the lock goes with it.
@@ -35,6 +37,11 @@ pub(crate) struct StoreFolder {
 impl StoreFolder {
     /// Opens the folder of a node, and makes it if there is none.
     pub(crate) fn open(path: &Path, node: NodeId, storage_id: Uuid) -> Result<Self, StartError> {
+        // RocksDB is compiled for them (build-rocksdb.sh).
+        #[cfg(target_arch = "x86_64")]
+        if !(is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq")) {
+            return Err(StartError::Processor);
+        }
         let failed = |path: &Path, reason: String| StartError::Folder { path: path.to_owned(), reason };
         fs::create_dir_all(path).map_err(|error| failed(path, error.to_string()))?;
         let stamp_path = path.join(STAMP);

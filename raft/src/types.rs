@@ -9,6 +9,11 @@ use openraft::{OptionalSend, RaftTypeConfig};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use crate::machine::GroupId;
+
+/// The directory's group, of which every node is a member.
+pub(crate) const ALL_NODES: GroupId = 0;
+
 /// A command of a machine, as it stands in the log. Cloning shares the bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Command(Bytes);

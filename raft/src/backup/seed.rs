@@ -94,7 +94,7 @@ impl Seed {
     /// # Errors
     /// When the disk fails.
     pub fn finish(self) -> Result<(), SeedError> {
-        Ok(self.state.sync()?)
+        Ok(self.state.flush()?)
     }
 }
 
@@ -117,7 +117,7 @@ impl SeedGroup<'_> {
         self.put.add(&key, value);
         self.batch.put_cf(self.seed.state.state(), key, value);
         if self.batch.size_in_bytes() >= BATCH_BYTES {
-            self.seed.state.write(std::mem::take(&mut self.batch))?;
+            self.seed.state.write(self.group, std::mem::take(&mut self.batch))?;
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl SeedGroup<'_> {
         logs.write_synced(log)?;
         state.put_membership(&mut self.batch, self.group, &membership);
         state.put_applied(&mut self.batch, self.group, &last, last.index);
-        state.write_synced(self.batch)?;
+        state.write_through(self.group, self.batch)?;
         let mut found = Tally::default();
         let mut pairs = state.iterate(state_key(self.group, &[]), state_end(self.group));
         pairs.seek_to_first();

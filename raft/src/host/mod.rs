@@ -414,10 +414,10 @@ impl Host {
         shared.peers.unserve(service::WITNESS);
         shared.peers.unserve(service::STATE_HASH);
         let state = shared.state.clone();
-        match shared.peers.runtime().spawn_blocking(move || state.sync()).await {
+        match shared.peers.runtime().spawn_blocking(move || state.flush()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the state was not synced"),
-            Err(error) => tracing::error!(%error, "the state was not synced"),
+            Ok(Err(error)) => tracing::error!(%error, "the state was not written"),
+            Err(error) => tracing::error!(%error, "the state was not written"),
         }
         self.stop_writer().await;
         // Transfers of snapshots that nobody waits for any more end by themselves.

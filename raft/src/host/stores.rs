@@ -8,7 +8,7 @@ use model::id::NodeId;
 use uuid::Uuid;
 
 use super::StartError;
-use super::witness::{self, ALL_NODES};
+use super::witness;
 use crate::fatal::{self, Fatal};
 use crate::folder::StoreFolder;
 use crate::local_copy::LocalCopy;

@@ -29,9 +29,8 @@ use crate::log::mark::Mark;
 use crate::machine::GroupId;
 use crate::network::service;
 use crate::transport::{Class, PeerError, Peers, RaftService};
+use crate::types::ALL_NODES;
 
-/// Every node is a member of this group.
-pub(super) const ALL_NODES: GroupId = 0;
 /// Between two words to a peer. What was synced within it may be put back unnoticed.
 const EVERY: Duration = Duration::from_secs(1);
 /// For one word and its answer.

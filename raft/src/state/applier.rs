@@ -70,8 +70,8 @@ impl Applier {
     ) -> io::Result<Self> {
         let group = log.id();
         snapshot::recover(&disk, group)?;
-        // The log may be purged up to what is applied: that must not be lost to a power cut.
-        disk.sync()?;
+        // The log may be purged up to what is applied: that must not be lost to a crash.
+        disk.flush()?;
         let applied = disk.applied(group)?;
         check_log_reaches(&log, &applied)?;
         if let Some(last) = &applied.last {
@@ -149,7 +149,7 @@ impl Applier {
             self.disk.put_membership(&mut batch, self.group, &self.membership);
         }
         failpoint::reach(Point::StateBeforeWrite);
-        self.disk.write(batch)?;
+        self.disk.write(self.group, batch)?;
         failpoint::reach(Point::StateAfterWrite);
         let position = position_of(Some(&last));
         self.log.applied(last.index);
@@ -292,9 +292,18 @@ impl RaftStateMachine<TypeConfig> for Applier {
         if self.last.is_none() {
             return Ok(None);
         }
-        let (meta, source) = snapshot::Source::take(self.disk.clone(), self.group).await?;
-        Ok(Some(Snapshot { meta, snapshot: SnapshotData::Source(source) }))
+        taken(&self.disk, self.group).await.map(Some)
     }
+}
+
+/// A snapshot of a group: all of the state up to its position is in tables when this returns, so that the log may be cut up to
+/// there.
+async fn taken(disk: &Arc<StateDisk>, group: GroupId) -> io::Result<Snapshot<SnapshotData>> {
+    // First the position, then the tables.
+    let (meta, source) = snapshot::Source::take(disk.clone(), group).await?;
+    let flushed = disk.clone();
+    disk.blocking(move || flushed.flush()).await.map_err(io::Error::other)??;
+    Ok(Snapshot { meta, snapshot: SnapshotData::Source(source) })
 }
 
 /// Builds a snapshot, which is a position only: the state up to it is on disk and may stand for the log.
@@ -307,11 +316,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotData;
 
     async fn build_snapshot(&mut self) -> Result<Snapshot<SnapshotData>, io::Error> {
-        // First the position, then the sync: all of the state up to the position is then on disk.
-        let (meta, source) = snapshot::Source::take(self.disk.clone(), self.group).await?;
-        let disk = self.disk.clone();
-        self.disk.blocking(move || disk.sync()).await.map_err(io::Error::other)??;
-        Ok(Snapshot { meta, snapshot: SnapshotData::Source(source) })
+        taken(&self.disk, self.group).await
     }
 }
 
@@ -347,7 +352,7 @@ mod tests {
             StateDisk::open(&folder.path().join("data"), folder.path().join("install"), USUAL_BUFFER, fatal).unwrap();
         let mut batch = WriteBatch::default();
         disk.put_applied(&mut batch, 1, &log_id(1, 9), durable);
-        disk.write(batch).unwrap();
+        disk.write(1, batch).unwrap();
         let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
         let meter = Arc::new(Meter::new(Instant::now()));
         Applier::open(disk, log, Box::new(Idle), watch::Sender::new(Position::default()), meter, Arc::default(), right)

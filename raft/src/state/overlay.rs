@@ -173,7 +173,7 @@ mod tests {
             for group in [6, 8] {
                 let mut batch = WriteBatch::default();
                 batch.put_cf(disk.state(), state_key(group, &[3]), [9]);
-                disk.write(batch).unwrap();
+                disk.write(group, batch).unwrap();
             }
             let mut overlay = Overlay::new(StateReader::new(disk.clone(), 7));
             let mut model = MemoryState::new();
@@ -190,7 +190,7 @@ mod tests {
                     Step::Write => {
                         let mut batch = WriteBatch::default();
                         overlay.drain_into(&disk, 7, &mut batch);
-                        disk.write(batch).unwrap();
+                        disk.write(7, batch).unwrap();
                     }
                     Step::Scan(from, to, limit) => {
                         prop_assert_eq!(overlay.scan(&[from], &[to], limit), model.scan(&[from], &[to], limit));

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::disk::{StateDisk, state_end, state_key};
 use crate::codec;
-use crate::failpoint::{self, Bug, Point};
+use crate::failpoint::{self, Point};
 use crate::machine::GroupId;
 use crate::types::SnapshotMeta;
 
@@ -100,10 +100,8 @@ fn read_chunks(
     let mut iterator = snapshot.raw_iterator_cf_opt(disk.state(), options);
     iterator.seek_to_first();
     let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
-    let mut tail = 0;
     while let Some((key, value)) = iterator.item() {
         let key = &key[2..];
-        tail = chunk.len();
         chunk.put_u32(key.len() as u32);
         chunk.put_u32(value.len() as u32);
         chunk.put_slice(key);
@@ -114,9 +112,6 @@ fn read_chunks(
         iterator.next();
     }
     iterator.status().map_err(io::Error::other)?;
-    if failpoint::has(Bug::ForgetSnapshotTail) {
-        chunk.truncate(tail);
-    }
     if !chunk.is_empty() {
         // Nobody reads any more: nothing to report to.
         let _ = out.blocking_send(Ok(chunk.freeze()));
@@ -251,7 +246,7 @@ pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut
     let marker = Marker { folder, files, meta: meta.clone(), files_stay: true };
     let mut batch = WriteBatch::default();
     disk.put_installing(&mut batch, group, &codec::encode(&marker));
-    disk.write_synced(batch)?;
+    disk.write_through(group, batch)?;
     failpoint::reach(Point::SnapshotMarked);
     finish(disk, group, &marker)
 }
@@ -271,7 +266,7 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
     if marker.files.iter().all(|file| file.exists()) {
         let mut batch = WriteBatch::default();
         batch.delete_range_cf(disk.state(), state_key(group, &[]), state_end(group));
-        disk.write_synced(batch)?;
+        disk.write_through(group, batch)?;
         if !marker.files.is_empty() {
             let mut options = IngestExternalFileOptions::default();
             options.set_move_files(true);
@@ -287,7 +282,7 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
     }
     disk.put_membership(&mut batch, group, &marker.meta.last_membership);
     disk.delete_installing(&mut batch, group);
-    disk.write_synced(batch)?;
+    disk.write_through(group, batch)?;
     remove_folder(&marker.folder)
 }
 
@@ -359,7 +354,7 @@ mod tests {
         let mut batch = WriteBatch::default();
         batch.put_cf(disk.state(), state_key(group, key), value);
         disk.put_applied(&mut batch, group, &log_id(2, 41), 0);
-        disk.write(batch).unwrap();
+        disk.write(group, batch).unwrap();
     }
 
     fn keys(disk: &Arc<StateDisk>, group: GroupId) -> Vec<Vec<u8>> {
@@ -447,7 +442,7 @@ mod tests {
     fn mark(disk: &StateDisk, marker: &Marker) {
         let mut batch = WriteBatch::default();
         disk.put_installing(&mut batch, 1, &codec::encode(marker));
-        disk.write_synced(batch).unwrap();
+        disk.write_through(group, batch).unwrap();
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::host::witness::ALL_NODES;
+use crate::types::ALL_NODES;
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
