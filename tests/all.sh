@@ -15,13 +15,18 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 # Tests that `make test` leaves out: `#[ignore = "of test-all: ..."]`.
-ignored() { cargo test --workspace --no-fail-fast -- --ignored --skip openapi:: ; }
+ignored() { cargo test --workspace --no-fail-fast -- --ignored --skip openapi:: --skip bugs_are_caught:: ; }
 
 # Every call of the OpenAPI document, with many more examples than `make test` takes.
 schemathesis() { cargo test --package tests --test end_to_end -- --ignored openapi:: ; }
 
-# Each planted fault of the product, in as many runs as its row says.
-prove() { target/debug/gateway-chaos prove ; }
+# Each planted fault of the product, in as many runs as its row says, and some of them together.
+prove() {
+  local faulty
+  faulty=$(chaos/mutations/build.sh) || return
+  GATEWAY_BIN=$faulty cargo test --package chaos --test clusters -- --ignored bugs_are_caught:: || return
+  GATEWAY_BIN=$faulty target/debug/gateway-chaos prove
+}
 
 hour() { target/debug/gateway-chaos run --profile hour --report "$LOGS/hour-$(date -u +%Y%m%dT%H%M%S)" ; }
 

@@ -11,7 +11,7 @@
 //! - [`report`]: what a run leaves to be read.
 //! - [`disk`]: a disk that fails when it is told to.
 //! - [`fuzz`]: what reads bytes that come from elsewhere.
-//! - [`prove`]: faults of the product put back on purpose, and found.
+//! - [`mutation`]: faults of the product put back on purpose. [`prove`]: each is found.
 
 #![allow(clippy::disallowed_methods, reason = "it stands outside of the product, and looks at real clocks")]
 
@@ -22,6 +22,7 @@ pub mod connection;
 pub mod disk;
 pub mod fuzz;
 pub mod history;
+pub mod mutation;
 pub mod prove;
 pub mod report;
 pub mod run;

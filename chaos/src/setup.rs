@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use raft::failpoint::{self, Bug};
+use raft::failpoint;
 
+use crate::mutation::Bug;
 use crate::schedule::profile::Profile;
 use crate::schedule::{Plan, Schedule};
 use crate::workload::Pace;

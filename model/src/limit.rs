@@ -67,12 +67,6 @@ impl BucketRule {
         Self { burst: rule.most.saturating_mul(rule.every_seconds), refill_per_second: 1 }
     }
 
-    /// Twice as much of everything.
-    pub fn doubled(self) -> Self {
-        let twice = |count: u32| count.saturating_mul(2);
-        Self { burst: twice(self.burst), refill_per_second: twice(self.refill_per_second) }
-    }
-
     fn capacity(self) -> u64 {
         u64::from(self.burst) * TOKEN
     }

@@ -1,4 +1,4 @@
-//! Places at which a build for tests can be told to fail, and faults of the product that it can be told to have.
+//! Places at which a build for tests can be told to fail, and faults of a driver that it can be told to have.
 //!
 //! A build of the whole workspace has them, a release of the binary alone has not: see `fail` in the workspace's root.
 //! There, [`reach`] is nothing and [`has`] is `false`, and the compiler drops both. Where there are failpoints, one that
@@ -120,36 +120,9 @@ names! {
 }
 
 names! {
-    /// A fault put back on purpose, as somebody might make it. What looks for faults has to find each of them: the crate
-    /// `chaos` proves it. Each is one line of the product, at the place where the right one stands.
+    /// A fault put back on purpose, as somebody might make it, into the driver of the real network: its tests have to find each
+    /// of them. Those of the rest of the product are patches (`chaos/mutations`).
     Bug {
-        /// A send is answered before it is committed: one whose owner dies just then was answered and is lost.
-        AnswerBeforeCommit = "bug::answer_before_commit",
-        /// An owner goes on speaking to the network when its time is up, and the state machine takes entries of an older
-        /// epoch: two owners speak for one channel.
-        IgnoreFence = "bug::ignore_fence",
-        /// The next owner writes what it finds in the outbox under new message ids: the network cannot drop repeats.
-        ResendUnderNewId = "bug::resend_under_new_id",
-        /// The next owner does not look for deliveries that wait: they are never attempted.
-        ForgetDeliveries = "bug::forget_deliveries",
-        /// A copy of the directory is used however old it is: a node that hears nothing lets revoked keys in.
-        ServeStaleKey = "bug::serve_stale_key",
-        /// The log is written and not synced, and said to be: a power cut takes what was acknowledged.
-        SkipFsync = "bug::skip_fsync",
-        /// The last row of a snapshot is not sent: the follower's state lacks it.
-        ForgetSnapshotTail = "bug::forget_snapshot_tail",
-        /// The next home of a bucket fills and refills it twice over.
-        DoubleBucket = "bug::double_bucket",
-        /// An item is acknowledged to the network before it is committed: one whose owner dies just then is lost.
-        AcknowledgeBeforeCommit = "bug::acknowledge_before_commit",
-        /// An item that the network sends again is taken for a new one: it is stored twice and told of twice.
-        TakeRepeatForNew = "bug::take_repeat_for_new",
-        /// A channel is found by its id whosever it is.
-        FindForeignChannel = "bug::find_foreign_channel",
-        /// What waits in the outbox is written newest first.
-        ReverseOutbox = "bug::reverse_outbox",
-        /// The next owner does not claim its channels: they stay without a session.
-        LeaveUnclaimed = "bug::leave_unclaimed",
         /// Bytes go to the real network before the state that they rest on is committed: the next owner uses message keys again.
         WireBeforeLog = "bug::wire_before_log",
         /// A pairing is answered before the new identity is committed: the phone is linked to a device whose keys are gone.
@@ -315,6 +288,6 @@ mod tests {
         assert!(matches!(arm(point.name(), "explode"), Err(ArmError::Action { .. })));
         assert_eq!(arm_all("return"), Err(ArmError::NotAPair("return".into())));
         assert_eq!(actions(), None);
-        assert!(!has(Bug::DoubleBucket));
+        assert!(!has(Bug::WireBeforeLog));
     }
 }

@@ -11,8 +11,6 @@ use model::id::NodeId;
 use model::standstill::is_since_resumption;
 use parking_lot::Mutex;
 
-use crate::failpoint::{self, Bug};
-
 /// A copy older than this answers no authenticated request.
 pub const MAX_AGE: Duration = Duration::from_secs(2);
 
@@ -43,7 +41,7 @@ impl OwnCopy {
     }
 
     pub fn is_fresh(&self) -> bool {
-        self.age().is_some_and(|age| age <= MAX_AGE || failpoint::has(Bug::ServeStaleKey))
+        self.age().is_some_and(|age| age <= MAX_AGE)
     }
 }
 

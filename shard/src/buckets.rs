@@ -9,7 +9,6 @@ use std::hash::Hash;
 use model::id::{ChannelId, CustomerId};
 use model::limit::{AttemptRule, BucketLevel, BucketRule, TokenBucket};
 use model::time::Timestamp;
-use raft::failpoint::{self, Bug};
 use uuid::Uuid;
 
 /// Above this many buckets of a kind, full ones are dropped: a full bucket says nothing that a new one would not.
@@ -132,7 +131,6 @@ impl<K: Copy + Eq + Hash> Kind<K> {
     }
 
     fn bucket(&mut self, id: K, rule: BucketRule, now: Timestamp) -> &mut TokenBucket {
-        let rule = if failpoint::has(Bug::DoubleBucket) { rule.doubled() } else { rule };
         if self.buckets.len() >= self.sweep_at {
             self.sweep(now);
         }

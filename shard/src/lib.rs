@@ -30,7 +30,6 @@ pub mod facts;
 pub mod figures;
 pub mod format;
 pub mod layout;
-pub mod machine;
 pub mod media;
 pub mod membership;
 mod nodes;
@@ -47,5 +46,5 @@ mod telemetry;
 pub mod trace;
 pub mod webhook;
 
-pub use state::{command, history, projection, records, retention, settings, usage};
+pub use state::{command, history, machine, projection, records, retention, settings, usage};
 use state::{keys, sameness};

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use chaos::mutation::Bug;
 use chaos::prove::table::{ProveArgs, prove};
 use chaos::report::Report;
 use chaos::run;
@@ -22,7 +23,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use futures::FutureExt;
 use futures::future::select_all;
 use gateway::console::say;
-use raft::failpoint::Bug;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Debug, Parser)]

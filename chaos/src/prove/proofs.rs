@@ -1,9 +1,8 @@
 //! Each fault, the invariant that it breaks, and what shows it.
 
-use raft::failpoint::Bug;
-
 use super::harm::Harm;
 use crate::check::Invariant;
+use crate::mutation::Bug;
 
 /// A fault that has to be found.
 #[derive(Clone, Copy, Debug)]

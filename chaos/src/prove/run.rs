@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use raft::failpoint::Bug;
 use reqwest::Client;
 use serde_json::json;
 use tests::cluster::{Cluster, Options, is_running};
@@ -17,6 +16,7 @@ use super::proofs::Proof;
 use crate::check::{Invariant, Verdict, judge};
 use crate::disk::{FaultyDisk, Loss};
 use crate::history::{Collected, Evidence, Recorder, Replica};
+use crate::mutation::Bug;
 use crate::workload::{Pace, Workload};
 use crate::world::map::Map;
 

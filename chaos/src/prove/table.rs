@@ -145,8 +145,8 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use crate::mutation::Bug;
     use clap::Parser;
-    use raft::failpoint::Bug;
 
     use super::*;
 

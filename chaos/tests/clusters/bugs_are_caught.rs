@@ -2,8 +2,8 @@
 //! the same run holds. `gateway-chaos prove` does it with many seeds, and with the faults that are not here. Takes some
 //! five minutes, needs root and `/dev/fuse`.
 
+use chaos::mutation::Bug;
 use chaos::prove::{Ground, Harm, Outcome, PROOFS, Proof};
-use raft::failpoint::Bug;
 
 use crate::rooted_machine;
 
@@ -25,7 +25,7 @@ fn proof(bug: &Bug) -> &'static Proof {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "of test-all: takes six minutes"]
+#[ignore = "of test-all: wants the gateway of chaos/mutations/build.sh in GATEWAY_BIN; takes six minutes"]
 async fn each_fault_put_back_is_found_and_without_it_the_same_run_holds() {
     let Some(_machine) = rooted_machine().await else { return };
     let mut ground = Ground::prepare().await;

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod fuzz_corpus;
+mod mutations;
 mod simulation;

@@ -11,7 +11,6 @@ use rocksdb::{ColumnFamily, DB, IteratorMode, Options, ReadOptions, WriteBatch, 
 
 use super::mark::Mark;
 use crate::codec;
-use crate::failpoint::{self, Bug};
 use crate::fatal::Fatal;
 use crate::machine::GroupId;
 use crate::types::{Entry, LogId, Vote};
@@ -130,7 +129,7 @@ impl Disk {
     /// depend on it.
     pub(crate) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
         let mut synced = WriteOptions::default();
-        synced.set_sync(!failpoint::has(Bug::SkipFsync));
+        synced.set_sync(true);
         let written = self.db.write_opt(batch, &synced).map_err(io_error);
         let noted = written.and_then(|()| {
             let number = self.written();

@@ -8,7 +8,7 @@ use model::id::{CustomerId, EndpointId, Epoch, RequestId, ShardId, Slot};
 use model::time::Timestamp;
 use raft::directory::state::DirectoryState;
 use raft::directory::{Change, Directory};
-use raft::failpoint::{self, Bug, Point};
+use raft::failpoint::{self, Point};
 use raft::machine::View;
 use raft::supervise;
 use tokio::sync::{broadcast, mpsc};
@@ -189,8 +189,7 @@ impl Engine {
     fn take(&mut self, message: ToEngine, touched: &mut HashSet<EndpointId>) {
         match message {
             ToEngine::Add(owner) => {
-                let endpoints = endpoints_with_jobs(&owner.reader);
-                for endpoint in endpoints.into_iter().filter(|_| !failpoint::has(Bug::ForgetDeliveries)) {
+                for endpoint in endpoints_with_jobs(&owner.reader) {
                     self.queues.entry(endpoint).or_default().insert(owner.shard, EndpointQueue::unread(endpoint));
                     touched.insert(endpoint);
                     // It may have been switched on while the shard had no owner.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId, MediaId, MessageId, RequestId};
+use model::id::{ChannelId, CustomerId, MediaId, RequestId};
 use model::status::{Status, Trigger};
 use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
 use network::operation::Operation;
-use raft::failpoint::{self, Bug, Point};
+use raft::failpoint::{self, Point};
 use raft::machine::View;
 use raft::supervise;
 use tokio::sync::{mpsc, oneshot};
@@ -29,7 +29,7 @@ use super::send_delay::SendDelay;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
-use crate::call::{Done, Live, QrCode, Sent, SentStatus, Work};
+use crate::call::{Done, Live, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::projection::Projected;
@@ -225,10 +225,7 @@ impl Channel {
         for (key, entry) in reader.scan(&from, &to, usize::MAX) {
             let entry: OutboxEntry = decode(&entry);
             if let Some(row) = entry.id().and_then(|id| self.stored_message(id)) {
-                let mut message = entry.outbound(&row);
-                if failpoint::has(Bug::ResendUnderNewId) {
-                    message.id = MessageId::mint(rand::random());
-                }
+                let message = entry.outbound(&row);
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
                 self.outbox.push(message, row, out);
             }
@@ -445,8 +442,7 @@ impl Channel {
     }
 
     /// Commits a turn's commands, then does what waited for them.
-    pub async fn finish(&mut self, mut batch: Batch) -> Result<(), LeadershipLost> {
-        self.act_too_early(&mut batch).await;
+    pub async fn finish(&mut self, batch: Batch) -> Result<(), LeadershipLost> {
         if batch.may_be_deferred() {
             return self.finish_deferred(batch).await;
         }
@@ -510,33 +506,6 @@ impl Channel {
     async fn acknowledge(&mut self, item: ItemId) {
         if let Some(running) = &self.running {
             acknowledge(&*running.session, item).await;
-        }
-    }
-
-    /// Does before the commit what has to wait for it, as two faults would have it.
-    async fn act_too_early(&mut self, batch: &mut Batch) {
-        if failpoint::has(Bug::AcknowledgeBeforeCommit) {
-            let early: Vec<OnCommit> =
-                batch.on_commit.extract_if(.., |after| matches!(after, OnCommit::Acknowledge(_))).collect();
-            for after in early {
-                if let OnCommit::Acknowledge(item) = after {
-                    self.acknowledge(item).await;
-                }
-            }
-        }
-        if failpoint::has(Bug::AnswerBeforeCommit) {
-            for after in &mut batch.on_commit {
-                if let OnCommit::Send { row, client_ref, reply, .. } = after {
-                    let caller = std::mem::replace(reply, oneshot::channel().0);
-                    let sent = Sent {
-                        message_id: row.message_id.clone(),
-                        client_ref: client_ref.clone(),
-                        status: SentStatus::Queued,
-                        to: row.to.clone(),
-                    };
-                    let _ = caller.send(Ok(Worked::Accepted(sent, None)));
-                }
-            }
         }
     }
 

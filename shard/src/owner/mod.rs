@@ -54,7 +54,6 @@ use network::fence::Fence;
 use parking_lot::Mutex;
 use raft::directory::Directory;
 use raft::directory::state::DirectoryState;
-use raft::failpoint::{self, Bug};
 use raft::group::{Group, StateReader};
 use raft::machine::View;
 use state::deliveries::Job;
@@ -410,9 +409,6 @@ impl Owner {
             }
             if row.status == Status::Connected {
                 self.recovering.lock().insert(row.id);
-            }
-            if failpoint::has(Bug::LeaveUnclaimed) {
-                continue;
             }
             let mailbox = self.start_channel(row.id, row.customer, true);
             channels.insert(row.id, mailbox);

@@ -8,7 +8,6 @@ use model::media::MediaHandle;
 use model::time::Timestamp;
 use network::driver::Outbound;
 use network::operation::Refused;
-use raft::failpoint::{self, Bug};
 use tokio::sync::oneshot;
 
 use super::pace::resend_delay;
@@ -125,11 +124,7 @@ impl Outbox {
     /// Those behind one whose bytes are not at the network wait for it.
     pub fn due(&self, now: Instant) -> Vec<Outbound> {
         let due = |entry: &&Entry| entry.written.is_none_or(|(at, writes)| at + resend_delay(writes) <= now);
-        let mut due: Vec<_> = self.writable().filter(due).map(|entry| entry.message.clone()).collect();
-        if failpoint::has(Bug::ReverseOutbox) {
-            due.reverse();
-        }
-        due
+        self.writable().filter(due).map(|entry| entry.message.clone()).collect()
     }
 
     /// When the next message is due again.
