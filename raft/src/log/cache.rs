@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::types::Entry;
 
 /// Bytes of entries that stay in memory when they are on disk. Entries that are not stay, whatever their size.
-const KEEP_BYTES: usize = 4 << 20;
+const KEEP_BYTES: usize = 1 << 20;
 
 struct Cached {
     entry: Entry,
