@@ -612,8 +612,8 @@ pub struct Raft {
     pub snapshot_every: u64,
     /// Bytes of a group's log after which it is cut, whatever the number of entries.
     pub most_log_bytes: u64,
-    /// Bytes of log, and of rows, that gather before they are written to a table. A start replays at
-    /// most twelve times as many.
+    /// Bytes of log, and of rows, that gather before they are written to a table. A start after a crash
+    /// replays at most eight times as many, and applies the entries of twice as many bytes of rows again.
     pub buffer_bytes: usize,
 }
 
