@@ -62,6 +62,11 @@ impl Status {
         matches!(self, Self::LoggedOut | Self::StoppedByUser | Self::DisabledByAdmin | Self::Error | Self::Failed)
     }
 
+    /// Whether the channel stays so until somebody, or the network, does something.
+    pub fn lasts(self) -> bool {
+        !matches!(self, Self::Connecting | Self::Reconnecting)
+    }
+
     /// Whether the owner keeps a session, or tries to, in this status.
     pub fn runs(self) -> bool {
         matches!(self, Self::Qr | Self::Connecting | Self::Reconnecting | Self::Connected)

@@ -360,9 +360,9 @@ async fn preview(call: &mut ChannelCall) -> Outcome {
     of_kind!(answer, GroupAnswer::Preview(preview) => Reply::ok(&preview))
 }
 
-/// An invite code, or the whole URL that ends in it.
+/// An invite code, or the whole URL that ends in it; people's phones add a query to what they share.
 fn invite_code(value: &Value) -> Result<String, Violation> {
-    let wants = || json!({ "pattern": "^([^/]*/)*[^/]{1,64}$" });
+    let wants = || json!({ "pattern": "^([^/?#]*/)*[^/?#]{1,64}/?([?#][\\s\\S]*)?$" });
     code_of(&rule::described(wants, rule::text(1..=LONGEST_URL))(value)?)
 }
 
@@ -372,7 +372,8 @@ pub fn invite_in_path(call: &ChannelCall) -> Result<String, ApiError> {
 }
 
 fn code_of(text: &str) -> Result<String, Violation> {
-    let code = text.rsplit('/').next().unwrap_or_default();
+    let url = text.split(['?', '#']).next().unwrap_or_default();
+    let code = url.strip_suffix('/').unwrap_or(url).rsplit('/').next().unwrap_or_default();
     match code.chars().count() {
         0 => Err(Violation::new(IssueCode::Format, "must be an invite code, or the URL that ends in it")),
         1..=64 => Ok(code.to_owned()),
@@ -417,4 +418,25 @@ async fn decide_requests(call: &mut ChannelCall) -> Outcome {
     let (approve, participants) = parse_decision(&body, call.suffixes())?;
     let group = group_id(call)?;
     results(call.operate(GroupOperation::DecideRequests { group, approve, participants }).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invite_is_a_code_or_what_people_copy_from_their_phones() {
+        let code = "jzV9yGH26lEpIbLkNkcfyC";
+        let forms = ["", "chat.g.example/", "https://chat.g.example/", "https://chat.g.example/invite/"];
+        for form in forms {
+            for end in ["", "/", "?mode=ac_t", "/?mode=a/b", "#top"] {
+                assert_eq!(code_of(&format!("{form}{code}{end}")).as_deref(), Ok(code), "{form} {end}");
+            }
+        }
+        for nothing in ["", "/", "https://chat.g.example//", "?mode=ac_t", "#"] {
+            assert_eq!(code_of(nothing).map_err(|violation| violation.code), Err(IssueCode::Format), "{nothing}");
+        }
+        let long = "x".repeat(65);
+        assert_eq!(code_of(&long).map_err(|violation| violation.code), Err(IssueCode::TooLong));
+    }
 }

@@ -352,7 +352,7 @@ async fn run(
     lost.cancel();
 }
 
-/// Makes an entry of those that have waited longest, first of the patient and then of the others: at least of one, and of no
+/// Makes an entry of those that have waited longest, first of the deferred and then of the others: at least of one, and of no
 /// more than fit.
 fn entry_of(
     version: Format,

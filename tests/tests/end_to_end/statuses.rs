@@ -1,5 +1,7 @@
 //! The answers of every lifecycle call in every status, through HTTP.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::{Answer, Api, string};
@@ -264,6 +266,17 @@ async fn a_channel_leaves_its_troubles_by_itself_and_only_as_the_table_says() {
         ledger.get(queued["message_id"].as_str().unwrap()).map(Vec::len).ok_or_else(|| format!("{ledger:?}"))
     })
     .await;
+
+    // An answer is held until the status lasts, and no longer than it was told to be.
+    assert_eq!(stage.act(&channel, "restart?wait=30").await.expect(202)["status"], "connected");
+    stage.simulator.faults(json!({ "login_delay_ms": 30_000 })).await;
+    let asked = Instant::now();
+    assert_eq!(stage.act(&channel, "restart?wait=1").await.expect(202)["status"], "connecting");
+    assert!((Duration::from_millis(700)..seconds(20)).contains(&asked.elapsed()), "{:?}", asked.elapsed());
+    stage.simulator.clear_faults().await;
+    for wrong in ["0", "31", "soon"] {
+        stage.act(&channel, &format!("restart?wait={wrong}")).await.expect_issue(&json!(["wait"]), "format");
+    }
 
     // Unused QR codes run out and leave the channel as it was made.
     let unused = stage.tenant.channel("Unused").await;

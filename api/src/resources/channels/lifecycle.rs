@@ -1,5 +1,7 @@
 //! The lifecycle calls: each is one trigger of the status machine, run by the channel's owner.
 
+use std::time::Duration;
+
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
@@ -7,10 +9,12 @@ use model::scope::Scopes;
 use model::status::Trigger;
 use raft::directory::command::Command;
 use raft::directory::records::AuditEntry;
-use shard::call::request::Lifecycle;
+use shard::call::request::{GetStatus, Lifecycle};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::view::ChannelView;
 use crate::audit::Target;
+use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 
@@ -59,8 +63,32 @@ pub fn parse_reason(body: &Body) -> Result<Option<String>, ApiError> {
     issues.finish(|| Some(reason))
 }
 
+/// The longest that a caller may have its answer held, in seconds.
+const LONGEST_WAIT: usize = 30;
+
+/// How often a held answer looks at the channel.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// How long the answer waits for a status that lasts.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn waits(query: Query<'_>) -> Result<Duration, ApiError> {
+    let seconds = query.number("wait", 1, LONGEST_WAIT).unwrap_or(0);
+    query.finish(Duration::from_secs(seconds as u64))
+}
+
 async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
-    let live = call.ask(Lifecycle { trigger, by_operator: false }).await?;
+    let wait = waits(call.query())?;
+    let mut live = call.ask(Lifecycle { trigger, by_operator: false }).await?;
+    let until = Instant::now() + wait;
+    while !live.status.lasts() && Instant::now() + LOOK_AGAIN < until {
+        sleep(LOOK_AGAIN).await;
+        // What was asked for is done: that nobody says how it goes on is no failure of it.
+        if let Ok(Ok(now)) = timeout_at(until, call.ask(GetStatus)).await {
+            live = now;
+        }
+    }
     Ok(Reply::accepted(&ChannelView::new(&call.channel, Some(&live))))
 }
 

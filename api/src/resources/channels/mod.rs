@@ -35,7 +35,11 @@ pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     let lifecycle = |id, summary| {
         Doc::new(id, summary)
-            .about("Answers the channel as it is then; what comes of it arrives as `channel.status`.")
+            .about(
+                "Answers the channel as it is then, or with `wait`, in seconds, as it is once its status lasts; what \
+                 comes of it arrives as `channel.status`.",
+            )
+            .query(lifecycle::waits)
             .accepted::<ChannelView>()
             .errors(&[E::InvalidLifecycleTransition, E::NoOp, E::ChannelUnavailable, E::ConcurrentModification])
     };

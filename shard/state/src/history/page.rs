@@ -243,23 +243,23 @@ impl HistoryQuery {
 
     /// Every filter but time and cursor, which are the range that is read.
     fn passes(&self, view: &dyn View, row: &MessageRow) -> bool {
-        let is = |wanted: &Option<Address>, got: &Address| wanted.as_ref().is_none_or(|wanted| wanted == got);
-        // Who wrote under a LID may be asked for by either address.
+        // Whoever is stored under a LID may be asked for by either address, once the number behind it is known.
+        let same = |wanted: &Address, got: &Address| {
+            wanted == got || best(view, row.channel, wanted) == best(view, row.channel, got)
+        };
+        let is = |wanted: &Option<Address>, got: &Address| wanted.as_ref().is_none_or(|wanted| same(wanted, got));
         let author = |wanted: &Address| {
-            *wanted == row.from || row.from_lid.as_ref() == Some(wanted) || row.from_phone.as_ref() == Some(wanted)
+            same(wanted, &row.from) || row.from_lid.as_ref() == Some(wanted) || row.from_phone.as_ref() == Some(wanted)
         };
         if row.content.is_story() {
             return false;
         }
-        let chat = |wanted: &Address| {
-            *wanted == row.chat || best(view, row.channel, wanted) == best(view, row.channel, &row.chat)
-        };
         let has_media = row.content.media().is_some();
         self.direction.is_none_or(|direction| row.direction == direction)
-            && self.chat_id.as_ref().is_none_or(chat)
+            && is(&self.chat_id, &row.chat)
             && self.from.as_ref().is_none_or(author)
             && is(&self.to, &row.to)
-            && self.participant.as_ref().is_none_or(|wanted| row.participant.as_ref() == Some(wanted))
+            && (self.participant.is_none() || row.participant.as_ref().is_some_and(|got| is(&self.participant, got)))
             && (self.types.is_empty() || self.types.iter().any(|kind| kind == row.type_name()))
             && self.client_ref.as_ref().is_none_or(|wanted| row.client_ref.as_ref() == Some(wanted))
             && self.has_media.is_none_or(|wanted| wanted == has_media)

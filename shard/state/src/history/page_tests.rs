@@ -252,3 +252,27 @@ fn a_conversation_that_began_under_a_lid_is_one_once_the_phone_number_is_known()
     assert_eq!((first.from, first.from_resolved), (phone.clone(), true));
     assert_eq!((first.from_lid, first.from_phone), (Some(lid), Some(phone)));
 }
+
+#[test]
+fn people_who_are_stored_under_a_lid_are_found_and_shown_by_their_number_too() {
+    let (lid, phone) = (Address::lid("251556368777322"), Suffixes::simulated().phone_address("15551230001"));
+    let everywhere = MessageRow { from: lid.clone(), to: lid.clone(), participant: Some(lid.clone()), ..row(1, 1, 2) };
+    let mut store = Store::new(vec![everywhere, row(1, 2, 3)], 1);
+    let base = HistoryQuery { channels: vec![channel(1)], limit: 10, ..HistoryQuery::default() };
+    let queries = |who: &Address| {
+        let who = Some(who.clone());
+        [
+            HistoryQuery { from: who.clone(), ..base.clone() },
+            HistoryQuery { to: who.clone(), ..base.clone() },
+            HistoryQuery { participant: who, ..base.clone() },
+        ]
+    };
+    let found = |store: &Store, who: &Address| queries(who).map(|query| store.page(&query, 100).rows.len());
+    assert_eq!((found(&store, &lid), found(&store, &phone)), ([1; 3], [0; 3]), "nobody knows the number yet");
+    let known = LidRow { phone: phone.clone(), first_seen_at: Timestamp(3) };
+    store.shards[0].put(&keys::lid(channel(1), lid.local()), &encode(&known));
+    assert_eq!((found(&store, &lid), found(&store, &phone)), ([1; 3], [1; 3]));
+    let [query, ..] = queries(&lid);
+    let shown = store.page(&query, 100).rows.remove(0);
+    assert_eq!((shown.from, shown.to, shown.participant), (phone.clone(), phone.clone(), Some(phone)));
+}
