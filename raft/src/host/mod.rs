@@ -43,6 +43,7 @@ use crate::supervise;
 use crate::telemetry;
 pub use crate::timing::Timing;
 use crate::transport::Peers;
+use crate::types::ALL_NODES;
 
 /// How much log a group keeps, so that a follower that was away catches up from the log and not from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,7 +293,7 @@ impl Host {
         // Peers that start at the same time ask, too: each answers before it takes part in anything.
         let listener = Listener { witness: witness.clone(), runtime: shared.peers.runtime().clone() };
         shared.peers.serve_raft(service::WITNESS, Arc::new(listener));
-        let members = shared.state.applied(witness::ALL_NODES).map_err(failed)?.members();
+        let members = shared.state.applied(ALL_NODES).map_err(failed)?.members();
         witness.ask(&shared.peers, &members).await;
         Ok(witness)
     }

@@ -16,6 +16,7 @@ use crate::log::disk::Disk;
 use crate::state::disk::StateDisk;
 use crate::state::reader::StateReader;
 use crate::state::snapshot;
+use crate::types::ALL_NODES;
 
 pub struct StoresConfig {
     pub node: NodeId,
@@ -23,7 +24,7 @@ pub struct StoresConfig {
     pub data_dir: PathBuf,
     /// The folder's own.
     pub storage_id: Uuid,
-    /// Bytes of rows, and of log, that gather in memory before a table is written. Files to be replayed take up to twelve
+    /// Bytes of rows, and of log, that gather in memory before a table is written. Files to be replayed take up to eight
     /// times as many.
     pub buffer: usize,
     /// `None`: log the reason and exit with code 3.

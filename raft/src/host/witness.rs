@@ -26,7 +26,6 @@ use crate::codec;
 use crate::fatal::Fatal;
 use crate::log::disk::Disk;
 use crate::log::mark::Mark;
-use crate::machine::GroupId;
 use crate::network::service;
 use crate::transport::{Class, PeerError, Peers, RaftService};
 use crate::types::ALL_NODES;
