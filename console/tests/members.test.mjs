@@ -102,7 +102,7 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
 
 test("a conversation of hundreds of messages, and a list of hundreds of channels, are read to their ends a part at a time", async () => {
   const { page, leave } = await person(browser);
-  const [{ id }] = (await api("GET", "/v1/channels?status=connected&name=Chats")).data;
+  const { id } = await eventually("the channel is connected", async () => (await api("GET", "/v1/channels?status=connected&name=Chats")).data[0]);
   const words = 230;
   for (let n = 0; n < words; n++) await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: `line ${n}.` });
   await eventually("the last one has come", async () => (await api("GET", `/v1/channels/${id}/messages?limit=1`)).data[0].text === `line ${words - 1}.`);

@@ -16,6 +16,8 @@ export const node = (n = 0) => place.nodes[n % place.nodes.length];
 
 /** For what the gateway does by itself, with the machine busy. */
 export const PATIENCE = 60_000;
+/** After so long without a connection a code is scanned once more. */
+const AGAIN = 5_000;
 
 const SHOTS = process.env.GATEWAY_SCREENSHOTS ?? join(HERE, "../../target/console-screenshots");
 mkdirSync(SHOTS, { recursive: true });
@@ -201,11 +203,22 @@ export async function eventually(what, look, within = PATIENCE) {
 export async function paired(name, number) {
   const { id } = await api("POST", "/v1/channels", { name });
   await phone(number, name);
-  await eventually(`${name} is scanned`, async () => {
-    await scan(id, number);
-    return true;
+  const scanned = () =>
+    eventually(`${name} is scanned`, async () => {
+      await scan(id, number);
+      return true;
+    });
+  await scanned();
+  let since = Date.now();
+  await eventually(`${name} is connected`, async () => {
+    const { status } = await api("GET", `/v1/channels/${id}`);
+    // Its owner may have changed just then, and there is another code.
+    if (status === "qr" && Date.now() - since > AGAIN) {
+      await scanned();
+      since = Date.now();
+    }
+    return status === "connected";
   });
-  await eventually(`${name} is connected`, async () => (await api("GET", `/v1/channels/${id}`)).status === "connected");
   return id;
 }
 

@@ -1,7 +1,7 @@
 //! A customer of one test's own: its key, its channels, the phones behind them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -14,6 +14,9 @@ use crate::wait::eventually;
 
 /// How long a paired or started channel may take until it is connected, with the machine busy.
 pub const CONNECT: Duration = Duration::from_secs(20);
+
+/// After so long in status `qr` a code is scanned once more.
+const SCAN_AGAIN: Duration = Duration::from_secs(5);
 
 /// A number that no other test of this program uses.
 pub fn number() -> String {
@@ -149,13 +152,27 @@ pub struct Owner {
 /// Lets a phone scan the channel's QR, and waits until the channel is connected.
 pub async fn pair(api: &Api, simulator: &Simulator, channel: &str, number: &str) {
     // A code is gone when its session ended meanwhile, as it does when the shard finds a new leader: there is another.
-    eventually(&format!("{number} is linked to {channel}"), CONNECT, async || {
-        let qr = api.get(&format!("/v1/channels/{channel}/qr?format=raw")).await;
-        let raw = if qr.status == 200 { string(&qr.json()["raw"]) } else { return Err(qr.text()) };
-        simulator.try_scan(number, &raw).await
+    let scanned = async || {
+        eventually(&format!("{number} is linked to {channel}"), CONNECT, async || {
+            let qr = api.get(&format!("/v1/channels/{channel}/qr?format=raw")).await;
+            let raw = if qr.status == 200 { string(&qr.json()["raw"]) } else { return Err(qr.text()) };
+            simulator.try_scan(number, &raw).await
+        })
+        .await;
+        Instant::now()
+    };
+    let mut since = scanned().await;
+    eventually(&format!("channel {channel} is connected"), CONNECT, async || {
+        let answer = api.get(&format!("/v1/channels/{channel}")).await;
+        match answer.json()["status"].as_str() {
+            Some("connected") => return Ok(()),
+            // What was scanned is lost when the session ends before it is committed.
+            Some("qr") if since.elapsed() > SCAN_AGAIN => since = scanned().await,
+            _ => {}
+        }
+        Err(answer.text())
     })
     .await;
-    wait_status(api, channel, "connected", CONNECT).await;
 }
 
 /// Waits until a channel has a status.
