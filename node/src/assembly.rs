@@ -405,7 +405,7 @@ fn driver(config: &Config) -> anyhow::Result<Arc<dyn Network>> {
             Ok(Arc::new(SimulatedNetwork::new(address.to_string(), config.node.id)))
         }
         #[cfg(feature = "whatsapp")]
-        Driver::Whatsapp => real_network(&config.network.whatsapp.clone().unwrap_or_default()),
+        Driver::Whatsapp => real_network(&config.network.whatsapp.clone().unwrap_or_default(), target_policy(config)),
         #[cfg(not(feature = "whatsapp"))]
         Driver::Whatsapp => anyhow::bail!("this build has no driver whatsapp"),
     }
@@ -413,7 +413,7 @@ fn driver(config: &Config) -> anyhow::Result<Arc<dyn Network>> {
 
 /// The real network, or, in builds for tests, one on this machine.
 #[cfg(feature = "whatsapp")]
-fn real_network(settings: &crate::config::Whatsapp) -> anyhow::Result<Arc<dyn Network>> {
+fn real_network(settings: &crate::config::Whatsapp, targets: TargetPolicy) -> anyhow::Result<Arc<dyn Network>> {
     use whatsapp::{ClientVersion, Endpoint, Settings, VERSION, WhatsappNetwork};
 
     #[cfg(feature = "testnet")]
@@ -438,7 +438,7 @@ fn real_network(settings: &crate::config::Whatsapp) -> anyhow::Result<Arc<dyn Ne
         tracing::warn!("this build speaks to a test network alone: it is for tests, and must not serve customers");
     }
     let (threads, sessions_max) = (settings.threads, settings.sessions_max);
-    Ok(Arc::new(WhatsappNetwork::start(Settings { threads, version, endpoint, sessions_max })?))
+    Ok(Arc::new(WhatsappNetwork::start(Settings { threads, version, endpoint, sessions_max, targets })?))
 }
 
 fn delivery_rules(config: &Config) -> DeliveryRules {

@@ -39,6 +39,12 @@ pub struct Description {
     pub at: Timestamp,
 }
 
+/// A group's picture: its id, and where its bytes are among the files.
+pub struct Picture {
+    pub id: u64,
+    pub path: String,
+}
+
 pub struct Group {
     pub jid: Jid,
     pub subject: String,
@@ -59,6 +65,7 @@ pub struct Group {
     pub admin_add: bool,
     pub invite: String,
     pub requests: BTreeMap<Number, Timestamp>,
+    pub picture: Option<Picture>,
 }
 
 /// Why something is refused.
@@ -96,6 +103,7 @@ impl Group {
             admin_add: false,
             invite: mint_invite(),
             requests: BTreeMap::new(),
+            picture: None,
         }
     }
 

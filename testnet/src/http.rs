@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::Shared;
+use crate::ledger::ClientPort;
 
 /// How many connections a port takes at once; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 512;
@@ -21,8 +22,8 @@ const MAX_CONNECTIONS: usize = 512;
 /// How long a client may take to send a request's head.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
-/// Serves until the network stops.
-pub async fn listen<F, A>(listener: TcpListener, shared: Arc<Shared>, answer: F)
+/// Serves until the network stops; where clients come to a port, from where is noted.
+pub async fn listen<F, A>(listener: TcpListener, shared: Arc<Shared>, port: Option<ClientPort>, answer: F)
 where
     F: Fn(Request<Incoming>, Arc<Shared>) -> A + Copy + Send + 'static,
     A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
@@ -36,11 +37,14 @@ where
             } => accepted,
             () = shared.stop.cancelled() => return,
         };
-        let (Ok((stream, _)), slot) = accepted else {
+        let (Ok((stream, from)), slot) = accepted else {
             // Too many open files, mostly: the next connection may have better luck.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+        if let Some(port) = port {
+            shared.with(|state| state.ledger.sources.note(port, from.ip()));
+        }
         let (serving, stop) = (Arc::clone(&shared), shared.stop.clone());
         shared.tasks.spawn(async move {
             let service = service_fn(move |request| {

@@ -1,10 +1,12 @@
 //! The books of the network: what it accepted, who logged in, and how often what happened.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 
 use model::id::{Epoch, MessageId, NodeId};
 use model::time::Timestamp;
 use network::simulator::answers::{AcceptedRow, LedgerQuery, List, LoginEnd, LoginRow, LoginsQuery, MAX_LIMIT, Stats};
+use serde::Serialize;
 use wacore_binary::Jid;
 
 use crate::number::{DeviceAddress, Number, address};
@@ -15,8 +17,38 @@ const MAX_ROWS: usize = 1_000_000;
 /// The rows that a list shows when nothing is asked for.
 const DEFAULT_LIMIT: usize = 100;
 
+/// How many addresses are told apart; more are not counted.
+const MAX_SOURCES: usize = 64;
+
+/// How many connections came to a port, by where they came from.
+#[derive(Default, Serialize)]
+pub struct Sources {
+    chat: BTreeMap<IpAddr, u64>,
+    media: BTreeMap<IpAddr, u64>,
+}
+
+/// The ports that a client uses.
+#[derive(Clone, Copy)]
+pub enum ClientPort {
+    Chat,
+    Media,
+}
+
+impl Sources {
+    pub fn note(&mut self, port: ClientPort, from: IpAddr) {
+        let sources = match port {
+            ClientPort::Chat => &mut self.chat,
+            ClientPort::Media => &mut self.media,
+        };
+        if sources.len() < MAX_SOURCES || sources.contains_key(&from) {
+            *sources.entry(from).or_default() += 1;
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Ledger {
+    pub sources: Sources,
     pub stats: Stats,
     accepted: Vec<AcceptedRow>,
     by_id: HashMap<(Number, String), usize>,

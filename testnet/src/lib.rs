@@ -39,7 +39,8 @@
 //! | `POST /phones/{n}/open-chat` `{ with }` | read receipts for what it got from there |
 //! | `POST /phones/{n}/play` `{ id }`, `/react` `{ id, emoji }` | |
 //! | `POST /phones/{n}/disclose` `{ to }` | ends `hide_number` towards `to` |
-//! | `/phones/{n}/groups` and below | create, list, show, subject, description, settings, participants, invite, join, join requests, leave; no pictures, no preview |
+//! | `/phones/{n}/groups` and below | create, list, show, subject, description, settings, participants, invite, join, join requests, leave, picture (`PUT`, the bytes); no preview |
+//! | `GET /pictures/{id}` | a picture, as its URL leads to it |
 //! | `GET /sessions`, `/logins`, `/stats`, `/accepted` | as in the simulator |
 //! | `GET`, `PUT`, `DELETE /faults` | see below |
 //! | `POST /reset`, `GET /healthz` | |
@@ -53,7 +54,9 @@
 //! | `GET /phones/{n}/receipts?id=` | `{ data: [ { id, from, type, at } ], total }`: receipts that reached the phone |
 //! | `POST /phones/{n}/forget-session` `{ with }` | the phone loses its Signal sessions with that number's devices, so that the next message cannot be decrypted and a retry receipt goes out |
 //! | `POST /phones/{n}/corrupt` `{ to, count? }` | the next `count` (1) messages of the phone to `to` are damaged on the wire, so that the channel cannot read them and must ask again |
-//! | `DELETE /media` | all uploaded files are gone, as at the network after some weeks |
+//! | `GET /sources` | `{ chat: { ADDRESS: count }, media: { … } }`: how many connections came from where to these ports |
+//! | `DELETE /media?everywhere=` | all uploaded files are gone, as at the network after some weeks; phones can upload theirs again, unless it is `true` |
+//! | `POST /media/expire-auth` | what clients come with to the media port is answered 401 until they ask for what they are to come with |
 //! | `POST /devices/{n}/{device}/cut` | the device's connection is closed without a word |
 //! | `POST /devices/{n}/{device}/stream-error` `{ code }` | that stream error, then the end |
 //! | `POST /devices/{n}/{device}/failure` `{ reason, code?, expire_s? }`, `DELETE ...` | every log-in of the device is refused with `<failure reason>` until it is taken back |
@@ -176,14 +179,14 @@ impl TestNet {
         let (control_address, chat_address, media_address) =
             (control.local_addr()?, chat.local_addr()?, media.local_addr()?);
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(config.qr_time_scale, media_address.to_string())),
+            state: Mutex::new(State::new(config.qr_time_scale, media_address.to_string(), control_address.to_string())),
             earlier: Notify::new(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
         shared.tasks.spawn(wire::listen(chat, Arc::clone(&shared)));
-        shared.tasks.spawn(http::listen(control, Arc::clone(&shared), control::http::answer));
-        shared.tasks.spawn(http::listen(media, Arc::clone(&shared), media::answer));
+        shared.tasks.spawn(http::listen(control, Arc::clone(&shared), None, control::http::answer));
+        shared.tasks.spawn(http::listen(media, Arc::clone(&shared), Some(ledger::ClientPort::Media), media::answer));
         shared.tasks.spawn(run_timers(Arc::clone(&shared)));
         Ok(Self { shared, control: control_address, chat: chat_address, media: media_address })
     }

@@ -27,6 +27,10 @@ pub struct Files {
     by_path: HashMap<String, Bytes>,
     order: VecDeque<String>,
     bytes: usize,
+    /// What the network has lost; phones have it yet.
+    lost: HashMap<String, Bytes>,
+    /// How often what clients may come with was changed.
+    auth: u64,
     pub uploads: u64,
     pub downloads: u64,
 }
@@ -53,9 +57,31 @@ impl Files {
         self.by_path.get(path).cloned()
     }
 
-    /// Forgets all files, as the network does it after some weeks.
-    pub fn forget(&mut self) {
-        *self = Self { uploads: self.uploads, downloads: self.downloads, ..Self::default() };
+    /// Forgets all files, as the network does it after some weeks; phones keep theirs, or not.
+    pub fn forget(&mut self, everywhere: bool) {
+        let Self { by_path, auth, uploads, downloads, .. } = std::mem::take(self);
+        let lost = if everywhere { HashMap::new() } else { by_path };
+        *self = Self { lost, auth, uploads, downloads, ..Self::default() };
+    }
+
+    /// A phone uploads again what was lost, to another place than before.
+    pub fn again(&mut self, path: &str) -> Option<String> {
+        let file = self.lost.remove(path)?;
+        let path = format!("{path}-again");
+        self.bytes += file.len();
+        self.by_path.insert(path.clone(), file);
+        self.order.push_back(path.clone());
+        Some(path)
+    }
+
+    /// What clients are to come with.
+    pub fn auth(&self) -> String {
+        format!("testnet-{}", self.auth)
+    }
+
+    /// It is another from now on.
+    pub fn expire_auth(&mut self) {
+        self.auth += 1;
     }
 }
 
@@ -68,6 +94,10 @@ pub async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let query = head.uri.query().unwrap_or_default();
+    let auth = query.split('&').find_map(|pair| pair.strip_prefix("auth="));
+    if auth.is_some_and(|auth| shared.with(|state| state.files.auth() != auth)) {
+        return respond(StatusCode::UNAUTHORIZED, Bytes::new());
+    }
     match head.method {
         Method::GET => {
             let file = shared.with(|state| {

@@ -307,6 +307,9 @@ impl State {
             acknowledgement = acknowledgement.attr("type", kind);
         }
         self.write(connection, acknowledgement.attr("t", self.seconds()).build());
+        if kind.as_deref() == Some("server-error") {
+            return self.phone_gives_media_again(from, &id, stanza);
+        }
         let group = to.is_group().then(|| to.clone());
         let author = if group.is_some() { jid(stanza, "participant") } else { Some(to.clone()) };
         let naming = author.as_ref().map_or(Naming::Number, Naming::of);

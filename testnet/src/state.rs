@@ -39,12 +39,14 @@ pub struct State {
     pub files: Files,
     /// Host and port of the media port.
     pub media_host: String,
+    /// Of the control API, by which pictures are looked at.
+    pub control_host: String,
     timers: BTreeMap<(Instant, u64), Timer>,
     counter: u64,
 }
 
 impl State {
-    pub fn new(qr_time_scale: f64, media_host: String) -> Self {
+    pub fn new(qr_time_scale: f64, media_host: String, control_host: String) -> Self {
         Self {
             accounts: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -55,6 +57,7 @@ impl State {
             check: Check::default(),
             files: Files::default(),
             media_host,
+            control_host,
             timers: BTreeMap::new(),
             counter: 0,
         }
@@ -66,7 +69,8 @@ impl State {
             connection.outlet.cut();
         }
         let (keys, counter) = (self.keys.clone(), self.counter);
-        *self = Self { keys, counter, ..Self::new(self.faults.qr_time_scale, self.media_host.clone()) };
+        let (media, control) = (self.media_host.clone(), self.control_host.clone());
+        *self = Self { keys, counter, ..Self::new(self.faults.qr_time_scale, media, control) };
     }
 
     /// A number that was not given out before.

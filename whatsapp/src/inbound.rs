@@ -1,5 +1,5 @@
 //! What comes in: [`hook`] for messages, [`events`] for everything else, [`inbox`] on its way to the owner; [`message`] turns
-//! the library's messages into the gateway's, [`content`] what they say, [`groups`] what it tells of groups.
+//! the library's messages into the gateway's, [`content`] what they say, [`polls`] what was voted for, [`groups`] what it tells of groups.
 
 mod content;
 pub mod events;
@@ -7,6 +7,7 @@ pub mod groups;
 pub mod hook;
 pub mod inbox;
 pub mod message;
+mod polls;
 
 use model::address::Address;
 use wacore_binary::Jid;

@@ -32,6 +32,7 @@ use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use model::target::TargetPolicy;
 use network::driver::{EndReason, Network, OpenError, OpenSession, Session, SessionEvent};
 use tokio::sync::watch;
 
@@ -44,7 +45,9 @@ use self::state::log::StateLog;
 use self::threads::Threads;
 use self::transfers::Transfers;
 use self::watchdog::Watchdog;
+use self::wire::dial::Way;
 pub use self::wire::dial::{Endpoint, EndpointError};
+use self::wire::proxy::Proxy;
 
 /// The version of the network's own client that this release says it is.
 pub const VERSION: ClientVersion = ClientVersion(2, 3_000, 1_042_742_319);
@@ -72,6 +75,8 @@ pub struct Settings {
     pub endpoint: Endpoint,
     /// Sessions of this node at most.
     pub sessions_max: usize,
+    /// Where the proxies of channels may stand.
+    pub targets: TargetPolicy,
 }
 
 /// The real network. Clones share its threads.
@@ -87,13 +92,14 @@ struct Shared {
     version: ClientVersion,
     endpoint: Endpoint,
     sessions_max: usize,
+    targets: Arc<TargetPolicy>,
 }
 
 impl WhatsappNetwork {
     /// # Errors
     /// No threads could be started.
     pub fn start(settings: Settings) -> io::Result<Self> {
-        let Settings { threads, version, endpoint, sessions_max } = settings;
+        let Settings { threads, version, endpoint, sessions_max, targets } = settings;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = Threads::start(if threads == 0 { cores.div_ceil(2) } else { threads })?;
         let watchdog = Watchdog::start()?;
@@ -105,6 +111,7 @@ impl WhatsappNetwork {
                 version,
                 endpoint,
                 sessions_max,
+                targets: Arc::new(targets),
             }),
         })
     }
@@ -117,11 +124,11 @@ impl Network for WhatsappNetwork {
         if !fence.is_live() {
             return Err(OpenError::Fenced);
         }
-        if proxy.is_some() {
-            // Never past it.
-            return Err(OpenError::Unreachable("proxies are not available on this network yet".into()));
-        }
         let shared = &self.shared;
+        // What cannot be read leads nowhere: never past it.
+        let proxy = proxy.map(|url| Proxy::parse(&url, Arc::clone(&shared.targets))).transpose();
+        let proxy = proxy.map_err(|error| OpenError::Unreachable(error.to_string()))?;
+        let way = Way::new(&shared.endpoint, proxy);
         let place = shared.threads.place();
         let log = StateLog::new(auth);
         let (line, waiting) = Line::new(fence, log);
@@ -139,6 +146,7 @@ impl Network for WhatsappNetwork {
             node,
             purpose,
             endpoint: shared.endpoint.clone(),
+            way,
             version: (first, second, third),
             runtime: place.runtime(),
             outgoing: Arc::clone(&outgoing),

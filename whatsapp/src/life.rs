@@ -25,12 +25,16 @@ use crate::outbound::Outgoing;
 use crate::state::backend::Backend;
 use crate::state::keys;
 use crate::threads::SessionRuntime;
-use crate::wire::dial::Endpoint;
+use crate::wire::dial::{Endpoint, Way};
 use crate::wire::http::Http;
 use crate::wire::transport::Dialler;
 
 /// How often the library's saver looks for a device that changed; bytes to the network store it before.
 const SAVE_EVERY: Duration = Duration::from_secs(30);
+
+/// How long receipts from groups wait for the acceptance of a message that an earlier session may have sent. Its outbox sends what
+/// is not accepted at once after the log-in, and the network answers.
+const SETTLED_AFTER: Duration = Duration::from_secs(10);
 
 /// How often a live session looks after itself.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -48,6 +52,8 @@ pub struct Birth {
     pub node: NodeId,
     pub purpose: Purpose,
     pub endpoint: Endpoint,
+    /// Of everything that the session says or fetches.
+    pub way: Way,
     pub version: (u32, u32, u32),
     pub runtime: SessionRuntime,
     pub outgoing: Arc<Outgoing>,
@@ -79,7 +85,7 @@ pub async fn live(birth: Birth) {
 }
 
 async fn run(birth: Birth) -> Result<(), EndReason> {
-    let Birth { line, node, purpose, endpoint, version, runtime, outgoing, messages, operations, clients } = birth;
+    let Birth { line, node, purpose, endpoint, way, version, runtime, outgoing, messages, operations, clients } = birth;
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
     let is_restored = line.log().has(RESTORED);
@@ -92,15 +98,17 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
     let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(unreadable)?);
+    let way = Arc::new(way);
     let dialler = Arc::new(Dialler {
         line: Arc::clone(&line),
         backend: Arc::clone(&backend),
         devices: Arc::clone(&devices),
         endpoint,
+        way: Arc::clone(&way),
         headers: headers(node, line.epoch()),
         dials: AtomicU32::new(if pairs { 2 } else { 1 }),
     });
-    let http = Http::new(tokio::runtime::Handle::current()).map_err(|error| EndReason::Transport(error.to_string()))?;
+    let http = Http::new(way, tokio::runtime::Handle::current());
     let built = Client::builder()
         .with_runtime(runtime)
         .with_persistence_manager(Arc::clone(&devices))
@@ -110,7 +118,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         .with_cache_config(caches())
         .with_skip_history_sync(true)
         .with_background_saver_interval(SAVE_EVERY)
-        .with_inbound_durability_hook(Hook { line: Arc::clone(&line) })
+        .with_inbound_durability_hook(Hook { line: Arc::clone(&line), backend: Arc::clone(&backend) })
         .build()
         .await
         .map_err(|error| EndReason::AuthState(error.to_string()))?;
@@ -155,6 +163,8 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
             if is_restored && let Err(error) = client.refresh_pre_keys().await {
                 tracing::warn!(%error, "the prekeys of a restored channel could not be declared");
             }
+            tokio::time::sleep(SETTLED_AFTER).await;
+            line.inbox().settle();
         }
         std::future::pending::<()>().await;
     };

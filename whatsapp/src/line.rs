@@ -6,8 +6,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use model::id::MessageId;
 use model::time::Timestamp;
-use network::driver::{AuthError, EndReason, InboundKind, ItemId, SessionEvent};
+use network::driver::{AuthError, EndReason, InboundKind, ItemId, Receipt, SessionEvent};
 use network::fence::Fence;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -205,6 +206,13 @@ impl Line {
     /// Reports an item that has its row before the network can be told that it came.
     pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) {
         if let Err(error) = self.inbox.keep(id, at, kind) {
+            self.cut(end_of(error));
+        }
+    }
+
+    /// As [`keep`](Self::keep), of a receipt: `knows` says whether this session has heard of its message.
+    pub fn keep_receipt(&self, at: Timestamp, receipt: Receipt, knows: impl Fn(&MessageId) -> bool) {
+        if let Err(error) = self.inbox.keep_known(None, at, InboundKind::Receipt(receipt), knows) {
             self.cut(end_of(error));
         }
     }

@@ -20,6 +20,19 @@ pub struct Handle {
     pub length: u64,
     /// Unix seconds of the key's making.
     pub key_at: Option<i64>,
+    /// Of media that came in: the message that it came with, by which its phone can be asked for it.
+    #[serde(default)]
+    pub message: Option<CameWith>,
+}
+
+/// How the network names the message that media came with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CameWith {
+    pub chat: String,
+    pub id: String,
+    pub from_me: bool,
+    /// Who wrote it, in a group.
+    pub author: Option<String>,
 }
 
 impl Handle {
@@ -67,6 +80,7 @@ impl Told<'_> {
             sealed_sha256: self.sealed_sha256.clone()?,
             length: self.length?,
             key_at: self.key_at,
+            message: None,
         })
     }
 }

@@ -124,10 +124,10 @@ fn changes(operation: &Operation) -> bool {
         | GroupOperation::Show { .. }
         | GroupOperation::Invite { .. }
         | GroupOperation::Preview { .. }
-        | GroupOperation::JoinRequests { .. }
-        | GroupOperation::SetPicture { .. } => false,
+        | GroupOperation::JoinRequests { .. } => false,
         GroupOperation::Create { .. }
         | GroupOperation::Change { .. }
+        | GroupOperation::SetPicture { .. }
         | GroupOperation::Participants { .. }
         | GroupOperation::Leave { .. }
         | GroupOperation::RevokeInvite { .. }

@@ -22,6 +22,7 @@ use whatsapp_rust::{Client, ErrorChainExt, SendOptions};
 use crate::inbound::message::time;
 use crate::line::Line;
 use crate::state::backend::Backend;
+use crate::state::backend::polls::Author;
 
 /// Messages that may wait to be written.
 const MOST_WAITING: usize = 1_024;
@@ -145,6 +146,11 @@ impl Outgoing {
         let secret = backend.own_secret(id.as_str()).ok_or_else(|| Unsent::Passing("it is not logged in".into()))?;
         let to: Jid = to.as_str().parse().map_err(|_| Unsent::recipient("this is no address of the network"))?;
         let message = message::build(&to, &content, &around, secret).map_err(Unsent::unsupported)?;
+        if let Content::Poll { options, .. } = &content {
+            backend
+                .keep_poll(id.as_str(), Author::Own, options, None)
+                .map_err(|error| Unsent::Passing(error.to_string()))?;
+        }
         let recipients = if to.is_group() {
             Some(self.members(client, &to).await?)
         } else if to.is_pn() || to.is_lid() {
@@ -233,6 +239,12 @@ impl Outgoing {
             written.recipients
         };
         self.line.report(SessionEvent::Accepted { id: id.clone(), at, recipients });
+        self.line.inbox().accepted(id);
+    }
+
+    /// Whether this session has told that a message is accepted.
+    pub fn knows(&self, id: &MessageId) -> bool {
+        self.state.lock().written.get(id).is_some_and(|written| written.is_accepted)
     }
 
     /// What the network says of a stanza.

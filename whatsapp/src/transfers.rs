@@ -15,13 +15,17 @@ use tokio_util::io::ReaderStream;
 use wacore::download::{DownloadWriter, MediaType};
 use wacore::upload::{EncryptedMediaInfo, UploadSource, encrypt_media_streaming};
 use whatsapp_rust::download::DownloadParams;
+use whatsapp_rust::features::{MediaRetryResult, MediaReuploadRequest};
 use whatsapp_rust::{Client, ErrorChainExt};
 
-use crate::media::Handle;
+use crate::media::{CameWith, Handle};
 use crate::pieces::Pieces;
 
 /// Transfers of a node at once; others wait.
 const AT_ONCE: usize = 16;
+
+/// Uploads whose bytes still come from their caller, who may be slow: each takes a thread and no place of a transfer.
+const COMING_AT_ONCE: usize = 64;
 
 /// Pieces that may wait to be sealed.
 const READ_AHEAD: usize = 4;
@@ -30,19 +34,25 @@ const READ_AHEAD: usize = 4;
 const KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
 
 #[derive(Clone)]
-pub struct Transfers(Arc<Semaphore>);
+pub struct Transfers {
+    places: Arc<Semaphore>,
+    coming: Arc<Semaphore>,
+}
 
 impl Transfers {
     pub fn new() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self { places: Arc::new(Semaphore::new(AT_ONCE)), coming: Arc::new(Semaphore::new(COMING_AT_ONCE)) }
     }
 
     /// # Errors
     /// What keeps the bytes from the network.
     pub async fn upload(&self, client: &Client, kind: MediaKind, bytes: ByteStream) -> Result<Uploaded, MediaError> {
-        let _slot = self.0.acquire().await;
-        let (file, sealed) = seal(kind, bytes).await?;
+        let (file, sealed) = {
+            let _place = self.coming.acquire().await;
+            seal(kind, bytes).await?
+        };
         let length = sealed_length(&file)?;
+        let _place = self.places.acquire().await;
         let sealed = client.upload_stream(Sealed { file: Arc::new(file), length }, sealed, media_type(kind)).await;
         let stored = sealed.map_err(|error| failed(&error))?;
         let handle = Handle {
@@ -54,22 +64,35 @@ impl Transfers {
             sealed_sha256: stored.file_enc_sha256.to_vec(),
             length: stored.file_length,
             key_at: Some(stored.media_key_timestamp),
+            message: None,
         };
         let handle = handle.named().ok_or_else(|| MediaError::Source("its handle cannot be written".into()))?;
         Ok(Uploaded { handle, expires_at: Timestamp::now().plus(KEPT_FOR) })
     }
 
+    /// Fetches media. Where the network has lost it, the phone that has it is asked to upload it again, once.
+    ///
     /// # Errors
-    /// What keeps the bytes from here; [`MediaError::Gone`] where the network has them no more.
+    /// What keeps the bytes from here; [`MediaError::Gone`] where nobody has them any more.
     pub async fn download(&self, client: &Client, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
         let handle = Handle::read(handle).ok_or(MediaError::Gone)?;
+        match self.fetch(client, &handle).await {
+            Err(MediaError::Gone) => {
+                let direct_path = uploaded_again(client, &handle).await.ok_or(MediaError::Gone)?;
+                self.fetch(client, &Handle { direct_path, ..handle }).await
+            }
+            fetched => fetched,
+        }
+    }
+
+    async fn fetch(&self, client: &Client, handle: &Handle) -> Result<ByteStream, MediaError> {
         if handle.length > LARGEST_MEDIA {
             let text = format!("media may have at most {LARGEST_MEDIA} bytes here");
             return Err(MediaError::Refused { code: 413, text });
         }
-        let _slot = self.0.acquire().await;
+        let _place = self.places.acquire().await;
         let asked = DownloadParams::encrypted(
-            handle.direct_path,
+            handle.direct_path.clone(),
             &handle.key,
             &handle.sha256,
             &handle.sealed_sha256,
@@ -79,6 +102,30 @@ impl Transfers {
         let file = Bounded { file: nameless().map_err(|error| source(&error))?, written: 0 };
         let opened = client.download_from_params_to_writer(&asked, file).await.map_err(|error| failed(&error))?;
         Ok(ReaderStream::with_capacity(tokio::fs::File::from_std(opened.file), MEDIA_PIECE).boxed())
+    }
+}
+
+/// Asks the account's phone for media that came with a message; where it is then. The phone may be off, or not have it.
+async fn uploaded_again(client: &Client, handle: &Handle) -> Option<String> {
+    let CameWith { chat, id, from_me, author } = handle.message.as_ref()?;
+    let author = author.as_deref().and_then(|author| author.parse().ok());
+    let request = MediaReuploadRequest {
+        msg_id: id,
+        chat_jid: &chat.parse().ok()?,
+        media_key: &handle.key,
+        is_from_me: *from_me,
+        participant: author.as_ref(),
+    };
+    match client.media_reupload().request(&request).await {
+        Ok(MediaRetryResult::Success { direct_path }) => Some(direct_path),
+        Ok(answer) => {
+            tracing::debug!(?answer, "the phone does not give lost media again");
+            None
+        }
+        Err(error) => {
+            tracing::debug!(%error, "the phone could not be asked for lost media");
+            None
+        }
     }
 }
 

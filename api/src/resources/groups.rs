@@ -335,7 +335,9 @@ pub struct GroupInvite {
 
 impl GroupInvite {
     pub fn of(invite_code: String, suffixes: &Suffixes) -> Self {
-        Self { invite_url: format!("https://chat.{}/{invite_code}", suffixes.group), invite_code }
+        // The real network's site is not called as its groups are.
+        let site = if suffixes.group == "g.us" { "whatsapp.com" } else { &suffixes.group };
+        Self { invite_url: format!("https://chat.{site}/{invite_code}"), invite_code }
     }
 }
 

@@ -81,12 +81,16 @@ pub(super) fn route(state: &mut State, call: &Call, phone: Number, rest: &[&str]
         ("POST", []) => create(state, call, phone),
         ("POST", ["join"]) => {
             let Join { invite_code } = call.body()?;
-            let invite = element("invite").attr("code", invite_code).build();
+            let invite = element("invite").attr("code", invite_code.as_str()).build();
             let answered = state.ask_of_groups(phone, None, false, &invite)?;
             let joined = answered.iter().find(|node| node.tag == "group");
             match joined.and_then(|node| node.attrs.get("jid")).and_then(wacore_binary::NodeValue::to_jid) {
                 Some(jid) => ok(&Joined { id: address(&jid), status: JoinStatus::Joined }),
-                None => shown(StatusCode::ACCEPTED, &json!({ "status": "requested" })),
+                None => {
+                    let group = state.groups.values().find(|group| group.invite == invite_code);
+                    let id = group.map(|group| address(&group.jid)).ok_or_else(|| invalid("the group is gone"))?;
+                    ok(&Joined { id, status: JoinStatus::PendingApproval })
+                }
             }
         }
         (method, [group, rest @ ..]) => of_group(state, call, phone, &named(group)?, (method, rest)),
@@ -121,7 +125,7 @@ fn of_group(state: &mut State, call: &Call, phone: Number, group: &Jid, (method,
             for change in changes(state.group(group)?, call.body()?) {
                 state.ask_of_groups(phone, Some(group), false, &change)?;
             }
-            done()
+            ok(&show(state.group(group)?, phone))
         }
         ("POST", ["participants"]) => {
             let ParticipantsChange { action, participants } = call.body()?;
@@ -134,6 +138,14 @@ fn of_group(state: &mut State, call: &Call, phone: Number, group: &Jid, (method,
             let asked = parent(tag, people(&participants)?.iter().map(participant));
             let answered = state.ask_of_groups(phone, Some(group), false, &asked)?;
             participants_answer(answered.first())
+        }
+        ("PUT", ["picture"]) => {
+            let found = state.group(group)?;
+            found.check(phone, found.locked)?;
+            let picture = state.keep_picture(call.body.clone());
+            let url = state.picture_url(picture.id);
+            state.group_mut(group)?.picture = Some(picture);
+            ok(&json!({ "picture_url": url }))
         }
         ("GET", ["invite"]) => invite(state, phone, group, true),
         ("DELETE", ["invite"]) => invite(state, phone, group, false),

@@ -51,6 +51,16 @@ pub(super) fn done() -> Outcome {
 }
 
 pub(crate) async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Full<Bytes>> {
+    if let Some(id) = request.uri().path().strip_prefix("/pictures/") {
+        let picture = id.parse().ok().and_then(|id| shared.with(|state| state.picture(id)));
+        let (kind, bytes) = picture.unwrap_or(("text/plain", Bytes::new()));
+        let mut response = Response::new(Full::new(bytes));
+        if kind == "text/plain" {
+            *response.status_mut() = StatusCode::NOT_FOUND;
+        }
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        return response;
+    }
     let answer = route(request, &shared).await.unwrap_or_else(|refused| {
         let (status, text) = match refused {
             Refused::Control(ControlError::Invalid(text)) => (StatusCode::BAD_REQUEST, text),
@@ -72,7 +82,7 @@ pub(super) struct Call {
     pub(super) method: Method,
     path: String,
     query: Value,
-    body: Bytes,
+    pub(super) body: Bytes,
 }
 
 impl Call {
@@ -233,8 +243,13 @@ fn at_once(state: &mut State, call: &Call, path: &[&str]) -> Outcome {
         ("GET", ["logins"]) => ok(&state.ledger.logins(&call.query::<LoginsQuery>()?)),
         ("GET", ["stats"]) => ok(&state.stats()),
         ("GET", ["accepted"]) => ok(&state.ledger.accepted(&call.query::<LedgerQuery>()?)),
+        ("GET", ["sources"]) => ok(&state.ledger.sources),
         ("DELETE", ["media"]) => {
-            state.files.forget();
+            state.files.forget(call.query["everywhere"] == "true");
+            done()
+        }
+        ("POST", ["media", "expire-auth"]) => {
+            state.files.expire_auth();
             done()
         }
         ("GET", ["crypto"]) => ok(&state.check.report()),

@@ -245,7 +245,7 @@ impl State {
         for _ in 0..body.count {
             let id = body.message_id.clone().map_or_else(mint_id, |id| id.0);
             let phone = &self.accounts.get(&from).ok_or_else(|| unknown(from))?.phone;
-            let message = compose(phone, &mut self.files, &to, body)?;
+            let message = compose(from, phone, &mut self.files, &to, body)?;
             self.phone_writes(from, &to, &id, message)?;
             ids.push(id);
         }

@@ -6,7 +6,7 @@ use crate::groups::{
     CONFLICT, Description, FORBIDDEN, Group, GroupRefusal, MAX_GROUPS, Rank, UNKNOWN, WRONG, mint_invite, participant,
 };
 use crate::number::{DeviceAddress, Number};
-use crate::stanza::{element, empty, error, jid, parent, result, text};
+use crate::stanza::{element, empty, error, jid, parent, text};
 use crate::state::State;
 
 /// How many participants one query may name.
@@ -25,7 +25,11 @@ impl State {
             self.ask_of_group(at, &to, gets, asked)
         };
         match answered {
-            Ok(children) => result(id).children(children).build(),
+            // Groups answer for themselves.
+            Ok(children) => {
+                let from = if to.user.is_empty() { "g.us".to_owned() } else { to.to_string() };
+                element("iq").attr("from", from).attr("type", "result").attr("id", id).children(children).build()
+            }
             Err(refusal) => refused(id, refusal),
         }
     }
@@ -313,7 +317,7 @@ impl State {
         self.groups.get(jid.user.as_str()).ok_or(UNKNOWN)
     }
 
-    fn group_mut(&mut self, jid: &Jid) -> Result<&mut Group, GroupRefusal> {
+    pub fn group_mut(&mut self, jid: &Jid) -> Result<&mut Group, GroupRefusal> {
         self.groups.get_mut(jid.user.as_str()).ok_or(UNKNOWN)
     }
 

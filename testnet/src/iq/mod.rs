@@ -1,9 +1,10 @@
 //! The queries of clients. What is not known gets an empty result, as most of it asks for nothing that tests need.
 //!
-//! - [`groups`]: groups. [`keys`]: prekeys; [`usync`]: who is there, with which devices.
+//! - [`groups`]: groups, [`pictures`]: theirs. [`keys`]: prekeys; [`usync`]: who is there, with which devices.
 
 mod groups;
 mod keys;
+mod pictures;
 mod usync;
 
 use network::simulator::answers::LoginEnd;
@@ -43,6 +44,7 @@ impl State {
             ("privacy", _) => result(&id).children([empty("privacy")]).build(),
             ("blocklist", _) => result(&id).children([element("list").attr("dhash", 0).build()]).build(),
             ("w:m", _) => result(&id).children([self.media_connection()]).build(),
+            ("w:profile:picture", _) => self.picture_query(at, &id, stanza),
             ("w:p", _) => result(&id).attr("t", self.seconds()).build(),
             ("w:g2", _) => self.groups_query(at, &id, stanza),
             ("newsletter" | "w:mex", _) => error(&id, 501, "feature-not-implemented"),
@@ -57,7 +59,7 @@ impl State {
     fn media_connection(&self) -> Node {
         let host = element("host").attr("hostname", self.media_host.as_str()).attr("type", "primary").build();
         element("media_conn")
-            .attr("auth", "testnet")
+            .attr("auth", self.files.auth())
             .attr("ttl", 3_600)
             .attr("auth_ttl", 21_600)
             .attr("max_buckets", 12)

@@ -48,6 +48,11 @@ fn attachment(message: &wa::Message) -> Option<Attachment<'_>> {
     None
 }
 
+/// The key of a message's media, and where it is.
+pub fn key_and_path(message: &wa::Message) -> Option<(&[u8], &str)> {
+    attachment(message).map(|attachment| (attachment.key, attachment.path))
+}
+
 /// Whether the media of a message is there and is what the message says; `None` for a message without.
 pub fn is_intact(files: &Files, message: &wa::Message) -> Option<bool> {
     let attachment = attachment(message)?;

@@ -5,6 +5,7 @@ use model::id::MessageId;
 use network::simulator::answers::writing::{GivenContact, GivenKey, PhoneBody};
 use network::simulator::answers::{ControlError, PhoneMessage};
 use serde_json::{Map, Value, json};
+use wacore::poll::{compute_option_hash, encrypt_poll_vote_with_secret};
 use waproto::whatsapp as wa;
 use waproto::whatsapp::message;
 
@@ -12,7 +13,7 @@ use super::attachment::compose_media;
 use super::{Chat, Phone};
 use crate::control::{Refused, invalid};
 use crate::media::Files;
-use crate::number::Number;
+use crate::number::{Naming, Number};
 
 /// A message as a row of an inbox, without its id and parties.
 pub fn says(message: &wa::Message) -> Map<String, Value> {
@@ -170,6 +171,9 @@ fn surroundings(said: &mut Value, context: &wa::ContextInfo) {
     if !context.mentioned_jid.is_empty() {
         said["mentions"] = json!(context.mentioned_jid);
     }
+    if context.non_jid_mentions.is_some_and(|count| count > 0) {
+        said["mentions_all"] = json!(true);
+    }
     if context.is_forwarded.unwrap_or(false) {
         said["forwarded"] = json!(true);
     }
@@ -180,6 +184,7 @@ fn surroundings(said: &mut Value, context: &wa::ContextInfo) {
 
 /// The message that a phone is told to write to somebody.
 pub(crate) fn compose(
+    me: Number,
     phone: &Phone,
     files: &mut Files,
     to: &Chat,
@@ -264,6 +269,10 @@ pub(crate) fn compose(
                 ..Default::default()
             });
         }
+        PhoneBody::PollVote { selected } => {
+            let key = body.message_key.as_ref().ok_or_else(|| invalid("message_key is missing"))?;
+            message.poll_update_message = MessageField::some(vote((me, phone), target()?, key, selected)?);
+        }
         PhoneBody::Pin { .. } | PhoneBody::Unpin => {
             use message::pin_in_chat_message::Type;
             let unpins = matches!(body.body, PhoneBody::Unpin);
@@ -276,6 +285,33 @@ pub(crate) fn compose(
         other => return Err(Refused::Unsupported(format!("messages like {other:?}"))),
     }
     Ok(message)
+}
+
+/// A vote: under the poll's secret, and the names of who made the poll and of who votes.
+fn vote(
+    (me, phone): (Number, &Phone),
+    key: wa::MessageKey,
+    poll: &GivenKey,
+    selected: &[String],
+) -> Result<message::PollUpdateMessage, Refused> {
+    let MessageId(id) = &poll.id;
+    let theirs = phone.inbox.by_id(id);
+    let message = theirs.map(|item| &item.message).or_else(|| phone.written(id));
+    let context = message.and_then(|message| message.message_context_info.as_option());
+    let secret = context.and_then(|context| context.message_secret.as_deref());
+    let secret = secret.ok_or_else(|| invalid(format!("{id} is no poll that can be voted on")))?;
+    let naming = theirs.map_or(Naming::Number, |item| item.naming);
+    let named = |number: Number| number.device(0).jid(naming).to_non_ad().to_string();
+    let author = named(theirs.map_or(me, |item| item.from));
+    let hashes: Vec<Vec<u8>> = selected.iter().map(|name| compute_option_hash(name).to_vec()).collect();
+    let sealed = encrypt_poll_vote_with_secret(&hashes, secret, id, &author, &named(me));
+    let (payload, iv) = sealed.map_err(|error| invalid(format!("the vote: {error}")))?;
+    Ok(message::PollUpdateMessage {
+        poll_creation_message_key: MessageField::some(key),
+        vote: MessageField::some(message::PollEncValue { enc_payload: Some(payload), enc_iv: Some(iv.to_vec()) }),
+        sender_timestamp_ms: Some(model::time::Timestamp::now().0),
+        ..Default::default()
+    })
 }
 
 /// A reaction; an empty emoji takes it back.
@@ -332,9 +368,13 @@ fn context(phone: &Phone, to: &Chat, body: &PhoneMessage) -> Result<MessageField
         any = true;
     }
     for mention in &body.mentions {
+        any = true;
+        if mention == "all" {
+            context.non_jid_mentions = Some(1);
+            continue;
+        }
         let number = Number::of_text(mention).ok_or_else(|| invalid(format!("{mention:?} is no number")))?;
         context.mentioned_jid.push(number.pn().to_string());
-        any = true;
     }
     if body.forwarded {
         context.is_forwarded = Some(true);

@@ -1,9 +1,10 @@
 //! The phone of an account: device 0, which holds real Signal sessions and decrypts what reaches it.
 //!
 //! - [`signal`]: its keys and sessions. [`inbox`]: what it read. [`content`]: what messages say.
-//! - [`attachment`]: their media.
+//! - [`attachment`]: their media. [`again`]: what it does when the network has lost that.
 //! - [`behave`]: what it does, by itself and when it is told.
 
+mod again;
 pub(crate) mod attachment;
 pub mod behave;
 pub(crate) mod content;

@@ -21,6 +21,7 @@ use waproto::whatsapp::ClientPayload;
 
 pub use self::noise::{Resumption, ServerKeys};
 use crate::Shared;
+use crate::ledger::ClientPort;
 use crate::login::Newcomer;
 
 /// Where clients dial.
@@ -106,7 +107,8 @@ pub async fn listen(listener: TcpListener, shared: Arc<Shared>) {
             () = shared.stop.cancelled() => return,
         };
         match accepted {
-            Ok((stream, _)) if shared.with(|state| state.connections.len()) < MAX_CONNECTIONS => {
+            Ok((stream, from)) if shared.with(|state| state.connections.len()) < MAX_CONNECTIONS => {
+                shared.with(|state| state.ledger.sources.note(ClientPort::Chat, from.ip()));
                 let connection = serve(stream, Arc::clone(&shared));
                 let stop = shared.stop.clone();
                 shared.tasks.spawn(async move {

@@ -48,6 +48,32 @@ async fn a_group_is_written_to_with_quotes_reactions_and_media_and_its_members_a
     assert_eq!((&row["emoji"], &row["message_key"]["id"]), (&json!("👍"), &json!(anns)), "{row}");
     assert_eq!(row["message_key"]["participant"], json!(address(&ann)), "in a group a message is named by its author");
 
+    let all = send(json!({ "type": "text", "text": "everybody!", "mentions": ["all"] })).await;
+    assert_eq!(read(&ben, &all).await["mentions_all"], true);
+
+    // Votes on a poll of the channel's, and on one of somebody else's.
+    let options = json!(["tea", "coffee", "water"]);
+    let poll = send(json!({ "type": "poll", "name": "What?", "options": options, "selectable_count": 2 })).await;
+    read(&ann, &poll).await;
+    let body = json!({ "to": group, "type": "poll", "name": "And you?", "options": options });
+    let sent = network.api().post(&format!("/phones/{ann}/messages"), body).await.expect(201);
+    let anns_poll = string(&sent["ids"][0]);
+    hooks.wait_message("message.received", &anns_poll, CONNECT).await;
+    read(&ben, &anns_poll).await;
+    for (voter, on, is_own, selected) in [
+        (&ann, &poll, true, json!(["tea", "water"])),
+        (&ann, &poll, true, json!([])),
+        (&ben, &anns_poll, false, json!(["coffee"])),
+    ] {
+        let vote = json!({ "to": group, "type": "poll_vote", "selected": selected, "message_key": { "id": on } });
+        let sent = network.api().post(&format!("/phones/{voter}/messages"), vote).await.expect(201);
+        let told = hooks.wait_message("message.received", sent["ids"][0].as_str().unwrap(), CONNECT).await.json();
+        let body = &told["data"]["body"];
+        assert_eq!((&body["type"], &body["selected"]), (&json!("poll_vote"), &selected), "{told}");
+        let key = json!({ "id": on, "from_me": is_own, "remote_jid": group });
+        assert_eq!(body["message_key"], key, "{told}");
+    }
+
     // What was uploaded goes to the network as what it is shown as.
     let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
     let upload = api.request(Method::POST, &channel.path("/media")).body(bytes.clone());

@@ -6,17 +6,20 @@
 mod conflict;
 mod contents;
 mod crash_points;
+#[path = "../end_to_end/groups.rs"]
+mod groups;
+mod media;
+mod numbers;
 mod pairing;
+mod proxy;
 mod storm;
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
-use tests::network;
 use tests::simulator::Simulator;
 
 /// A cluster on the test network.
 async fn cluster(nodes: usize) -> Cluster {
-    network::choose_whatsapp();
     Cluster::start(Options::nodes(nodes)).await
 }
 

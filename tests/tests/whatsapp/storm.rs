@@ -1,4 +1,4 @@
-//! Owners die amid sends, to peers that are known and to new ones, while phones write back: nothing is lost or doubled, no message
+//! Owners die amid sends, with media too, to peers that are known and new and to groups, while phones write back: nothing is lost or doubled, no message
 //! key is used twice, everybody reads everything, and nobody scans a QR again.
 //!
 //! `STORM_CHANNELS`, `STORM_SENDS` (each channel's, a round) and `STORM_ROUNDS` make it larger; `STORM_RUNS` repeats it.
@@ -12,6 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::Cluster;
 use tests::http::{string, try_answer};
+use tests::media::{noise, upload};
 use tests::receiver::Receiver;
 use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
@@ -33,6 +34,12 @@ const STRANGER_EVERY: usize = 4;
 /// One send in so many goes to the channel's group, in which all are whom it knows.
 const GROUP_EVERY: usize = 5;
 
+/// One send in so many is a document, to whomever.
+const MEDIA_EVERY: usize = 6;
+
+/// Documents of a channel that are sent now and again.
+const DOCUMENTS: usize = 4;
+
 struct Sent {
     id: String,
     channel: usize,
@@ -49,15 +56,19 @@ pub struct Storm {
     known: Vec<String>,
     /// Of each channel.
     groups: Vec<String>,
+    /// Of each channel, what it uploaded.
+    documents: Vec<Vec<Value>>,
     strangers: Vec<String>,
     next_stranger: AtomicUsize,
     tries: AtomicUsize,
     sent: Mutex<Vec<Sent>>,
-    /// Ids that phones wrote, with the channel's address.
+    /// Ids that phones wrote.
     written: Mutex<Vec<String>>,
+    /// Those of them with media, and to which channel.
+    attached: Mutex<Vec<(usize, String)>>,
 }
 
-fn setting(name: &str, usual: usize) -> usize {
+pub fn setting(name: &str, usual: usize) -> usize {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
 
@@ -76,6 +87,15 @@ async fn group(tenant: &Tenant, channel: &Paired, known: &[String]) -> String {
     })
     .await;
     id
+}
+
+async fn documents(tenant: &Tenant, channel: &Paired) -> Vec<Value> {
+    let mut stored = Vec::new();
+    for seed in 0..DOCUMENTS {
+        let kept = upload(&tenant.any(), &channel.id, "application/pdf", noise(30_000, seed as u64)).await;
+        stored.push(kept["url"].clone());
+    }
+    stored
 }
 
 impl Storm {
@@ -99,6 +119,7 @@ impl Storm {
             known.push(person);
         }
         let groups = futures::future::join_all(paired.iter().map(|channel| group(&tenant, channel, &known))).await;
+        let documents = futures::future::join_all(paired.iter().map(|channel| documents(&tenant, channel))).await;
         // Retries of a send take another one each.
         let count = 2 * channels * sends / STRANGER_EVERY + 1_000;
         let first = 392_000_000_000_u64 + rand::random_range(0..1_000_000) * 100_000;
@@ -116,11 +137,13 @@ impl Storm {
             devices,
             known,
             groups,
+            documents,
             strangers,
             next_stranger: AtomicUsize::new(0),
             tries: AtomicUsize::new(0),
             sent: Mutex::default(),
             written: Mutex::default(),
+            attached: Mutex::default(),
         }
     }
 
@@ -146,13 +169,20 @@ impl Storm {
                     let words = format!("try {}", self.tries.fetch_add(1, Ordering::Relaxed));
                     let ids = network.text(author, &self.groups[index], &words, 1).await;
                     self.written.lock().unwrap().extend(ids);
+                    if n % MEDIA_EVERY == 0 {
+                        let body = json!({ "type": "image", "to": channel.number, "media": { "size": 20_000 } });
+                        let wrote = network.api().post(&format!("/phones/{author}/messages"), body).await.expect(201);
+                        let id = string(&wrote["ids"][0]);
+                        self.attached.lock().unwrap().push((index, id.clone()));
+                        self.written.lock().unwrap().push(id);
+                    }
                 }
             }
         });
         futures::join!(futures::future::join_all(senders), futures::future::join_all(writers));
     }
 
-    /// One text, tried until it is taken. A broken connection or a 503 leaves open whether it was: only a 202 is a promise.
+    /// One message, tried until it is taken. A broken connection or a 503 leaves open whether it was: only a 202 is a promise.
     async fn send(&self, channel: usize, n: usize) {
         let (nodes, start) = (self.cluster.node_ids(), Instant::now());
         for attempt in 0.. {
@@ -166,7 +196,15 @@ impl Storm {
             };
             let api = self.tenant.api(nodes[(channel + n + attempt) % nodes.len()]);
             // No two tries say the same, so that a text that is there twice is one that was doubled.
-            let words = text(to, &format!("try {}", self.tries.fetch_add(1, Ordering::Relaxed)));
+            let tries = self.tries.fetch_add(1, Ordering::Relaxed);
+            let mut words = text(to, &format!("try {tries}"));
+            if n % MEDIA_EVERY == 1 {
+                let document = &self.documents[channel][tries % DOCUMENTS];
+                words = json!({
+                    "type": "document", "to": to, "media_url": document, "mime_type": "application/pdf", "filename": "a.pdf",
+                    "caption": format!("try {tries}"),
+                });
+            }
             let request = api.request(Method::POST, &self.channels[channel].path("/messages"));
             match try_answer(request.json(&words)).await {
                 Ok(answer) if answer.status == 202 => {
@@ -202,6 +240,7 @@ impl Storm {
         self.prove_ledger().await;
         self.prove_inboxes().await;
         self.prove_events().await;
+        self.prove_media().await;
         self.prove_links().await;
         let network = self.tenant.simulator();
         assert_clean(&network, self.channels.len()).await;
@@ -263,7 +302,9 @@ impl Storm {
             let mut seen = HashSet::new();
             for row in &inbox {
                 assert_eq!(row["copies"], 1, "{row}");
-                assert!(seen.insert(string(&row["text"])), "said twice: {row}");
+                let says = if row["type"] == "document" { &row["caption"] } else { &row["text"] };
+                assert!(seen.insert(string(says)), "said twice: {row}");
+                assert!(row["media"].is_null() || row["media"]["intact"] == true, "it does not open: {row}");
             }
         }
     }
@@ -282,6 +323,19 @@ impl Storm {
             for (id, events) in &seen {
                 assert_eq!(events.len(), 1, "{event} of {id} was made more than once: {:#?}", self.told(event, id));
             }
+        }
+    }
+
+    /// What came with media has it.
+    async fn prove_media(&self) {
+        let attached = self.attached.lock().unwrap().clone();
+        for (channel, id) in attached {
+            let path = self.channels[channel].path(&format!("/messages?message_id={id}"));
+            eventually(&format!("the media of {id} is here"), HEALED, async || {
+                let rows = self.tenant.any().get(&path).await.expect(200);
+                check(rows["data"][0]["media"]["state"] == "ready", rows.to_string())
+            })
+            .await;
         }
     }
 

@@ -11,7 +11,8 @@ use waproto::whatsapp as wa;
 use waproto::whatsapp::message;
 
 use super::message::{Own, address};
-use crate::media::Told;
+use crate::media::{CameWith, Handle, Told};
+use crate::state::backend::Backend;
 
 /// Names of content that this release does not take apart, by the field that bears it.
 macro_rules! unknown {
@@ -41,6 +42,7 @@ macro_rules! media {
 pub struct Reader<'a> {
     pub info: &'a MessageInfo,
     pub own: &'a Own,
+    pub backend: &'a Backend,
 }
 
 type Said<'a> = (Content, Option<&'a wa::ContextInfo>);
@@ -53,6 +55,8 @@ impl Reader<'_> {
         let (mut content, context) = self.said(message)?;
         if let Some(media) = content.media_mut() {
             media.view_once = is_once;
+            let handle = media.handle.as_ref().and_then(Handle::read);
+            media.handle = handle.and_then(|handle| Handle { message: Some(self.came_with()), ..handle }.named());
         }
         let mut around = context.map(|context| self.around(context)).unwrap_or_default();
         around.ephemeral_expiration = self.info.ephemeral_expiration.or(around.ephemeral_expiration);
@@ -81,6 +85,9 @@ impl Reader<'_> {
             let duration_seconds = kept.and_then(|kept| kept.message_add_on_duration_in_secs).unwrap_or_default();
             let content = if unpins { Content::Unpin { target } } else { Content::Pin { target, duration_seconds } };
             return Some((content, None));
+        }
+        if let Some(vote) = message.poll_update_message.as_option().and_then(|update| self.vote(update)) {
+            return Some((vote, None));
         }
         media(message).or_else(|| plain(message)).or_else(|| answer(message)).or_else(|| {
             let raw_type = unknown!(message;
@@ -113,13 +120,24 @@ impl Reader<'_> {
         }
     }
 
+    fn came_with(&self) -> CameWith {
+        let source = &self.info.source;
+        let plain = |jid: &Jid| jid.to_non_ad().to_string();
+        CameWith {
+            chat: plain(&source.chat),
+            id: self.info.id.to_string(),
+            from_me: source.is_from_me,
+            author: self.is_group().then(|| plain(&source.sender)),
+        }
+    }
+
     fn is_group(&self) -> bool {
         self.info.source.is_group || self.info.source.chat.is_group()
     }
 
     /// The key of a message of this chat. The network writes it as its author sees the chat: whose a message is, is turned here to
     /// how the channel sees it.
-    fn key(&self, key: &wa::MessageKey) -> Option<MessageKey> {
+    pub(super) fn key(&self, key: &wa::MessageKey) -> Option<MessageKey> {
         let source = &self.info.source;
         let says_own = key.from_me.unwrap_or_default();
         let author = key.participant.as_deref().and_then(|author| author.parse::<Jid>().ok());
@@ -146,6 +164,7 @@ impl Reader<'_> {
             mentions: context.mentioned_jid.iter().filter_map(named).collect::<Vec<Address>>(),
             forwarded: context.is_forwarded.unwrap_or_default(),
             ephemeral_expiration: context.expiration.filter(|seconds| *seconds > 0),
+            mentions_all: context.non_jid_mentions.is_some_and(|count| count > 0),
             ..Surroundings::default()
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use model::id::MessageId;
 use model::message::UndecryptableReason;
 use model::time::Timestamp;
-use network::driver::{InboundKind, PasskeyStep, Receipt, ReceiptStatus, SessionEvent};
+use network::driver::{PasskeyStep, Receipt, ReceiptStatus, SessionEvent};
 use parking_lot::Mutex;
 use wacore::types::events::{
     self as told, DecryptFailMode, Event, EventHandler, UnavailableType, UndecryptableMessage,
@@ -84,7 +84,7 @@ impl EventHandler for Events {
             Event::Messages(batch) if !batch.hook_committed => {
                 let own = self.own();
                 for item in batch.iter() {
-                    if let Some(kind) = message::kind(&item.message, &item.info, &own) {
+                    if let Some(kind) = message::kind(&item.message, &item.info, &own, &self.backend) {
                         self.line.keep(None, message::time(item.info.timestamp), kind);
                     }
                 }
@@ -135,7 +135,7 @@ impl Events {
             self.outgoing.accepted(&message_id, message::time(receipt.timestamp));
             let told =
                 Receipt { message_id, chat: chat.clone(), participant: sender.clone().filter(|_| is_group), status };
-            self.line.keep(None, message::time(receipt.timestamp), InboundKind::Receipt(told));
+            self.line.keep_receipt(message::time(receipt.timestamp), told, |id| self.outgoing.knows(id));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the network tells of groups.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use model::address::Address;
@@ -8,9 +9,9 @@ use network::driver::{InboundItem, InboundKind, ItemId};
 use network::notice::{GroupNews, News, Notice};
 use wacore::stanza::groups::{GroupNotificationAction as Action, GroupParticipantInfo};
 use wacore::types::events::GroupUpdate;
-use wacore_binary::Jid;
+use wacore_binary::{Jid, NodeRef};
 use whatsapp_rust::features::{GroupError, GroupMetadata, GroupParticipant as Member, MemberAddMode};
-use whatsapp_rust::{Client, ErrorChainExt};
+use whatsapp_rust::{Client, ErrorChainExt, NodeFilter};
 
 use super::best;
 use super::message::{Own, address};
@@ -18,6 +19,9 @@ use super::message::{Own, address};
 /// How long a group that the channel is new in is asked for, and how soon again. What came behind it waits.
 const ASKED_FOR: Duration = Duration::from_secs(20);
 const ASKED_EVERY: Duration = Duration::from_millis(500);
+
+/// How long an answer that has come may take to be seen, too.
+const SEEN_WITHIN: Duration = Duration::from_millis(100);
 
 /// The item of an update; none of what the gateway has no word for.
 pub fn item(update: &GroupUpdate, own: &Own) -> Option<(Option<ItemId>, InboundKind)> {
@@ -131,10 +135,45 @@ pub async fn complete(client: &Client, item: &mut InboundItem) {
 /// # Errors
 /// The network's, or that of the way to it.
 pub async fn whole(client: &Client, group: &Jid) -> Result<Option<Group>, GroupError> {
-    Ok(shown(&client.groups().get_metadata(group).await?))
+    let groups = client.groups();
+    let (known, modes) = with_add_modes(client, &group.to_string(), groups.get_metadata(group)).await?;
+    Ok(shown(&known, &modes))
 }
 
-pub fn shown(group: &GroupMetadata) -> Option<Group> {
+/// Whether all members of a group may add others, by the user of its address.
+pub type AddModes = HashMap<String, bool>;
+
+/// Asks of groups, and reads from the answer itself who may add members: the network writes that as bytes, and the library takes it
+/// from text alone. `from` is whom the answer comes from.
+///
+/// # Errors
+/// Those of the question.
+pub async fn with_add_modes<T, E>(
+    client: &Client,
+    from: &str,
+    asked: impl Future<Output = Result<T, E>>,
+) -> Result<(T, AddModes), E> {
+    let answer = client.wait_for_node(NodeFilter::tag("iq").attr("type", "result").attr("from", from));
+    let asked = asked.await?;
+    let answer = tokio::time::timeout(SEEN_WITHIN, answer).await;
+    let modes = answer.ok().and_then(Result::ok).map(|answer| add_modes(answer.get())).unwrap_or_default();
+    Ok((asked, modes))
+}
+
+fn add_modes(answer: &NodeRef<'_>) -> AddModes {
+    let groups = answer.get_optional_child("groups").map_or_else(|| answer.children(), NodeRef::children);
+    let groups = groups.unwrap_or_default().iter().filter(|child| child.tag == "group");
+    let mode = |group: &NodeRef<'_>| {
+        let id = group.get_attr("id")?.as_str().split('@').next()?.to_owned();
+        let mode = group.get_optional_child("member_add_mode")?.content_as_string()?;
+        Some((id, mode == "all_member_add"))
+    };
+    groups.filter_map(mode).collect()
+}
+
+pub fn shown(group: &GroupMetadata, modes: &AddModes) -> Option<Group> {
+    // A group that says nothing of it is as new ones are.
+    let says = || group.member_add_mode.as_ref().is_none_or(|mode| *mode == MemberAddMode::AllMemberAdd);
     let member = |member: &Member| {
         let rank = match (member.is_super_admin(), member.is_admin()) {
             (true, _) => Rank::Creator,
@@ -154,7 +193,7 @@ pub fn shown(group: &GroupMetadata) -> Option<Group> {
         announce: group.is_announcement,
         restrict: group.is_locked,
         ephemeral: group.ephemeral.as_ref().and_then(|ephemeral| ephemeral.expiration).unwrap_or(0),
-        member_add_mode: group.member_add_mode == Some(MemberAddMode::AllMemberAdd),
+        member_add_mode: modes.get(group.id.user.as_str()).copied().unwrap_or_else(says),
         join_approval_mode: group.membership_approval,
     })
 }

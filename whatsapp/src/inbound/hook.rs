@@ -13,12 +13,14 @@ use whatsapp_rust::{Client, InboundDurabilityHook};
 use super::message;
 use crate::failpoint::{Point, reach};
 use crate::line::Line;
+use crate::state::backend::Backend;
 
 /// How long the owner may take. After that the network keeps the messages, and sends them again.
 const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 
 pub struct Hook {
     pub line: Arc<Line>,
+    pub backend: Arc<Backend>,
 }
 
 #[async_trait]
@@ -29,7 +31,7 @@ impl InboundDurabilityHook for Hook {
         let mut taken = Vec::new();
         for inbound in batch {
             let info = &inbound.info;
-            let Some(kind) = message::kind(&inbound.message, info, &own) else { continue };
+            let Some(kind) = message::kind(&inbound.message, info, &own, &self.backend) else { continue };
             let source = &info.source;
             let id = ItemId(format!("m/{}/{}/{}", source.chat, source.sender.to_non_ad(), info.id));
             let item = InboundItem { id, at: message::time(info.timestamp), kind };

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::id::MessageId;
 use model::time::Timestamp;
 use network::driver::{AuthError, EVENT_WINDOW, InboundItem, InboundKind, ItemId, SessionEvent};
 use parking_lot::Mutex;
@@ -39,6 +40,10 @@ pub struct Inbox {
 struct Items {
     next_row: u64,
     waiting: VecDeque<Waiting>,
+    /// Receipts of a group's members that came before it is known whether their message is accepted; after that they are counted.
+    early: Vec<(MessageId, Item)>,
+    /// No receipt is early any more.
+    is_settled: bool,
     out: HashMap<ItemId, Out>,
 }
 
@@ -60,6 +65,29 @@ enum Kept {
 }
 
 impl Items {
+    fn take(&mut self, item: Item, knows: impl Fn(&MessageId) -> bool) {
+        if let InboundKind::Receipt(receipt) = &item.item.kind
+            && receipt.participant.is_some()
+            && !self.is_settled
+            && !knows(&receipt.message_id)
+        {
+            self.early.push((receipt.message_id.clone(), item));
+            return;
+        }
+        self.waiting.push_back(Waiting::Item(Box::new(item)));
+    }
+
+    fn release(&mut self, is_known: impl Fn(&MessageId) -> bool) {
+        let (known, early) = std::mem::take(&mut self.early).into_iter().partition(|(id, _)| is_known(id));
+        self.early = early;
+        let known: Vec<(MessageId, Item)> = known;
+        self.waiting.extend(known.into_iter().map(|(_, item)| Waiting::Item(Box::new(item))));
+    }
+
+    fn has_room(&self) -> bool {
+        self.waiting.len() + self.early.len() < MOST_WAITING
+    }
+
     fn knows(&self, id: &ItemId) -> bool {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::Item(waiting) if waiting.item.id == *id);
         self.out.contains_key(id) || self.waiting.iter().any(waits)
@@ -88,7 +116,7 @@ impl Inbox {
             let item = unpack(&row).map_err(|error| AuthError::Unreadable(error.to_string()))?;
             let mut items = self.items.lock();
             items.next_row = items.next_row.max(number + 1);
-            items.waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Row(number) })));
+            items.take(Item { item, kept: Kept::Row(number) }, |_| false);
         }
         self.more.notify_one();
         Ok(())
@@ -99,6 +127,20 @@ impl Inbox {
     /// # Errors
     /// The log is poisoned.
     pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) -> Result<(), AuthError> {
+        self.keep_known(id, at, kind, |_| true)
+    }
+
+    /// As [`keep`](Self::keep), of what may be about a message of the channel's: whether this session knows that message.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn keep_known(
+        &self,
+        id: Option<ItemId>,
+        at: Timestamp,
+        kind: InboundKind,
+        knows: impl Fn(&MessageId) -> bool,
+    ) -> Result<(), AuthError> {
         let mut items = self.items.lock();
         if id.as_ref().is_some_and(|id| items.knows(id)) {
             return Ok(());
@@ -108,9 +150,23 @@ impl Inbox {
         let row = pack(&item).map_err(|error| AuthError::Unreadable(error.to_string()))?;
         self.log.append(Class::Wire, [Write::put(keys::inbox(number), row)])?;
         items.next_row += 1;
-        items.waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Row(number) })));
+        items.take(Item { item, kept: Kept::Row(number) }, knows);
         self.more.notify_one();
         Ok(())
+    }
+
+    /// A message is accepted, which has been told: what came early about it follows.
+    pub fn accepted(&self, id: &MessageId) {
+        self.items.lock().release(|early| early == id);
+        self.more.notify_one();
+    }
+
+    /// What is not accepted by now was so before this session.
+    pub fn settle(&self) {
+        let mut items = self.items.lock();
+        items.is_settled = true;
+        items.release(|_| true);
+        self.more.notify_one();
     }
 
     /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be.
@@ -149,7 +205,7 @@ impl Inbox {
         let room = async {
             loop {
                 let less = self.less.notified();
-                if self.items.lock().waiting.len() < MOST_WAITING {
+                if self.items.lock().has_room() {
                     return;
                 }
                 less.await;

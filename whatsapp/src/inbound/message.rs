@@ -12,6 +12,8 @@ use waproto::whatsapp as wa;
 use whatsapp_rust::Client;
 
 use super::content::Reader;
+use super::polls;
+use crate::state::backend::Backend;
 
 /// Who the channel is.
 #[derive(Clone, Default)]
@@ -29,6 +31,11 @@ impl Own {
         self.phone.as_ref()
     }
 
+    /// As the network writes them.
+    pub fn names(&self) -> Vec<String> {
+        [&self.phone, &self.lid].into_iter().flatten().map(Address::to_string).collect()
+    }
+
     pub fn is(&self, address: &Address) -> bool {
         self.phone.as_ref() == Some(address) || self.lid.as_ref() == Some(address)
     }
@@ -44,8 +51,9 @@ pub fn address(jid: &Jid) -> Option<Address> {
 }
 
 /// What a message is to the gateway; none when it is the protocol's own.
-pub fn kind(message: &wa::Message, info: &MessageInfo, own: &Own) -> Option<InboundKind> {
-    let (content, around) = Reader { info, own }.read(message)?;
+pub fn kind(message: &wa::Message, info: &MessageInfo, own: &Own, backend: &Backend) -> Option<InboundKind> {
+    let (content, around) = Reader { info, own, backend }.read(message)?;
+    polls::keep(backend, message, &content, info);
     of(content, around, info, own)
 }
 

@@ -6,17 +6,21 @@ use model::group::{
     ParticipantResult, ParticipantStatus, RemovedReason,
 };
 use network::notice::{GroupNews, News};
-use network::operation::Refused;
 use network::operation::groups::{GroupAnswer, GroupOperation};
+use network::operation::picture::Picture;
+use network::operation::{Refused, RefusedKind};
 use wacore_binary::{Jid, JidExt};
 use whatsapp_rust::features::{
     GroupCreateOptions, GroupDescription, GroupError, GroupMetadata, GroupParticipantOptions, GroupSubject,
     JoinGroupResult, MemberAddMode, MembershipApprovalMode, ParticipantChangeResponse, PreviousDescription,
 };
 
-use super::{Answered, Asked, Before, CONFLICT, Outcome, jid, outcome, unsupported};
-use crate::inbound::groups::{creator, shown, whole};
+use super::{Answered, Asked, Before, CONFLICT, Outcome, jid, outcome};
+use crate::inbound::groups::{creator, shown, whole, with_add_modes};
 use crate::inbound::message::address;
+
+/// Who answers for all groups.
+const ALL_GROUPS: &str = "g.us";
 
 /// How much the network's clock may be behind.
 const CLOCKS_DIFFER: std::time::Duration = std::time::Duration::from_secs(60);
@@ -26,8 +30,9 @@ impl Asked<'_> {
         let groups = self.client.groups();
         match operation {
             GroupOperation::List => {
-                let mine = groups.get_participating().await.map_err(outcome)?;
-                Ok(GroupAnswer::Groups(mine.values().filter_map(shown).collect()))
+                let (mine, modes) =
+                    with_add_modes(self.client, ALL_GROUPS, groups.get_participating()).await.map_err(outcome)?;
+                Ok(GroupAnswer::Groups(mine.values().filter_map(|group| shown(group, &modes)).collect()))
             }
             GroupOperation::Show { group } => self.show_group(&jid(&group)?).await.map(GroupAnswer::Group),
             GroupOperation::Create { subject, participants } => self.create_group(&subject, participants).await,
@@ -36,7 +41,7 @@ impl Asked<'_> {
                 self.change_group(&group, &at, changes).await?;
                 self.show_group(&at).await.map(GroupAnswer::Group)
             }
-            GroupOperation::SetPicture { .. } => Err(unsupported("groups.picture")),
+            GroupOperation::SetPicture { group, picture } => self.set_group_picture(&jid(&group)?, picture).await,
             GroupOperation::Participants { group, action, participants } => {
                 self.change_participants(group, action, participants).await.map(GroupAnswer::Participants)
             }
@@ -92,6 +97,25 @@ impl Asked<'_> {
 
     async fn show_group(&self, group: &Jid) -> Answered<Group> {
         whole(self.client, group).await.map_err(outcome)?.ok_or_else(nameless)
+    }
+
+    /// The preview is made by the network.
+    async fn set_group_picture(&self, group: &Jid, picture: Option<Picture>) -> Answered<GroupAnswer> {
+        let groups = self.client.groups();
+        let there = async || self.client.contacts().get_profile_picture(group, false).await.map_err(outcome);
+        let Some(picture) = picture else {
+            if there().await?.is_some() {
+                groups.remove_profile_picture(group).await.map_err(outcome)?;
+            } else if !self.is_again() {
+                let refused = Refused::new(CONFLICT, "the group has no picture");
+                return Err(Outcome::Refused(refused.of(RefusedKind::Conflict)));
+            }
+            return Ok(GroupAnswer::Picture { picture_url: None });
+        };
+        groups.set_profile_picture(group, picture.full.to_vec()).await.map_err(outcome)?;
+        let unshown = || Outcome::Refused(Refused::new(0, "the picture is set, and the network does not show it yet"));
+        let picture_url = there().await?.ok_or_else(unshown)?.url;
+        Ok(GroupAnswer::Picture { picture_url: Some(picture_url) })
     }
 
     async fn create_group(&self, subject: &str, participants: Vec<Address>) -> Answered<GroupAnswer> {
@@ -159,7 +183,7 @@ impl Asked<'_> {
             match groups.set_description(at, asked, PreviousDescription::Resolve).await {
                 Err(GroupError::DescriptionConflict) => {
                     let refused = Refused::new(CONFLICT, "the description was changed elsewhere");
-                    return Err(Outcome::Refused(refused.of(network::operation::RefusedKind::Conflict)));
+                    return Err(Outcome::Refused(refused.of(RefusedKind::Conflict)));
                 }
                 set => set.map_err(outcome)?,
             }
@@ -209,7 +233,12 @@ impl Asked<'_> {
             ParticipantAction::Remove => self.is_again() && code == 404,
             ParticipantAction::Promote | ParticipantAction::Demote => false,
         };
-        let results = results(&participants, &named, &answered.map_err(outcome)?, is_done);
+        let mut results = results(&participants, &named, &answered.map_err(outcome)?, is_done);
+        if action != ParticipantAction::Add {
+            // Whom the network does not find is no member.
+            let unknown = results.iter_mut().filter(|result| result.status == ParticipantStatus::NotFound);
+            unknown.for_each(|result| result.status = ParticipantStatus::NotMember);
+        }
         let participants = done(&results);
         if !participants.is_empty() {
             let news = match action {
@@ -290,8 +319,16 @@ fn results(
     answered: &[ParticipantChangeResponse],
     is_done: impl Fn(u16) -> bool,
 ) -> Vec<ParticipantResult> {
+    let mut taken = vec![false; answered.len()];
     let result = |(asked, named): (&Address, &Jid)| {
-        let told = answered.iter().find(|told| is_same(named, &told.jid, told.phone_number.as_ref()));
+        let of_one =
+            |(_, told): &(usize, &ParticipantChangeResponse)| is_same(named, &told.jid, told.phone_number.as_ref());
+        // Somebody who is named twice may be answered for twice.
+        let next = answered.iter().enumerate().filter(of_one).find(|(place, _)| !taken[*place]);
+        let told = next.or_else(|| answered.iter().enumerate().find(of_one)).map(|(place, told)| {
+            taken[place] = true;
+            told
+        });
         let status = match told {
             Some(told) if told.add_request.is_some() => ParticipantStatus::InviteRequired,
             Some(told) => match told.error.as_deref().map(|code| code.parse().unwrap_or(0)) {

@@ -16,9 +16,6 @@ use crate::media::Handle;
 /// # Errors
 /// The feature that this release cannot send.
 pub fn build(to: &Jid, content: &Content, around: &Surroundings, secret: [u8; 32]) -> Result<wa::Message, String> {
-    if around.mentions_all {
-        return Err(format!("{}.mentions_all", feature(content)));
-    }
     let context = context(around);
     let said_at = around.said_at.map(|at| at.0);
     let target = |target| MessageField::some(key(to, target, around));
@@ -229,12 +226,14 @@ fn key(to: &Jid, target: &MessageKey, around: &Surroundings) -> wa::MessageKey {
 
 /// What stands around a message; nothing where nothing does.
 fn context(around: &Surroundings) -> MessageField<wa::ContextInfo> {
-    let Surroundings { quoted, mentions, forwarded, ephemeral_expiration, .. } = around;
-    if quoted.is_none() && mentions.is_empty() && !forwarded && ephemeral_expiration.is_none() {
+    let Surroundings { quoted, mentions, mentions_all, forwarded, ephemeral_expiration, .. } = around;
+    let mentions_some = *mentions_all || !mentions.is_empty();
+    if quoted.is_none() && !mentions_some && !forwarded && ephemeral_expiration.is_none() {
         return MessageField::default();
     }
     let mut context = wa::ContextInfo {
         mentioned_jid: mentions.iter().map(Address::to_string).collect(),
+        non_jid_mentions: mentions_all.then_some(1),
         is_forwarded: forwarded.then_some(true),
         forwarding_score: forwarded.then_some(1),
         expiration: *ephemeral_expiration,
@@ -283,6 +282,7 @@ mod tests {
             forwarded: true,
             quoted: Some(quoted),
             mentions: vec![friend],
+            mentions_all: true,
             ephemeral_expiration: Some(60),
             ..Surroundings::default()
         };
@@ -293,7 +293,10 @@ mod tests {
         assert_eq!((context.is_forwarded, context.expiration), (Some(true), Some(60)));
         assert_eq!((context.stanza_id.as_deref(), context.participant.as_deref()), (Some("3EB0A0"), Some(FRIEND)));
         assert_eq!(context.quoted_message.as_option().unwrap().conversation.as_deref(), Some("who?"));
-        assert_eq!(context.mentioned_jid, [FRIEND]);
+        assert_eq!(
+            (context.mentioned_jid.as_slice(), context.non_jid_mentions),
+            ([FRIEND.to_owned()].as_slice(), Some(1))
+        );
     }
 
     #[test]
@@ -317,7 +320,5 @@ mod tests {
         let to: Jid = FRIEND.parse().unwrap();
         let refused = |content: &Content, around: &Surroundings| build(&to, content, around, [0; 32]).unwrap_err();
         assert_eq!(refused(&Content::Star { target: target(true) }, &Surroundings::default()), "messages.star");
-        let all = Surroundings { mentions_all: true, ..Surroundings::default() };
-        assert_eq!(refused(&Content::Text { text: String::new() }, &all), "messages.text.mentions_all");
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! No call waits: each is ready when it is first polled, so nothing else of the client runs between two of them. What each
 //! stores, and whether the wire waits for it ([`Class`]), is in `docs` of the driver; a file each for the [`signal`],
-//! [`appstate`], [`protocol`], [`secrets`] and [`device`] traits.
+//! [`appstate`], [`protocol`], [`secrets`] and [`device`] traits; [`polls`] is what the driver keeps beside.
 
 mod appstate;
 mod device;
+pub mod polls;
 mod protocol;
 mod secrets;
 mod signal;

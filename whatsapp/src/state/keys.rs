@@ -38,6 +38,7 @@ pub const PENDING: &str = "q/";
 pub const MACS: &str = "am/";
 pub const INBOX: &str = "x/";
 pub const JOURNAL: &str = "o/";
+pub const POLLS: &str = "v/";
 
 /// Bytes of a part that stands as it is.
 const LONGEST_PART: usize = 160;
@@ -138,6 +139,15 @@ pub fn sent(chat: &str, id: &str) -> String {
 
 pub fn secret(chat: &str, sender: &str, id: &str) -> String {
     name(SECRETS, &[chat, sender, id])
+}
+
+/// Where the polls of an id stand, whoever wrote them.
+pub fn polls(id: &str) -> String {
+    format!("{POLLS}{}/", part(id))
+}
+
+pub fn poll(id: &str, author: &str) -> String {
+    name(POLLS, &[id, author])
 }
 
 pub fn pending(chat: &str, sender: &str, id: &str) -> String {

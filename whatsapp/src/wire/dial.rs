@@ -1,4 +1,4 @@
-//! Makes a connection: TCP, TLS, the upgrade to a WebSocket.
+//! Makes connections: TCP, directly or through the channel's proxy, TLS, the upgrade to a WebSocket.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,6 +15,8 @@ use tokio_rustls::TlsConnector;
 use tokio_websockets::{ClientBuilder, Limits, WebSocketStream};
 use url::Url;
 use wacore::net::{WHATSAPP_WEB_ORIGIN, WHATSAPP_WEB_WS_URL};
+
+use super::proxy::Proxy;
 
 /// How long a connection may take until it can carry frames.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
@@ -45,6 +47,8 @@ pub enum DialError {
     Upgrade(#[from] tokio_websockets::Error),
     #[error("{0}")]
     Endpoint(String),
+    #[error("{0}")]
+    Proxy(String),
 }
 
 /// Why an endpoint cannot be used.
@@ -91,33 +95,82 @@ fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
     Ok(Arc::new(config))
 }
 
-/// A connection, and a second hold on its socket, by which it can be reset from any thread.
+/// How a session reaches whatever it speaks to.
+pub struct Way {
+    tls: Arc<ClientConfig>,
+    /// Where there is one, nothing goes past it.
+    proxy: Option<Proxy>,
+}
+
+impl Way {
+    pub fn new(endpoint: &Endpoint, proxy: Option<Proxy>) -> Self {
+        Self { tls: Arc::clone(&endpoint.tls), proxy }
+    }
+
+    /// A connection to the host of a URL, and a second hold on its socket, by which it can be reset from any thread.
+    ///
+    /// # Errors
+    /// There is none within [`CONNECT_WITHIN`].
+    pub async fn connect(&self, url: &Url) -> Result<(Box<dyn Io>, OwnedFd), DialError> {
+        let made = tokio::time::timeout(CONNECT_WITHIN, self.connect_at_leisure(url)).await;
+        made.unwrap_or(Err(DialError::Timeout))
+    }
+
+    async fn connect_at_leisure(&self, url: &Url) -> Result<(Box<dyn Io>, OwnedFd), DialError> {
+        let invalid = || DialError::Endpoint(format!("{url} cannot be dialled"));
+        let host = url.host_str().ok_or_else(invalid)?;
+        let port = url.port_or_known_default().ok_or_else(invalid)?;
+        let (stream, hold): (Box<dyn Io>, _) = match &self.proxy {
+            Some(proxy) => proxy.connect(host, port, &self.tls).await?,
+            None => {
+                let stream = TcpStream::connect((bare(host), port)).await?;
+                let hold = hold(&stream)?;
+                (Box::new(stream), hold)
+            }
+        };
+        let is_secure = matches!(url.scheme(), "wss" | "https");
+        Ok((if is_secure { secured(host, stream, &self.tls).await? } else { stream }, hold))
+    }
+}
+
+fn bare(host: &str) -> &str {
+    host.trim_matches(['[', ']'])
+}
+
+/// A second hold on a fresh connection.
+pub fn hold(stream: &TcpStream) -> io::Result<OwnedFd> {
+    stream.set_nodelay(true)?;
+    stream.as_fd().try_clone_to_owned()
+}
+
+/// TLS over a connection to a host.
+pub async fn secured(host: &str, stream: impl Io + 'static, tls: &Arc<ClientConfig>) -> Result<Box<dyn Io>, DialError> {
+    let name = ServerName::try_from(bare(host).to_owned());
+    let name = name.map_err(|_| DialError::Endpoint(format!("{host} is no name for TLS")))?;
+    Ok(Box::new(TlsConnector::from(Arc::clone(tls)).connect(name, stream).await?))
+}
+
+/// A connection to the network, and the hold on its socket.
 pub async fn dial(
+    way: &Way,
     endpoint: &Endpoint,
     headers: Vec<(HeaderName, HeaderValue)>,
 ) -> Result<(Stream, OwnedFd), DialError> {
-    let made = tokio::time::timeout(CONNECT_WITHIN, connect(endpoint, headers)).await;
+    let made = tokio::time::timeout(CONNECT_WITHIN, connect(way, endpoint, headers)).await;
     made.unwrap_or(Err(DialError::Timeout))
 }
 
-async fn connect(endpoint: &Endpoint, headers: Vec<(HeaderName, HeaderValue)>) -> Result<(Stream, OwnedFd), DialError> {
+async fn connect(
+    way: &Way,
+    endpoint: &Endpoint,
+    headers: Vec<(HeaderName, HeaderValue)>,
+) -> Result<(Stream, OwnedFd), DialError> {
     let url = &endpoint.url;
-    let invalid = || DialError::Endpoint(format!("{url} cannot be dialled"));
-    let host = url.host_str().ok_or_else(invalid)?.trim_matches(['[', ']']).to_owned();
-    let port = url.port_or_known_default().ok_or_else(invalid)?;
-    let stream = TcpStream::connect((host.as_str(), port)).await?;
-    stream.set_nodelay(true)?;
+    let (stream, hold) = way.connect(url).await?;
     // With the socket, however it is closed, go the bytes that the kernel has not brought yet: no login of a node that is gone
     // may come after its successor's.
-    stream.set_zero_linger()?;
-    let hold = stream.as_fd().try_clone_to_owned()?;
-    let stream: Box<dyn Io> = if url.scheme() == "wss" {
-        let name = ServerName::try_from(host).map_err(|_| invalid())?;
-        Box::new(TlsConnector::from(Arc::clone(&endpoint.tls)).connect(name, stream).await?)
-    } else {
-        Box::new(stream)
-    };
-    let uri = url.as_str().parse().map_err(|_| invalid())?;
+    rustix::net::sockopt::set_socket_linger(&hold, Some(Duration::ZERO)).map_err(io::Error::from)?;
+    let uri = url.as_str().parse().map_err(|_| DialError::Endpoint(format!("{url} cannot be dialled")))?;
     let limits = Limits::default().max_payload_len(Some(LARGEST_MESSAGE));
     let mut builder = ClientBuilder::from_uri(uri)
         .limits(limits)

@@ -1,25 +1,32 @@
-//! The library's HTTP client. It streams where the library can wait.
+//! The library's HTTP client. It streams where the library can wait, and goes the session's way: through its proxy, or directly. A
+//! connection carries one request.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream;
-use hyper::header::CONTENT_LENGTH;
+use futures::{StreamExt, stream};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{CONTENT_LENGTH, HOST};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use network::driver::MEDIA_PIECE;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use wacore::net::{HttpClient, HttpRequest, HttpResponse, StreamingHttpResponse, UploadBody};
 
+use super::dial::Way;
 use crate::pieces::Pieces;
-
-const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long an answer that is read whole may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long nothing may come of others.
+/// How long nothing may come of others, and nothing be taken by them.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
 /// Bytes of an answer that is read whole, at most.
@@ -28,27 +35,83 @@ const LARGEST_ANSWER: usize = 64 << 20;
 /// Pieces of an upload that wait for the network.
 const READ_AHEAD: usize = 2;
 
+type Body = UnsyncBoxBody<Bytes, io::Error>;
+
 pub struct Http {
-    client: reqwest::Client,
+    way: Arc<Way>,
     /// The session's runtime: it drives what is waited for elsewhere.
     runtime: Handle,
 }
 
 impl Http {
-    /// # Errors
-    /// The client cannot be made.
-    pub fn new(runtime: Handle) -> reqwest::Result<Self> {
-        let builder = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_WITHIN).read_timeout(SILENT_FOR);
-        Ok(Self { client: builder.build()?, runtime })
+    pub fn new(way: Arc<Way>, runtime: Handle) -> Self {
+        Self { way, runtime }
     }
 
-    fn call(&self, request: &HttpRequest) -> anyhow::Result<reqwest::RequestBuilder> {
-        let mut call = self.client.request(request.method.parse()?, address(&request.url)?);
-        for (name, value) in &request.headers {
-            call = call.header(name, value);
+    /// Asks; `taken` counts the pieces of the body that were taken.
+    fn call(
+        &self,
+        asked: HttpRequest,
+        body: Body,
+        length: Option<u64>,
+        taken: Arc<AtomicU64>,
+    ) -> impl Future<Output = anyhow::Result<Response<Incoming>>> + Send + 'static {
+        let way = Arc::clone(&self.way);
+        async move {
+            let url = address(&asked.url)?;
+            let (stream, _) = way.connect(&url).await?;
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+            // It ends with the answer's body, or where nobody waits for that any more.
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection to a media host ended");
+                }
+            });
+            let mut request = Request::builder().method(asked.method.as_str()).uri(&url[url::Position::BeforePath..]);
+            request = request.header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort]);
+            for (name, value) in &asked.headers {
+                request = request.header(name, value);
+            }
+            if let Some(length) = length {
+                request = request.header(CONTENT_LENGTH, length);
+            }
+            let mut answer = std::pin::pin!(sender.send_request(request.body(body)?));
+            loop {
+                let before = taken.load(Ordering::Relaxed);
+                match tokio::time::timeout(SILENT_FOR, &mut answer).await {
+                    Ok(answer) => return Ok(answer?),
+                    Err(_) if taken.load(Ordering::Relaxed) > before => {}
+                    Err(_) => anyhow::bail!("the host was silent for {} s", SILENT_FOR.as_secs()),
+                }
+            }
         }
-        Ok(call)
     }
+}
+
+/// The next bytes of an answer; none at its end.
+async fn piece(answer: &mut Incoming) -> io::Result<Option<Bytes>> {
+    loop {
+        let next = tokio::time::timeout(SILENT_FOR, answer.frame()).await.map_err(|_| io::ErrorKind::TimedOut)?;
+        match next.transpose().map_err(io::Error::other)?.map(Frame::into_data) {
+            Some(Ok(bytes)) => return Ok(Some(bytes)),
+            Some(Err(_)) => {}
+            None => return Ok(None),
+        }
+    }
+}
+
+async fn whole(answer: Response<Incoming>) -> anyhow::Result<HttpResponse> {
+    let status_code = answer.status().as_u16();
+    let (mut coming, mut body) = (answer.into_body(), Vec::new());
+    while let Some(piece) = piece(&mut coming).await? {
+        anyhow::ensure!(body.len() + piece.len() <= LARGEST_ANSWER, "the answer has more than {LARGEST_ANSWER} bytes");
+        body.extend_from_slice(&piece);
+    }
+    Ok(HttpResponse { status_code, body })
+}
+
+fn full(body: Option<Bytes>) -> Body {
+    Full::new(body.unwrap_or_default()).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// The library asks for media by `https` alone. A test network has no certificate, and is on loopback.
@@ -69,24 +132,13 @@ fn address(url: &str) -> anyhow::Result<url::Url> {
     Ok(url)
 }
 
-async fn whole(mut answer: reqwest::Response) -> anyhow::Result<HttpResponse> {
-    let status_code = answer.status().as_u16();
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await? {
-        anyhow::ensure!(body.len() + chunk.len() <= LARGEST_ANSWER, "the answer has more than {LARGEST_ANSWER} bytes");
-        body.extend_from_slice(&chunk);
-    }
-    Ok(HttpResponse { status_code, body })
-}
-
 #[async_trait]
 impl HttpClient for Http {
-    async fn execute(&self, request: HttpRequest) -> anyhow::Result<HttpResponse> {
-        let mut call = self.call(&request)?.timeout(ANSWER_WITHIN);
-        if let Some(body) = request.body {
-            call = call.body(body);
-        }
-        whole(call.send().await?).await
+    async fn execute(&self, mut request: HttpRequest) -> anyhow::Result<HttpResponse> {
+        let body = request.body.take();
+        let length = body.as_ref().map(|body| body.len() as u64);
+        let asked = self.call(request, full(body), length, Arc::default());
+        tokio::time::timeout(ANSWER_WITHIN, async { whole(asked.await?).await }).await?
     }
 
     fn supports_streaming(&self) -> bool {
@@ -94,11 +146,10 @@ impl HttpClient for Http {
     }
 
     fn execute_streaming(&self, request: HttpRequest) -> anyhow::Result<StreamingHttpResponse> {
-        let call = self.call(&request)?;
-        let mut answer = self.runtime.block_on(call.send())?;
+        let answer = self.runtime.block_on(self.call(request, full(None), None, Arc::default()))?;
         let status_code = answer.status().as_u16();
-        let runtime = self.runtime.clone();
-        let body = Pieces::new(move || runtime.block_on(answer.chunk()).map_err(io::Error::other));
+        let (mut coming, runtime) = (answer.into_body(), self.runtime.clone());
+        let body = Pieces::new(move || runtime.block_on(piece(&mut coming)));
         Ok(StreamingHttpResponse { status_code, body: Box::new(body) })
     }
 
@@ -113,11 +164,17 @@ impl HttpClient for Http {
         content_length: u64,
     ) -> anyhow::Result<HttpResponse> {
         let (pieces, waiting) = mpsc::channel::<io::Result<Bytes>>(READ_AHEAD);
+        let taken = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&taken);
         let coming =
             stream::unfold(waiting, |mut waiting| async { waiting.recv().await.map(|piece| (piece, waiting)) });
-        let call = self.call(&request)?.header(CONTENT_LENGTH, content_length);
-        let call = call.body(reqwest::Body::wrap_stream(coming));
-        let sent = self.runtime.spawn(async move { whole(call.send().await?).await });
+        let coming = coming.map(move |piece| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            piece.map(Frame::data)
+        });
+        let coming = StreamBody::new(coming).boxed_unsync();
+        let asked = self.call(request, coming, Some(content_length), taken);
+        let sent = self.runtime.spawn(async move { whole(asked.await?).await });
         loop {
             let mut piece = vec![0; MEDIA_PIECE];
             let piece = match body.read(&mut piece) {

@@ -19,7 +19,7 @@ use wacore::store::traits::DeviceStore;
 use whatsapp_rust::store::Device;
 use whatsapp_rust::store::persistence_manager::PersistenceManager;
 
-use super::dial::{self, Endpoint, Stream};
+use super::dial::{self, Endpoint, Stream, Way};
 use crate::failpoint::{Bug, Point, has, reach};
 use crate::line::Line;
 use crate::state::backend::Backend;
@@ -38,6 +38,7 @@ pub struct Dialler {
     pub backend: Arc<Backend>,
     pub devices: Arc<PersistenceManager>,
     pub endpoint: Endpoint,
+    pub way: Arc<Way>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// How many are left: one a login.
     pub dials: AtomicU32,
@@ -50,9 +51,10 @@ impl TransportFactory for Dialler {
         let left = self.dials.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
         anyhow::ensure!(left.is_ok(), "this session has had its connections");
         reach(Point::BeforeDial);
-        let (stream, hold) = dial::dial(&self.endpoint, self.headers.clone()).await.inspect_err(|error| {
-            self.line.note_end(EndReason::Transport(error.to_string()));
-        })?;
+        let (stream, hold) =
+            dial::dial(&self.way, &self.endpoint, self.headers.clone()).await.inspect_err(|error| {
+                self.line.note_end(EndReason::Transport(error.to_string()));
+            })?;
         self.line.hold_socket(hold)?;
         let (sink, source) = stream.split();
         let (events, received) = async_channel::bounded(READ_AHEAD);

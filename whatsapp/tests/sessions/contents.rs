@@ -219,3 +219,35 @@ async fn what_a_phone_writes_comes_as_what_it_is() {
     assert_eq!(of_id(&mut line, &id).await.content, wanted);
     world.assert_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn votes_are_opened_by_the_next_owner_too_under_either_name_of_the_channel() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let options = vec!["now".to_owned(), "later".to_owned()];
+    let poll = Content::Poll { name: "When?".into(), options: options.clone(), selectable_count: 1 };
+    line.send_to(friend(), "3EB0A1", poll).await;
+    line.accepted("3EB0A1").await;
+    let lid = Address::parse(world.get(&format!("/phones/{FRIEND}")).await["lid"].as_str().unwrap()).unwrap();
+    let poll = Content::Poll { name: "Again?".into(), options, selectable_count: 1 };
+    line.send_to(lid, "3EB0A2", poll).await;
+    line.accepted("3EB0A2").await;
+    until("the phone has both", async || (world.inbox().await.len() == 2).then_some(())).await;
+    let theirs = json!({ "to": CHANNEL, "type": "poll", "name": "Who?", "options": ["you", "me"] });
+    let ids = world.post(&format!("/phones/{FRIEND}/messages"), theirs).await;
+    let theirs = ids["ids"][0].as_str().unwrap().to_owned();
+    of_id(&mut line, &theirs).await;
+    let mut line = world.take_over(line).await;
+    for (poll, from_me, selected) in
+        [("3EB0A1", true, "now"), ("3EB0A2", true, "later"), (theirs.as_str(), false, "me")]
+    {
+        let vote = json!({
+            "to": CHANNEL, "type": "poll_vote", "selected": [selected], "message_key": { "id": poll },
+        });
+        let ids = world.post(&format!("/phones/{FRIEND}/messages"), vote).await;
+        let said = of_id(&mut line, ids["ids"][0].as_str().unwrap()).await.content;
+        let Content::PollVote { target, selected: named } = said else { panic!("{said:?}") };
+        assert_eq!((target.id.as_str(), target.from_me, named), (poll, from_me, vec![selected.to_owned()]));
+    }
+    world.assert_clean().await;
+}

@@ -99,6 +99,36 @@ async fn members_read_what_a_channel_writes_to_their_group_and_the_next_owner_wr
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn receipts_of_a_group_are_told_after_the_acceptance_of_what_an_earlier_owner_sent() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND, OTHER]).await;
+    // The network takes the message and does not say so; what it tells stays with it.
+    let faults = json!({ "drop_after_accept_pct": 100, "hold_inbound_acks": true });
+    world.call("PUT", "/faults", Some(faults)).await;
+    let said = || Content::Text { text: "said".into() };
+    line.send_to(group.clone(), "3EB0A1", said()).await;
+    for member in [FRIEND, OTHER] {
+        until("the members have it", async || (read_by(&world, member).await.len() == 1).then_some(())).await;
+    }
+    let mut line = world.take_over(line).await;
+    world.call("DELETE", "/faults", None).await;
+    line.send_to(group, "3EB0A1", said()).await;
+    let mut told = Vec::new();
+    while told.iter().filter(|told| **told == "receipt").count() < 2 {
+        let next = line.until(|event| match event {
+            SessionEvent::Accepted { recipients: Some(2), .. } => Some("accepted"),
+            SessionEvent::Inbound(item) if matches!(item.kind, InboundKind::Receipt(_)) => Some("receipt"),
+            _ => None,
+        });
+        told.push(next.await);
+    }
+    assert_eq!(told[0], "accepted", "{told:?}");
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_dies_amid_messages_to_a_group_loses_and_doubles_none_and_uses_no_key_twice() {
     const KILLS: usize = 6;
     let mut world = World::new().await;

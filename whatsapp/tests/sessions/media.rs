@@ -66,7 +66,7 @@ async fn a_phone_opens_media_of_each_kind_and_the_same_bytes_serve_one_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn media_of_a_phone_is_had_and_what_the_network_lost_is_gone() {
+async fn media_of_a_phone_is_had_and_what_network_and_phone_have_lost_is_gone() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
     for (kind, name) in KINDS.into_iter().zip(["image", "video", "audio", "document", "sticker"]) {
@@ -89,7 +89,10 @@ async fn media_of_a_phone_is_had_and_what_the_network_lost_is_gone() {
         let handle = media.handle.clone().unwrap();
         assert_eq!(download(&line, &handle).await.unwrap(), b"look here");
         if kind == MediaKind::Sticker {
+            // The channel's phone uploads it again, as long as it has it.
             world.call("DELETE", "/media", None).await;
+            assert_eq!(download(&line, &handle).await.unwrap(), b"look here");
+            world.call("DELETE", "/media?everywhere=true", None).await;
             assert!(matches!(download(&line, &handle).await, Err(MediaError::Gone)));
         }
     }

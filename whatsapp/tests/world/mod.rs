@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use model::address::Address;
 use model::id::{ChannelId, MessageId};
 use model::message::{Content, Surroundings};
+use model::target::TargetPolicy;
 use network::driver::{
     AuthError, AuthStore, AuthWrite, EVENT_WINDOW, EndReason, InboundItem, InboundKind, Network, OpenSession, Outbound,
     Purpose, Session, SessionEvent,
@@ -105,7 +106,8 @@ impl World {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let net = TestNet::start(Config::anywhere()).await.unwrap();
         let endpoint = Endpoint::test(&format!("ws://{}/ws/chat", net.chat_address())).unwrap();
-        let settings = Settings { threads: 1, version: VERSION, endpoint, sessions_max: 100 };
+        let targets = TargetPolicy::dev();
+        let settings = Settings { threads: 1, version: VERSION, endpoint, sessions_max: 100, targets };
         let network = WhatsappNetwork::start(settings).unwrap();
         let world = Self { net, network, http: reqwest::Client::new(), store: Arc::default(), epoch: 1 };
         for number in [CHANNEL, FRIEND] {
