@@ -524,7 +524,7 @@ async fn replicas_with_another_state_are_found_also_while_commands_come() {
             let disk = cluster.group(victim).state_disk();
             let mut batch = rocksdb::WriteBatch::default();
             batch.put_cf(disk.state(), crate::state::disk::state_key(GROUP, b"key/a"), b"2");
-            disk.write(batch).unwrap();
+            disk.write(GROUP, batch).unwrap();
         }
         let expected = if damaged { Compared::Differ([victim].into()) } else { Compared::Equal };
         // A replica that lags for a moment is not at the same index: that says nothing.

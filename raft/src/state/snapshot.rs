@@ -442,7 +442,7 @@ mod tests {
     fn mark(disk: &StateDisk, marker: &Marker) {
         let mut batch = WriteBatch::default();
         disk.put_installing(&mut batch, 1, &codec::encode(marker));
-        disk.write_through(group, batch).unwrap();
+        disk.write_through(1, batch).unwrap();
     }
 
     #[tokio::test]
