@@ -29,8 +29,17 @@ pub fn warn(line: impl Display) {
     let _nobody_reads = writeln!(io::stderr(), "{line}");
 }
 
-/// A line in place of the last one, which was `before` characters long; for a terminal.
+/// How many columns the terminal has to which standard output goes, where it is one.
+pub fn terminal_columns() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(columns, _)| columns.0.into())
+}
+
+/// A line in place of the last one, which was `before` characters long; for a terminal. What the terminal has no room for
+/// is left out: a line that goes on in a second one cannot be written over.
 pub fn rewrite(line: &str, before: usize) {
+    let room = terminal_columns().map_or(usize::MAX, |columns| columns.saturating_sub(1));
+    let end = line.char_indices().nth(room).map_or(line.len(), |(end, _)| end);
+    let (line, before) = (&line[..end], before.min(room));
     note(write!(io::stdout(), "\r{line:<before$}").and_then(|()| io::stdout().flush()));
 }
 

@@ -237,7 +237,7 @@ async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<Dem
 fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: Duration) {
     say(format!("cluster of {} ready in {:.1} s", description.nodes.len(), took.as_secs_f64()));
     for node in &description.nodes {
-        say(format!("  node {}     {}   operator {}   log {}", node.id, node.api, node.ops, node.log.display()));
+        say(format!("  node {}     {}   operators {}", node.id, node.api, node.ops));
     }
     let network = match plan.network {
         Driver::Simulated => "simulator",
@@ -246,6 +246,7 @@ fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: D
     say(format!("  {network}  {}", description.simulator));
     say(format!("  API key    {}", description.api_key));
     say(format!("  all of it  {}", folder.description_file().display()));
+    say(format!("  logs       {}", folder.root().join("node-*.log").display()));
 }
 
 /// Where the console is, last, so that it stands where people look. After a demo it is the page on which a person pairs a
@@ -260,6 +261,7 @@ async fn print_console(folder: &Folder, description: &Description, after_demo: b
             let what = if pairs { "Pair a number in the console" } else { "The console, signed in" };
             say(format!("\n{what}; the link works once, in a browser on this machine:"));
             say(format!("  {link}"));
+            say(format!("Later sign in as {}, with the password in {}", member::EMAIL, folder.member_file().display()));
         }
         // The cluster is there all the same.
         Err(error) => warn(format!("no link to the console: {error:#}")),

@@ -8,7 +8,6 @@ use serde_json::json;
 
 use super::depot::Depot;
 use super::manifest::{GroupPart, Hashing, Manifest, group_name, media_name, read_group};
-use crate::console::say;
 use crate::operator::{Verdict, show};
 use crate::refusal::Refusal;
 
@@ -24,7 +23,7 @@ pub fn run(depot: &Depot, json: bool) -> anyhow::Result<Verdict> {
     if json {
         show::json(&json!({ "whole": true, "manifest": manifest }));
     } else {
-        say(summary(&manifest));
+        show::prose(&summary(&manifest));
     }
     Ok(Verdict::Well)
 }
@@ -34,7 +33,7 @@ pub fn summary(manifest: &Manifest) -> String {
     let states: u64 = manifest.groups.iter().map(|part| part.bytes).sum();
     let bytes: u64 = manifest.media.iter().map(|part| part.bytes).sum();
     format!(
-        "whole: cluster {}, of {}, {} groups ({}), {} files of media ({})",
+        "whole: cluster {}, of {}, {} groups ({}), media files: {} ({})",
         manifest.cluster_id,
         manifest.taken_at,
         manifest.groups.len(),

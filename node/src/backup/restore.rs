@@ -76,7 +76,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
         check::media(&from, &part.sha256, part.bytes)?;
     }
     if !args.json {
-        say(check::summary(&manifest));
+        show::prose(&check::summary(&manifest));
     }
 
     let (cluster_id, node) = (first.config.cluster.cluster_id, first.config.node.id);

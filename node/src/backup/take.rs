@@ -46,8 +46,10 @@ pub async fn run(to: Depot, shown: &Location, args: &OperatorArgs) -> anyhow::Re
     if args.json {
         show::json(&serde_json::to_value(&manifest)?);
     } else {
-        say(check::summary(&manifest));
-        say(format!("  in {shown}; keep the master key apart from it: without it nothing sealed can be opened"));
+        show::prose(&check::summary(&manifest));
+        show::prose(&format!(
+            "  in {shown}; keep the master key apart from it: without it nothing sealed can be opened"
+        ));
     }
     Ok(Verdict::Well)
 }
@@ -99,13 +101,13 @@ struct Backup {
 impl Backup {
     async fn take_all(&mut self, shards: ShardId) -> anyhow::Result<()> {
         for group in in_order(shards) {
-            self.take_group(group).await?;
+            self.take_group(group, usize::from(shards) + 1).await?;
         }
         self.finish().await
     }
 
-    /// Fetches the state of a group, reads it through, and fetches the bytes that it refers to.
-    async fn take_group(&mut self, group: ShardId) -> anyhow::Result<()> {
+    /// Fetches the state of one group of so many, reads it through, and fetches the bytes that it refers to.
+    async fn take_group(&mut self, group: ShardId, groups: usize) -> anyhow::Result<()> {
         let mut tries = 0;
         let (part, bytes) = loop {
             tries += 1;
@@ -121,7 +123,9 @@ impl Backup {
             }
         };
         if self.tells {
-            say(format!("{}: {} rows, {}", name_of(group), part.pairs, show::bytes(part.bytes)));
+            let number = self.manifest.groups.len() + 1;
+            let (name, size) = (name_of(group), show::bytes(part.bytes));
+            say(format!("{number} of {groups}  {name}: {} rows, {size}", part.pairs));
         }
         self.manifest.groups.push(part);
         for (sha256, size) in bytes {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use uuid::Uuid;
 
-use super::operator::OperatorArgs;
+use super::operator::{OperatorArgs, id};
 
 #[derive(Debug, Subcommand)]
 pub enum CustomerCommand {
@@ -42,6 +42,7 @@ pub enum CustomerCommand {
     )]
     Limit {
         /// The customer
+        #[arg(value_parser = id)]
         id: Uuid,
         #[command(flatten)]
         limits: LimitsArgs,
@@ -58,6 +59,7 @@ pub enum CustomerCommand {
     )]
     Suspend {
         /// The customer
+        #[arg(value_parser = id)]
         id: Uuid,
         /// Let it send again
         #[arg(long)]
@@ -88,6 +90,7 @@ pub enum UserCommand {
 #[derive(Args, Debug)]
 pub struct UserCreateArgs {
     /// The customer
+    #[arg(value_parser = id)]
     pub customer: Uuid,
     /// The address with which the member logs in
     pub email: String,

@@ -258,7 +258,7 @@ pub struct MessageTraceArgs {
     /// The message, by its id in the network
     pub id: String,
     /// Only in this channel; otherwise all channels are asked
-    #[arg(long, value_name = "CHANNEL")]
+    #[arg(long, value_name = "CHANNEL", value_parser = id)]
     pub channel: Option<Uuid>,
     #[command(flatten)]
     pub operator: OperatorArgs,
@@ -270,7 +270,7 @@ pub struct WebhooksStuckArgs {
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration)]
     pub older_than: Duration,
     /// Only of this customer
-    #[arg(long, value_name = "CUSTOMER")]
+    #[arg(long, value_name = "CUSTOMER", value_parser = id)]
     pub customer: Option<Uuid>,
     #[command(flatten)]
     pub operator: OperatorArgs,
@@ -279,7 +279,7 @@ pub struct WebhooksStuckArgs {
 #[derive(Args, Debug)]
 pub struct KeysArgs {
     /// Only of this customer
-    #[arg(long, value_name = "CUSTOMER")]
+    #[arg(long, value_name = "CUSTOMER", value_parser = id)]
     pub customer: Option<Uuid>,
     /// Revoked ones, too
     #[arg(long)]
@@ -297,7 +297,7 @@ pub struct AuditTailArgs {
     #[arg(long, short)]
     pub follow: bool,
     /// Only of this customer
-    #[arg(long, value_name = "CUSTOMER")]
+    #[arg(long, value_name = "CUSTOMER", value_parser = id)]
     pub customer: Option<Uuid>,
     /// Only this action, as in key.revoked
     #[arg(long, value_name = "ACTION")]
@@ -312,6 +312,7 @@ pub struct AuditTailArgs {
 #[derive(Args, Debug)]
 pub struct ChannelArgs {
     /// The channel
+    #[arg(value_parser = id)]
     pub id: Uuid,
     #[command(flatten)]
     pub operator: OperatorArgs,
@@ -319,7 +320,12 @@ pub struct ChannelArgs {
 
 /// `90s`, `5m`, `1h 30m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    humantime_serde::re::humantime::parse_duration(text).map_err(|error| error.to_string())
+    humantime_serde::re::humantime::parse_duration(text).map_err(|_| "write it as in 90s, 5m or 1h 30m".to_owned())
+}
+
+/// An id, as the gateway gives them.
+pub(super) fn id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_| "an id is written as in 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11".to_owned())
 }
 
 /// A base URL without a trailing slash; the scheme may be left out.
@@ -337,6 +343,14 @@ pub fn base_url(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_id_or_no_time_is_answered_with_one_that_is() {
+        assert!(id("0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11").is_ok());
+        assert!(id("sales").is_err_and(|said| said.contains("0198c6a2-")));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert!(duration("soon").is_err_and(|said| said.contains("1h 30m")));
+    }
 
     #[test]
     fn the_scheme_of_a_base_url_may_be_left_out() {

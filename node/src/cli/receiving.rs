@@ -7,7 +7,7 @@ use model::event::EventName;
 use url::Url;
 use uuid::Uuid;
 
-use super::operator::base_url;
+use super::operator::{base_url, id};
 
 /// Where the gateway's API is, and the key to ask it with.
 #[derive(Args, Clone, Debug, Default)]
@@ -48,9 +48,9 @@ pub struct ListenArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = event)]
     pub events: Vec<EventName>,
     /// Only those of this channel; may be repeated
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = id)]
     pub channel: Vec<Uuid>,
-    /// Print the events themselves, one a line
+    /// Print the events themselves, one a line, and not their names alone
     #[arg(long)]
     pub json: bool,
 }
@@ -70,7 +70,7 @@ pub struct TriggerArgs {
     #[command(flatten)]
     pub account: CustomerArgs,
     /// The endpoint that gets it [default: the one that the account has]
-    #[arg(long, value_name = "ID", conflicts_with = "forward_to")]
+    #[arg(long, value_name = "ID", value_parser = id, conflicts_with = "forward_to")]
     pub endpoint: Option<Uuid>,
     /// Send it to this URL, without the gateway
     #[arg(long, value_name = "URL", value_parser = receiver)]

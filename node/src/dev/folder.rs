@@ -225,7 +225,7 @@ impl Folder {
         write_json(&self.customer_file(), customer)
     }
 
-    fn member_file(&self) -> PathBuf {
+    pub fn member_file(&self) -> PathBuf {
         self.root.join("member.json")
     }
 

@@ -10,7 +10,8 @@ use super::folder::Folder;
 use crate::caller::{Caller, text_at};
 use crate::key_files::random_hex;
 
-const EMAIL: &str = "demo@example.com";
+/// Who it is.
+pub const EMAIL: &str = "demo@example.com";
 
 const PASSWORD_BYTES: usize = 12;
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 use model::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use super::Verdict;
 use super::client::{Operator, as_type, in_path};
-use super::show::{UNKNOWN, printable};
+use super::show::{UNKNOWN, columns, printable, wrap};
 use crate::cli::operator::AuditTailArgs;
-use crate::console::{is_read, say, warn};
+use crate::console::{is_coloured, is_read, say, terminal_columns, warn};
 use crate::refusal::Refusal;
 
 /// How often new entries are looked for.
@@ -70,6 +71,9 @@ pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
     }
     let last = operator.at_most(&format!("/v1/admin/audit-log?limit=100{filters}"), args.lines).await?;
     let mut newest = show(args, &last, &mut HashSet::new())?;
+    if last.is_empty() && args.lines > 0 && !args.operator.json {
+        warn("gateway: the audit log has no such entry yet");
+    }
     shown.extend(last.iter().filter_map(|row| row["id"].as_str()).map(str::to_owned));
     if !args.follow {
         return Ok(Verdict::Well);
@@ -93,25 +97,112 @@ fn show(args: &AuditTailArgs, rows: &[Value], shown: &mut HashSet<String>) -> an
         let entry: Entry = as_type("/v1/admin/audit-log", row.clone())?;
         newest = newest.max(entry.created_at);
         if shown.insert(entry.id.clone()) {
-            say(if args.operator.json { row.to_string() } else { line(&entry) });
+            say(match (args.operator.json, terminal_columns()) {
+                (true, _) => row.to_string(),
+                (false, None) => line(&entry),
+                (false, Some(_)) => lines(&entry, columns(), is_coloured()),
+            });
         }
     }
     Ok(if newest == Timestamp(0) { Timestamp::now() } else { newest })
 }
 
+impl Entry {
+    fn by(&self) -> String {
+        let name = self.actor.prefix.as_ref().or(self.actor.email.as_ref());
+        name.map_or_else(|| self.actor.kind.clone(), |name| format!("{} {name}", self.actor.kind))
+    }
+
+    fn on(&self) -> Option<String> {
+        self.target.as_ref().map(|target| format!("{} \"{}\"", target.kind, target.label))
+    }
+}
+
+/// An entry on one line, for programs that look for something.
 fn line(entry: &Entry) -> String {
-    let actor = entry.actor.prefix.as_ref().or(entry.actor.email.as_ref());
-    let actor = actor.map_or_else(|| entry.actor.kind.clone(), |name| format!("{} {name}", entry.actor.kind));
-    let target = entry.target.as_ref().map(|target| format!("{} \"{}\"", target.kind, target.label));
     let known = |value: Option<&String>| value.map_or(UNKNOWN, String::as_str).to_owned();
     let line = format!(
-        "{}  {:<7}  {:<24}  by {actor}  on {}  customer {}  from {}",
+        "{}  {:<7}  {:<24}  by {}  on {}  customer {}  from {}",
         entry.created_at.to_iso(),
         entry.outcome,
         entry.action,
-        known(target.as_ref()),
+        entry.by(),
+        known(entry.on().as_ref()),
         known(entry.customer_id.as_ref()),
         known(entry.ip.as_ref()),
     );
     printable(&line)
+}
+
+/// An entry for people: what was done and by whom, and below that to what and from where.
+fn lines(entry: &Entry, width: usize, coloured: bool) -> String {
+    const INDENT: &str = "    ";
+    let outcome = match (entry.outcome.as_str(), coloured) {
+        ("success", _) => String::new(),
+        (other, true) => format!(" \u{1b}[31m({})\u{1b}[0m", printable(other)),
+        (other, false) => format!(" ({})", printable(other)),
+    };
+    let mut lines =
+        vec![format!("{}  {}{outcome}  by {}", entry.created_at.to_iso(), entry.action, printable(&entry.by()))];
+    let on = entry.on().map(|target| format!("on {target}"));
+    let from = entry.ip.as_ref().map(|ip| format!("from {ip}"));
+    let customer = entry.customer_id.as_ref().map(|customer| format!("customer {customer}"));
+    for part in [on, from, customer].into_iter().flatten().map(|part| printable(&part)) {
+        match lines.last_mut().filter(|last| last.starts_with(INDENT) && last.width() + 2 + part.width() <= width) {
+            Some(last) => *last = format!("{last}  {part}"),
+            None => {
+                let wrapped = wrap(&part, width - INDENT.len());
+                lines.extend(wrapped.into_iter().map(|line| format!("{INDENT}{line}")));
+            }
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(change: &Value) -> Entry {
+        let mut entry = json!({
+            "id": "1", "action": "member.invited", "outcome": "success", "ip": "127.0.0.1",
+            "actor": { "type": "session", "email": "ann@example.com" },
+            "target": { "type": "member", "label": "ben@example.com" },
+            "customer_id": "01a21564-ff8a-7619-be62-6280ebfdd65d", "created_at": "2026-11-26T01:08:07.031Z",
+        });
+        for (key, value) in change.as_object().unwrap() {
+            entry[key] = value.clone();
+        }
+        serde_json::from_value(entry).unwrap()
+    }
+
+    #[test]
+    fn an_entry_fits_a_terminal_and_says_the_same_as_its_line() {
+        let usual = lines(&entry(&json!({})), 80, false);
+        assert_eq!(
+            usual,
+            "2026-11-26T01:08:07.031Z  member.invited  by session ann@example.com\n    \
+             on member \"ben@example.com\"  from 127.0.0.1\n    customer 01a21564-ff8a-7619-be62-6280ebfdd65d"
+        );
+        let long = json!({ "type": "webhook_endpoint", "label": format!("https://example.com/{}", "x".repeat(200)) });
+        for change in [json!({}), json!({ "target": long }), json!({ "target": null, "customer_id": null, "ip": null })]
+        {
+            let entry = entry(&change);
+            let shown = lines(&entry, 80, false);
+            assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+            assert_eq!(line(&entry).matches('x').count(), shown.matches('x').count());
+        }
+    }
+
+    #[test]
+    fn a_failure_stands_out_and_a_name_does_not_take_the_terminal_over() {
+        let failed = entry(&json!({ "action": "auth.failed", "outcome": "failure", "ip": null }));
+        assert!(lines(&failed, 80, true).contains("auth.failed \u{1b}[31m(failure)\u{1b}[0m  by"));
+        assert!(!lines(&entry(&json!({})), 80, true).contains('\u{1b}'));
+        let hostile = entry(&json!({ "target": { "type": "channel", "label": "\u{1b}[2J" } }));
+        assert!(!lines(&hostile, 80, false).contains('\u{1b}'));
+    }
 }

@@ -9,7 +9,6 @@ use super::Verdict;
 use super::client::{Operator, as_type};
 use super::show::{self, Table, cell, listed};
 use crate::cli::operator::{ChannelArgs, ChannelCommand};
-use crate::console::say;
 
 /// What of a channel's answer is shown; it is the same whatever was asked.
 #[derive(Deserialize)]
@@ -66,6 +65,6 @@ fn show(args: &ChannelArgs, answer: Value) -> anyhow::Result<Verdict> {
         cell(channel.epoch),
         listed(channel.replicas),
     ]);
-    say(table);
+    table.print_lists_or("");
     Ok(Verdict::Well)
 }

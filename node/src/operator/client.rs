@@ -28,7 +28,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// What is to be done where somebody else answers, or nobody.
-const OPERATORS_PORT: &str = "name the operator's port (8081) of a node that runs with --ops or GATEWAY_OPS";
+const OPERATORS_PORT: &str = "name with --ops or GATEWAY_OPS the operator's port, usually 8081, of a node that runs";
 
 /// What came of fetching bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,7 +291,10 @@ pub fn told<T: DeserializeOwned>(
 /// What the last node that was asked said, or that none answered.
 fn unanswered(last: Option<anyhow::Error>) -> anyhow::Error {
     match last {
-        Some(error) if error.chain().any(|cause| cause.is::<reqwest::Error>()) => error.context(OPERATORS_PORT),
+        Some(error) if error.chain().any(|cause| cause.is::<reqwest::Error>()) => {
+            // What lies between the question and what the system said of it helps nobody.
+            anyhow::anyhow!("{error}: {}; {OPERATORS_PORT}", error.root_cause())
+        }
         Some(error) => error,
         None => anyhow::anyhow!("no node to ask"),
     }
@@ -310,8 +313,13 @@ fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Valu
         StatusCode::UNAUTHORIZED => "give the token of this cluster with --token-file or GATEWAY_OPERATOR_TOKEN_FILE",
         // Every route that is asked for is one of that port.
         StatusCode::NOT_FOUND if message.contains("no such route") => OPERATORS_PORT,
-        StatusCode::NOT_FOUND => "look at what you named",
-        StatusCode::CONFLICT => "look at how things are now",
+        StatusCode::NOT_FOUND => match body.pointer("/error/details/resource").and_then(Value::as_str) {
+            Some("node") => "gateway nodes lists those that there are",
+            Some("shard") => "gateway shards lists those that there are",
+            Some("customer") => "gateway customer list shows those that there are",
+            Some("api_key") => "gateway keys lists those that there are",
+            _ => "check the id",
+        },
         status if status.is_client_error() => "nothing was changed",
         _ => bail!("{method} {node}{path}: {message} ({code})"),
     };
@@ -324,9 +332,12 @@ fn spelt_out(body: &Value) -> String {
     let issues = body.pointer("/error/details").and_then(Value::as_array);
     for issue in issues.into_iter().flatten() {
         let path: Vec<String> = issue["path"].as_array().into_iter().flatten().map(step).collect();
-        let said = issue["message"].as_str().unwrap_or_default();
-        // Writing into a string does not fail.
-        let _ = write!(text, "; {}: {said}", path.join("."));
+        let issue = format!("{}: {}", path.join("."), issue["message"].as_str().unwrap_or_default());
+        // The message names a single issue by itself.
+        if !text.contains(&issue) {
+            text.push_str("; ");
+            text.push_str(&issue);
+        }
     }
     text
 }
@@ -354,8 +365,22 @@ mod tests {
         let error = failure(400, body);
         assert!(error.is::<Refusal>());
         assert!(error.to_string().contains("plan.channel_limit: must be a number"), "{error}");
+        let single = json!([{ "path": ["name"], "code": "required", "message": "is required" }]);
+        let body = json!({ "error": { "code": "invalid_request", "message": "name: is required", "details": single } });
+        assert_eq!(failure(400, body).to_string(), "invalid_request: name: is required; nothing was changed");
         let wrong_token = failure(401, json!({ "error": { "code": "auth_invalid", "message": "no" } }));
         assert!(wrong_token.to_string().contains("--token-file"), "{wrong_token}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_answered_with_where_to_look() {
+        let missing = |details: Value| {
+            let body = json!({ "error": { "code": "not_found", "message": "no such thing", "details": details } });
+            failure(404, body).to_string()
+        };
+        assert!(missing(json!({ "resource": "api_key" })).ends_with("; gateway keys lists those that there are"));
+        assert!(missing(json!({ "resource": "channel" })).ends_with("; check the id"));
+        assert!(missing(Value::Null).ends_with("; check the id"));
     }
 
     #[test]

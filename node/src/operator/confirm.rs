@@ -1,7 +1,8 @@
 //! Asks before a command does what moves much, or cannot be taken back.
 
+use super::show;
 use crate::cli::members::ConfirmArgs;
-use crate::console::{ask, say};
+use crate::console::ask;
 use crate::refusal::Refusal;
 
 /// Returns when the operator wants it: because of `--yes`, or by an answer at the terminal.
@@ -18,7 +19,7 @@ pub fn confirm(args: &ConfirmArgs, command: &str) -> anyhow::Result<()> {
 /// Shows what a command would do, unless a program reads the answer.
 pub fn preview(json: bool, words: &str) {
     if !json {
-        say(words);
+        show::prose(words);
     }
 }
 

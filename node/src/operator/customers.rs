@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
+use model::customer::Quota;
 use model::time::Timestamp;
 use reqwest::Method;
 use serde::Deserialize;
@@ -153,17 +154,30 @@ fn print(customers: &[Customer]) {
     table.print_or("there are no customers");
 }
 
-/// A body out of `plan.channel_limit=5`: whatever the route knows can be set. A value that is no JSON is a text.
+/// What the routes let an operator set, a bucket or the quotas whole as well: they pass over what they do not know, and
+/// a limit that was mistyped must not look as if it held.
+fn can_be_set(steps: &[&str]) -> bool {
+    match steps {
+        ["plan", key] => ["name", "channel_limit", "trial_ends_at", "overdue_since"].contains(key),
+        ["limits", "customer" | "channel" | "storage"] => true,
+        ["limits", "customer" | "channel", key] => ["burst", "refill_per_second"].contains(key),
+        ["limits", "storage", key] => Quota::ALL.iter().any(|quota| quota.as_str() == *key),
+        _ => false,
+    }
+}
+
+/// A body out of `plan.channel_limit=5`. A value that is no JSON is a text.
 fn body(set: &[String]) -> Result<Map<String, Value>, Refusal> {
     let mut body = Map::new();
     for each in set {
         let refused = |problem| Refusal::new(each, problem, "write it as in plan.channel_limit=5");
         let (key, text) = each.split_once('=').ok_or_else(|| refused("has no \"=\""))?;
         let steps: Vec<&str> = key.split('.').collect();
-        let Some((last, path)) =
-            steps.split_last().filter(|(_, path)| matches!(path.first(), Some(&"plan" | &"limits")))
-        else {
-            return Err(refused("is neither of the plan nor of the limits"));
+        let Some((last, path)) = steps.split_last().filter(|_| can_be_set(&steps)) else {
+            let remedy = "set plan.name, .channel_limit, .trial_ends_at or .overdue_since, limits.customer or .channel \
+                          with .burst and .refill_per_second, or limits.storage with .media_bytes, .keys, .labels, \
+                          .endpoints or .tickets_open";
+            return Err(Refusal::new(each, "is nothing that can be set", remedy));
         };
         let mut inner = &mut body;
         for step in path {
@@ -198,7 +212,7 @@ pub async fn user(command: UserCommand) -> anyhow::Result<Verdict> {
     let User { id, email, role } = as_type(&path, answer)?;
     let mut table = Table::new(&["MEMBER", "ADDRESS", "ROLE"]);
     table.row([id.to_string(), email, role]);
-    say(table);
+    table.print_or("");
     if let Some(password) = made_up {
         say(format!("\npassword  {password}\nIt is not shown again."));
     }
@@ -250,8 +264,12 @@ mod tests {
 
     #[test]
     fn what_is_no_limit_is_refused_by_its_name() {
-        for wrong in ["plan.channel_limit", "name=x", "plan=5", "=5", "api_key.secret=x"] {
+        let mistyped = ["plan.channels_limit=5", "limits.storage.key=1", "limits.customer.refill=1", "limits.user=1"];
+        for wrong in ["plan.channel_limit", "name=x", "plan=5", "=5", "api_key.secret=x"].into_iter().chain(mistyped) {
             assert!(made(&[wrong]).is_err_and(|refusal| refusal.subject == wrong), "{wrong}");
+        }
+        for quota in Quota::ALL {
+            assert!(made(&[&format!("limits.storage.{}=1", quota.as_str())]).is_ok(), "{quota:?}");
         }
         assert!(made(&["plan.name=a", "plan.name=b"]).is_err());
         assert!(made(&["limits.customer=null", "limits.customer.burst=5"]).is_err());

@@ -11,6 +11,7 @@ use super::confirm::{confirm, preview};
 use super::show::{Table, cell};
 use crate::cli::operator::{FormatCommand, OperatorArgs};
 use crate::console::say;
+use crate::refusal::Refusal;
 
 /// What of `GET /v1/admin/format` is shown.
 #[derive(Deserialize)]
@@ -38,17 +39,23 @@ pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
         FormatCommand::Raise { confirm: yes, operator: args } => {
             let operator = Operator::new(&args)?;
             let Shown { format, highest, .. } = operator.read(PATH).await?;
-            // Where it cannot be raised the cluster says why, and nothing is asked.
-            if let Some(highest) = highest.filter(|highest| *highest > format) {
-                preview(
-                    args.json,
-                    &format!(
+            match highest {
+                Some(highest) if highest > format => {
+                    let words = format!(
                         "the cluster goes from format {format} to {highest}; from then on no node can go back to a release \
                          that does not understand it"
-                    ),
-                );
+                    );
+                    preview(args.json, &words);
+                    confirm(&yes, "gateway format raise")?;
+                }
+                // Nothing is asked where nothing can be done. Whoever does not want to be asked is told by the cluster.
+                _ if !yes.yes => {
+                    let problem = format!("the cluster has format {format}; {}", highest_in_words(format, highest));
+                    let remedy = "nothing was changed; see gateway format show";
+                    return Err(Refusal::new("gateway format raise", problem, remedy).into());
+                }
+                _ => {}
             }
-            confirm(&yes, "gateway format raise")?;
             let answer = operator.post(&format!("{PATH}/raise"), &json!({})).await?;
             show(&args, answer)?;
         }
@@ -64,13 +71,16 @@ fn show(args: &OperatorArgs, answer: Value) -> anyhow::Result<()> {
             table.row([node.id.to_string(), cell(node.version), cell(understands)]);
         }
         table.print_or("there are no nodes");
-        let highest = match highest {
-            None => "a node does not answer".to_owned(),
-            Some(highest) if highest > format => {
-                format!("all nodes understand {highest}: gateway format raise, once no node is to go back")
-            }
-            Some(_) => "no higher one is understood by all nodes".to_owned(),
-        };
-        say(format!("\nthe cluster has format {format}; {highest}"));
+        say(format!("\nthe cluster has format {format}; {}", highest_in_words(format, highest)));
     })
+}
+
+fn highest_in_words(format: Format, highest: Option<Format>) -> String {
+    match highest {
+        None => "a node does not answer".to_owned(),
+        Some(highest) if highest > format => {
+            format!("all nodes understand {highest}: gateway format raise, once no node is to go back")
+        }
+        Some(_) => "no higher one is understood by all nodes".to_owned(),
+    }
 }

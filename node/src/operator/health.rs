@@ -85,7 +85,8 @@ fn print(status: &Status) {
         .collect();
     let detail = if by_status.is_empty() { String::new() } else { format!(": {}", by_status.join(", ")) };
     line("channels", format!("{channels}{detail}"));
-    line("customers", format!("{}, with {} webhook endpoints", status.customers, status.webhook_endpoints));
+    let endpoints = if status.webhook_endpoints == 1 { "webhook endpoint" } else { "webhook endpoints" };
+    line("customers", format!("{}, with {} {endpoints}", status.customers, status.webhook_endpoints));
     if !status.findings.is_empty() {
         say("");
         findings(&status.findings);

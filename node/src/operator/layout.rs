@@ -123,7 +123,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
     let path = format!("/v1/admin/shards/{shard}/move");
     let answer = operator.post(&path, &json!({ "node_id": to })).await?;
     told(&args, &path, answer, |Moved { shard, from, to }| {
-        say(format!(
+        show::prose(&format!(
             "shard {shard} moves from node {from} to node {to}; the next gateway layout apply may want it back"
         ));
     })?;
@@ -214,7 +214,7 @@ async fn show_plan(operator: &Operator, plan: &Plan) -> anyhow::Result<()> {
     if let Some(change) = change {
         say(format!("change {} is under way: see it with gateway layout watch", change.number));
     }
-    let mut bears = Table::new(&["NODE", "LEADS", "THEN", "LOAD", "THEN"]);
+    let mut bears = Table::new(&["NODE", "LEADS", "LEADS AFTER", "LOAD", "LOAD AFTER"]);
     for node in &plan.nodes {
         let leads = [node.leads, node.leads_after].map(|leads| leads.to_string());
         let loads = [node.load, node.load_after].map(|load| format!("{load:.1}"));
@@ -222,11 +222,14 @@ async fn show_plan(operator: &Operator, plan: &Plan) -> anyhow::Result<()> {
         bears.row([node.node_id.to_string(), leads, leads_after, load, load_after]);
     }
     if !plan.nodes.is_empty() {
-        say(format!("\n{bears}"));
+        say("");
+        bears.print_or("");
     }
     if !plan.moves.is_empty() {
         let Cost { replicas, leads, channels } = plan.cost;
-        say(format!("{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then"));
+        show::prose(&format!(
+            "{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then"
+        ));
     }
     Ok(())
 }

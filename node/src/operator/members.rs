@@ -112,7 +112,8 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
     say(&token);
     say(format!("lets one node in until {}; on its machine:", expires_at.to_iso()));
     let via = via.as_deref().unwrap_or("HOST:PORT");
-    say(format!("  gateway join --token - --via {via} --advertise HOST:8082      and give it the token"));
+    say(format!("  gateway join --token - --via {via} --advertise HOST:8082"));
+    say("which reads the token from its standard input");
     Ok(Verdict::Well)
 }
 

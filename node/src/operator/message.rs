@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::Verdict;
 use super::client::{Operator, Rows, in_path, told};
-use super::show::Table;
+use super::show::{Table, cell};
 use crate::cli::operator::MessageTraceArgs;
 use crate::console::say;
 
@@ -54,13 +54,18 @@ pub async fn trace(args: &MessageTraceArgs) -> anyhow::Result<Verdict> {
 }
 
 fn print(trace: &Trace) {
-    let Trace { direction, kind, from, to, status, .. } = trace;
-    say(format!("{direction} {kind} from {from} to {to}: {status}"));
-    say(format!("channel {} ({}) of customer {}", trace.channel_id, trace.channel_name, trace.customer_id));
-    say(format!("shard {}, owned by node {} in epoch {}", trace.shard, trace.node_id, trace.epoch));
-    if let Some(request) = &trace.request_id {
-        say(format!("request {request}"));
-    }
+    let Trace { direction, kind, from, to, .. } = trace;
+    let mut about = Table::new(&["MESSAGE", "STATUS", "CHANNEL", "CUSTOMER", "SHARD", "REQUEST"]);
+    about.row([
+        format!("{direction} {kind} from {from} to {to}"),
+        trace.status.clone(),
+        format!("{} ({})", trace.channel_id, trace.channel_name),
+        trace.customer_id.clone(),
+        format!("{}, owned by node {} in epoch {}", trace.shard, trace.node_id, trace.epoch),
+        cell(trace.request_id.as_ref()),
+    ]);
+    about.print_lists_or("");
+    say("");
     let mut table = Table::new(&["AT", "STEP", "WHAT"]);
     for step in &trace.steps {
         table.row([step.at.to_iso(), step.step.clone(), step.detail.clone()]);

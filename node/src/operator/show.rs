@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use model::time::Timestamp;
 use serde_json::Value;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::console::{is_coloured, say};
+use crate::console::{is_coloured, say, terminal_columns};
 
 /// What stands where nothing is known.
 pub const UNKNOWN: &str = "-";
@@ -23,6 +24,8 @@ pub struct Table {
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     coloured: bool,
+    /// How many columns of a terminal it may take.
+    width: usize,
 }
 
 /// The colours of the words that a reader looks for, as terminals count them; all others have none.
@@ -37,7 +40,7 @@ fn colour_of(cell: &str) -> Option<&'static str> {
 
 impl Table {
     pub fn new(heads: &[&'static str]) -> Self {
-        Self { heads: heads.to_vec(), rows: Vec::new(), coloured: false }
+        Self { heads: heads.to_vec(), rows: Vec::new(), coloured: false, width: WIDTH }
     }
 
     /// Adds a row with a cell for each heading; an empty cell shows that nothing is known.
@@ -52,13 +55,39 @@ impl Table {
         if self.rows.is_empty() {
             say(otherwise);
         } else {
-            say(Self { coloured: is_coloured(), ..self.clone() });
+            say(Self { coloured: is_coloured(), width: columns(), ..self.clone() });
         }
+    }
+
+    /// Prints each row as a list of its own, or `otherwise` when there are none: for rows that are few and long.
+    pub fn print_lists_or(&self, otherwise: &str) {
+        if self.rows.is_empty() {
+            return say(otherwise);
+        }
+        let table = Self { coloured: is_coloured(), width: columns(), ..self.clone() };
+        let lists: Vec<String> = table.rows.iter().map(|row| List { table: &table, row }.to_string()).collect();
+        say(lists.join("\n\n"));
     }
 }
 
-/// How wide a table may be: as wide as the narrowest terminal that people use.
+/// Says sentences, each on a line of its own; on a terminal, broken between words where it would break them itself.
+pub fn prose(text: &str) {
+    let room = terminal_columns().unwrap_or(usize::MAX);
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let lines = wrap(&line[indent..], room.saturating_sub(indent).max(NARROW));
+        let indent = " ".repeat(indent);
+        say(lines.iter().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n"));
+    }
+}
+
+/// How wide a table may be where nobody knows better: as wide as the narrowest terminal that people use.
 const WIDTH: usize = 80;
+
+/// As wide as the terminal, where there is one that is wider.
+pub fn columns() -> usize {
+    terminal_columns().unwrap_or(WIDTH).max(WIDTH)
+}
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -68,12 +97,15 @@ const NARROW: usize = 20;
 const LONG_WORD: usize = 32;
 
 /// A table that is too wide wraps what is prose; what still does not fit follows in further tables, each of which begins
-/// with the first column.
+/// with the first column. A single row that does not fit is a list.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<usize> = (0..self.heads.len()).collect();
         if let Some(widths) = self.widths_of(&all) {
             return self.write(f, &all, &widths);
+        }
+        if let [row] = self.rows.as_slice() {
+            return List { table: self, row }.fmt(f);
         }
         let mut rest = &all[1.min(all.len())..];
         let mut is_first = true;
@@ -100,22 +132,22 @@ impl Table {
             }
         }
         let columns: Vec<usize> = std::iter::once(0).chain(others.first().copied()).collect();
-        let half = (WIDTH - GAP.len()) / columns.len();
-        let first = self.natural(0).min(half.max(WIDTH - GAP.len() - NARROW));
-        let widths = columns.iter().map(|column| if *column == 0 { first } else { WIDTH - GAP.len() - first });
+        let room = self.width - GAP.len();
+        let first = self.natural(0).min((room / columns.len()).max(room - NARROW));
+        let widths = columns.iter().map(|column| if *column == 0 { first } else { room - first });
         (columns.clone(), widths.collect())
     }
 
     fn natural(&self, column: usize) -> usize {
-        let cells = self.rows.iter().map(|row| letters(&row[column]));
-        cells.fold(letters(self.heads[column]), usize::max)
+        let cells = self.rows.iter().map(|row| row[column].width());
+        cells.fold(self.heads[column].width(), usize::max)
     }
 
     /// Widths at which these columns fit beside each other, with prose wrapped where it has to be; `None` when they do
     /// not.
     fn widths_of(&self, columns: &[usize]) -> Option<Vec<usize>> {
         let mut widths: Vec<usize> = columns.iter().map(|column| self.natural(*column)).collect();
-        let room = WIDTH.checked_sub(GAP.len() * columns.len().saturating_sub(1))?;
+        let room = self.width.checked_sub(GAP.len() * columns.len().saturating_sub(1))?;
         let is_prose = |column: &usize| self.rows.iter().any(|row| row[*column].split(' ').count() > 3);
         let least: Vec<usize> = columns.iter().map(|column| self.least(*column)).collect();
         // What is longest gives way first, so that short prose stays on its line.
@@ -130,7 +162,7 @@ impl Table {
 
     /// The width below which a column's words would be broken, as far as that is to be avoided.
     fn least(&self, column: usize) -> usize {
-        let words = self.rows.iter().flat_map(|row| row[column].split(' ')).map(letters);
+        let words = self.rows.iter().flat_map(|row| row[column].split(' ')).map(UnicodeWidthStr::width);
         words.max().unwrap_or(0).clamp(NARROW, LONG_WORD)
     }
 
@@ -164,8 +196,8 @@ fn write_row(
             let (text, width) = (text(cell), if cell + 1 < last { widths[cell] } else { 0 });
             match colour(cells[cell]) {
                 // The colour takes no place.
-                Some(code) => format!("\u{1b}[{code}m{text}\u{1b}[0m{:1$}", "", width.saturating_sub(letters(text))),
-                None => format!("{text:<width$}"),
+                Some(code) if !text.is_empty() => format!("\u{1b}[{code}m{text}\u{1b}[0m{}", pad(text, width)),
+                _ => format!("{text}{}", pad(text, width)),
             }
         });
         let separator = if line == 0 { "" } else { "\n" };
@@ -174,36 +206,61 @@ fn write_row(
     Ok(())
 }
 
-fn letters(text: &str) -> usize {
-    text.chars().count()
+/// A row of a table that says under each heading's word what it has there.
+struct List<'a> {
+    table: &'a Table,
+    row: &'a [String],
 }
 
-/// A text in lines of at most `width` letters, broken between words where it has any.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    if letters(text) <= width {
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Table { heads, width, coloured, .. } = self.table;
+        let label = heads.iter().map(|head| head.width()).max().unwrap_or(0);
+        let widths = [label, width - GAP.len() - label];
+        for (index, (head, cell)) in heads.iter().zip(self.row).enumerate() {
+            let colour = |text: &str| if text == *head { Some("1") } else { colour_of(text) };
+            f.write_str(if index == 0 { "" } else { "\n" })?;
+            write_row(f, vec![head, cell], &widths, |text| colour(text).filter(|_| *coloured))?;
+        }
+        Ok(())
+    }
+}
+
+/// What fills a text up to so many columns.
+fn pad(text: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(text.width()))
+}
+
+/// A text in lines of at most so many columns, broken between words where it has any.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    if text.width() <= width {
         return vec![text.to_owned()];
     }
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let mut word: Vec<char> = word.chars().collect();
         let last = lines.last_mut().expect("there is always a line");
-        let taken = letters(last) + usize::from(!last.is_empty());
-        if taken + word.len() <= width {
+        if last.width() + usize::from(!last.is_empty()) + word.width() <= width {
             if !last.is_empty() {
                 last.push(' ');
             }
-            last.extend(word);
+            last.push_str(word);
             continue;
         }
         if last.is_empty() {
             lines.pop();
         }
-        while word.len() > width {
-            let rest = word.split_off(width.max(1));
-            lines.push(word.into_iter().collect());
-            word = rest;
+        let mut line = String::new();
+        let mut taken = 0;
+        for letter in word.chars() {
+            let wide = letter.width().unwrap_or(0);
+            if taken + wide > width && !line.is_empty() {
+                lines.push(std::mem::take(&mut line));
+                taken = 0;
+            }
+            line.push(letter);
+            taken += wide;
         }
-        lines.push(word.into_iter().collect());
+        lines.push(line);
     }
     lines
 }
@@ -336,22 +393,61 @@ mod tests {
     }
 
     fn is_narrow(table: &Table) -> bool {
-        table.to_string().lines().all(|line| letters(line) <= WIDTH)
+        table.to_string().lines().all(|line| line.width() <= WIDTH)
     }
 
     #[test]
     fn a_table_of_eighty_columns_is_whole_and_one_letter_more_makes_two() {
         let mut table = Table::new(&["A", "B"]);
         table.row(["a".repeat(39), "b".repeat(39)]);
-        assert_eq!(table.to_string().lines().map(letters).max(), Some(80));
+        assert_eq!(table.to_string().lines().map(UnicodeWidthStr::width).max(), Some(80));
         assert_eq!(table.to_string().lines().count(), 2);
 
         let mut table = Table::new(&["A", "B", "C"]);
         table.row(["a".repeat(20), "b".repeat(30), "c".repeat(27)]);
-        assert_eq!(table.to_string().lines().count(), 5, "{table}");
+        assert_eq!(table.to_string().lines().map(|line| &line[..3]).collect::<Vec<_>>(), ["A  ", "B  ", "C  "]);
+        table.row(["a".to_owned(), "b".to_owned(), "c".to_owned()]);
+        assert_eq!(table.to_string().lines().count(), 7, "{table}");
         assert!(is_narrow(&table), "{table}");
-        let second: Vec<String> = table.to_string().lines().skip(3).map(str::to_owned).collect();
+        let second: Vec<String> = table.to_string().lines().skip(4).map(str::to_owned).collect();
         assert!(second[0].starts_with("A ") && second[0].ends_with(" C"), "the first column comes again: {table}");
+    }
+
+    #[test]
+    fn a_wider_terminal_has_one_table_where_eighty_columns_have_two() {
+        let mut table = Table::new(&["A", "B", "C"]);
+        for _ in 0..2 {
+            table.row(["a".repeat(20), "b".repeat(30), "c".repeat(30)]);
+        }
+        assert_eq!(table.to_string().lines().count(), 7, "{table}");
+        table.width = 84;
+        assert_eq!(table.to_string().lines().count(), 3, "{table}");
+    }
+
+    #[test]
+    fn a_row_by_itself_that_does_not_fit_is_a_list() {
+        let mut table = Table::new(&["CHANNEL", "NAME", "STATUS"]);
+        table.row(["c".repeat(36), "n ".repeat(40).trim().to_owned(), "connected".to_owned()]);
+        table.row(["d".repeat(36), "n".to_owned(), "failed".to_owned()]);
+        let lists: Vec<String> = table.rows.iter().map(|row| List { table: &table, row }.to_string()).collect();
+        let expected = format!("CHANNEL  {}\nNAME     n\nSTATUS   failed", "d".repeat(36));
+        assert_eq!(lists[1], expected);
+        assert_eq!(lists[0].lines().nth(2).map(|line| &line[..12]), Some("         n n"), "{}", lists[0]);
+        assert!(lists[0].lines().all(|line| line.width() <= WIDTH), "{}", lists[0]);
+    }
+
+    #[test]
+    fn letters_that_take_two_columns_count_as_two() {
+        let mut table = Table::new(&["CUSTOMER", "NAME", "PLAN"]);
+        for name in ["\u{6771}\u{4eac}".repeat(30), "Gr\u{fc}\u{df}e \u{1f44b}".to_owned(), "e\u{301}".repeat(30)] {
+            table.row(["c".repeat(36), name, "self_hosted".to_owned()]);
+        }
+        assert!(is_narrow(&table), "{table}");
+        assert_eq!(table.to_string().matches('\u{6771}').count(), 30, "{table}");
+        let mut table = Table::new(&["NAME", "PLAN"]);
+        table.row(["\u{6771}\u{4eac}".to_owned(), "a".to_owned()]);
+        table.row(["abcd".to_owned(), "b".to_owned()]);
+        assert_eq!(table.to_string(), "NAME  PLAN\n\u{6771}\u{4eac}  a\nabcd  b");
     }
 
     #[test]

@@ -58,10 +58,28 @@ fn print(endpoints: &[Endpoint]) {
             past(endpoint.oldest),
             cell(endpoint.failing_since.map(show::ago)),
             past(endpoint.last_success_at),
-            cell(endpoint.next_attempt_at.map(|at| at.to_iso())),
+            cell(endpoint.next_attempt_at.map(|at| next(at, Timestamp::now()))),
             endpoint.url.clone(),
             endpoint.last_error.clone().unwrap_or_default(),
         ]);
     }
-    table.print_or("no endpoint is stuck");
+    table.print_lists_or("no endpoint is stuck");
+}
+
+/// When the next attempt is due. One whose time has come waits for its turn, or for its endpoint to answer another.
+fn next(at: Timestamp, now: Timestamp) -> String {
+    if at > now { format!("in {}", show::duration(at.since(now))) } else { "due".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_next_attempt_is_ahead_or_due() {
+        let now = Timestamp(1_000_000);
+        assert_eq!(next(Timestamp(1_090_000), now), "in 1m 30s");
+        assert_eq!(next(now, now), "due");
+        assert_eq!(next(Timestamp(0), now), "due");
+    }
 }

@@ -1,5 +1,6 @@
 //! `gateway listen`: prints events as they come, and sends them on to a receiver that is being written.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -36,7 +37,8 @@ pub async fn run(args: ListenArgs) -> anyhow::Result<()> {
     let receiver = args.forward_to.clone().map(|url| Receiver::new(url, args.signing_secret.clone())).transpose()?;
     let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).build();
     let client = client.context("making an HTTP client")?;
-    let listening = Listening { account, receiver, client, query: query(&args), json: args.json, last: None };
+    let listening =
+        Listening { account, receiver, client, query: query(&args), json: args.json, last: None, told: HashMap::new() };
     tokio::select! {
         ended = listening.run() => ended,
         _ = tokio::signal::ctrl_c() => Ok(()),
@@ -61,6 +63,8 @@ struct Listening {
     json: bool,
     /// The last event, after which the stream goes on.
     last: Option<String>,
+    /// What was said of each node that does not answer, since one did.
+    told: HashMap<String, String>,
 }
 
 impl Listening {
@@ -70,7 +74,15 @@ impl Listening {
                 Ok(()) if !is_read() => return Ok(()),
                 Ok(()) => warn(format_args!("gateway: {node} ended the stream; going on")),
                 Err(error) if error.is::<Refusal>() => return Err(error),
-                Err(error) => warn(format_args!("gateway: {error:#}; trying again")),
+                Err(error) => {
+                    let cause = error.root_cause().to_string();
+                    let error = error.to_string();
+                    let error = if error == cause { error } else { format!("{error}: {cause}") };
+                    // Once a second is too often for what has not changed.
+                    if self.told.insert(node.clone(), error.clone()).as_ref() != Some(&error) {
+                        warn(format_args!("gateway: {error}; trying again"));
+                    }
+                }
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -80,9 +92,8 @@ impl Listening {
     /// Listens at one node until the stream ends.
     async fn listen(&mut self, node: &str) -> anyhow::Result<()> {
         let mut response = self.open(node).await?;
-        if self.last.is_none() {
-            warn(format_args!("gateway: listening at {node}; Ctrl-C ends it"));
-        }
+        self.told.clear();
+        warn(format_args!("gateway: listening at {node}; Ctrl-C ends it"));
         let mut frames = Frames::default();
         loop {
             let piece = timeout(SILENCE, response.chunk()).await;
@@ -117,7 +128,7 @@ impl Listening {
             StatusCode::FORBIDDEN => {
                 "use a key with the scope events.read, of all channels or of the one that is named"
             }
-            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => "look at what you named",
+            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => "check the names and ids",
             _ => bail!("{node} answered {status}: {} ({})", said("message"), said("code")),
         };
         Err(Refusal::new(said("code"), said("message"), remedy).into())
@@ -135,7 +146,7 @@ impl Listening {
         if self.json {
             say(&frame.data);
         } else {
-            say(format_args!("{}  {:<26} {id}", Timestamp::now().to_iso(), frame.event));
+            say(format_args!("{}  {id}  {}", Timestamp::now().to_iso(), frame.event));
         }
         if let Some(receiver) = &self.receiver {
             match receiver.send(&frame.event, &id, frame.data).await {

@@ -85,7 +85,7 @@ async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>
                     StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
                     StatusCode::FORBIDDEN => "use a key with the scopes webhooks.read and webhooks.write",
                     StatusCode::NOT_FOUND => "list them with GET /v1/webhook-endpoints",
-                    status if status.is_client_error() => "look at what you named",
+                    status if status.is_client_error() => "check the names and ids",
                     _ => bail!("{method} {node}{path} answered {status}: {}", said("message")),
                 };
                 return Err(Refusal::new(said("code"), said("message"), remedy).into());

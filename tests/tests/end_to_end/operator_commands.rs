@@ -197,6 +197,8 @@ async fn wrong_use_ends_with_2_and_a_cluster_that_is_not_there_with_1() {
         (&["nodes", "--ops", "ftp://x"], 2, "http://host:port"),
         (&["nodes", "--ops", "127.0.0.1:1"], 1, "127.0.0.1:1"),
         (&["webhooks", "stuck", "--older-than", "90d"], 2, "older_than_seconds"),
+        (&["webhooks", "stuck", "--older-than", "soon"], 2, "1h 30m"),
+        (&["customer", "create", "Acme", "plan.channels_limit=5"], 2, "is nothing that can be set"),
     ];
     for (args, code, says) in table {
         let Finished { status, stdout, stderr } = cluster.command(args).await;
@@ -250,7 +252,7 @@ async fn what_cannot_be_taken_back_is_shown_and_done_only_when_it_is_wanted() {
     refused(&["node", "remove", "3", "--force"], &["node 3 (127.0.0.1:", "is removed for good", "--yes"]).await;
     refused(&["node", "remove", "3", "--force", "--json"], &["--yes"]).await;
     refused(&["node", "remove", "9", "--yes"], &["not_found"]).await;
-    refused(&["format", "raise"], &["no terminal to ask at", "--yes"]).await;
+    refused(&["format", "raise"], &["no higher one is understood", "nothing was changed"]).await;
     refused(&["format", "raise", "--yes"], &["already"]).await;
     let (nodes, _) = json_of(&cluster, &["nodes"]).await;
     let members: Vec<&Value> = rows(&nodes).iter().map(|node| &node["member"]).collect();
