@@ -10,15 +10,16 @@ use futures::stream::iter;
 use reqwest::Method;
 use serde_json::json;
 use tests::cluster::Cluster;
-use tests::http::try_answer;
-use tests::tenant::{Paired, Tenant, number, text};
+use tests::http::{string, try_answer};
+use tests::simulator::Simulator;
+use tests::tenant::{Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 use crate::cluster;
 use crate::storm::setting;
 
 /// Pairings and conversations that go on at the same time.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 4;
 
 /// Senders, each with one request under way.
 const SENDERS: usize = 32;
@@ -26,6 +27,9 @@ const SENDERS: usize = 32;
 /// Channels that get conversations, and how many each.
 const TALKERS: usize = 5;
 const CHATS: usize = 200;
+
+/// How long sessions rest before they are called idle.
+const REST: Duration = seconds(60);
 
 /// The longest that anything of this may take.
 const PATIENCE: Duration = seconds(180);
@@ -67,8 +71,33 @@ async fn log_bytes(tenant: &Tenant) -> f64 {
     sum
 }
 
+/// As [`Tenant::paired`], on a machine that is as busy as this makes it.
+async fn paired(tenant: &Tenant, name: &str) -> Paired {
+    let (network, api, number) = (tenant.simulator(), tenant.any(), number());
+    network.phone(&number, json!({})).await;
+    let id = tenant.channel(name).await;
+    eventually(&format!("{number} is linked"), PATIENCE, async || {
+        let qr = api.get(&format!("/v1/channels/{id}/qr?format=raw")).await;
+        let raw = if qr.status == 200 { string(&qr.json()["raw"]) } else { return Err(qr.text()) };
+        network.try_scan(&number, &raw).await
+    })
+    .await;
+    wait_status(&api, &id, "connected", PATIENCE).await;
+    Paired { id, number }
+}
+
 async fn write(tenant: &Tenant, channel: &Paired, to: &str) {
     tenant.api(1).post(&channel.path("/messages"), text(to, "hello")).await.expect(202);
+}
+
+/// Waits until so many sessions live elsewhere than at a node.
+async fn wait_for_sessions(network: &Simulator, count: usize, gone: u64) {
+    eventually("all sessions are there", PATIENCE, async || {
+        let rows = network.api().get("/sessions?limit=10000").await.expect(200);
+        let elsewhere = rows["data"].as_array().unwrap().iter().filter(|row| row["node"] != gone).count();
+        check(elsewhere == count, elsewhere.to_string())
+    })
+    .await;
 }
 
 async fn idle(cluster: &Cluster, length: Duration) -> f64 {
@@ -120,14 +149,25 @@ async fn numbers_of_sessions() {
 
     let paired = iter(0..count).map(|n| {
         let tenant = &tenant;
-        async move { tenant.paired(&format!("Channel {n}")).await }
+        async move { paired(tenant, &format!("Channel {n}")).await }
     });
     let channels: Vec<Paired> = paired.buffer_unordered(AT_ONCE).collect().await;
+    let grown = |now: f64| (now - empty_memory) / count as f64;
+    println!("{count} sessions that were just paired: {:.0} KiB each", grown(memory(&cluster)));
+
+    // What pairings leave in memory goes with the processes.
+    let nodes = cluster.node_ids();
+    cluster.kill_all(&nodes);
+    let began = Instant::now();
+    cluster.restart(&nodes).await;
+    wait_for_sessions(&network, count, 0).await;
+    println!("all nodes were killed: all sessions are back {:.1} s later", began.elapsed().as_secs_f64());
+    // What follows a log-in comes to its end; the length of a rest, not a wait for anything.
+    tokio::time::sleep(REST).await;
     let busy = idle(&cluster, length).await;
-    let full = memory(&cluster);
     println!(
-        "{count} idle sessions: {:.0} KiB each, {:.1} % of a core for all",
-        (full - empty_memory) / count as f64,
+        "{count} idle sessions after a restart: {:.0} KiB each, {:.1} % of a core for all",
+        grown(memory(&cluster)),
         100.0 * (busy - empty_processor)
     );
 
@@ -183,12 +223,7 @@ async fn numbers_of_sessions() {
         }
     };
     let all = async {
-        eventually("all sessions are back", PATIENCE, async || {
-            let rows = network.api().get("/sessions?limit=10000").await.expect(200);
-            let elsewhere = rows["data"].as_array().unwrap().iter().filter(|row| row["node"] != victim).count();
-            check(elsewhere == count, elsewhere.to_string())
-        })
-        .await;
+        wait_for_sessions(&network, count, victim).await;
         began.elapsed()
     };
     let (first, all) = futures::join!(first, all);

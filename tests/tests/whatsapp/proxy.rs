@@ -55,8 +55,10 @@ impl Proxy {
         Self { address, seen, task }
     }
 
+    /// By its name, and by its address as well.
     fn url(&self, scheme: &str, password: &str) -> String {
-        format!("{scheme}://{USER}:{}@{}", password.replace('@', "%40"), self.address)
+        let host = if scheme == "socks5" { "localhost".to_owned() } else { self.address.ip().to_string() };
+        format!("{scheme}://{USER}:{}@{host}:{}", password.replace('@', "%40"), self.address.port())
     }
 
     /// Nothing listens there any more, and its connections are gone.

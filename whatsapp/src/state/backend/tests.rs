@@ -15,6 +15,7 @@ use wacore::store::traits::{
 };
 use waproto::whatsapp as wa;
 
+use super::polls::Author;
 use super::*;
 use crate::state::log::tests::Store;
 
@@ -273,6 +274,42 @@ fn a_secret_s_time_only_grows_and_the_channel_s_own_are_the_same_whoever_sends()
     assert_eq!(now(backend.get_msg_secret("c", "15550000001@s.whatsapp.net", "m")), Some(own.to_vec()));
     assert_eq!(now(backend.get_msg_secret("c", "100000000000001@lid", "m")), Some(own.to_vec()));
     assert_ne!(backend.own_secret("n"), Some(own));
+}
+
+#[test]
+fn votes_are_opened_by_the_poll_whose_secret_they_bear_and_polls_are_bounded() {
+    use wacore::poll::{PollVoteCiphertext, compute_option_hash, encrypt_poll_vote_with_secret};
+
+    let World { backend, .. } = world();
+    now(backend.save(&paired()));
+    let names = |name: &str| vec![name.to_owned()];
+    let (ann, ben, own) = (names("ann@lid"), names("ben@lid"), names("own@lid"));
+    let options = ["tea".to_owned(), "coffee".to_owned()];
+    // Two authors have chosen the same id, and one of them writes again.
+    let other = |who: &Vec<String>| Author::Other(who.clone());
+    backend.keep_poll("1", other(&ann), &options, Some([1; 32])).unwrap();
+    backend.keep_poll("1", other(&ben), &options[..1], Some([2; 32])).unwrap();
+    backend.keep_poll("1", other(&ann), &[], Some([3; 32])).unwrap();
+    backend.keep_poll("2", Author::Own, &options, None).unwrap();
+    let vote = |id: &str, secret: [u8; 32], author: &str| {
+        let chosen = [compute_option_hash("tea").to_vec(), compute_option_hash("milk").to_vec()];
+        let (payload, iv) = encrypt_poll_vote_with_secret(&chosen, &secret, id, author, "eve@lid").unwrap();
+        let vote = PollVoteCiphertext { enc_payload: &payload, enc_iv: &iv };
+        backend.opened_vote(id, vote, &own, &names("eve@lid")).unwrap()
+    };
+    assert_eq!(vote("1", [1; 32], "ann@lid"), Some(vec!["tea".to_owned()]), "what is no option is left out");
+    assert_eq!(vote("1", [2; 32], "ben@lid"), Some(vec!["tea".to_owned()]));
+    assert_eq!(vote("2", backend.own_secret("2").unwrap(), "own@lid"), Some(vec!["tea".to_owned()]));
+    assert_eq!((vote("1", [3; 32], "ann@lid"), vote("3", [1; 32], "ann@lid")), (None, None));
+
+    backend.keep_poll("large", other(&ann), &["x".repeat(9_000)], Some([1; 32])).unwrap();
+    assert!(backend.log.names(&keys::polls("large")).is_empty());
+    for n in 0..600 {
+        backend.keep_poll(&format!("flood {n}"), other(&ann), &options, Some([1; 32])).unwrap();
+    }
+    let kept = backend.log.names(keys::POLLS).len();
+    assert!((384..=512).contains(&kept), "{kept}");
+    assert!(!backend.log.names(&keys::polls("flood 599")).is_empty(), "the newest is there");
 }
 
 #[test]
