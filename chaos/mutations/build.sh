@@ -3,7 +3,8 @@
 #
 # The product contains none of them: each is a patch beside this script, which is applied to a copy below the target folder. `names`
 # gives the failpoints their names; `machine` holds two, which stand in the state machine: take_repeat_for_new, and the second half of
-# ignore_fence. The crates of others are those of the present build.
+# ignore_fence. The crates of others are those of the present build. The copy's own have another version: cargo tells crates of one
+# workspace from those of another by name and version alone, and would take these for the product's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target=$(realpath target)
@@ -15,6 +16,11 @@ git ls-files -z --cached --others --exclude-standard | xargs -0 sh -c 'for file;
 for patch in chaos/mutations/*.patch; do
   (cd "$place/source" && GIT_CEILING_DIRECTORIES=$place git apply --whitespace=nowarn) <"$patch"
 done
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+other=${version%.*}.999
+sed -i "s/^version = \"$version\"\$/version = \"$other\"/" "$place/source/Cargo.toml"
+# Packages of the workspace have no source.
+sed -i "/^version = \"$version\"\$/{N;/\nsource/!s/$version/$other/}" "$place/source/Cargo.lock"
 config=()
 if [ -e target/rocksdb/cargo.toml ]; then config=(--config "$target/rocksdb/cargo.toml"); fi
 (cd "$place/source" && CARGO_TARGET_DIR=$place CARGO_BUILD_BUILD_DIR=$target \
