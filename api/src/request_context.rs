@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use model::error::{ApiError, ErrorCode, JSON_LIMIT_BYTES, SEND_LIMIT_BYTES};
 use model::field::Body;
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
@@ -52,6 +51,10 @@ pub struct RequestContext {
     /// When the request arrived.
     pub now: Timestamp,
     pub http: Request,
+    /// Whose it is, once that is known.
+    pub account: Option<CustomerId>,
+    /// That of its body, where it is a large one of an account.
+    pub turn: Option<Turn>,
 }
 
 impl RequestContext {
@@ -64,12 +67,21 @@ impl RequestContext {
         CallContext { request_id: self.request_id.clone(), deadline: Instant::now() + OWNER_PATIENCE }
     }
 
-    /// The body, which must be a JSON object.
+    /// The body, which must be a JSON object; a large one of an account waits for its turn.
     ///
     /// # Errors
-    /// Those of [`body::json`], `bad_request` for unreadable JSON, `invalid_request` for JSON that is no object.
+    /// Those of [`body::json`], `bad_request` for unreadable JSON, `invalid_request` for JSON that is no object, and
+    /// `worker_at_capacity` when its turn does not come.
     pub async fn object(&mut self) -> Result<Body, ApiError> {
-        Body::parse(&self.json(JSON_LIMIT_BYTES).await?)
+        self.object_within(JSON_LIMIT_BYTES).await
+    }
+
+    /// The body of a send, which is a smaller one.
+    ///
+    /// # Errors
+    /// As [`RequestContext::object`].
+    pub async fn send_object(&mut self) -> Result<Body, ApiError> {
+        self.object_within(SEND_LIMIT_BYTES).await
     }
 
     /// The body of a route that works without one.
@@ -77,17 +89,24 @@ impl RequestContext {
     /// # Errors
     /// As [`RequestContext::object`].
     pub async fn optional_object(&mut self) -> Result<Body, ApiError> {
-        self.optional_json().await?.map_or_else(|| Ok(Body::default()), |bytes| Body::parse(&bytes))
+        self.can_take_body().await?;
+        match body::optional_json(&mut self.http).await? {
+            Some(bytes) => self.parse(&bytes).await,
+            None => Ok(Body::default()),
+        }
     }
 
-    async fn json(&mut self, limit: u64) -> Result<Bytes, ApiError> {
+    async fn object_within(&mut self, limit: u64) -> Result<Body, ApiError> {
         self.can_take_body().await?;
-        body::json(&mut self.http, limit).await
+        let bytes = body::json(&mut self.http, limit).await?;
+        self.parse(&bytes).await
     }
 
-    async fn optional_json(&mut self) -> Result<Option<Bytes>, ApiError> {
-        self.can_take_body().await?;
-        body::optional_json(&mut self.http).await
+    async fn parse(&mut self, bytes: &[u8]) -> Result<Body, ApiError> {
+        if let Some(account) = self.account.filter(|_| bytes.len() > turns::SMALL) {
+            self.turn = Some(self.app.turns.take(account).await?);
+        }
+        Body::parse(bytes)
     }
 
     /// What is large is not taken while there is little room on the disks: it would be stored.
@@ -175,8 +194,6 @@ pub struct AccountCall {
     pub caller: Caller,
     /// Which bucket has paid for this request, and how it stands after it.
     pub charged: Charged,
-    /// That of its body, where it is a large one.
-    pub turn: Option<Turn>,
 }
 
 /// The bucket that a request of an account costs a token of.
@@ -191,42 +208,6 @@ pub enum Charged {
 impl AccountCall {
     pub fn customer_id(&self) -> CustomerId {
         self.caller.customer.id
-    }
-
-    /// The body, which must be a JSON object; a large one waits for its turn.
-    ///
-    /// # Errors
-    /// As [`RequestContext::object`], and `worker_at_capacity` when its turn does not come.
-    pub async fn object(&mut self) -> Result<Body, ApiError> {
-        let bytes = self.ctx.json(JSON_LIMIT_BYTES).await?;
-        self.parse(&bytes).await
-    }
-
-    /// The body of a send, which is a smaller one.
-    ///
-    /// # Errors
-    /// As [`AccountCall::object`].
-    pub async fn send_object(&mut self) -> Result<Body, ApiError> {
-        let bytes = self.ctx.json(SEND_LIMIT_BYTES).await?;
-        self.parse(&bytes).await
-    }
-
-    /// The body of a route that works without one.
-    ///
-    /// # Errors
-    /// As [`AccountCall::object`].
-    pub async fn optional_object(&mut self) -> Result<Body, ApiError> {
-        match self.ctx.optional_json().await? {
-            Some(bytes) => self.parse(&bytes).await,
-            None => Ok(Body::default()),
-        }
-    }
-
-    async fn parse(&mut self, bytes: &[u8]) -> Result<Body, ApiError> {
-        if bytes.len() > turns::SMALL {
-            self.turn = Some(self.app.turns.take(self.customer_id()).await?);
-        }
-        Body::parse(bytes)
     }
 
     /// The channel that the key is bound to.

@@ -19,7 +19,7 @@ const AT_ONCE: usize = 2;
 /// After so long a turn ends, whatever its body waits for: a slow network is no work. The next begins after as long again.
 const TURN: Duration = Duration::from_millis(50);
 
-/// How long a body waits for its turn.
+/// How long a body waits for its turn. No more of them wait than the account's bucket lets in meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Accounts = Mutex<HashMap<CustomerId, Arc<Semaphore>>>;

@@ -31,6 +31,12 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// An error and its cause; what lies between, such as the layers of an HTTP library, helps nobody.
+pub fn in_short(error: &anyhow::Error) -> String {
+    let (said, cause) = (error.to_string(), error.root_cause().to_string());
+    if said == cause { said } else { format!("{said}: {cause}") }
+}
+
 /// Whether a disk had no room.
 pub fn is_full(error: &anyhow::Error) -> bool {
     let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);

@@ -151,9 +151,14 @@ pub struct Owner {
 
 /// Lets a phone scan the channel's QR, and waits until the channel is connected.
 pub async fn pair(api: &Api, simulator: &Simulator, channel: &str, number: &str) {
+    pair_within(api, simulator, channel, number, CONNECT).await;
+}
+
+/// As [`pair`], each step of it within so long.
+pub async fn pair_within(api: &Api, simulator: &Simulator, channel: &str, number: &str, within: Duration) {
     // A code is gone when its session ended meanwhile, as it does when the shard finds a new leader: there is another.
     let scanned = async || {
-        eventually(&format!("{number} is linked to {channel}"), CONNECT, async || {
+        eventually(&format!("{number} is linked to {channel}"), within, async || {
             let qr = api.get(&format!("/v1/channels/{channel}/qr?format=raw")).await;
             let raw = if qr.status == 200 { string(&qr.json()["raw"]) } else { return Err(qr.text()) };
             simulator.try_scan(number, &raw).await
@@ -162,7 +167,7 @@ pub async fn pair(api: &Api, simulator: &Simulator, channel: &str, number: &str)
         Instant::now()
     };
     let mut since = scanned().await;
-    eventually(&format!("channel {channel} is connected"), CONNECT, async || {
+    eventually(&format!("channel {channel} is connected"), within, async || {
         let answer = api.get(&format!("/v1/channels/{channel}")).await;
         match answer.json()["status"].as_str() {
             Some("connected") => return Ok(()),

@@ -138,7 +138,7 @@ async fn operate(ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint<Ope
 }
 
 /// Authenticates, then takes the token that the request costs.
-async fn admit(ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answered> {
+async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answered> {
     let caller = match ticket::shown(&ctx).filter(|_| entry == Entry::Interface) {
         Some(text) => ticket::redeem(&ctx, text).await,
         None => authentication::caller(&ctx, Address::Confirmed).await,
@@ -147,6 +147,7 @@ async fn admit(ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answere
         Ok(caller) => caller,
         Err(error) => return Err(Answered::uncounted(Err(error))),
     };
+    ctx.account = Some(caller.customer.id);
     Span::current().record("customer", field::display(caller.customer.id));
     let (bucket, rule, scope) = match (entry, caller.session()) {
         (Entry::Interface, _) => (caller.customer.id, ctx.app.customer_rule(&caller.customer), LimitScope::Customer),
@@ -163,7 +164,7 @@ async fn admit(ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answere
                 Entry::Interface => Charged::Customer(level),
                 Entry::Console => Charged::Session(level),
             };
-            Ok(AccountCall { ctx, caller, charged, turn: None })
+            Ok(AccountCall { ctx, caller, charged })
         }
         Ok((level, false)) => {
             let refused = failure::empty_bucket(scope, &level);
@@ -289,6 +290,8 @@ impl Handler for Gate {
             client: client_of(request, &self.app.config.trusted_proxies),
             now: Timestamp::now(),
             http: std::mem::take(request),
+            account: None,
+            turn: None,
         };
         // The server looks at the method once more, to leave the body of a HEAD out, and at how the answer may be compressed.
         *request.method_mut() = method.clone();

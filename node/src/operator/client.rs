@@ -14,7 +14,7 @@ use super::show;
 use crate::caller::Caller;
 use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
-use crate::refusal::{Refusal, is_full};
+use crate::refusal::{Refusal, in_short, is_full};
 
 /// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
 /// other nodes, and for a shard without an owner.
@@ -292,8 +292,7 @@ pub fn told<T: DeserializeOwned>(
 fn unanswered(last: Option<anyhow::Error>) -> anyhow::Error {
     match last {
         Some(error) if error.chain().any(|cause| cause.is::<reqwest::Error>()) => {
-            // What lies between the question and what the system said of it helps nobody.
-            anyhow::anyhow!("{error}: {}; {OPERATORS_PORT}", error.root_cause())
+            anyhow::anyhow!("{}; {OPERATORS_PORT}", in_short(&error))
         }
         Some(error) => error,
         None => anyhow::anyhow!("no node to ask"),

@@ -15,7 +15,7 @@ use super::forward::Receiver;
 use super::frames::{Frame, Frames};
 use crate::cli::receiving::ListenArgs;
 use crate::console::{is_read, say, warn};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, in_short};
 
 /// The gateway says something every 15 seconds; after three of them the connection is dead.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -75,9 +75,7 @@ impl Listening {
                 Ok(()) => warn(format_args!("gateway: {node} ended the stream; going on")),
                 Err(error) if error.is::<Refusal>() => return Err(error),
                 Err(error) => {
-                    let cause = error.root_cause().to_string();
-                    let error = error.to_string();
-                    let error = if error == cause { error } else { format!("{error}: {cause}") };
+                    let error = in_short(&error);
                     // Once a second is too often for what has not changed.
                     if self.told.insert(node.clone(), error.clone()).as_ref() != Some(&error) {
                         warn(format_args!("gateway: {error}; trying again"));

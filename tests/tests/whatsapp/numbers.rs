@@ -10,9 +10,9 @@ use futures::stream::iter;
 use reqwest::Method;
 use serde_json::json;
 use tests::cluster::Cluster;
-use tests::http::{string, try_answer};
+use tests::http::try_answer;
 use tests::simulator::Simulator;
-use tests::tenant::{Paired, Tenant, number, text, wait_status};
+use tests::tenant::{Paired, Tenant, number, pair_within, text};
 use tests::wait::{check, eventually, seconds};
 
 use crate::cluster;
@@ -76,13 +76,7 @@ async fn paired(tenant: &Tenant, name: &str) -> Paired {
     let (network, api, number) = (tenant.simulator(), tenant.any(), number());
     network.phone(&number, json!({})).await;
     let id = tenant.channel(name).await;
-    eventually(&format!("{number} is linked"), PATIENCE, async || {
-        let qr = api.get(&format!("/v1/channels/{id}/qr?format=raw")).await;
-        let raw = if qr.status == 200 { string(&qr.json()["raw"]) } else { return Err(qr.text()) };
-        network.try_scan(&number, &raw).await
-    })
-    .await;
-    wait_status(&api, &id, "connected", PATIENCE).await;
+    pair_within(&api, network, &id, &number, PATIENCE).await;
     Paired { id, number }
 }
 

@@ -10,7 +10,7 @@ use wacore_binary::{Jid, JidExt};
 use waproto::whatsapp as wa;
 use waproto::whatsapp::message;
 
-use super::message::{Own, address};
+use super::message::{Own, address, without_device};
 use crate::media::{CameWith, Handle, Told};
 use crate::state::backend::Backend;
 
@@ -122,12 +122,11 @@ impl Reader<'_> {
 
     fn came_with(&self) -> CameWith {
         let source = &self.info.source;
-        let plain = |jid: &Jid| jid.to_non_ad().to_string();
         CameWith {
-            chat: plain(&source.chat),
+            chat: without_device(&source.chat),
             id: self.info.id.to_string(),
             from_me: source.is_from_me,
-            author: self.is_group().then(|| plain(&source.sender)),
+            author: self.is_group().then(|| without_device(&source.sender)),
         }
     }
 

@@ -45,9 +45,14 @@ pub fn time(at: DateTime<Utc>) -> Timestamp {
     Timestamp(at.timestamp_millis())
 }
 
+/// A name without the device.
+pub fn without_device(jid: &Jid) -> String {
+    jid.to_non_ad().to_string()
+}
+
 /// An address without the device; none for what the gateway has no name for.
 pub fn address(jid: &Jid) -> Option<Address> {
-    Address::parse(&jid.to_non_ad().to_string()).ok()
+    Address::parse(&without_device(jid)).ok()
 }
 
 /// What a message is to the gateway; none when it is the protocol's own.

@@ -7,6 +7,7 @@ use waproto::whatsapp as wa;
 use waproto::whatsapp::message::PollUpdateMessage;
 
 use super::content::Reader;
+use super::message::without_device;
 use crate::state::backend::Backend;
 use crate::state::backend::polls::Author;
 
@@ -24,11 +25,7 @@ pub fn keep(backend: &Backend, message: &wa::Message, content: &Content, info: &
 }
 
 fn names(info: &MessageInfo) -> Vec<String> {
-    [Some(&info.source.sender), info.source.sender_alt.as_ref()].into_iter().flatten().map(plain).collect()
-}
-
-fn plain(jid: &wacore_binary::Jid) -> String {
-    jid.to_non_ad().to_string()
+    [Some(&info.source.sender), info.source.sender_alt.as_ref()].into_iter().flatten().map(without_device).collect()
 }
 
 impl Reader<'_> {
