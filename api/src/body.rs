@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use model::error::{ApiError, JSON_LIMIT_BYTES};
+use model::error::{CallError, JSON_LIMIT_BYTES};
 use salvo::Request;
 use salvo::http::ReqBody;
 use salvo::http::header::CONTENT_TYPE;
@@ -20,7 +20,7 @@ const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 ///
 /// # Errors
 /// `bad_request` for another type, `payload_too_large` for more bytes (of which no more is kept).
-pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, ApiError> {
+pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
     if is_json(request) { bytes(request, limit).await } else { Err(no_json()) }
 }
 
@@ -28,7 +28,7 @@ pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, ApiError> 
 ///
 /// # Errors
 /// As [`json`].
-pub async fn optional_json(request: &mut Request) -> Result<Option<Bytes>, ApiError> {
+pub async fn optional_json(request: &mut Request) -> Result<Option<Bytes>, CallError> {
     if !is_json(request) && request.headers().contains_key(CONTENT_TYPE) {
         return Err(no_json());
     }
@@ -39,8 +39,8 @@ pub async fn optional_json(request: &mut Request) -> Result<Option<Bytes>, ApiEr
     if is_json(request) { Ok(Some(bytes)) } else { Err(no_json()) }
 }
 
-fn no_json() -> ApiError {
-    ApiError::bad_request("send a JSON body with the header Content-Type: application/json")
+fn no_json() -> CallError {
+    CallError::bad_request("send a JSON body with the header Content-Type: application/json")
 }
 
 fn is_json(request: &Request) -> bool {
@@ -61,19 +61,19 @@ pub async fn throw_away(request: &mut Request) {
     let _ = bytes(request, JSON_LIMIT_BYTES).await;
 }
 
-async fn bytes(request: &mut Request, limit: u64) -> Result<Bytes, ApiError> {
+async fn bytes(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
     let body = request.take_body();
     match tokio::time::timeout(ARRIVAL_TIMEOUT, read(body, limit)).await {
         Ok(read) => read,
-        Err(_) => Err(ApiError::bad_request("the body did not arrive in 30 seconds")),
+        Err(_) => Err(CallError::bad_request("the body did not arrive in 30 seconds")),
     }
 }
 
-async fn read(mut body: ReqBody, limit: u64) -> Result<Bytes, ApiError> {
+async fn read(mut body: ReqBody, limit: u64) -> Result<Bytes, CallError> {
     let mut kept = BytesMut::new();
     let mut arrived = 0;
     while let Some(frame) = body.next().await {
-        let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
+        let frame = frame.map_err(|_| CallError::bad_request("the body broke off"))?;
         let Ok(data) = frame.into_data() else { continue };
         arrived += data.len() as u64;
         if arrived <= limit {
@@ -85,7 +85,7 @@ async fn read(mut body: ReqBody, limit: u64) -> Result<Bytes, ApiError> {
             break;
         }
     }
-    if arrived <= limit { Ok(kept.freeze()) } else { Err(ApiError::payload_too_large_over(limit)) }
+    if arrived <= limit { Ok(kept.freeze()) } else { Err(CallError::payload_too_large_over(limit)) }
 }
 
 #[cfg(test)]

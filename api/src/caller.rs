@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, KeyId, SessionId};
 use model::member::Role;
 use model::scope::{Access, Scopes};
@@ -117,11 +117,11 @@ impl Caller {
     ///
     /// # Errors
     /// `insufficient_scope` that asks for `*`.
-    pub fn require_account(&self, access: Access) -> Result<(), ApiError> {
+    pub fn require_account(&self, access: Access) -> Result<(), CallError> {
         match self.session() {
             None => self.scopes.require_unrestricted(),
             Some(session) if session.role.reaches_account(access) => Ok(()),
-            Some(_) => Err(ApiError::insufficient_scope(&["*".to_owned()], &self.scopes.to_strings())),
+            Some(_) => Err(CallError::insufficient_scope(&["*".to_owned()], &self.scopes.to_strings())),
         }
     }
 
@@ -129,10 +129,10 @@ impl Caller {
     ///
     /// # Errors
     /// `insufficient_scope` that asks for `dashboard_session`.
-    pub fn require_session(&self) -> Result<&Session, ApiError> {
+    pub fn require_session(&self) -> Result<&Session, CallError> {
         // The empty list grants everything, and would read as if it granted nothing.
         let granted = || if self.scopes.is_unrestricted() { vec!["*".to_owned()] } else { self.scopes.to_strings() };
-        self.session().ok_or_else(|| ApiError::insufficient_scope(&["dashboard_session".to_owned()], &granted()))
+        self.session().ok_or_else(|| CallError::insufficient_scope(&["dashboard_session".to_owned()], &granted()))
     }
 
     /// Whether the caller would be let in again: for answers that last, such as event streams.

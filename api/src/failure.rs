@@ -1,6 +1,6 @@
 //! The one place where failures of the floors below become codes of the interface.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::issue::{IssueCode, Violation};
 use model::limit::{BucketLevel, LimitScope};
 use model::time::{Day, Timestamp};
@@ -13,44 +13,44 @@ use raft::group::MAX_COMMAND;
 const ELECTION_SECONDS: u32 = 1;
 
 /// What an update of the directory that gave no success answers.
-pub fn of_update(error: UpdateError) -> ApiError {
+pub fn of_update(error: UpdateError) -> CallError {
     match error {
         UpdateError::Rejected(rejection) => of_rejection(rejection),
-        error @ UpdateError::Format { .. } => ApiError::bad_request(error.to_string()),
-        UpdateError::TooLarge { .. } => ApiError::payload_too_large_over(MAX_COMMAND as u64),
-        UpdateError::Unavailable => ApiError::no_majority(),
+        error @ UpdateError::Format { .. } => CallError::bad_request(error.to_string()),
+        UpdateError::TooLarge { .. } => CallError::payload_too_large_over(MAX_COMMAND as u64),
+        UpdateError::Unavailable => CallError::no_majority(),
     }
 }
 
-fn of_rejection(rejection: Rejection) -> ApiError {
+fn of_rejection(rejection: Rejection) -> CallError {
     match rejection {
-        Rejection::CustomerNotFound => ApiError::not_found("customer", ""),
-        Rejection::KeyNotFound => ApiError::not_found("api_key", ""),
-        Rejection::KeyRevoked => ApiError::no_op("the key is revoked already"),
-        Rejection::ChannelNotFound => ApiError::channel_not_found(),
-        Rejection::EndpointNotFound => ApiError::webhook_endpoint_not_found(),
-        Rejection::ChannelLimit { limit, current } => ApiError::plan_channel_limit(limit, current),
+        Rejection::CustomerNotFound => CallError::not_found("customer", ""),
+        Rejection::KeyNotFound => CallError::not_found("api_key", ""),
+        Rejection::KeyRevoked => CallError::no_op("the key is revoked already"),
+        Rejection::ChannelNotFound => CallError::channel_not_found(),
+        Rejection::EndpointNotFound => CallError::webhook_endpoint_not_found(),
+        Rejection::ChannelLimit { limit, current } => CallError::plan_channel_limit(limit, current),
         Rejection::EndpointLimit { .. } => too_many_endpoints(),
-        Rejection::Quota { quota, limit, used } => ApiError::plan_limit(quota, limit, used),
-        Rejection::UserNotFound => ApiError::not_found("member", ""),
+        Rejection::Quota { quota, limit, used } => CallError::plan_limit(quota, limit, used),
+        Rejection::UserNotFound => CallError::not_found("member", ""),
         Rejection::EmailTaken => email_taken(),
-        Rejection::UserLimit { limit } => ApiError::bad_request(format!("an account has at most {limit} members")),
-        Rejection::VerificationUnknown | Rejection::SessionNotFound => ApiError::auth_invalid(),
+        Rejection::UserLimit { limit } => CallError::bad_request(format!("an account has at most {limit} members")),
+        Rejection::VerificationUnknown | Rejection::SessionNotFound => CallError::auth_invalid(),
         // Told with its time where it is known; here another request was faster.
-        Rejection::SessionOver | Rejection::SessionMoved => ApiError::auth_revoked(Timestamp::now()),
-        Rejection::TicketNotFound => ApiError::not_found("ticket", ""),
-        Rejection::TicketClosed => ApiError::bad_request("the ticket is closed: open another one"),
-        Rejection::TicketUnchanged => ApiError::no_op("the ticket has that status already"),
+        Rejection::SessionOver | Rejection::SessionMoved => CallError::auth_revoked(Timestamp::now()),
+        Rejection::TicketNotFound => CallError::not_found("ticket", ""),
+        Rejection::TicketClosed => CallError::bad_request("the ticket is closed: open another one"),
+        Rejection::TicketUnchanged => CallError::no_op("the ticket has that status already"),
         Rejection::TicketFull { limit } => {
-            ApiError::bad_request(format!("a ticket has at most {limit} messages: open another one"))
+            CallError::bad_request(format!("a ticket has at most {limit} messages: open another one"))
         }
         Rejection::TicketLimit { limit } => {
             let now = Timestamp::now();
             let tomorrow = Timestamp::from_unix_seconds(i64::from(Day::of(now).0 + 1) * 86_400);
             let seconds = u32::try_from(tomorrow.since(now).as_secs() + 1).unwrap_or(u32::MAX);
-            ApiError::rate_limited(LimitScope::Customer, limit, seconds)
+            CallError::rate_limited(LimitScope::Customer, limit, seconds)
         }
-        Rejection::NodeUnknown(node) => ApiError::not_found("node", &node.to_string()),
+        Rejection::NodeUnknown(node) => CallError::not_found("node", &node.to_string()),
         Rejection::LastOwner
         | Rejection::LastNode(_)
         | Rejection::NodeState { .. }
@@ -62,11 +62,11 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::AuthorityRotates
         | Rejection::DataKeysRotate
         | Rejection::SessionKeyOverlaps(_)
-        | Rejection::NotSealed(_) => ApiError::bad_request(rejection.to_string()),
+        | Rejection::NotSealed(_) => CallError::bad_request(rejection.to_string()),
         // An exchange of the master key began a moment ago: what is sealed now is under the new one.
-        Rejection::OtherMasterKey(_) => ApiError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
-        Rejection::ExchangeOver => ApiError::no_op(rejection.to_string()),
-        Rejection::LayoutStale => ApiError::concurrent_modification("layout"),
+        Rejection::OtherMasterKey(_) => CallError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
+        Rejection::ExchangeOver => CallError::no_op(rejection.to_string()),
+        Rejection::LayoutStale => CallError::concurrent_modification("layout"),
         Rejection::AlreadyFormed
         | Rejection::NodeRemoved(_)
         | Rejection::AddressTaken { .. }
@@ -87,17 +87,17 @@ fn of_rejection(rejection: Rejection) -> ApiError {
 }
 
 /// `rate_limited` by a bucket that is empty.
-pub fn empty_bucket(scope: LimitScope, level: &BucketLevel) -> ApiError {
-    ApiError::rate_limited(scope, level.limit, level.retry_after)
+pub fn empty_bucket(scope: LimitScope, level: &BucketLevel) -> CallError {
+    CallError::rate_limited(scope, level.limit, level.retry_after)
 }
 
 /// Addresses are unique over all customers: a login names nothing but the address.
-pub fn email_taken() -> ApiError {
+pub fn email_taken() -> CallError {
     Violation::new(IssueCode::Conflict, "belongs to a member already").at(&["email"])
 }
 
 /// An answer of another kind than was asked for: a defect, told to the log alone.
-pub fn unexpected(answer: &dyn std::fmt::Debug) -> ApiError {
+pub fn unexpected(answer: &dyn std::fmt::Debug) -> CallError {
     internal("an answer is of another kind than was asked for", &format!("{answer:?}"))
 }
 
@@ -114,7 +114,7 @@ macro_rules! of_kind {
 pub(crate) use of_kind;
 
 /// `internal_error` for the caller, the truth for the log.
-pub fn internal(what: &str, error: &dyn std::fmt::Display) -> ApiError {
+pub fn internal(what: &str, error: &dyn std::fmt::Display) -> CallError {
     tracing::error!(%error, "{what}");
-    ApiError::internal_error()
+    CallError::internal_error()
 }

@@ -28,6 +28,7 @@ mod client;
 mod config;
 mod console;
 mod doc;
+mod error;
 mod failure;
 mod ip_bucket;
 mod key_use;

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use model::address::{Address, Suffixes};
-use model::error::ApiError;
+use model::error::CallError;
 use model::issue::{IssueCode, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, LARGEST_PAGE, ListId, Room};
 use model::status::OnSend;
@@ -104,7 +104,7 @@ impl ChannelCall {
     /// # Errors
     /// `not_connected`, `channel_unavailable`, what the operation's area refuses before the network is asked (`no_op`,
     /// `not_found`), 422 `other` for the network's refusal and 502 `other` when it does not answer.
-    pub async fn operate<A: Area>(&mut self, operation: A) -> Result<A::Answer, ApiError> {
+    pub async fn operate<A: Area>(&mut self, operation: A) -> Result<A::Answer, CallError> {
         A::answer(self.ask(Operate(operation.into())).await?).ok_or_else(|| failure::unexpected(&"nothing"))
     }
 
@@ -112,12 +112,12 @@ impl ChannelCall {
     ///
     /// # Errors
     /// `not_connected`, `channel_unavailable`, and as [`ChannelCall::ask`].
-    pub async fn can_operate(&mut self) -> Result<(), ApiError> {
+    pub async fn can_operate(&mut self) -> Result<(), CallError> {
         let Live { status, reason, .. } = self.ask(GetStatus).await?;
         match status.on_send() {
             OnSend::Direct | OnSend::Queue => Ok(()),
-            OnSend::NotConnected => Err(ApiError::not_connected(status)),
-            OnSend::Unavailable => Err(ApiError::channel_unavailable(status, reason)),
+            OnSend::NotConnected => Err(CallError::not_connected(status)),
+            OnSend::Unavailable => Err(CallError::channel_unavailable(status, reason)),
         }
     }
 
@@ -125,7 +125,7 @@ impl ChannelCall {
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
-    pub async fn find<E: Entity>(&mut self, id: &str) -> Result<Option<E>, ApiError> {
+    pub async fn find<E: Entity>(&mut self, id: &str) -> Result<Option<E>, CallError> {
         self.read_one(Read::Row { kind: E::KIND, id: id.to_owned() }).await
     }
 
@@ -133,7 +133,7 @@ impl ChannelCall {
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
-    pub async fn read_one<T: DeserializeOwned>(&mut self, read: Read) -> Result<Option<T>, ApiError> {
+    pub async fn read_one<T: DeserializeOwned>(&mut self, read: Read) -> Result<Option<T>, CallError> {
         Ok(self.ask(ReadOne(read)).await?.map(|row| decode(&row)))
     }
 
@@ -141,12 +141,12 @@ impl ChannelCall {
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
-    pub async fn read_many<T: DeserializeOwned>(&mut self, read: Read) -> Result<Vec<T>, ApiError> {
+    pub async fn read_many<T: DeserializeOwned>(&mut self, read: Read) -> Result<Vec<T>, CallError> {
         Ok(self.ask(ReadMany(read)).await?.iter().map(|row| decode(row)).collect())
     }
 
     /// As [`Self::read_many`], of a page that ends at its bytes. Says whether it did, and there may be more.
-    async fn read_page<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, bool), ApiError> {
+    async fn read_page<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, bool), CallError> {
         let rows = self.ask(ReadMany(read)).await?;
         Ok((rows.iter().map(|row| decode(row)).collect(), is_filled(&rows)))
     }
@@ -155,7 +155,7 @@ impl ChannelCall {
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
-    pub async fn read_counted<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, usize, bool), ApiError> {
+    pub async fn read_counted<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, usize, bool), CallError> {
         let (rows, count) = self.ask(ReadCounted(read)).await?;
         Ok((rows.iter().map(|row| decode(row)).collect(), count, is_filled(&rows)))
     }
@@ -192,7 +192,7 @@ impl ChannelCall {
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
-    pub async fn page_of<E: Entity>(&mut self, filter: Filter, page: Page) -> Result<List<E>, ApiError> {
+    pub async fn page_of<E: Entity>(&mut self, filter: Filter, page: Page) -> Result<List<E>, CallError> {
         let (prefix, after) = (page.prefix.clone(), page.after.clone());
         let limit = page.limit.saturating_add(1);
         let read = Read::Page { kind: E::KIND, filter, prefix, after, limit, in_bytes: true };
@@ -204,23 +204,23 @@ impl ChannelCall {
     ///
     /// # Errors
     /// `invalid_request` for a number with a leading `+`; `contact_not_found` for what is no address.
-    pub fn contact(&self) -> Result<Address, ApiError> {
+    pub fn contact(&self) -> Result<Address, CallError> {
         let text = self.parameter("contact_id");
         if text.starts_with('+') {
             let violation = Violation::new(IssueCode::Format, "write the number without the leading +");
             return Err(violation.at(&["contact_id"]));
         }
         let suffixes = &self.app.config.suffixes;
-        Address::parse_or_digits(text, suffixes).map_err(|_| ApiError::contact_not_found(text))
+        Address::parse_or_digits(text, suffixes).map_err(|_| CallError::contact_not_found(text))
     }
 
     /// An address in the path, where bare digits stand for a phone.
     ///
     /// # Errors
     /// `not_found` of the resource: what is no address names nothing.
-    pub fn address(&self, parameter: &str, resource: &str) -> Result<Address, ApiError> {
+    pub fn address(&self, parameter: &str, resource: &str) -> Result<Address, CallError> {
         let text = self.parameter(parameter);
-        Address::parse_or_digits(text, &self.app.config.suffixes).map_err(|_| ApiError::not_found(resource, text))
+        Address::parse_or_digits(text, &self.app.config.suffixes).map_err(|_| CallError::not_found(resource, text))
     }
 }
 
@@ -233,11 +233,11 @@ fn is_filled(rows: &[Bytes]) -> bool {
 ///
 /// # Errors
 /// As [`ChannelCall::can_operate`], and `undeliverable_recipient` for the first.
-pub async fn check_people(call: &mut ChannelCall, people: &[Address]) -> Result<(), ApiError> {
+pub async fn check_people(call: &mut ChannelCall, people: &[Address]) -> Result<(), CallError> {
     use model::address::{AddressKind, Undeliverable};
     call.can_operate().await?;
     for person in people {
-        let refuse = |reason| ApiError::undeliverable_recipient(person.as_str(), reason);
+        let refuse = |reason| CallError::undeliverable_recipient(person.as_str(), reason);
         match person.check_recipient(&call.app.config.suffixes).map_err(refuse)? {
             AddressKind::Phone | AddressKind::Lid => {}
             _ => return Err(refuse(Undeliverable::NotNumeric)),
@@ -250,7 +250,7 @@ pub async fn check_people(call: &mut ChannelCall, people: &[Address]) -> Result<
 ///
 /// # Errors
 /// `invalid_request` for another value.
-pub fn parse_refresh(query: Query<'_>) -> Result<bool, ApiError> {
+pub fn parse_refresh(query: Query<'_>) -> Result<bool, CallError> {
     let refresh = query.flag("refresh").unwrap_or(false);
     query.finish(refresh)
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use model::address::{Address, LONGEST_ADDRESS, Suffixes};
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::rule::{ADDRESS_OR_DIGITS, LONGEST_TIME, LONGEST_UUID};
 use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, LARGEST_LIMIT, LONGEST_CURSOR, ListId};
@@ -266,7 +266,7 @@ impl<'a> Query<'a> {
     ///
     /// # Errors
     /// `invalid_request` with all issues.
-    pub fn finish<T>(self, value: T) -> Result<T, ApiError> {
+    pub fn finish<T>(self, value: T) -> Result<T, CallError> {
         self.issues.finish(|| Some(value))
     }
 
@@ -274,7 +274,7 @@ impl<'a> Query<'a> {
     ///
     /// # Errors
     /// `invalid_request` with all issues.
-    pub fn finish_with<T>(self, value: Option<T>) -> Result<T, ApiError> {
+    pub fn finish_with<T>(self, value: Option<T>) -> Result<T, CallError> {
         self.issues.finish(|| value)
     }
 }

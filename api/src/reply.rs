@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::RequestId;
 use model::page::Room;
 use salvo::Response;
@@ -11,8 +11,10 @@ use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::error::ApiError;
+
 /// A handler's answer; an error becomes the envelope that all errors share.
-pub type Outcome = Result<Reply, ApiError>;
+pub type Outcome = Result<Reply, CallError>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -84,7 +86,7 @@ impl Reply {
             Ok(body) => Self { status, content_type: Some(JSON), body: Body::Whole(body.into()), headers: Vec::new() },
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written as JSON");
-                Self::json(StatusCode::INTERNAL_SERVER_ERROR, &ApiError::internal_error().envelope(""))
+                Self::json(StatusCode::INTERNAL_SERVER_ERROR, &ApiError::from(CallError::internal_error()).envelope(""))
             }
         }
     }
@@ -93,7 +95,7 @@ impl Reply {
     pub fn error(error: &ApiError, request_id: &RequestId) -> Self {
         let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut reply = Self::json(status, &error.envelope(&request_id.0));
-        if let Some(seconds) = error.retry_after {
+        if let Some(seconds) = error.retry_after() {
             reply = reply.with(RETRY_AFTER, seconds.into());
         }
         if status == StatusCode::UNAUTHORIZED {
@@ -200,14 +202,14 @@ mod tests {
     #[test]
     fn an_error_says_when_to_come_back_and_how_to_authenticate() {
         let request_id = RequestId("req_1".into());
-        let reply = Reply::error(&ApiError::rate_limited(LimitScope::Ip, 30, 2), &request_id);
+        let reply = Reply::error(&CallError::rate_limited(LimitScope::Ip, 30, 2).into(), &request_id);
         let mut response = Response::new();
         reply.write(&mut response);
         assert_eq!(response.status_code, Some(StatusCode::TOO_MANY_REQUESTS));
         assert_eq!(response.headers()["retry-after"], "2");
 
         let mut response = Response::new();
-        Reply::error(&ApiError::auth_missing(), &request_id).write(&mut response);
+        Reply::error(&CallError::auth_missing().into(), &request_id).write(&mut response);
         assert_eq!(response.headers()["www-authenticate"], "Bearer");
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::{ApiError, ErrorCode, JSON_LIMIT_BYTES, SEND_LIMIT_BYTES};
+use model::error::{CallError, ErrorCode, JSON_LIMIT_BYTES, SEND_LIMIT_BYTES};
 use model::field::Body;
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
 use model::limit::{BucketLevel, BucketRule, LimitScope};
@@ -72,7 +72,7 @@ impl RequestContext {
     /// # Errors
     /// Those of [`body::json`], `bad_request` for unreadable JSON, `invalid_request` for JSON that is no object, and
     /// `worker_at_capacity` when its turn does not come.
-    pub async fn object(&mut self) -> Result<Body, ApiError> {
+    pub async fn object(&mut self) -> Result<Body, CallError> {
         self.object_within(JSON_LIMIT_BYTES).await
     }
 
@@ -80,7 +80,7 @@ impl RequestContext {
     ///
     /// # Errors
     /// As [`RequestContext::object`].
-    pub async fn send_object(&mut self) -> Result<Body, ApiError> {
+    pub async fn send_object(&mut self) -> Result<Body, CallError> {
         self.object_within(SEND_LIMIT_BYTES).await
     }
 
@@ -88,7 +88,7 @@ impl RequestContext {
     ///
     /// # Errors
     /// As [`RequestContext::object`].
-    pub async fn optional_object(&mut self) -> Result<Body, ApiError> {
+    pub async fn optional_object(&mut self) -> Result<Body, CallError> {
         self.can_take_body().await?;
         match body::optional_json(&mut self.http).await? {
             Some(bytes) => self.parse(&bytes).await,
@@ -96,13 +96,13 @@ impl RequestContext {
         }
     }
 
-    async fn object_within(&mut self, limit: u64) -> Result<Body, ApiError> {
+    async fn object_within(&mut self, limit: u64) -> Result<Body, CallError> {
         self.can_take_body().await?;
         let bytes = body::json(&mut self.http, limit).await?;
         self.parse(&bytes).await
     }
 
-    async fn parse(&mut self, bytes: &[u8]) -> Result<Body, ApiError> {
+    async fn parse(&mut self, bytes: &[u8]) -> Result<Body, CallError> {
         if let Some(account) = self.account.filter(|_| bytes.len() > turns::SMALL) {
             self.turn = Some(self.app.turns.take(account).await?);
         }
@@ -110,7 +110,7 @@ impl RequestContext {
     }
 
     /// What is large is not taken while there is little room on the disks: it would be stored.
-    async fn can_take_body(&mut self) -> Result<(), ApiError> {
+    async fn can_take_body(&mut self) -> Result<(), CallError> {
         let announced = self.http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let is_small = self.http.body().is_end_stream() || announced.is_some_and(|length: u64| length <= SMALL_BODY);
         if is_small || self.cluster().room().large() == Level::Enough {
@@ -118,7 +118,7 @@ impl RequestContext {
         }
         metrics::counter!("gateway_refused_for_room_total", "what" => "body").increment(1);
         body::throw_away(&mut self.http).await;
-        Err(ApiError::storage_full())
+        Err(CallError::storage_full())
     }
 
     pub fn query(&self) -> Query<'_> {
@@ -139,7 +139,7 @@ impl RequestContext {
     ///
     /// # Errors
     /// The code of the interface for the rejection, or 503 while no leader answers or the disks have no room.
-    pub async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+    pub async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
         self.has_room_for(&command)?;
         self.try_change(command, audit).await.map_err(failure::of_update)
     }
@@ -148,10 +148,10 @@ impl RequestContext {
     ///
     /// # Errors
     /// `storage_full` while a quorum of its voters has no room.
-    pub fn has_room_for(&self, command: &Command) -> Result<(), ApiError> {
+    pub fn has_room_for(&self, command: &Command) -> Result<(), CallError> {
         if command.adds() && self.cluster().directory_lacks_room() {
             metrics::counter!("gateway_refused_for_room_total", "what" => "directory").increment(1);
-            return Err(ApiError::storage_full());
+            return Err(CallError::storage_full());
         }
         Ok(())
     }
@@ -224,10 +224,10 @@ impl AccountCall {
     ///
     /// # Errors
     /// `channel_not_found`, or `channel_access_denied` when the key is bound to another one.
-    pub fn own_channel(&self, id: ChannelId) -> Result<Arc<ChannelRecord>, ApiError> {
-        let channel = self.find_channel(id).ok_or_else(ApiError::channel_not_found)?;
+    pub fn own_channel(&self, id: ChannelId) -> Result<Arc<ChannelRecord>, CallError> {
+        let channel = self.find_channel(id).ok_or_else(CallError::channel_not_found)?;
         match self.bound_channel() {
-            Some(bound) if bound != id => Err(ApiError::channel_access_denied(bound)),
+            Some(bound) if bound != id => Err(CallError::channel_access_denied(bound)),
             _ => Ok(channel),
         }
     }
@@ -249,7 +249,7 @@ impl AccountCall {
     ///
     /// # Errors
     /// The code of the interface for the rejection, or 503 while no leader answers.
-    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
         self.change(command, audit).await
     }
 
@@ -300,7 +300,7 @@ impl ChannelToken {
     ///
     /// # Errors
     /// `rate_limited`, or 503 while the channel's shard has no leader.
-    pub async fn settle(&mut self, call: &AccountCall) -> Result<(), ApiError> {
+    pub async fn settle(&mut self, call: &AccountCall) -> Result<(), CallError> {
         let Some(rule) = self.due().filter(|_| !self.unreachable) else { return Ok(()) };
         let (customer, context) = (call.customer_id(), call.context());
         let taking = call.cluster().take_channel(customer, self.channel, rule, &context).await;
@@ -316,7 +316,7 @@ impl ChannelToken {
     }
 
     /// Notes what the owner said of the bucket.
-    fn taken_with<T>(&mut self, level: Option<BucketLevel>, done: &Result<T, ApiError>) {
+    fn taken_with<T>(&mut self, level: Option<BucketLevel>, done: &Result<T, CallError>) {
         self.unreachable = self.level.is_none() && level.is_none() && done.is_err();
         if let Some(level) = level {
             self.level = Some(level);
@@ -330,7 +330,7 @@ impl ChannelCall {
     ///
     /// # Errors
     /// As [`ChannelToken::settle`].
-    pub async fn settle(&mut self) -> Result<(), ApiError> {
+    pub async fn settle(&mut self) -> Result<(), CallError> {
         self.token.settle(&self.account).await
     }
 
@@ -338,7 +338,7 @@ impl ChannelCall {
     ///
     /// # Errors
     /// Those of the request, `rate_limited`, or 503 while the channel's shard has no leader.
-    pub async fn ask<R: shard::call::request::Request>(&mut self, request: R) -> Result<R::Reply, ApiError> {
+    pub async fn ask<R: shard::call::request::Request>(&mut self, request: R) -> Result<R::Reply, CallError> {
         let (customer, channel, due) = (self.customer_id(), self.channel.id, self.token.due());
         let (level, done) = self.cluster().channel(customer, channel, due, request, &self.context()).await;
         self.token.taken_with(level, &done);
@@ -354,14 +354,14 @@ impl ChannelCall {
     ///
     /// # Errors
     /// As [`ChannelCall::settle`] and [`AccountCall::update`].
-    pub async fn update(&mut self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+    pub async fn update(&mut self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
         self.settle().await?;
         self.account.update(command, audit).await
     }
 }
 
 /// Tells the refusal of the channel's bucket from another limit that the owner keeps, such as that of pair codes.
-fn is_bucket_refusal(error: &ApiError, level: &BucketLevel) -> bool {
+fn is_bucket_refusal(error: &CallError, level: &BucketLevel) -> bool {
     let limit = error.details.as_ref().and_then(|details| details["limit"].as_u64());
     error.code == ErrorCode::RateLimited && level.remaining == 0 && limit == Some(u64::from(level.limit))
 }
@@ -377,7 +377,7 @@ impl OperatorCall {
     ///
     /// # Errors
     /// The code of the interface for the rejection, or 503 while no leader answers.
-    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
         self.change(command, audit).await
     }
 
@@ -425,11 +425,11 @@ mod tests {
     #[test]
     fn a_refusal_of_the_bucket_is_told_from_other_limits() {
         let level = |remaining| BucketLevel { limit: 60, remaining, reset_at: Timestamp(0), retry_after: 1 };
-        let bucket = ApiError::rate_limited(LimitScope::Channel, 60, 1);
-        let pair_codes = ApiError::rate_limited(LimitScope::Channel, 1, 40);
+        let bucket = CallError::rate_limited(LimitScope::Channel, 60, 1);
+        let pair_codes = CallError::rate_limited(LimitScope::Channel, 1, 40);
         assert!(is_bucket_refusal(&bucket, &level(0)));
         assert!(!is_bucket_refusal(&pair_codes, &level(0)));
         assert!(!is_bucket_refusal(&bucket, &level(5)));
-        assert!(!is_bucket_refusal(&ApiError::channel_not_found(), &level(0)));
+        assert!(!is_bucket_refusal(&CallError::channel_not_found(), &level(0)));
     }
 }

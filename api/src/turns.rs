@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::CustomerId;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
@@ -38,15 +38,15 @@ impl Turns {
     ///
     /// # Errors
     /// `worker_at_capacity` when that takes too long.
-    pub async fn take(&self, account: CustomerId) -> Result<Turn, ApiError> {
+    pub async fn take(&self, account: CustomerId) -> Result<Turn, CallError> {
         self.take_within(account, PATIENCE).await
     }
 
-    async fn take_within(&self, account: CustomerId, patience: Duration) -> Result<Turn, ApiError> {
+    async fn take_within(&self, account: CustomerId, patience: Duration) -> Result<Turn, CallError> {
         let place = Place::of(&self.0, account);
         let free = place.turns.clone().acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(patience, free).await else {
-            return Err(ApiError::worker_at_capacity());
+            return Err(CallError::worker_at_capacity());
         };
         let (_ended, ended) = oneshot::channel();
         tokio::spawn(async move {

@@ -13,7 +13,7 @@ pub use self::body::{
 pub use self::currency::currency;
 pub use self::hours::{Day, DayHours, Hours, Mode};
 use crate::address::Address;
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::field::Change;
 use crate::id::MessageId;
 
@@ -24,8 +24,8 @@ pub const NOT_BUSINESS: &str = "not_business";
 pub const NOT_BUSINESS_CODE: u16 = 403;
 
 /// Of a channel, or a contact, that is no business.
-pub fn not_business() -> ApiError {
-    ApiError::upstream_refused(u32::from(NOT_BUSINESS_CODE), NOT_BUSINESS)
+pub fn not_business() -> CallError {
+    CallError::upstream_refused(u32::from(NOT_BUSINESS_CODE), NOT_BUSINESS)
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

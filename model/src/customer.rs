@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::error::{ApiError, ErrorCode};
+use crate::error::{CallError, ErrorCode};
 use crate::field::{Body, Change, Fields, rule};
 use crate::issue::Issues;
 use crate::limit::BucketRule;
@@ -30,11 +30,11 @@ impl Default for Plan {
 
 impl Plan {
     /// Why sends, stories, presence and new channels are refused now; reads keep working.
-    pub fn blocks(&self, now: Timestamp) -> Option<ApiError> {
+    pub fn blocks(&self, now: Timestamp) -> Option<CallError> {
         if let Some(since) = self.overdue_since.filter(|since| *since <= now) {
-            return Some(ApiError::payment_overdue(since));
+            return Some(CallError::payment_overdue(since));
         }
-        self.trial_ends_at.filter(|end| *end <= now).map(ApiError::trial_expired)
+        self.trial_ends_at.filter(|end| *end <= now).map(CallError::trial_expired)
     }
 
     /// The most channels, whoever set the limit.
@@ -43,9 +43,9 @@ impl Plan {
     }
 
     /// Why a channel more is refused, when the customer has `current` channels.
-    pub fn refuses_channel(&self, current: u32) -> Option<ApiError> {
+    pub fn refuses_channel(&self, current: u32) -> Option<CallError> {
         let limit = self.most_channels();
-        (current >= limit).then(|| ApiError::plan_channel_limit(limit, current))
+        (current >= limit).then(|| CallError::plan_channel_limit(limit, current))
     }
 
     /// The word that an account shows as `plan.status`.
@@ -87,7 +87,7 @@ pub enum Quota {
     TicketsOpen,
 }
 
-impl ApiError {
+impl CallError {
     /// A quota of the plan is used up; the operator can raise it.
     pub fn plan_limit(quota: Quota, limit: u64, used: u64) -> Self {
         let message = format!("the plan allows {limit} {}; {used} are in use", quota.noun());
@@ -194,7 +194,7 @@ pub struct CreateCustomer {
 }
 
 impl CreateCustomer {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let name = fields.required("name", rule::text(1..=120));
@@ -223,7 +223,7 @@ pub struct ChangeCustomer {
 }
 
 impl ChangeCustomer {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let change = Self { name: fields.optional("name", rule::text(1..=120)).into(), ..Self::read(&fields) };

@@ -1,7 +1,7 @@
-//! The error codes of the interface, and an answer made of one.
+//! The error codes of the interface, and what a refused call ends with.
 //!
-//! [`ApiError`] is what every refusal becomes, wherever it is found: it crosses nodes inside forwarded calls, and only
-//! the HTTP layer turns it into a response.
+//! [`CallError`] is what every refusal becomes, wherever it is found: it crosses nodes inside forwarded calls, and knows
+//! nothing of HTTP; `api` alone gives it a status.
 
 use std::fmt;
 
@@ -23,10 +23,10 @@ pub const SEND_LIMIT_BYTES: u64 = 256 * 1024;
 /// Concurrent event streams of one account.
 pub const STREAM_LIMIT: u32 = 10;
 
-/// Declares the codes: name, text, HTTP status, default `Retry-After` in seconds (0: none is sent).
+/// Declares the codes: name, text, and in how many seconds to try again when nothing better is known (0: never as it is).
 macro_rules! error_codes {
-    ($($name:ident $text:literal $status:literal $retry:literal;)*) => {
-        /// Every stable error code with its one HTTP status.
+    ($($name:ident $text:literal $retry:literal;)*) => {
+        /// Every stable error code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ErrorCode {
             $(#[serde(rename = $text)] $name,)*
@@ -41,14 +41,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// The HTTP status; `other` is 502 here, and 422 where [`ApiError::upstream_refused`] says so.
-            pub fn http_status(self) -> u16 {
-                match self {
-                    $(Self::$name => $status,)*
-                }
-            }
-
-            /// The `Retry-After` sent when nothing better is known.
+            /// In how many seconds to try again when nothing better is known.
             pub fn default_retry_after(self) -> Option<u32> {
                 let seconds = match self {
                     $(Self::$name => $retry,)*
@@ -60,56 +53,56 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    AuthMissing "auth_missing" 401 0;
-    AuthMalformed "auth_malformed" 401 0;
-    AuthInvalid "auth_invalid" 401 0;
-    AuthExpired "auth_expired" 401 0;
-    AuthRevoked "auth_revoked" 401 0;
-    AuthNoEmail "auth_no_email" 403 0;
-    AuthBackendUnavailable "auth_backend_unavailable" 503 2;
-    ChannelNotFound "channel_not_found" 404 0;
-    ChannelAccessDenied "channel_access_denied" 403 0;
-    ChannelScopedKey "channel_scoped_key" 403 0;
-    InsufficientScope "insufficient_scope" 403 0;
-    ChannelUnavailable "channel_unavailable" 409 0;
-    InvalidLifecycleTransition "invalid_lifecycle_transition" 409 0;
-    PairCodeUnavailable "pair_code_unavailable" 409 0;
-    PairCodeFailed "pair_code_failed" 502 0;
-    NoQr "no_qr" 409 2;
-    NotDisabled "not_disabled" 409 0;
-    ConcurrentModification "concurrent_modification" 409 1;
-    NotConnected "not_connected" 409 0;
-    PlanChannelLimit "plan_channel_limit" 403 0;
-    PlanLimit "plan_limit" 409 0;
-    RateLimited "rate_limited" 429 1;
-    WorkerAtCapacity "worker_at_capacity" 503 5;
-    StorageFull "storage_full" 503 60;
-    TrialExpired "trial_expired" 402 0;
-    PaymentOverdue "payment_overdue" 402 0;
-    SseConnectionLimit "sse_connection_limit" 429 5;
-    WebhookEndpointNotFound "webhook_endpoint_not_found" 404 0;
-    MediaGone "media_gone" 410 0;
-    MediaTokenExpired "media_token_expired" 401 0;
-    MediaTokenTampered "media_token_tampered" 401 0;
-    MediaTokenMalformed "media_token_malformed" 401 0;
-    MediaTooLarge "media_too_large" 413 0;
-    MediaFetchFailed "media_fetch_failed" 400 0;
-    MediaFetchBlocked "media_fetch_blocked" 400 0;
-    MessageNotFound "message_not_found" 404 0;
-    ChatNotFound "chat_not_found" 404 0;
-    ContactNotFound "contact_not_found" 404 0;
-    InvalidRequest "invalid_request" 400 0;
-    NotFound "not_found" 404 0;
-    BadRequest "bad_request" 400 0;
-    NoOp "no_op" 409 0;
-    Other "other" 502 0;
-    InternalError "internal_error" 500 0;
-    UndeliverableRecipient "undeliverable_recipient" 400 0;
-    NotImplemented "not_implemented" 501 0;
-    PayloadTooLarge "payload_too_large" 413 0;
-    UriTooLong "uri_too_long" 414 0;
-    HeadersTooLarge "headers_too_large" 431 0;
-    OutcomeUnknown "outcome_unknown" 502 0;
+    AuthMissing "auth_missing" 0;
+    AuthMalformed "auth_malformed" 0;
+    AuthInvalid "auth_invalid" 0;
+    AuthExpired "auth_expired" 0;
+    AuthRevoked "auth_revoked" 0;
+    AuthNoEmail "auth_no_email" 0;
+    AuthBackendUnavailable "auth_backend_unavailable" 2;
+    ChannelNotFound "channel_not_found" 0;
+    ChannelAccessDenied "channel_access_denied" 0;
+    ChannelScopedKey "channel_scoped_key" 0;
+    InsufficientScope "insufficient_scope" 0;
+    ChannelUnavailable "channel_unavailable" 0;
+    InvalidLifecycleTransition "invalid_lifecycle_transition" 0;
+    PairCodeUnavailable "pair_code_unavailable" 0;
+    PairCodeFailed "pair_code_failed" 0;
+    NoQr "no_qr" 2;
+    NotDisabled "not_disabled" 0;
+    ConcurrentModification "concurrent_modification" 1;
+    NotConnected "not_connected" 0;
+    PlanChannelLimit "plan_channel_limit" 0;
+    PlanLimit "plan_limit" 0;
+    RateLimited "rate_limited" 1;
+    WorkerAtCapacity "worker_at_capacity" 5;
+    StorageFull "storage_full" 60;
+    TrialExpired "trial_expired" 0;
+    PaymentOverdue "payment_overdue" 0;
+    SseConnectionLimit "sse_connection_limit" 5;
+    WebhookEndpointNotFound "webhook_endpoint_not_found" 0;
+    MediaGone "media_gone" 0;
+    MediaTokenExpired "media_token_expired" 0;
+    MediaTokenTampered "media_token_tampered" 0;
+    MediaTokenMalformed "media_token_malformed" 0;
+    MediaTooLarge "media_too_large" 0;
+    MediaFetchFailed "media_fetch_failed" 0;
+    MediaFetchBlocked "media_fetch_blocked" 0;
+    MessageNotFound "message_not_found" 0;
+    ChatNotFound "chat_not_found" 0;
+    ContactNotFound "contact_not_found" 0;
+    InvalidRequest "invalid_request" 0;
+    NotFound "not_found" 0;
+    BadRequest "bad_request" 0;
+    NoOp "no_op" 0;
+    Other "other" 0;
+    InternalError "internal_error" 0;
+    UndeliverableRecipient "undeliverable_recipient" 0;
+    NotImplemented "not_implemented" 0;
+    PayloadTooLarge "payload_too_large" 0;
+    UriTooLong "uri_too_long" 0;
+    HeadersTooLarge "headers_too_large" 0;
+    OutcomeUnknown "outcome_unknown" 0;
 }
 
 impl fmt::Display for ErrorCode {
@@ -123,49 +116,58 @@ impl fmt::Display for ErrorCode {
 /// No field is skipped when serialised: forwarded calls carry it in a format without field names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {message}")]
-pub struct ApiError {
+pub struct CallError {
     pub code: ErrorCode,
     /// Says what to change, where the caller can change something.
     pub message: String,
     /// The facts that belong to the code, such as the issues of `invalid_request`.
     pub details: Option<Value>,
-    /// Whole seconds of the `Retry-After` header.
+    /// In how many seconds the same call may be taken.
     pub retry_after: Option<u32>,
-    /// Set where the code has more than one status: `other` is 502 or 422.
-    status: Option<u16>,
+    /// Whether the network refused, so that the same call is refused again.
+    #[serde(rename = "status", with = "by_network")]
+    pub by_network: bool,
 }
 
-impl ApiError {
-    /// An error without details, with the code's own `Retry-After`. The named constructors below read better.
+/// Nodes of 0.2.0 send a status for this, or none.
+mod by_network {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    const STATUS: u16 = 422;
+
+    pub fn serialize<S: Serializer>(by_network: &bool, to: S) -> Result<S::Ok, S::Error> {
+        by_network.then_some(STATUS).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+        Ok(Option::<u16>::deserialize(from)?.is_some())
+    }
+}
+
+impl CallError {
+    /// An error without details, to be tried again as the code says. The named constructors below read better.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: None, retry_after: code.default_retry_after(), status: None }
+        Self {
+            code,
+            message: message.into(),
+            details: None,
+            retry_after: code.default_retry_after(),
+            by_network: false,
+        }
     }
 
     pub fn with_details(self, details: Value) -> Self {
         Self { details: Some(details), ..self }
     }
 
-    /// Sets `Retry-After`; at least one second, because zero invites a hot loop.
+    /// Says when to try again; at least one second, because zero invites a hot loop.
     pub fn with_retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds.max(1)), ..self }
-    }
-
-    pub fn http_status(&self) -> u16 {
-        self.status.unwrap_or_else(|| self.code.http_status())
-    }
-
-    /// The body of the response.
-    pub fn envelope(&self, request_id: &str) -> Value {
-        let mut error = json!({ "code": self.code, "message": self.message });
-        if let Some(details) = &self.details {
-            error["details"] = details.clone();
-        }
-        json!({ "error": error, "request_id": request_id })
     }
 }
 
 /// Authentication and scopes.
-impl ApiError {
+impl CallError {
     pub fn auth_missing() -> Self {
         Self::new(ErrorCode::AuthMissing, "send the header Authorization: Bearer <API key>")
     }
@@ -218,7 +220,7 @@ impl ApiError {
 }
 
 /// Channels.
-impl ApiError {
+impl CallError {
     pub fn channel_not_found() -> Self {
         Self::new(ErrorCode::ChannelNotFound, "no such channel")
     }
@@ -272,7 +274,7 @@ impl ApiError {
 }
 
 /// Plans and limits.
-impl ApiError {
+impl CallError {
     pub fn plan_channel_limit(limit: u32, current: u32) -> Self {
         Self::new(ErrorCode::PlanChannelLimit, format!("the plan allows {limit} channels"))
             .with_details(json!({ "limit": limit, "current": current }))
@@ -323,7 +325,7 @@ impl ApiError {
 }
 
 /// What is missing.
-impl ApiError {
+impl CallError {
     pub fn webhook_endpoint_not_found() -> Self {
         Self::new(ErrorCode::WebhookEndpointNotFound, "no such webhook endpoint")
     }
@@ -352,7 +354,7 @@ impl ApiError {
 }
 
 /// The request itself.
-impl ApiError {
+impl CallError {
     /// Unreadable JSON, a wrong content type, and what no narrower code fits.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::BadRequest, message)
@@ -395,17 +397,17 @@ impl ApiError {
 }
 
 /// The network, and the gateway itself.
-impl ApiError {
-    /// No answer of the network in time: 502.
+impl CallError {
+    /// No answer of the network in time.
     pub fn upstream_timeout() -> Self {
         Self::new(ErrorCode::Other, "the network did not answer in time").with_details(json!({ "upstream": "timeout" }))
     }
 
-    /// A definitive refusal by the network: the one use of 422.
+    /// A definitive refusal by the network.
     pub fn upstream_refused(upstream_code: u32, upstream_text: &str) -> Self {
         let refused = Self::new(ErrorCode::Other, format!("the network refused: {upstream_text}"))
             .with_details(json!({ "upstream_code": upstream_code, "upstream_text": upstream_text }));
-        Self { status: Some(422), ..refused }
+        Self { by_network: true, ..refused }
     }
 
     /// What went wrong is for the log, not for the caller.
@@ -420,52 +422,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_its_own_text_and_an_error_status() {
+    fn every_code_has_its_own_text() {
         let mut texts: Vec<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
         texts.sort_unstable();
         texts.dedup();
         assert_eq!(texts.len(), ErrorCode::ALL.len());
         for code in ErrorCode::ALL {
-            assert!((400..600).contains(&code.http_status()), "{code}");
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
     }
 
     #[test]
-    fn every_429_and_503_says_when_to_come_back() {
-        for code in ErrorCode::ALL {
-            if matches!(code.http_status(), 429 | 503) {
-                assert!(code.default_retry_after().is_some(), "{code}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_refusal_by_the_network_is_422_and_a_silence_502() {
-        assert_eq!(ApiError::upstream_refused(403, "not-authorized").http_status(), 422);
-        assert_eq!(ApiError::upstream_timeout().http_status(), 502);
-        assert_eq!(ApiError::upstream_timeout().code, ErrorCode::Other);
-    }
-
-    #[test]
-    fn the_envelope_leaves_out_missing_details() {
-        let body = ApiError::channel_not_found().envelope("req_1");
-        assert_eq!(
-            body,
-            json!({ "error": { "code": "channel_not_found", "message": "no such channel" }, "request_id": "req_1" })
-        );
-        let body = ApiError::not_connected(Status::Qr).envelope("req_1");
-        assert_eq!(body["error"]["details"], json!({ "status": "qr" }));
-    }
-
-    #[test]
     fn an_error_survives_the_way_to_another_node() {
-        let error = ApiError::rate_limited(LimitScope::Channel, 60, 0);
+        let error = CallError::rate_limited(LimitScope::Channel, 60, 0);
         assert_eq!(error.retry_after, Some(1));
-        let there: ApiError = serde_json::from_slice(&serde_json::to_vec(&error).unwrap()).unwrap();
+        let there: CallError = serde_json::from_slice(&serde_json::to_vec(&error).unwrap()).unwrap();
         assert_eq!(there, error);
-        let error = ApiError::upstream_refused(463, "unknown");
-        let there: ApiError = serde_json::from_slice(&serde_json::to_vec(&error).unwrap()).unwrap();
-        assert_eq!(there.http_status(), 422);
+        let error = CallError::upstream_refused(463, "unknown");
+        let sent = serde_json::to_value(&error).unwrap();
+        assert_eq!(sent["status"], 422);
+        assert_eq!(serde_json::from_value::<CallError>(sent).unwrap(), error);
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::issue::{IssueCode, Issues, PathPart, Violation};
 
 mod outline;
@@ -34,9 +34,9 @@ pub struct Body {
 
 impl Body {
     /// Unreadable JSON is `bad_request`, another value than an object `invalid_request`.
-    pub fn parse(bytes: &[u8]) -> Result<Self, ApiError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, CallError> {
         serde_json::from_slice::<Value>(bytes)
-            .map_err(|error| ApiError::bad_request(format!("the body is not readable JSON: {error}")))?
+            .map_err(|error| CallError::bad_request(format!("the body is not readable JSON: {error}")))?
             .try_into()
     }
 
@@ -56,9 +56,9 @@ impl Deref for Body {
 }
 
 impl TryFrom<Value> for Body {
-    type Error = ApiError;
+    type Error = CallError;
 
-    fn try_from(value: Value) -> Result<Self, ApiError> {
+    fn try_from(value: Value) -> Result<Self, CallError> {
         match value {
             Value::Object(map) => Ok(Self { map, outline: None }),
             _ => Err(Violation::new(IssueCode::Type, "must be a JSON object").at(&[])),

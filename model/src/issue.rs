@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::error::{ApiError, ErrorCode};
+use crate::error::{CallError, ErrorCode};
 
 /// One step of the way to a value inside a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Issue {
     }
 }
 
-impl ApiError {
+impl CallError {
     pub fn invalid_request(issues: &[Issue]) -> Self {
         let message = match issues {
             [issue] => format!("{}: {}", issue.path_text(), issue.message),
@@ -116,7 +116,7 @@ impl Violation {
     }
 
     /// The refusal of a request in which this is the only fault.
-    pub fn at(self, path: &[&str]) -> ApiError {
+    pub fn at(self, path: &[&str]) -> CallError {
         let issues = Issues::new();
         issues.push(path.iter().map(|key| PathPart::from(*key)).collect(), self);
         issues.into_error()
@@ -141,15 +141,15 @@ impl Issues {
     }
 
     /// `invalid_request` with all issues.
-    pub fn into_error(self) -> ApiError {
-        ApiError::invalid_request(&self.0.into_inner())
+    pub fn into_error(self) -> CallError {
+        CallError::invalid_request(&self.0.into_inner())
     }
 
     /// The parsed value, when nothing was wrong.
     ///
     /// `build` is called only without issues, and yields `None` only where a required field is missing, which is
     /// itself an issue; so that `?` on each field reads well.
-    pub fn finish<T>(self, build: impl FnOnce() -> Option<T>) -> Result<T, ApiError> {
+    pub fn finish<T>(self, build: impl FnOnce() -> Option<T>) -> Result<T, CallError> {
         if !self.is_empty() {
             return Err(self.into_error());
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::address::Address;
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::field::{Body, Fields, Judged, rule};
 use crate::id::MessageId;
 use crate::issue::Issues;
@@ -158,7 +158,7 @@ impl LabelledKind {
 ///
 /// # Errors
 /// `invalid_request` with every broken rule, here and below.
-pub fn read_label(body: &Body) -> Result<(String, Option<LabelColor>), ApiError> {
+pub fn read_label(body: &Body) -> Result<(String, Option<LabelColor>), CallError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let name = fields.required("name", name);
@@ -167,7 +167,7 @@ pub fn read_label(body: &Body) -> Result<(String, Option<LabelColor>), ApiError>
 }
 
 /// `{ "name"?, "color"? }`
-pub fn read_label_changes(body: &Body) -> Result<LabelChanges, ApiError> {
+pub fn read_label_changes(body: &Body) -> Result<LabelChanges, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let changes = LabelChanges { name: fields.optional("name", name), color: fields.optional("color", color) };
@@ -175,7 +175,7 @@ pub fn read_label_changes(body: &Body) -> Result<LabelChanges, ApiError> {
 }
 
 /// `{ "label_ids": [string] }`: each once, however often it is named; none, to take all off.
-pub fn read_label_ids(body: &Body) -> Result<Vec<String>, ApiError> {
+pub fn read_label_ids(body: &Body) -> Result<Vec<String>, CallError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let ids = fields.required_list_or_empty("label_ids", MOST_LABELS, rule::text(1..=255));

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::error::{ApiError, ErrorCode};
+use crate::error::{CallError, ErrorCode};
 use crate::id::MediaId;
 use crate::time::Timestamp;
 
@@ -120,7 +120,7 @@ pub enum FetchReason {
 }
 
 /// Errors of media.
-impl ApiError {
+impl CallError {
     /// `expired_at` is absent when the bytes went before their time: they, or their channel, were deleted.
     pub fn media_gone(expired_at: Option<Timestamp>) -> Self {
         Self::new(ErrorCode::MediaGone, "the media is no longer stored")

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::issue::{IssueCode, Violation};
 
 /// Declares the resources that a scope can name.
@@ -195,19 +195,19 @@ impl Scopes {
     }
 
     /// Refuses a request outside the grant with `insufficient_scope`.
-    pub fn require(&self, resource: Resource, access: Access) -> Result<(), ApiError> {
+    pub fn require(&self, resource: Resource, access: Access) -> Result<(), CallError> {
         if self.allow(resource, access) {
             return Ok(());
         }
-        Err(ApiError::insufficient_scope(&[Scope::One(resource, access).to_string()], &self.to_strings()))
+        Err(CallError::insufficient_scope(&[Scope::One(resource, access).to_string()], &self.to_strings()))
     }
 
     /// Refuses all but an unrestricted key: account, audit log, support.
-    pub fn require_unrestricted(&self) -> Result<(), ApiError> {
+    pub fn require_unrestricted(&self) -> Result<(), CallError> {
         if self.is_unrestricted() {
             return Ok(());
         }
-        Err(ApiError::insufficient_scope(&[Scope::Everything.to_string()], &self.to_strings()))
+        Err(CallError::insufficient_scope(&[Scope::Everything.to_string()], &self.to_strings()))
     }
 
     pub fn to_strings(&self) -> Vec<String> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::address::{Address, AddressKind, Suffixes};
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::issue::{IssueCode, Issues, Violation};
 use crate::media::LARGEST_MEDIA;
@@ -190,7 +190,7 @@ impl SettingsPatch {
     ///
     /// # Errors
     /// `invalid_request` with all that is wrong.
-    pub fn parse(body: &Body, most_media_days: u64, policy: &TargetPolicy) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, most_media_days: u64, policy: &TargetPolicy) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let flag = |key| fields.optional(key, rule::boolean).into();
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::media::Media;
 
-    fn parse(body: Value) -> Result<SettingsPatch, ApiError> {
+    fn parse(body: Value) -> Result<SettingsPatch, CallError> {
         SettingsPatch::parse(&Body::try_from(body).unwrap(), 14, &TargetPolicy::strict())
     }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::field::{Body, Fields, Judged, rule};
 use crate::id::ChannelId;
 use crate::issue::Issues;
@@ -99,7 +99,7 @@ pub struct NewTicket {
 }
 
 impl NewTicket {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let subject = fields.required("subject", rule::text(1..=160));
@@ -122,14 +122,14 @@ impl NewTicket {
 }
 
 /// Reads `{ "message" }`, another message of a ticket.
-pub fn parse_message(body: &Body) -> Result<String, ApiError> {
+pub fn parse_message(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let message = Fields::new(body, &issues).required("message", message);
     issues.finish(|| message)
 }
 
 /// Reads `{ "message", "status"? }`, the support's answer and whose turn it is then.
-pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), ApiError> {
+pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), CallError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let message = fields.required("message", message);
@@ -138,7 +138,7 @@ pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), ApiError> {
 }
 
 /// Reads `{ "status" }`.
-pub fn parse_status(body: &Body) -> Result<TicketStatus, ApiError> {
+pub fn parse_status(body: &Body) -> Result<TicketStatus, CallError> {
     let issues = Issues::new();
     let status = Fields::patch(body, &issues).required("status", status);
     issues.finish(|| status)
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn parse(body: Value) -> Result<NewTicket, ApiError> {
+    fn parse(body: Value) -> Result<NewTicket, CallError> {
         NewTicket::parse(&body.try_into().unwrap())
     }
 

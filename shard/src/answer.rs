@@ -5,7 +5,7 @@ mod usage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::limit::LimitScope;
 use model::time::Timestamp;
 use tokio::task::JoinError;
@@ -53,7 +53,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
     let read = |result: Result<Done, JoinError>| Answer::Result {
         channel_level: None,
-        result: result.map_err(|_| ApiError::internal_error()),
+        result: result.map_err(|_| CallError::internal_error()),
     };
     match call.ask {
         Ask::TakeCustomer { customer, rule } => {
@@ -87,7 +87,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
         Ask::Channel { customer, channel, charge, work } => {
             let charged = charge.map(|rule| (rule, owner.buckets.lock().take_channel(customer, channel, rule, steady)));
             if let Some((rule, (level, false))) = charged {
-                let refused = ApiError::rate_limited(LimitScope::Channel, rule.burst, level.retry_after);
+                let refused = CallError::rate_limited(LimitScope::Channel, rule.burst, level.retry_after);
                 return Answer::Result { channel_level: Some(level), result: Err(refused) };
             }
             let channel_level = charged.map(|(_, (level, _))| level);

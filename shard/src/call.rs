@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::address::Address;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MessageId, RequestId, ShardId};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::message::{Content, MessageKey};
@@ -159,7 +159,7 @@ macro_rules! of_kind {
         match $answer {
             $crate::call::Answer::Result { result: Ok($done), .. } => Ok($got),
             $crate::call::Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
+            _ => Err(CallError::internal_error()),
         }
     };
 }
@@ -182,7 +182,7 @@ pub enum Answer {
     #[serde(rename = "NotOwner")]
     NotLeader,
     /// The level of the channel's bucket, when it was charged, and the result.
-    Result { channel_level: Option<BucketLevel>, result: Result<Done, ApiError> },
+    Result { channel_level: Option<BucketLevel>, result: Result<Done, CallError> },
 }
 
 /// What was done.

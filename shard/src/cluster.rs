@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, try_join_all};
 use model::address::Suffixes;
-use model::error::ApiError;
+use model::error::CallError;
 use model::format::Format;
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RequestId, ShardId, Slot};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
@@ -303,11 +303,11 @@ impl Cluster {
     ///
     /// # Errors
     /// 503 until there is a cluster; `internal_error` on a node that lacks its master key, and is about to end.
-    pub fn new_data_key(&self, customer: CustomerId) -> Result<WrappedKey, ApiError> {
-        let cluster = self.directory.read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+    pub fn new_data_key(&self, customer: CustomerId) -> Result<WrappedKey, CallError> {
+        let cluster = self.directory.read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
         self.secrets().new_data_key(cluster.master(), customer).map_err(|error| {
             tracing::error!(%error, "a data key cannot be sealed");
-            ApiError::internal_error()
+            CallError::internal_error()
         })
     }
 
@@ -438,7 +438,7 @@ impl Cluster {
         customer: CustomerId,
         rule: BucketRule,
         context: &CallContext,
-    ) -> Result<(BucketLevel, bool), ApiError> {
+    ) -> Result<(BucketLevel, bool), CallError> {
         self.bucket(Slot::of_customer(customer), Ask::TakeCustomer { customer, rule }, context).await
     }
 
@@ -458,7 +458,7 @@ impl Cluster {
         subject: Uuid,
         rule: AttemptRule,
         context: &CallContext,
-    ) -> Result<Option<u32>, ApiError> {
+    ) -> Result<Option<u32>, CallError> {
         let ask = Ask::Attempt { subject, rule };
         let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await?;
         of_kind!(answer, Done::Attempt { retry_after } => retry_after)
@@ -479,7 +479,7 @@ impl Cluster {
         customer: CustomerId,
         rule: BucketRule,
         context: &CallContext,
-    ) -> Result<BucketLevel, ApiError> {
+    ) -> Result<BucketLevel, CallError> {
         let ask = Ask::PeekCustomer { customer, rule };
         Ok(self.bucket(Slot::of_customer(customer), ask, context).await?.0)
     }
@@ -494,7 +494,7 @@ impl Cluster {
         channel: ChannelId,
         rule: BucketRule,
         context: &CallContext,
-    ) -> Result<BucketLevel, ApiError> {
+    ) -> Result<BucketLevel, CallError> {
         let ask = Ask::PeekChannel { customer, channel, rule };
         Ok(self.bucket(Slot::of_channel(channel), ask, context).await?.0)
     }
@@ -509,7 +509,7 @@ impl Cluster {
         channel: ChannelId,
         rule: BucketRule,
         context: &CallContext,
-    ) -> Result<(BucketLevel, bool), ApiError> {
+    ) -> Result<(BucketLevel, bool), CallError> {
         let ask = Ask::TakeChannel { customer, channel, rule };
         self.bucket(Slot::of_channel(channel), ask, context).await
     }
@@ -523,7 +523,7 @@ impl Cluster {
         charge: Option<BucketRule>,
         request: R,
         context: &CallContext,
-    ) -> (Option<BucketLevel>, Result<R::Reply, ApiError>) {
+    ) -> (Option<BucketLevel>, Result<R::Reply, CallError>) {
         let (level, done) = self.work(customer, channel, charge, request.work(), context).await;
         (level, R::result(done))
     }
@@ -535,7 +535,7 @@ impl Cluster {
         charge: Option<BucketRule>,
         work: Work,
         context: &CallContext,
-    ) -> (Option<BucketLevel>, Result<Done, ApiError>) {
+    ) -> (Option<BucketLevel>, Result<Done, CallError>) {
         let deadline = match work {
             // These wait for the network at the owner.
             Work::Send(_) | Work::Qr | Work::PairCode(_) => {
@@ -548,7 +548,7 @@ impl Cluster {
         let ask = Ask::Channel { customer, channel, charge, work };
         match self.ask(Slot::of_channel(channel), ask, deadline, context).await {
             Ok(Answer::Result { channel_level, result }) => (channel_level, result),
-            Ok(Answer::NotLeader) => (None, Err(ApiError::no_leader())),
+            Ok(Answer::NotLeader) => (None, Err(CallError::no_leader())),
             Err(error) => (None, Err(error)),
         }
     }
@@ -561,7 +561,7 @@ impl Cluster {
         &self,
         channels: &[ChannelId],
         context: &CallContext,
-    ) -> Result<HashMap<ChannelId, Live>, ApiError> {
+    ) -> Result<HashMap<ChannelId, Live>, CallError> {
         let mut by_shard: HashMap<ShardId, Vec<(CustomerId, ChannelId)>> = HashMap::new();
         self.directory.read(|state| {
             for id in channels {
@@ -587,7 +587,7 @@ impl Cluster {
         customer: CustomerId,
         query: HistoryQuery,
         context: &CallContext,
-    ) -> Result<Page, ApiError> {
+    ) -> Result<Page, CallError> {
         let pages = self.by_shard(&query.channels).into_iter().map(|(shard, channels)| {
             let query = HistoryQuery { channels, ..query.clone() };
             async move {
@@ -613,7 +613,7 @@ impl Cluster {
         channels: Vec<ChannelId>,
         message: MessageId,
         context: &CallContext,
-    ) -> Result<Vec<MessageDeliveries>, ApiError> {
+    ) -> Result<Vec<MessageDeliveries>, CallError> {
         let parts = self.by_shard(&channels).into_iter().map(|(shard, channels)| {
             let ask = Ask::MessageDeliveries { channels, message: message.clone() };
             async move {
@@ -660,7 +660,7 @@ impl Cluster {
         customer: CustomerId,
         ask: StreamAsk,
         context: &CallContext,
-    ) -> Result<StreamDone, ApiError> {
+    ) -> Result<StreamDone, CallError> {
         let ask = Ask::Stream { customer, ask };
         let answer = self.ask(Slot::of_customer(customer), ask, context.deadline, context).await?;
         of_kind!(answer, Done::Stream(done) => done)
@@ -717,12 +717,12 @@ impl Cluster {
         self.context.media.blobs.stop().await;
     }
 
-    async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), ApiError> {
+    async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), CallError> {
         of_kind!(self.ask(slot, ask, context.deadline, context).await?, Done::Bucket { level, taken } => (level, taken))
     }
 
-    async fn ask(&self, slot: Slot, ask: Ask, deadline: Instant, context: &CallContext) -> Result<Answer, ApiError> {
-        let shard = self.directory.read(|state| state.shard_of(slot)).ok_or_else(ApiError::no_leader)?;
+    async fn ask(&self, slot: Slot, ask: Ask, deadline: Instant, context: &CallContext) -> Result<Answer, CallError> {
+        let shard = self.directory.read(|state| state.shard_of(slot)).ok_or_else(CallError::no_leader)?;
         self.ask_shard(shard, ask, deadline, context).await
     }
 
@@ -732,7 +732,7 @@ impl Cluster {
         ask: Ask,
         deadline: Instant,
         context: &CallContext,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Answer, CallError> {
         self.router.ask(Call::new(shard, ask, context.request_id.clone()), deadline).await
     }
 }

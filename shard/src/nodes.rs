@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{NodeId, ShardId};
 
 use crate::call::{Answer, Call};
@@ -25,7 +25,7 @@ pub trait Nodes: Send + Sync {
     /// # Errors
     /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time, and for a send of which nobody
     /// knows any more whether an earlier try brought it.
-    async fn ask(&self, call: Call, deadline: Instant) -> Result<Answer, ApiError>;
+    async fn ask(&self, call: Call, deadline: Instant) -> Result<Answer, CallError>;
 
     /// Asks once whoever seems to be the owner. `None` when it is not, or did not answer.
     async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer>;

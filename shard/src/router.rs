@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::format::Format;
 use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
@@ -204,7 +204,7 @@ impl Router {
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
         let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
         let Some(_place) = self.places.take(from, call.shard) else {
-            return Answer::Result { channel_level: None, result: Err(ApiError::no_leader()) };
+            return Answer::Result { channel_level: None, result: Err(CallError::no_leader()) };
         };
         // The caller has given up by then.
         tokio::time::timeout(call.budget, answer::to(&owner, call)).await.unwrap_or(Answer::NotLeader)
@@ -417,18 +417,18 @@ impl Nodes for Router {
         self.draining.lock().is_some_and(|since| since.elapsed() >= self.about.drain_wait)
     }
 
-    async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
+    async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, CallError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
         let mut tries = 0;
         loop {
             let now = Instant::now();
             call.budget = deadline.saturating_duration_since(now);
             if call.budget <= WAY_BACK || (tries > 0 && now >= give_up) {
-                return Err(ApiError::no_leader());
+                return Err(CallError::no_leader());
             }
             if let Some(answer) = self.try_owner(&call, deadline, tries).await {
                 let is_unknown = tries > 0 && may_have_been_sent(&call, &answer);
-                return if is_unknown { Err(ApiError::no_leader()) } else { Ok(answer) };
+                return if is_unknown { Err(CallError::no_leader()) } else { Ok(answer) };
             }
             tries += 1;
             if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
@@ -501,7 +501,7 @@ impl Nodes for Router {
 /// Whether what refuses a repeated send says nothing of the first: an owner looks for the message before it refuses it, but not
 /// in a channel that was wiped meanwhile, nor when the bucket has paid for the first already.
 fn may_have_been_sent(call: &Call, answer: &Answer) -> bool {
-    let refuses_unseen = |error: &ApiError| matches!(error.code, ErrorCode::ChannelNotFound | ErrorCode::RateLimited);
+    let refuses_unseen = |error: &CallError| matches!(error.code, ErrorCode::ChannelNotFound | ErrorCode::RateLimited);
     matches!(&call.ask, Ask::Channel { work: Work::Send(_), .. })
         && matches!(answer, Answer::Result { result: Err(error), .. } if refuses_unseen(error))
 }
@@ -554,7 +554,7 @@ impl Handler for Router {
             return Bytes::from(answer);
         }
         tracing::warn!(bytes = answer.len(), "an answer is too large for its caller");
-        let error = ApiError::bad_request("the answer is too large; ask for less of it at a time");
+        let error = CallError::bad_request("the answer is too large; ask for less of it at a time");
         let refused = Answer::Result { channel_level: None, result: Err(error) };
         Bytes::from(written(&Response::Answer(refused)))
     }

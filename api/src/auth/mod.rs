@@ -13,7 +13,7 @@ pub mod session;
 
 use std::sync::Arc;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::seal::SealError;
 use parking_lot::RwLock;
 use raft::directory::records::ClusterRecord;
@@ -123,15 +123,15 @@ impl Auth {
     ///
     /// # Errors
     /// `auth_backend_unavailable` while the node knows of no cluster, or has another master key than it.
-    pub fn keys(&self, cluster: &Cluster) -> Result<Arc<Keys>, ApiError> {
+    pub fn keys(&self, cluster: &Cluster) -> Result<Arc<Keys>, CallError> {
         let record = cluster.directory().read(|state| state.cluster.clone());
-        let record = record.ok_or_else(ApiError::auth_backend_unavailable)?;
+        let record = record.ok_or_else(CallError::auth_backend_unavailable)?;
         if let Some(keys) = self.keys.read().as_ref().filter(|keys| keys.known == record.session_key) {
             return Ok(keys.clone());
         }
         let keys = Keys::open(&record, cluster.secrets()).map_err(|error| {
             tracing::error!(%error, "the deployment's keys do not open; sessions cannot be checked");
-            ApiError::auth_backend_unavailable()
+            CallError::auth_backend_unavailable()
         })?;
         let keys = Arc::new(keys);
         *self.keys.write() = Some(keys.clone());

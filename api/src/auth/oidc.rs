@@ -2,7 +2,7 @@
 
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, dangerous, decode};
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::CustomerId;
 use model::member::Role;
 use model::time::Timestamp;
@@ -57,21 +57,21 @@ impl Issuer {
     ///
     /// # Errors
     /// `auth_invalid`, `auth_expired`, or `auth_backend_unavailable` when the issuer's keys cannot be had.
-    pub async fn check(&self, token: &str, header: &Header) -> Result<Identity, ApiError> {
+    pub async fn check(&self, token: &str, header: &Header) -> Result<Identity, CallError> {
         if !ALGORITHMS.contains(&header.alg) {
-            return Err(ApiError::auth_invalid());
+            return Err(CallError::auth_invalid());
         }
         let key = self.keys.find(header.kid.as_deref(), header.alg).await.map_err(|error| match error {
-            KeyError::Unknown => ApiError::auth_invalid(),
-            KeyError::Unreachable => ApiError::auth_backend_unavailable(),
+            KeyError::Unknown => CallError::auth_invalid(),
+            KeyError::Unreachable => CallError::auth_backend_unavailable(),
         })?;
-        let key = DecodingKey::from_jwk(&key).map_err(|_| ApiError::auth_invalid())?;
+        let key = DecodingKey::from_jwk(&key).map_err(|_| CallError::auth_invalid())?;
         let claims = decode::<Map<String, Value>>(token, &key, &self.validation(header.alg));
         let claims = claims.map_err(|error| match error.kind() {
             ErrorKind::ExpiredSignature => expired(token),
-            _ => ApiError::auth_invalid(),
+            _ => CallError::auth_invalid(),
         })?;
-        identity(&claims.claims, &self.config.customer_claim).ok_or_else(ApiError::auth_invalid)
+        identity(&claims.claims, &self.config.customer_claim).ok_or_else(CallError::auth_invalid)
     }
 
     fn validation(&self, algorithm: Algorithm) -> Validation {
@@ -86,9 +86,9 @@ impl Issuer {
 }
 
 /// The signature was checked before the expiry, so what the token says of its end can be told.
-fn expired(token: &str) -> ApiError {
+fn expired(token: &str) -> CallError {
     let claims = dangerous::insecure_decode::<Map<String, Value>>(token).map(|token| token.claims);
-    ApiError::auth_expired(claims.ok().and_then(|claims| end_of(&claims)).unwrap_or_default())
+    CallError::auth_expired(claims.ok().and_then(|claims| end_of(&claims)).unwrap_or_default())
 }
 
 fn end_of(claims: &Map<String, Value>) -> Option<Timestamp> {

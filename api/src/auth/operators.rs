@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::limit::{BucketRule, LimitScope};
 use model::scope::Access;
 use model::time::Timestamp;
@@ -101,12 +101,12 @@ impl TokenGate {
 
     /// # Errors
     /// `auth_invalid` for a wrong token; `rate_limited` after too many from the address.
-    pub async fn judge(&self, from: IpAddr, text: &str) -> Result<Operator, ApiError> {
+    pub async fn judge(&self, from: IpAddr, text: &str) -> Result<Operator, CallError> {
         // A try is taken before the token is looked at, so that many at once are not more than allowed.
         let Err(level) = self.wrong.take(from, Timestamp::steady()) else {
-            return self.look(from, text).ok_or_else(ApiError::auth_invalid);
+            return self.look(from, text).ok_or_else(CallError::auth_invalid);
         };
-        let refused = || ApiError::rate_limited(LimitScope::Ip, WRONG.burst, level.retry_after.max(1));
+        let refused = || CallError::rate_limited(LimitScope::Ip, WRONG.burst, level.retry_after.max(1));
         let _place = self.waiting.try_acquire().map_err(|_| refused())?;
         let deadline = Instant::now() + PATIENCE;
         while self.wrong.take(from, Timestamp::steady()).is_err() {
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    fn code(judged: Result<Operator, ApiError>) -> Option<ErrorCode> {
+    fn code(judged: Result<Operator, CallError>) -> Option<ErrorCode> {
         judged.err().map(|error| error.code)
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash as Phc;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use model::error::ApiError;
+use model::error::CallError;
 use parking_lot::Mutex;
 use raft::directory::users::PasswordHash;
 use tokio::sync::Semaphore;
@@ -55,7 +55,7 @@ impl Passwords {
     ///
     /// # Errors
     /// `worker_at_capacity` when too many others wait.
-    pub async fn hash(&self, from: IpAddr, password: String) -> Result<PasswordHash, ApiError> {
+    pub async fn hash(&self, from: IpAddr, password: String) -> Result<PasswordHash, CallError> {
         let hashed = self.run(from, move || hash(password.as_bytes())).await?;
         hashed.map_err(|error| failure::internal("hashing failed", &error))
     }
@@ -65,7 +65,7 @@ impl Passwords {
     ///
     /// # Errors
     /// As [`Passwords::hash`].
-    pub async fn verify(&self, from: IpAddr, password: String, known: Option<PasswordHash>) -> Result<bool, ApiError> {
+    pub async fn verify(&self, from: IpAddr, password: String, known: Option<PasswordHash>) -> Result<bool, CallError> {
         let known = known.filter(PasswordHash::is_set);
         let expected = known.clone().unwrap_or_else(|| self.nobody.clone());
         let same = self.run(from, move || verify(password.as_bytes(), &expected)).await?;
@@ -76,11 +76,11 @@ impl Passwords {
         &self,
         from: IpAddr,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let _share = Share::take(&self.waiting_from, network_of(from)).ok_or_else(ApiError::worker_at_capacity)?;
-        let _place = self.waiting.try_acquire().map_err(|_| ApiError::worker_at_capacity())?;
+    ) -> Result<T, CallError> {
+        let _share = Share::take(&self.waiting_from, network_of(from)).ok_or_else(CallError::worker_at_capacity)?;
+        let _place = self.waiting.try_acquire().map_err(|_| CallError::worker_at_capacity())?;
         let turn = tokio::time::timeout(PATIENCE, self.running.clone().acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Err(ApiError::worker_at_capacity()) };
+        let Ok(Ok(turn)) = turn else { return Err(CallError::worker_at_capacity()) };
         let working = tokio::task::spawn_blocking(move || {
             // Held by the work itself: a caller that goes away does not make room for another hash.
             let _turn = turn;

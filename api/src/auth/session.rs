@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::SessionId;
 use model::session_token::{EmailToken, RefreshToken};
 use model::time::Timestamp;
@@ -42,7 +42,7 @@ impl TokensView {
         session: &SessionRecord,
         refresh: &RefreshToken,
         now: Timestamp,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Self, CallError> {
         let access_token =
             key.issue(user, session, now).map_err(|error| failure::internal("a token could not be signed", &error))?;
         Ok(Self { access_token, expires_in: access::LIFE.as_secs(), refresh_token: refresh.reveal() })

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use model::error::ApiError;
+use model::error::CallError;
 use rust_embed::Embed;
 use salvo::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY, VARY, X_FRAME_OPTIONS,
@@ -54,10 +54,10 @@ pub async fn asset(ctx: &mut RequestContext) -> Outcome {
         Some((_, "css")) => "text/css; charset=utf-8",
         Some((_, "svg")) => "image/svg+xml",
         Some((_, "txt")) => "text/plain; charset=utf-8",
-        _ => return Err(ApiError::route_not_found()),
+        _ => return Err(CallError::route_not_found()),
     };
     let age = if content_type.starts_with("text/plain") { ASK_AGAIN } else { FOR_EVER };
-    file(ctx, name, content_type, age).ok_or_else(ApiError::route_not_found)
+    file(ctx, name, content_type, age).ok_or_else(CallError::route_not_found)
 }
 
 /// A file in the smallest form that the browser takes, guarded.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::issue::{IssueCode, Issues, Violation};
 use reqwest::{Client, redirect};
@@ -33,7 +33,7 @@ pub struct PhoneView {
 
 /// Makes a phone, which then scans the code.
 pub async fn scan(ctx: &mut RequestContext) -> Outcome {
-    let base = ctx.app.config.simulated_phones.clone().ok_or_else(ApiError::route_not_found)?;
+    let base = ctx.app.config.simulated_phones.clone().ok_or_else(CallError::route_not_found)?;
     require_own_page(ctx)?;
     let raw = parse(&ctx.optional_object().await?)?;
     let number = format!("{PREFIX}{:07}", rand::random::<u32>() % 10_000_000);
@@ -41,7 +41,7 @@ pub async fn scan(ctx: &mut RequestContext) -> Outcome {
     let client = Client::builder().timeout(ANSWER).redirect(redirect::Policy::none()).no_proxy().build();
     let client = client.map_err(|error| failure::internal("no way to the simulated network", &error))?;
     if !tell(&client, &phones, json!({ "number": number, "name": "Simulated phone" })).await? {
-        return Err(ApiError::new(ErrorCode::Other, "the simulated network has no room for another phone"));
+        return Err(CallError::new(ErrorCode::Other, "the simulated network has no room for another phone"));
     }
     if !tell(&client, &format!("{phones}/{number}/link"), json!({ "raw": raw })).await? {
         let why = "the network shows no such code any more; scan the next one";
@@ -51,15 +51,15 @@ pub async fn scan(ctx: &mut RequestContext) -> Outcome {
 }
 
 /// Tells the simulated network something; whether it did it.
-async fn tell(client: &Client, url: &str, body: Value) -> Result<bool, ApiError> {
+async fn tell(client: &Client, url: &str, body: Value) -> Result<bool, CallError> {
     let answer = client.post(url).json(&body).send().await;
     answer.map(|answer| answer.status().is_success()).map_err(|error| {
-        ApiError::new(ErrorCode::Other, format!("the simulated network does not answer: {}", error.without_url()))
+        CallError::new(ErrorCode::Other, format!("the simulated network does not answer: {}", error.without_url()))
     })
 }
 
 /// Reads `{ "raw" }`, the text of a code.
-fn parse(body: &Body) -> Result<String, ApiError> {
+fn parse(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let raw = Fields::new(body, &issues).required("raw", rule::text(1..=LONGEST_CODE));
     issues.finish(|| raw)

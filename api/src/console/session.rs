@@ -1,7 +1,7 @@
 //! `/console/session`: a member's way in for the console. The access token goes to the page, which keeps it in memory;
 //! the refresh token goes into a cookie that no script reads and that is sent to this path alone.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use salvo::http::HeaderValue;
@@ -45,15 +45,15 @@ pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
     require_own_page(ctx)?;
     let given = parse_link(&ctx.optional_object().await?)?;
     if given.is_some() && !ctx.client.ip.is_loopback() {
-        return Err(ApiError::bad_request("links that sign in work on the machine of the node alone; log in instead"));
+        return Err(CallError::bad_request("links that sign in work on the machine of the node alone; log in instead"));
     }
-    let token = given.or_else(|| cookie(ctx)).ok_or_else(ApiError::auth_missing)?;
+    let token = given.or_else(|| cookie(ctx)).ok_or_else(CallError::auth_missing)?;
     let tokens = exchange_token(ctx, &token).await?;
     signed_in(ctx, &tokens)
 }
 
 /// Reads `{ "refresh_token"? }`.
-fn parse_link(body: &Body) -> Result<Option<String>, ApiError> {
+fn parse_link(body: &Body) -> Result<Option<String>, CallError> {
     let issues = Issues::new();
     let token = Fields::new(body, &issues).optional("refresh_token", rule::text(1..=LONGEST_TOKEN));
     issues.finish(|| Some(token))
@@ -68,13 +68,13 @@ pub async fn log_out(ctx: &mut RequestContext) -> Outcome {
 }
 
 /// A page of somebody else could sign its visitor in or out otherwise.
-pub(super) fn require_own_page(ctx: &RequestContext) -> Result<(), ApiError> {
+pub(super) fn require_own_page(ctx: &RequestContext) -> Result<(), CallError> {
     let site = ctx.http.headers().get(FETCH_SITE).map(HeaderValue::as_bytes);
     if site == Some(b"same-origin") {
         return Ok(());
     }
     let advice = "this call is for the console's own pages; a program logs in with POST /v1/auth/login";
-    Err(ApiError::bad_request(advice))
+    Err(CallError::bad_request(advice))
 }
 
 fn signed_in(ctx: &RequestContext, tokens: &TokensView) -> Outcome {
@@ -96,7 +96,7 @@ fn is_https(ctx: &RequestContext) -> bool {
     ctx.app.config.base_url.starts_with("https://")
 }
 
-fn set_cookie(ctx: &RequestContext, value: &str, seconds: u64) -> Result<HeaderValue, ApiError> {
+fn set_cookie(ctx: &RequestContext, value: &str, seconds: u64) -> Result<HeaderValue, CallError> {
     let is_https = is_https(ctx);
     let secure = if is_https { "; Secure" } else { "" };
     let name = cookie_name(is_https);

@@ -1,10 +1,12 @@
 //! What the HTTP server refuses by itself, before any route sees it: it answers with a status and no body, and has no
 //! place where another answer could be given. So its answer is known by its look, and exchanged on its way out.
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::RequestId;
 use model::issue::{IssueCode, Violation};
 use salvo::http::StatusCode;
+
+use crate::error::ApiError;
 
 /// The longest answer of its kind.
 const LONGEST: usize = 512;
@@ -21,11 +23,11 @@ pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
     }
     let error = match head.get(9..12)? {
         "400" => Violation::new(IssueCode::Format, "the request is no well-formed HTTP").at(&["headers"]),
-        "431" if !in_first_line => ApiError::new(ErrorCode::HeadersTooLarge, "the headers are too large"),
-        "414" | "431" => ApiError::new(ErrorCode::UriTooLong, "the path and its query are too long"),
+        "431" if !in_first_line => CallError::new(ErrorCode::HeadersTooLarge, "the headers are too large"),
+        "414" | "431" => CallError::new(ErrorCode::UriTooLong, "the path and its query are too long"),
         _ => return None,
     };
-    Some(written(&error))
+    Some(written(&error.into()))
 }
 
 /// As bytes on the wire. The connection ends: where the next request would begin is not known.

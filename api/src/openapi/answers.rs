@@ -8,10 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::Parts;
 use crate::doc::{Answer, Content, Cursor, binary};
+use crate::error::{REFUSED_BY_NETWORK, http_status};
 use crate::route::{Action, Route};
-
-/// The status of a definitive refusal by the network: `other` has two.
-const REFUSED_BY_NETWORK: u16 = 422;
 
 const EVENT_STREAM: &str = "text/event-stream";
 
@@ -98,7 +96,7 @@ fn by_status(codes: &[ErrorCode]) -> BTreeMap<u16, Vec<ErrorCode>> {
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for code in codes {
         let also = (*code == ErrorCode::Other).then_some(REFUSED_BY_NETWORK);
-        for status in [Some(code.http_status()), also].into_iter().flatten() {
+        for status in [Some(http_status(*code)), also].into_iter().flatten() {
             let known = by_status.entry(status).or_default();
             if !known.contains(code) {
                 known.push(*code);

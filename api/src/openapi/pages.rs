@@ -1,7 +1,7 @@
 //! `GET /openapi.json`, and `GET /docs` with a page to try the routes out. Everything that the page needs is in the
 //! binary.
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use salvo::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
@@ -86,6 +86,6 @@ fn guarded(reply: Reply) -> Reply {
 async fn asset(ctx: &mut RequestContext) -> Outcome {
     let wanted = ctx.parameter("asset");
     let found = ASSETS.into_iter().find(|(name, _, _)| *name == wanted);
-    let (_, content_type, text) = found.ok_or_else(ApiError::route_not_found)?;
+    let (_, content_type, text) = found.ok_or_else(CallError::route_not_found)?;
     Ok(guarded(Reply::content(content_type, text)).with(CACHE_CONTROL, ASSET_AGE))
 }

@@ -1,6 +1,6 @@
 //! `GET /v1/admin/audit-log`: who did what, over all customers.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::CustomerId;
 use model::page::ListId;
 use raft::directory::records::AuditEntry;
@@ -41,7 +41,7 @@ impl From<AuditEntry> for OwnedEntry {
 }
 
 /// The one customer whose log is asked for, and the page.
-fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Asked), ApiError> {
+fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Asked), CallError> {
     let customer = query.id("customer_id");
     let page = Asked::of(&query, ListId::only());
     query.finish((customer, page))

@@ -1,7 +1,7 @@
 //! `/v1/admin/backup`: what `gateway backup` reads out of a running cluster, through any node; and backups that a node takes
 //! by itself.
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::format::Format;
 use model::id::ShardId;
@@ -69,7 +69,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn parse_place(body: &Body) -> Result<String, ApiError> {
+fn parse_place(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let to = Fields::new(body, &issues).required("to", rule::text(1..=LONGEST_PLACE));
     issues.finish(|| to)
@@ -77,14 +77,14 @@ fn parse_place(body: &Body) -> Result<String, ApiError> {
 
 async fn begin(call: &mut OperatorCall) -> Outcome {
     let to = parse_place(&call.object().await?)?;
-    let job = call.app.config.backups.begin(&to).map_err(ApiError::bad_request)?;
+    let job = call.app.config.backups.begin(&to).map_err(CallError::bad_request)?;
     Ok(Reply::accepted(&job))
 }
 
 async fn job(call: &mut OperatorCall) -> Outcome {
     let id: Option<Uuid> = call.id("id");
     let job = id.and_then(|id| call.app.config.backups.job(id));
-    Ok(Reply::ok(&job.ok_or_else(|| ApiError::not_found("backup_job", call.parameter("id")))?))
+    Ok(Reply::ok(&job.ok_or_else(|| CallError::not_found("backup_job", call.parameter("id")))?))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -102,19 +102,19 @@ struct BackupView {
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
-    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let version = env!("CARGO_PKG_VERSION");
     let (cluster_id, shards, format) = (cluster.cluster_id, cluster.shard_count, cluster.format);
     Ok(Reply::ok(&BackupView { cluster_id, version, format, shards }))
 }
 
 /// A shard of this cluster, or the directory.
-fn known_group(call: &OperatorCall, name: &str) -> Result<ShardId, ApiError> {
+fn known_group(call: &OperatorCall, name: &str) -> Result<ShardId, CallError> {
     let shards = call.cluster().directory().read(|state| state.cluster.as_ref().map_or(0, |each| each.shard_count));
     let asked: Option<ShardId> = call.id(name);
     asked
         .filter(|group| *group == DIRECTORY || *group <= shards)
-        .ok_or_else(|| ApiError::not_found(name, call.parameter(name)))
+        .ok_or_else(|| CallError::not_found(name, call.parameter(name)))
 }
 
 async fn group(call: &mut OperatorCall) -> Outcome {
@@ -129,7 +129,7 @@ async fn group(call: &mut OperatorCall) -> Outcome {
 }
 
 /// How many the bytes are, as their row says.
-fn size(query: Query<'_>) -> Result<u64, ApiError> {
+fn size(query: Query<'_>) -> Result<u64, CallError> {
     let size = query.number("size_bytes", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64;
     query.finish(size)
 }
@@ -140,7 +140,7 @@ async fn media(call: &mut OperatorCall) -> Outcome {
     let sha256: Sha256Hex = Sha256Hex(call.parameter("sha256").to_owned());
     let is_hash = sha256.0.len() == 64 && sha256.0.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if !is_hash {
-        return Err(ApiError::not_found("media", &sha256.0));
+        return Err(CallError::not_found("media", &sha256.0));
     }
     let bytes = call.cluster().media().open_bytes(shard, &sha256, size).await?;
     Ok(Reply::stream(StatusCode::OK, HeaderValue::from_static(BYTES), bytes).with(CONTENT_LENGTH, size.into()))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::status::Trigger;
@@ -91,7 +91,7 @@ impl Cursor for ChannelCursor {
 }
 
 /// The size of the page, whose channels, and where the page before ended.
-fn asked(query: Query<'_>) -> Result<(usize, Option<CustomerId>, Option<ChannelId>), ApiError> {
+fn asked(query: Query<'_>) -> Result<(usize, Option<CustomerId>, Option<ChannelId>), CallError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let customer = query.id("customer_id");
     let after = query.cursor::<ChannelCursor>(ListId::only()).map(|cursor| cursor.id);
@@ -142,12 +142,12 @@ async fn enable(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&PlacedChannel::new(call, &channel, Some(&live))))
 }
 
-async fn lifecycle(call: &OperatorCall, channel: &ChannelRecord, trigger: Trigger) -> Result<Live, ApiError> {
+async fn lifecycle(call: &OperatorCall, channel: &ChannelRecord, trigger: Trigger) -> Result<Live, CallError> {
     ask(call, channel, Lifecycle { trigger, by_operator: true }).await
 }
 
 /// Asks the channel's owner, at no bucket's charge.
-async fn ask<R: Request>(call: &OperatorCall, channel: &ChannelRecord, request: R) -> Result<R::Reply, ApiError> {
+async fn ask<R: Request>(call: &OperatorCall, channel: &ChannelRecord, request: R) -> Result<R::Reply, CallError> {
     call.cluster().channel(channel.customer_id, channel.id, None, request, &call.context()).await.1
 }
 
@@ -162,8 +162,8 @@ async fn record(call: &OperatorCall, entry: AuditEntry) {
     }
 }
 
-fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, ApiError> {
+fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, CallError> {
     let id: Option<ChannelId> = call.id("id");
     let channel = id.and_then(|id| call.cluster().directory().read(|state| state.channel(id).cloned()));
-    channel.ok_or_else(ApiError::channel_not_found)
+    channel.ok_or_else(CallError::channel_not_found)
 }

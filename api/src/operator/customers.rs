@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use model::customer::{ChangeCustomer, CreateCustomer, Quota};
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::Change;
 use model::id::CustomerId;
 use model::limit::BucketRule;
@@ -90,7 +90,7 @@ struct CreatedView {
 }
 
 impl CustomerView {
-    async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, ApiError> {
+    async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, CallError> {
         let limits = limits_of(&ctx.app, customer);
         Ok(Self { account: AccountView::of(ctx, customer).await?, limits })
     }
@@ -120,7 +120,7 @@ impl Cursor for CustomerCursor {
 }
 
 /// The size of the page, and where the one before ended.
-fn asked(query: Query<'_>) -> Result<(usize, Option<(Timestamp, CustomerId)>), ApiError> {
+fn asked(query: Query<'_>) -> Result<(usize, Option<(Timestamp, CustomerId)>), CallError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let after = query.cursor::<CustomerCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id));
     query.finish((limit, after))
@@ -209,9 +209,9 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&CustomerView::of(call, &deleted).await?))
 }
 
-fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, ApiError> {
+fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, CallError> {
     let id: Option<CustomerId> = call.id("id");
     let known = id.and_then(|id| call.cluster().directory().read(|state| state.customers.get(&id).cloned()));
     let live = known.filter(|customer| customer.deleted_at.is_none());
-    live.ok_or_else(|| ApiError::not_found("customer", call.parameter("id")))
+    live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
 }

@@ -2,7 +2,7 @@
 //!
 //! These routes are there in a build that has failpoints and in no release, and so they are not in the document.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use raft::failpoint;
@@ -37,7 +37,7 @@ async fn list(_: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&List::whole(failpoint::list().into_iter().map(view).collect())))
 }
 
-fn parse_actions(body: &Body) -> Result<String, ApiError> {
+fn parse_actions(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let actions = Fields::new(body, &issues).required("actions", rule::text(1..=LONGEST_ACTIONS));
     issues.finish(|| actions)
@@ -46,14 +46,14 @@ fn parse_actions(body: &Body) -> Result<String, ApiError> {
 async fn arm(call: &mut OperatorCall) -> Outcome {
     let actions = parse_actions(&call.object().await?)?;
     let name = call.parameter("name");
-    failpoint::arm(name, &actions).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    failpoint::arm(name, &actions).map_err(|error| CallError::bad_request(error.to_string()))?;
     tracing::warn!(name, actions, "a failpoint is armed");
     Ok(Reply::no_content())
 }
 
 async fn disarm(call: &mut OperatorCall) -> Outcome {
     let name = call.parameter("name");
-    failpoint::disarm(name).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    failpoint::disarm(name).map_err(|error| CallError::bad_request(error.to_string()))?;
     tracing::warn!(name, "a failpoint is disarmed");
     Ok(Reply::no_content())
 }

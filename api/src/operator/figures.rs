@@ -1,6 +1,6 @@
 //! `GET /v1/admin/figures`: what the nodes had to do lately, so that charts need no monitoring system.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::NodeId;
 use model::time::Timestamp;
 use schemars::JsonSchema;
@@ -101,7 +101,7 @@ impl From<Point> for FiguresPoint {
 }
 
 /// From when on, and in which steps.
-fn asked(query: Query<'_>, now: Timestamp) -> Result<(Timestamp, u32), ApiError> {
+fn asked(query: Query<'_>, now: Timestamp) -> Result<(Timestamp, u32), CallError> {
     let since = query.time("since");
     let seconds = since.map_or(u64::from(BY_DEFAULT), |since| now.since(since).as_secs()).min(u64::from(KEPT));
     let seconds = u32::try_from(seconds).unwrap_or(KEPT);

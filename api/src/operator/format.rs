@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::format::Format;
 use model::id::NodeId;
 use schemars::JsonSchema;
@@ -82,7 +82,7 @@ async fn raise(call: &mut OperatorCall) -> Outcome {
     let deadline = Instant::now() + PATIENCE;
     call.cluster().raise_format(entry, deadline).await.map_err(|error| match error {
         RaiseError::Update(error) => failure::of_update(error),
-        refused => ApiError::bad_request(refused.to_string()),
+        refused => CallError::bad_request(refused.to_string()),
     })?;
     Ok(Reply::ok(&view(call).await))
 }

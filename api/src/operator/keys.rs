@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{CustomerId, KeyId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
@@ -72,7 +72,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(query: Query<'_>) -> Result<Self, ApiError> {
+    fn read(query: Query<'_>) -> Result<Self, CallError> {
         let asked = Self {
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
             customer: query.id("customer_id"),
@@ -118,7 +118,7 @@ async fn revoke(call: &mut OperatorCall) -> Outcome {
 }
 
 /// The key of the path, by its id or, where no other key has the same one, by its prefix.
-fn named(call: &OperatorCall) -> Result<Arc<KeyRecord>, ApiError> {
+fn named(call: &OperatorCall) -> Result<Arc<KeyRecord>, CallError> {
     let (id, text): (Option<KeyId>, &str) = (call.id("id"), call.parameter("id"));
     let found: Vec<Arc<KeyRecord>> = call.cluster().directory().read(|state| match id {
         Some(id) => state.keys.get(&id).cloned().into_iter().collect(),
@@ -126,7 +126,7 @@ fn named(call: &OperatorCall) -> Result<Arc<KeyRecord>, ApiError> {
     });
     match found.as_slice() {
         [key] => Ok(Arc::clone(key)),
-        [] => Err(ApiError::not_found("api_key", text)),
-        _ => Err(ApiError::bad_request("several keys have this prefix: name the key by its id")),
+        [] => Err(CallError::not_found("api_key", text)),
+        _ => Err(CallError::bad_request("several keys have this prefix: name the key by its id")),
     }
 }

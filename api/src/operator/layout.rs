@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::id::{ChannelId, NodeId, ShardId, Slot};
 use model::issue::Issues;
@@ -326,7 +326,7 @@ struct Apply {
 }
 
 impl Apply {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let number = fields.optional("number", rule::integer(1..=u64::from(u32::MAX)));
@@ -345,10 +345,10 @@ async fn apply(call: &mut OperatorCall) -> Outcome {
         .directory()
         .read(|state| driver::begin(state, balanced(state, &loads), at_once, false, call.now));
     if number.is_some_and(|number| number != layout.number) {
-        return Err(ApiError::concurrent_modification("layout"));
+        return Err(CallError::concurrent_modification("layout"));
     }
     if layout.moves.is_empty() {
-        return Err(ApiError::no_op("every shard lies where the present nodes want it"));
+        return Err(CallError::no_op("every shard lies where the present nodes want it"));
     }
     begin(call, layout, "layout.applied").await?;
     change(call)
@@ -359,7 +359,7 @@ async fn cancel(call: &mut OperatorCall) -> Outcome {
         .cluster()
         .directory()
         .read(|state| state.layout.as_ref().filter(|layout| layout.is_running()).map(|layout| layout.number));
-    let number = running.ok_or_else(|| ApiError::no_op("no change of the layout is under way"))?;
+    let number = running.ok_or_else(|| CallError::no_op("no change of the layout is under way"))?;
     let entry = call.audited_of_cluster("layout.cancelled", Target::new("layout", number, format!("layout {number}")));
     call.update(Command::Layout(LayoutCommand::Cancel { number }), vec![entry]).await?;
     change(call)
@@ -368,22 +368,22 @@ async fn cancel(call: &mut OperatorCall) -> Outcome {
 /// The last change as it stands now.
 fn change(call: &OperatorCall) -> Outcome {
     let view = call.cluster().directory().read(|state| state.layout.as_ref().map(|layout| ChangeView::from(&**layout)));
-    view.map(|view| Reply::accepted(&view)).ok_or_else(|| ApiError::not_found("layout", ""))
+    view.map(|view| Reply::accepted(&view)).ok_or_else(|| CallError::not_found("layout", ""))
 }
 
-async fn begin(call: &OperatorCall, layout: LayoutRecord, action: &str) -> Result<(), ApiError> {
+async fn begin(call: &OperatorCall, layout: LayoutRecord, action: &str) -> Result<(), CallError> {
     let target = Target::new("layout", layout.number, format!("layout {}", layout.number));
     let entry = call.audited_of_cluster(action, target);
     call.update(Command::Layout(LayoutCommand::Begin(layout)), vec![entry]).await.map(drop)
 }
 
-fn parse_target(body: &Body) -> Result<NodeId, ApiError> {
+fn parse_target(body: &Body) -> Result<NodeId, CallError> {
     let issues = Issues::new();
     let node = Fields::new(body, &issues).required("node_id", rule::integer(1..=u64::from(u32::MAX)));
     issues.finish(|| node)
 }
 
-fn parse_optional_target(body: &Body) -> Result<Option<NodeId>, ApiError> {
+fn parse_optional_target(body: &Body) -> Result<Option<NodeId>, CallError> {
     let issues = Issues::new();
     let node = Fields::new(body, &issues).optional("node_id", rule::integer(1..=u64::from(u32::MAX)));
     issues.finish(|| Some(node))
@@ -394,7 +394,7 @@ async fn move_shard(call: &mut OperatorCall) -> Outcome {
     let node = parse_target(&body)?;
     let shard: Option<ShardId> = call.id("shard");
     let known = shard.filter(|shard| call.cluster().directory().read(|state| state.placement.contains_key(shard)));
-    let shard = known.ok_or_else(|| ApiError::not_found("shard", call.parameter("shard")))?;
+    let shard = known.ok_or_else(|| CallError::not_found("shard", call.parameter("shard")))?;
     move_to(call, shard, Some(node)).await
 }
 
@@ -406,25 +406,25 @@ async fn move_channel(call: &mut OperatorCall) -> Outcome {
         let channel = id.and_then(|id| state.channel(id))?;
         state.shard_of(Slot::of_channel(channel.id))
     });
-    move_to(call, shard.ok_or_else(ApiError::channel_not_found)?, node).await
+    move_to(call, shard.ok_or_else(CallError::channel_not_found)?, node).await
 }
 
 async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> Outcome {
     let heard: BTreeSet<NodeId> = call.cluster().node_statuses().await.into_keys().collect();
     let (layout, from, to) = call.cluster().directory().read(|state| {
-        let place = state.placement.get(&shard).ok_or_else(|| ApiError::not_found("shard", &shard.to_string()))?;
+        let place = state.placement.get(&shard).ok_or_else(|| CallError::not_found("shard", &shard.to_string()))?;
         let to = node
             .or_else(|| least_loaded(state, place, &heard))
-            .ok_or_else(|| ApiError::bad_request("no other replica of the shard can lead it: name a node"))?;
-        let target = state.nodes.get(&to).ok_or_else(|| ApiError::not_found("node", &to.to_string()))?;
+            .ok_or_else(|| CallError::bad_request("no other replica of the shard can lead it: name a node"))?;
+        let target = state.nodes.get(&to).ok_or_else(|| CallError::not_found("node", &to.to_string()))?;
         if !target.state.leads() {
-            return Err(ApiError::bad_request(format!("node {to} takes no leads now: undrain it, or name another")));
+            return Err(CallError::bad_request(format!("node {to} takes no leads now: undrain it, or name another")));
         }
         if !heard.contains(&to) {
-            return Err(ApiError::bad_request(format!("node {to} does not answer: start it, or name another")));
+            return Err(CallError::bad_request(format!("node {to} does not answer: start it, or name another")));
         }
         let each = plan::to_node(place, to, &driver::holders(state)).ok_or_else(|| {
-            ApiError::no_op(format!(
+            CallError::no_op(format!(
                 "node {to} is to lead shard {shard} already; it does as soon as it can: see gateway shards"
             ))
         })?;

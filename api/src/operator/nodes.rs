@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::format::Format;
 use model::id::{NodeId, ShardId};
@@ -202,7 +202,7 @@ async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
     })
 }
 
-fn parse_weight(body: &Body) -> Result<u32, ApiError> {
+fn parse_weight(body: &Body) -> Result<u32, CallError> {
     let issues = Issues::new();
     let weight = Fields::new(body, &issues).required("weight", rule::integer(1..=1_000));
     issues.finish(|| u32::try_from(weight?).ok())
@@ -216,7 +216,7 @@ async fn weigh(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&view))
 }
 
-fn parse_force(body: &Body) -> Result<bool, ApiError> {
+fn parse_force(body: &Body) -> Result<bool, CallError> {
     let issues = Issues::new();
     let force = Fields::new(body, &issues).optional("force", rule::boolean);
     issues.finish(|| Some(force.unwrap_or(false)))
@@ -226,7 +226,7 @@ async fn drain(call: &mut OperatorCall) -> Outcome {
     let force = parse_force(&call.optional_object().await?)?;
     let node = named(call)?;
     let led = call.cluster().directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
-    call.cluster().judge_drain(node, force).await.map_err(|obstacle| ApiError::bad_request(obstacle.to_string()))?;
+    call.cluster().judge_drain(node, force).await.map_err(|obstacle| CallError::bad_request(obstacle.to_string()))?;
     let view = change(call, node, MemberCommand::Drain(node), "node.drained").await?;
     // Drains that were judged at the same time have not seen each other: whoever finds another one now takes its own back.
     let is_other = |other: &NodeRecord| other.id != node && other.state == NodeState::Draining;
@@ -235,7 +235,7 @@ async fn drain(call: &mut OperatorCall) -> Outcome {
     if let Some(other) = other.filter(|_| led && !force) {
         change(call, node, MemberCommand::Undrain(node), "node.undrained").await?;
         let problem = format!("node {other} was drained at the same time: one after the other, or drain with force");
-        return Err(ApiError::bad_request(problem));
+        return Err(CallError::bad_request(problem));
     }
     Ok(Reply::accepted(&view))
 }
@@ -245,15 +245,15 @@ async fn undrain(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&change(call, node, MemberCommand::Undrain(node), "node.undrained").await?))
 }
 
-fn forced(query: Query<'_>) -> Result<bool, ApiError> {
+fn forced(query: Query<'_>) -> Result<bool, CallError> {
     let force = query.flag("force").unwrap_or(false);
     query.finish(force)
 }
 
 /// What is left once the node of the path is removed.
-async fn judged(call: &OperatorCall, node: NodeId) -> Result<Rest, ApiError> {
+async fn judged(call: &OperatorCall, node: NodeId) -> Result<Rest, CallError> {
     let force = forced(call.query())?;
-    call.cluster().judge_removal(node, force).await.map_err(|risk| ApiError::bad_request(risk.to_string()))
+    call.cluster().judge_removal(node, force).await.map_err(|risk| CallError::bad_request(risk.to_string()))
 }
 
 async fn preview_removal(call: &mut OperatorCall) -> Outcome {
@@ -261,7 +261,7 @@ async fn preview_removal(call: &mut OperatorCall) -> Outcome {
     let record = call.cluster().directory().read(|state| state.nodes.get(&node).map(|node| (**node).clone()));
     let left = judged(call, node).await?.into();
     let view = views(call, record.into_iter().collect()).await.pop();
-    let node = view.ok_or_else(|| ApiError::not_found("node", &node.to_string()))?;
+    let node = view.ok_or_else(|| CallError::not_found("node", &node.to_string()))?;
     Ok(Reply::ok(&RemovalView { node, left }))
 }
 
@@ -278,19 +278,24 @@ async fn remove(call: &mut OperatorCall) -> Outcome {
 }
 
 /// The node of the path, which must be a member.
-fn named(call: &OperatorCall) -> Result<NodeId, ApiError> {
+fn named(call: &OperatorCall) -> Result<NodeId, CallError> {
     let id: Option<NodeId> = call.id("id");
     id.filter(|id| call.cluster().directory().read(|state| state.nodes.contains_key(id)))
-        .ok_or_else(|| ApiError::not_found("node", call.parameter("id")))
+        .ok_or_else(|| CallError::not_found("node", call.parameter("id")))
 }
 
 /// The node as the command made it: one that leaves and holds nothing may have gone before anybody looks again.
-async fn change(call: &OperatorCall, node: NodeId, command: MemberCommand, action: &str) -> Result<NodeView, ApiError> {
+async fn change(
+    call: &OperatorCall,
+    node: NodeId,
+    command: MemberCommand,
+    action: &str,
+) -> Result<NodeView, CallError> {
     let entry = call.audited_of_cluster(action, Target::new("node", node, format!("node {node}")));
     let record = match call.update(Command::Members(command), vec![entry]).await? {
         Updated::Node(record) => Some(record),
         _ => None,
     };
     let view = views(call, record.into_iter().collect()).await.pop();
-    view.ok_or_else(|| ApiError::not_found("node", &node.to_string()))
+    view.ok_or_else(|| CallError::not_found("node", &node.to_string()))
 }

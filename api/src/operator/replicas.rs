@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{NodeId, ShardId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,7 +41,7 @@ struct ReplicaHashView {
 async fn list(call: &mut OperatorCall) -> Outcome {
     let node_id = call.cluster().node();
     let hashed = call.cluster().state_hashes(Instant::now() + PATIENCE).await;
-    let hashed = hashed.ok_or_else(ApiError::worker_at_capacity)?;
+    let hashed = hashed.ok_or_else(CallError::worker_at_capacity)?;
     let view = |(shard, applied, hash): (ShardId, u64, u64)| ReplicaHashView {
         node_id,
         shard,

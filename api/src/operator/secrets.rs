@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
@@ -277,10 +277,10 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&view(call).await?))
 }
 
-async fn view(call: &OperatorCall) -> Result<SecretsView, ApiError> {
+async fn view(call: &OperatorCall) -> Result<SecretsView, CallError> {
     let survey = call.cluster().survey(PATIENCE).await;
     call.cluster().directory().read(|state| {
-        let cluster = state.cluster.as_ref().ok_or_else(ApiError::no_leader)?;
+        let cluster = state.cluster.as_ref().ok_or_else(CallError::no_leader)?;
         Ok(SecretsView::new(state, cluster, survey, call.now))
     })
 }
@@ -293,7 +293,7 @@ async fn rotate_data_keys(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn rotate_session_key(call: &mut OperatorCall) -> Outcome {
-    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let sealed = call.cluster().secrets().new_session_key(&cluster);
     let sealed = sealed.map_err(|error| failure::internal("a key of session tokens cannot be sealed", &error))?;
     let target = Target::new("session_key", "", "key of session tokens");
@@ -305,7 +305,7 @@ async fn rotate_session_key(call: &mut OperatorCall) -> Outcome {
 async fn rotate_authority(call: &mut OperatorCall) -> Outcome {
     for (node, heard) in call.cluster().survey(PATIENCE).await {
         if let Err(error) = heard {
-            return Err(ApiError::bad_request(format!(
+            return Err(CallError::bad_request(format!(
                 "node {node} does not answer, and would be cut off: {error}; start it, or remove it"
             )));
         }
@@ -317,16 +317,16 @@ async fn rotate_authority(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn rotate(call: &mut OperatorCall) -> Outcome {
-    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let (from, to) = (cluster.master(), call.cluster().secrets().wanted());
     let remaining = call.cluster().directory().read(DirectoryState::sealed_under_others);
     if remaining > 0 {
-        return Err(ApiError::bad_request(format!(
+        return Err(CallError::bad_request(format!(
             "an exchange is under way: {remaining} data keys are still to be sealed anew, which the cluster does by itself"
         )));
     }
     if from == to {
-        return Err(ApiError::no_op(
+        return Err(CallError::no_op(
             "everything is sealed under the master key that this node was given; ask one that was given another",
         ));
     }
@@ -337,7 +337,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
         match keys {
             Ok(keys) if all_have(&keys) => {}
             Ok(_) => {
-                return Err(ApiError::bad_request(format!(
+                return Err(CallError::bad_request(format!(
                     "node {node} was not given the master key {to} with {from} before it: set \
                      secrets.master_key_file and secrets.previous_master_key_file there and restart it"
                 )));
@@ -345,7 +345,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
             // It says which keys it lacks when it starts.
             Err(_) if call.cluster().directory().read(joins) => {}
             Err(error) => {
-                return Err(ApiError::bad_request(format!(
+                return Err(CallError::bad_request(format!(
                     "nobody knows which keys node {node} has: {error}; start it, or remove it"
                 )));
             }

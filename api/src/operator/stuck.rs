@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::future::join_all;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::time::Timestamp;
 use raft::directory::records::{DisabledReason, EndpointRecord};
@@ -40,7 +40,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The time that something must have waited, and the one customer that is asked for.
-fn asked(query: Query<'_>) -> Result<(Duration, Option<CustomerId>), ApiError> {
+fn asked(query: Query<'_>) -> Result<(Duration, Option<CustomerId>), CallError> {
     let seconds = query.number("older_than_seconds", 0, LONGEST).map_or(WAITS, |seconds| seconds as u64);
     let customer = query.id("customer_id");
     query.finish((Duration::from_secs(seconds), customer))

@@ -1,6 +1,6 @@
 //! Support tickets of all customers: `/v1/admin/support/tickets`, where they are answered and closed.
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{CustomerId, TicketMessageId};
 use model::page::ListId;
 use model::ticket::{Author, parse_answer, parse_status};
@@ -75,7 +75,7 @@ impl OwnedTicket {
 }
 
 /// The one customer whose tickets are asked for, and the page.
-fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Page), ApiError> {
+fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Page), CallError> {
     let customer = query.id("customer_id");
     let page = Page::read_query(&query, ListId::only());
     query.finish((customer, page))

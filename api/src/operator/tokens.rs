@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::join_token::JoinToken;
@@ -52,21 +52,21 @@ struct TokenView {
     expires_at: Timestamp,
 }
 
-fn parse_life(body: &Body) -> Result<Duration, ApiError> {
+fn parse_life(body: &Body) -> Result<Duration, CallError> {
     let issues = Issues::new();
     let life = Fields::new(body, &issues).optional("expires_in_seconds", rule::integer(10..=LONGEST_LIFE));
     issues.finish(|| Some(Duration::from_secs(life.unwrap_or(LIFE))))
 }
 
 /// The authority's certificate and key. The first node of a cluster brings them a moment after its start.
-async fn authority(call: &OperatorCall) -> Result<Arc<AuthorityRecord>, ApiError> {
+async fn authority(call: &OperatorCall) -> Result<Arc<AuthorityRecord>, CallError> {
     let deadline = Instant::now() + BROUGHT;
     loop {
         if let Some(authority) = call.cluster().directory().read(|state| state.authority.clone()) {
             return Ok(authority);
         }
         if Instant::now() >= deadline {
-            return Err(ApiError::bad_request(
+            return Err(CallError::bad_request(
                 "the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes",
             ));
         }

@@ -2,7 +2,7 @@
 //! Says nothing of what the message says.
 
 use model::address::Address;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, ShardId};
 use model::time::Timestamp;
 use schemars::JsonSchema;
@@ -35,7 +35,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn asked(query: Query<'_>) -> Result<Option<ChannelId>, ApiError> {
+fn asked(query: Query<'_>) -> Result<Option<ChannelId>, CallError> {
     let channel = query.id("channel_id");
     query.finish(channel)
 }
@@ -80,7 +80,7 @@ struct Step {
 async fn show(call: &mut OperatorCall) -> Outcome {
     let named = asked(call.query())?;
     let message = MessageId(call.parameter("message_id").to_owned());
-    let missing = || ApiError::message_not_found(message.as_str());
+    let missing = || CallError::message_not_found(message.as_str());
     let channels: Vec<ChannelId> = match named {
         Some(channel) => vec![channel],
         None => call.cluster().directory().read(|state| {
@@ -104,7 +104,7 @@ async fn trace(
     channel: ChannelId,
     message: &MessageId,
     deliveries: Vec<DeliveryRecord>,
-) -> Result<Vec<TraceView>, ApiError> {
+) -> Result<Vec<TraceView>, CallError> {
     let known = call.cluster().directory().read(|state| state.channel(channel).cloned());
     let Some(record) = known else { return Ok(Vec::new()) };
     let (_, live) = call.cluster().channel(record.customer_id, channel, None, GetStatus, &call.context()).await;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Change, Fields, rule};
 use model::id::{CustomerId, UserId};
 use model::issue::Issues;
@@ -82,7 +82,7 @@ struct CreateUser {
 }
 
 impl CreateUser {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", email);
@@ -101,7 +101,7 @@ struct PatchUser {
 }
 
 impl PatchUser {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let role = fields.optional("role", rule::one_of(Role::WORDS, Role::parse)).into();
@@ -165,20 +165,20 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
 }
 
 /// The live customer of the path.
-fn customer(call: &OperatorCall) -> Result<CustomerId, ApiError> {
+fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
     let id: Option<CustomerId> = call.id("id");
     let live = id.filter(|id| {
         call.cluster()
             .directory()
             .read(|state| state.customers.get(id).is_some_and(|customer| customer.deleted_at.is_none()))
     });
-    live.ok_or_else(|| ApiError::not_found("customer", call.parameter("id")))
+    live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
 }
 
-fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, ApiError> {
+fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, CallError> {
     let customer = customer(call)?;
     let id: Option<UserId> = call.id("user_id");
     let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
     let own = user.filter(|user| user.customer_id == customer);
-    own.ok_or_else(|| ApiError::not_found("member", call.parameter("user_id")))
+    own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

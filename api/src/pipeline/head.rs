@@ -1,7 +1,7 @@
 //! The size of a request's head over HTTP/2. Over HTTP/1.1 the server bounds it while it reads, and its refusal is
 //! exchanged on its way out (`listener::refusal`); over HTTP/2 a refusal of the server's own has no body that could be.
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use salvo::Request;
 use salvo::http::Version;
 
@@ -17,7 +17,7 @@ const OF_EACH: usize = 32;
 
 /// # Errors
 /// `uri_too_long` or `headers_too_large`.
-pub fn judge(request: &Request) -> Result<(), ApiError> {
+pub fn judge(request: &Request) -> Result<(), CallError> {
     if request.version() != Version::HTTP_2 {
         return Ok(());
     }
@@ -25,10 +25,10 @@ pub fn judge(request: &Request) -> Result<(), ApiError> {
     let of_headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + OF_EACH);
     let headers: usize = of_headers.sum();
     if path > MOST_HEAD {
-        return Err(ApiError::new(ErrorCode::UriTooLong, "the path and its query are too long"));
+        return Err(CallError::new(ErrorCode::UriTooLong, "the path and its query are too long"));
     }
     if path + headers > MOST_HEAD {
-        return Err(ApiError::new(ErrorCode::HeadersTooLarge, "the headers are too large"));
+        return Err(CallError::new(ErrorCode::HeadersTooLarge, "the headers are too large"));
     }
     Ok(())
 }

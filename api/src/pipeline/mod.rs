@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::FutureExt;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, RequestId};
 use model::limit::LimitScope;
 use model::time::Timestamp;
@@ -97,13 +97,13 @@ impl Gate {
             let refused = failure::empty_bucket(LimitScope::Ip, &level);
             return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };
         }
-        let Some(paths) = &self.paths else { return Answered::uncounted(Err(ApiError::route_not_found())) };
+        let Some(paths) = &self.paths else { return Answered::uncounted(Err(CallError::route_not_found())) };
         if let Some(preflight) = origin.preflight(&ctx.http, paths) {
             return Answered::uncounted(Ok(preflight));
         }
         let Some(route) = paths.find(ctx.http.method()) else {
             // Told with `Allow` in [`Gate::handle`].
-            return Answered::uncounted(Err(ApiError::route_not_found()));
+            return Answered::uncounted(Err(CallError::route_not_found()));
         };
         self.run(ctx, route).await
     }
@@ -155,7 +155,7 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
             (CustomerId(session.bucket()), ctx.app.config.limits.session, LimitScope::Session)
         }
         // There is no such place for a key.
-        (Entry::Console, None) => return Err(Answered::uncounted(Err(ApiError::route_not_found()))),
+        (Entry::Console, None) => return Err(Answered::uncounted(Err(CallError::route_not_found()))),
     };
     let charged = ctx.cluster().charge_customer(bucket, rule, &ctx.context()).await;
     match charged {
@@ -190,7 +190,7 @@ async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<Chann
     let rules = &route.rules;
     let Some(id) = call.id::<ChannelId>("id") else {
         // No bucket belongs to what is no id; the scope is still judged first.
-        let outcome = check_grant(&call.caller, rules).and(Err(ApiError::channel_not_found()));
+        let outcome = check_grant(&call.caller, rules).and(Err(CallError::channel_not_found()));
         return Answered { outcome, rate: Some(RateHeaders::deciding(&call.charged, None)) };
     };
     let rule = match call.charged {
@@ -222,7 +222,7 @@ async fn finish(call: AccountCall, token: &mut ChannelToken, outcome: Outcome) -
     Answered { outcome, rate: Some(rate) }
 }
 
-fn check_channel(call: &AccountCall, rules: &Rules, id: ChannelId) -> Result<Arc<ChannelRecord>, ApiError> {
+fn check_channel(call: &AccountCall, rules: &Rules, id: ChannelId) -> Result<Arc<ChannelRecord>, CallError> {
     check_grant(&call.caller, rules)?;
     let channel = call.own_channel(id)?;
     check_plan(&call.caller, rules, call.now)?;
@@ -230,25 +230,25 @@ fn check_channel(call: &AccountCall, rules: &Rules, id: ChannelId) -> Result<Arc
 }
 
 /// The scope, then the routes that a bound key cannot call.
-fn check_grant(caller: &Caller, rules: &Rules) -> Result<(), ApiError> {
+fn check_grant(caller: &Caller, rules: &Rules) -> Result<(), CallError> {
     match rules.grant {
         Grant::Scope(resource, access) => caller.scopes.require(resource, access)?,
         Grant::Account(access) => caller.require_account(access)?,
         Grant::Session => caller.require_session().map(drop)?,
     }
     match caller.bound_channel() {
-        Some(bound) if rules.multi_channel => Err(ApiError::channel_scoped_key(bound)),
+        Some(bound) if rules.multi_channel => Err(CallError::channel_scoped_key(bound)),
         _ => Ok(()),
     }
 }
 
-fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), ApiError> {
+fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), CallError> {
     let blocked = rules.plan_blocks.then(|| caller.customer.plan.blocks(now)).flatten();
     blocked.map_or(Ok(()), Err)
 }
 
 /// What stands in the path is judged like a body.
-fn check_path(ctx: &RequestContext, path: &str) -> Result<(), ApiError> {
+fn check_path(ctx: &RequestContext, path: &str) -> Result<(), CallError> {
     for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
         judge_parameter(path, name, ctx.parameter(name)).map_err(|violation| violation.at(&[name]))?;
     }
@@ -260,7 +260,7 @@ async fn guarded<C>(endpoint: &dyn Endpoint<C>, call: &mut C) -> Outcome {
     AssertUnwindSafe(endpoint.call(call)).catch_unwind().await.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         tracing::error!(panic = what.unwrap_or("unknown"), "a handler panicked");
-        Err(ApiError::internal_error())
+        Err(CallError::internal_error())
     })
 }
 
@@ -312,7 +312,7 @@ impl Handler for Gate {
         });
         let Answered { outcome, rate } = self.answer(ctx, &origin).instrument(span.clone()).await;
         let refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
-        let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error, &request_id));
+        let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error.into(), &request_id));
         if let Some(paths) = self.paths.as_ref().filter(|paths| paths.find(&method).is_none())
             && let Ok(allowed) = HeaderValue::from_str(&paths.allowed())
         {
@@ -374,7 +374,7 @@ mod tests {
         operator_access: Access::Write,
     };
 
-    fn code(checked: Result<(), ApiError>) -> Option<ErrorCode> {
+    fn code(checked: Result<(), CallError>) -> Option<ErrorCode> {
         checked.err().map(|error| error.code)
     }
 

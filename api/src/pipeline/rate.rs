@@ -1,6 +1,6 @@
 //! What the buckets of a request say in its headers.
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::limit::{BucketLevel, LimitScope};
 use salvo::http::{HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -38,7 +38,7 @@ impl RateHeaders {
     }
 
     /// Those of a refusal: it names the limit that refused, which may be none of the buckets (pair codes have their own).
-    pub fn refused_by(error: &ApiError) -> Option<Self> {
+    pub fn refused_by(error: &CallError) -> Option<Self> {
         let details = error.details.as_ref().filter(|_| error.code == ErrorCode::RateLimited)?;
         let scope = LimitScope::deserialize(&details["scope"]).ok()?;
         let limit = u32::deserialize(&details["limit"]).ok()?;
@@ -80,10 +80,10 @@ mod tests {
 
     #[test]
     fn a_limit_beside_the_buckets_is_named_when_it_refuses() {
-        let pair_codes = ApiError::rate_limited(LimitScope::Channel, 1, 40);
+        let pair_codes = CallError::rate_limited(LimitScope::Channel, 1, 40);
         let headers = RateHeaders::refused_by(&pair_codes).unwrap();
         assert_eq!(headers, RateHeaders { scope: LimitScope::Channel, limit: 1, remaining: 0 });
-        assert_eq!(RateHeaders::refused_by(&ApiError::channel_not_found()), None);
+        assert_eq!(RateHeaders::refused_by(&CallError::channel_not_found()), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::api_key::ApiKey;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, Judged, rule};
 use model::id::{ChannelId, CustomerId, KeyId};
 use model::issue::{IssueCode, Issues, Violation};
@@ -192,7 +192,7 @@ struct CreateKey {
 }
 
 impl CreateKey {
-    fn parse(body: &Body, now: Timestamp) -> Result<Self, ApiError> {
+    fn parse(body: &Body, now: Timestamp) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let name = fields.required("name", rule::text(1..=120));
@@ -204,7 +204,7 @@ impl CreateKey {
 }
 
 /// Reads `{ "name" }`.
-fn parse_rename(body: &Body) -> Result<String, ApiError> {
+fn parse_rename(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let name = Fields::patch(body, &issues).required("name", rule::text(1..=120));
     issues.finish(|| name)
@@ -230,7 +230,7 @@ fn expiry_rule(now: Timestamp) -> impl Fn(&Value) -> Judged<Timestamp> {
 
 /// When a key ends that asks for `asked`, or for nothing, and whose minter ends at `latest`: else a key that ends could
 /// leave one behind that does not.
-fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
+fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<Timestamp>, CallError> {
     let (Some(end), Some(latest)) = (asked, latest) else { return Ok(asked.or(latest)) };
     if end <= latest {
         return Ok(Some(end));
@@ -245,13 +245,13 @@ async fn create(call: &mut AccountCall) -> Outcome {
     let expires_at = within(asked.expires_at, call.caller.latest_expiry())?;
     match (asked.channel_id, call.bound_channel()) {
         (Some(id), _) => drop(call.own_channel(id)?),
-        (None, Some(bound)) => return Err(ApiError::channel_scoped_key(bound)),
+        (None, Some(bound)) => return Err(CallError::channel_scoped_key(bound)),
         (None, None) => {}
     }
     // A key mints no more than it has itself.
     let lacking = missing(&asked.scopes, &call.caller.scopes);
     if !lacking.is_empty() {
-        return Err(ApiError::insufficient_scope(&lacking, &call.caller.scopes.to_strings()));
+        return Err(CallError::insufficient_scope(&lacking, &call.caller.scopes.to_strings()));
     }
     let key = NewKey {
         id: KeyId::new(),
@@ -330,7 +330,7 @@ pub async fn delete_with_keys(
     entry: AuditEntry,
     customer: CustomerId,
     ended: Ended,
-) -> Result<(), ApiError> {
+) -> Result<(), CallError> {
     let mut audit = audited_revocations(ctx, customer, &entry.actor, |key| ended.includes(key));
     let many = audit.len() > PORTION;
     if many {
@@ -360,12 +360,12 @@ fn audited_revocations(
 }
 
 /// The key of the path, as far as the calling key may see it.
-fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, ApiError> {
+fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, CallError> {
     let id: Option<KeyId> = call.id("id");
     let known = |id| move |state: &DirectoryState| state.keys.get(&id).map(|key| state.as_ended(key.clone()));
     let key = id.and_then(|id: KeyId| call.cluster().directory().read(known(id)));
     let own = key.filter(|key| key.customer_id == call.customer_id() && call.reaches(key.channel_id));
-    own.ok_or_else(|| ApiError::not_found("api_key", call.parameter("id")))
+    own.ok_or_else(|| CallError::not_found("api_key", call.parameter("id")))
 }
 
 fn target(key: &KeyRecord) -> Target {
@@ -425,7 +425,7 @@ pub mod tests {
         Caller { credential: Credential::Key(Arc::new(key)), customer: Arc::new(customer), scopes }
     }
 
-    fn parse(body: Value) -> Result<CreateKey, ApiError> {
+    fn parse(body: Value) -> Result<CreateKey, CallError> {
         CreateKey::parse(&Body::try_from(body).unwrap(), NOW)
     }
 

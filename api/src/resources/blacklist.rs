@@ -2,7 +2,7 @@
 
 use model::address::Address;
 use model::blacklist::Blocked;
-use model::error::{ApiError, ErrorCode as E};
+use model::error::{CallError, ErrorCode as E};
 use network::operation::account::BlacklistOperation;
 use shard::call::read::Read;
 
@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, ApiError> {
+async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, CallError> {
     call.read_many::<Blocked>(Read::Blocked).await
 }
 
@@ -56,7 +56,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Whom the path names; nobody else than a person can be blocked.
-async fn person(call: &mut ChannelCall) -> Result<Address, ApiError> {
+async fn person(call: &mut ChannelCall) -> Result<Address, CallError> {
     let contact = call.contact()?;
     check_people(call, std::slice::from_ref(&contact)).await?;
     Ok(contact)
@@ -68,7 +68,7 @@ async fn block(call: &mut ChannelCall) -> Outcome {
     let mut blocked = all(call).await?;
     // The list goes by the best address, the path perhaps by the other.
     blocked.retain(|blocked| blocked.id == contact || blocked.lid.as_ref() == Some(&contact));
-    let blocked = blocked.pop().ok_or_else(|| ApiError::contact_not_found(contact.as_str()))?;
+    let blocked = blocked.pop().ok_or_else(|| CallError::contact_not_found(contact.as_str()))?;
     Ok(Reply::ok(&blocked))
 }
 

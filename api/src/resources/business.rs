@@ -4,7 +4,7 @@ use model::business::{
     self, BusinessProfile, Collection, Order, OrderStatus, Product, ProductChanges, ProfileChanges, read_collection,
     read_collection_changes, read_product, read_product_changes, read_profile_changes,
 };
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Change, Fields, rule};
 use model::issue::Issues;
 use model::page::ListId;
@@ -147,7 +147,7 @@ pub fn routes() -> Vec<Route> {
 ///
 /// # Errors
 /// 422 `other` for an account that is no business. What is not known yet is asked for, which needs a connected channel.
-async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, ApiError> {
+async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
     let mut account = call.find::<BusinessAccount>(BusinessAccount::ID).await?;
     if account.is_none() {
         call.operate(BusinessOperation::Show).await?;
@@ -166,7 +166,7 @@ async fn show_profile(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&own(call).await?))
 }
 
-async fn change(call: &mut ChannelCall, changes: ProfileChanges) -> Result<BusinessProfile, ApiError> {
+async fn change(call: &mut ChannelCall, changes: ProfileChanges) -> Result<BusinessProfile, CallError> {
     call.operate(BusinessOperation::ChangeProfile(Box::new(changes))).await?;
     own(call).await
 }
@@ -182,7 +182,7 @@ struct CartSwitch {
     enabled: bool,
 }
 
-fn read_cart(body: &Body) -> Result<bool, ApiError> {
+fn read_cart(body: &Body) -> Result<bool, CallError> {
     let issues = Issues::new();
     let enabled = Fields::new(body, &issues).required("enabled", rule::boolean);
     issues.finish(|| enabled)
@@ -213,10 +213,10 @@ async fn found<E: shard::projection::Entity>(
     call: &mut ChannelCall,
     parameter: &str,
     resource: &str,
-) -> Result<E, ApiError> {
+) -> Result<E, CallError> {
     own(call).await?;
     let id = call.parameter(parameter).to_owned();
-    call.find::<E>(&id).await?.ok_or_else(|| ApiError::not_found(resource, &id))
+    call.find::<E>(&id).await?.ok_or_else(|| CallError::not_found(resource, &id))
 }
 
 async fn add_product(call: &mut ChannelCall) -> Outcome {
@@ -294,7 +294,7 @@ async fn show_order(call: &mut ChannelCall) -> Outcome {
     query.finish(())?;
     own(call).await?;
     let id = call.parameter("order_id").to_owned();
-    let not_found = || ApiError::not_found("order", &id);
+    let not_found = || CallError::not_found("order", &id);
     let stored = match call.find::<OrderPlace>(&id).await? {
         Some(place) => call.find::<Order>(&place.row).await?,
         None => None,

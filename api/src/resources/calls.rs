@@ -1,7 +1,7 @@
 //! Calls: rejecting them. Listing and accepting are stubs.
 
 use model::address::{Address, Suffixes};
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use network::operation::calls::CallOperation;
@@ -34,7 +34,7 @@ struct RejectCall {
 }
 
 impl RejectCall {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let from = Fields::new(body, &issues).optional("from", rule::address(suffixes));
         issues.finish(|| Some(Self { from }))

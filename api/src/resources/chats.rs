@@ -2,7 +2,7 @@
 
 use model::address::{Address, Suffixes};
 use model::chat::{Chat, ChatChanges, ChatKind, ChatSort, EPHEMERAL};
-use model::error::{ApiError, ErrorCode as E};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::id::MessageId;
 use model::issue::{IssueCode, Issues, Violation};
@@ -71,7 +71,7 @@ impl Cursor for ChatCursor {
 }
 
 /// `list` names the list in an order: ascending or not.
-fn parse_page(query: Query<'_>, list: impl FnOnce(bool) -> ListId) -> Result<ChatPage, ApiError> {
+fn parse_page(query: Query<'_>, list: impl FnOnce(bool) -> ListId) -> Result<ChatPage, CallError> {
     let sort = query.word("sort", ChatSort::WORDS, ChatSort::parse).unwrap_or_default();
     let after = query.cursor::<ChatCursor>(list(sort == ChatSort::Id));
     let page = ChatPage {
@@ -103,14 +103,14 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The chat that the path names.
-pub fn chat_id(call: &ChannelCall) -> Result<Address, ApiError> {
+pub fn chat_id(call: &ChannelCall) -> Result<Address, CallError> {
     let text = call.parameter("chat_id");
-    Address::parse_or_digits(text, &call.app.config.suffixes).map_err(|_| ApiError::chat_not_found(text))
+    Address::parse_or_digits(text, &call.app.config.suffixes).map_err(|_| CallError::chat_not_found(text))
 }
 
 async fn found(call: &mut ChannelCall, id: &Address) -> Outcome {
     let chat = call.read_one::<Chat>(Read::Chat(id.clone())).await?;
-    Ok(Reply::ok(&chat.ok_or_else(|| ApiError::chat_not_found(id.as_str()))?))
+    Ok(Reply::ok(&chat.ok_or_else(|| CallError::chat_not_found(id.as_str()))?))
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
@@ -119,7 +119,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads the flags that a patch sets.
-fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, ApiError> {
+fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let until = |value: &Value| match rule::integer(0..=i64::MAX as u64)(value)? {
@@ -157,7 +157,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 }
 
 /// `{ "delete_chat"?: boolean }`
-fn parse_clear(body: &Body) -> Result<bool, ApiError> {
+fn parse_clear(body: &Body) -> Result<bool, CallError> {
     let issues = Issues::new();
     let delete = Fields::new(body, &issues).optional("delete_chat", rule::boolean);
     issues.finish(|| Some(delete.unwrap_or(false)))
@@ -178,7 +178,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let id = |value: &Value| rule::text(1..=255)(value).map(MessageId);

@@ -2,7 +2,7 @@
 
 use model::address::{Address, Suffixes};
 use model::community::{Community, CommunityChanges, KnownCommunity, SubGroup};
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::group::{Group, GroupParticipant, Joined};
 use model::issue::Issues;
@@ -100,13 +100,13 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The community that the path names.
-fn community_id(call: &ChannelCall) -> Result<Address, ApiError> {
+fn community_id(call: &ChannelCall) -> Result<Address, CallError> {
     call.address("community_id", "community")
 }
 
 /// A community as the projection has it.
-async fn found_community(call: &mut ChannelCall, id: &Address) -> Result<KnownCommunity, ApiError> {
-    call.find::<KnownCommunity>(id.as_str()).await?.ok_or_else(|| ApiError::not_found("community", id.as_str()))
+async fn found_community(call: &mut ChannelCall, id: &Address) -> Result<KnownCommunity, CallError> {
+    call.find::<KnownCommunity>(id.as_str()).await?.ok_or_else(|| CallError::not_found("community", id.as_str()))
 }
 
 async fn shown(call: &mut ChannelCall, id: &Address) -> Outcome {
@@ -132,7 +132,7 @@ struct CreateCommunity {
 }
 
 impl CreateCommunity {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let subject = fields.required("subject", rule::text(1..=100));
@@ -166,7 +166,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads the body of a change.
-fn parse_changes(body: &Body) -> Result<CommunityChanges, ApiError> {
+fn parse_changes(body: &Body) -> Result<CommunityChanges, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let changes = CommunityChanges {
@@ -203,7 +203,7 @@ struct CreateSubGroup {
 }
 
 impl CreateSubGroup {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let subject = fields.required("subject", rule::text(1..=100));
@@ -225,7 +225,7 @@ async fn add_group(call: &mut ChannelCall) -> Outcome {
     let (community, group) = (community_id(call)?, group_id(call)?);
     call.operate(CommunityOperation::AddGroup { community: community.clone(), group: group.clone() }).await?;
     let known = found_community(call, &community).await?;
-    let group = known.group(&group).ok_or_else(|| ApiError::not_found("group", group.as_str()))?;
+    let group = known.group(&group).ok_or_else(|| CallError::not_found("group", group.as_str()))?;
     Ok(Reply::ok(group))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::address::{Address, LID_SUFFIX, MAX_DIGITS, Suffixes};
 use model::contact::{CommonGroup, Contact, ContactCheck, KnownLidPair, LidPair};
-use model::error::{ApiError, ErrorCode as E};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId, Room};
@@ -96,7 +96,7 @@ struct LidFilter {
 }
 
 impl LidFilter {
-    fn parse(query: Query<'_>, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    fn parse(query: Query<'_>, suffixes: &Suffixes) -> Result<Self, CallError> {
         let filter = Self {
             lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
             phone: query.address("phone", suffixes),
@@ -121,17 +121,17 @@ async fn list_lids(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The pair that the path names.
-async fn pair(call: &mut ChannelCall, lid: Option<Address>, phone: Option<Address>) -> Result<KnownLidPair, ApiError> {
+async fn pair(call: &mut ChannelCall, lid: Option<Address>, phone: Option<Address>) -> Result<KnownLidPair, CallError> {
     let named = lid.as_ref().or(phone.as_ref()).map(Address::to_string).unwrap_or_default();
     let (pairs, ..) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
-    pairs.into_iter().next().ok_or_else(|| ApiError::contact_not_found(&named))
+    pairs.into_iter().next().ok_or_else(|| CallError::contact_not_found(&named))
 }
 
 async fn show_lid(call: &mut ChannelCall) -> Outcome {
     let text = call.parameter("lid");
     let digits = text.strip_suffix(LID_SUFFIX).and_then(|text| text.strip_suffix('@')).unwrap_or(text);
     if !is_digits(digits) {
-        return Err(ApiError::contact_not_found(text));
+        return Err(CallError::contact_not_found(text));
     }
     let lid = Address::lid(digits);
     Ok(Reply::ok(&pair(call, Some(lid), None).await?))
@@ -140,7 +140,7 @@ async fn show_lid(call: &mut ChannelCall) -> Outcome {
 async fn show_lid_of_phone(call: &mut ChannelCall) -> Outcome {
     let digits = call.parameter("digits");
     if !is_digits(digits) {
-        return Err(ApiError::contact_not_found(digits));
+        return Err(CallError::contact_not_found(digits));
     }
     let phone = call.app.config.suffixes.phone_address(digits);
     Ok(Reply::ok(&pair(call, None, Some(phone)).await?.pair()))
@@ -168,7 +168,7 @@ struct ContactQuery {
 }
 
 impl ContactQuery {
-    fn parse(query: Query<'_>, list: ListId) -> Result<Self, ApiError> {
+    fn parse(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
         let parsed = Self {
             filter: ContactFilter {
                 name: query.text("q").map(str::to_owned),
@@ -196,12 +196,12 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&CountedPage { data, count, next_cursor }))
 }
 
-async fn find(call: &mut ChannelCall, id: &Address) -> Result<Option<Contact>, ApiError> {
+async fn find(call: &mut ChannelCall, id: &Address) -> Result<Option<Contact>, CallError> {
     Ok(call.read_one::<ContactRow>(Read::Contact(id.clone())).await?.map(|row| row.contact))
 }
 
-async fn found(call: &mut ChannelCall, id: &Address) -> Result<Contact, ApiError> {
-    find(call, id).await?.ok_or_else(|| ApiError::contact_not_found(id.as_str()))
+async fn found(call: &mut ChannelCall, id: &Address) -> Result<Contact, CallError> {
+    find(call, id).await?.ok_or_else(|| CallError::contact_not_found(id.as_str()))
 }
 
 /// Who is not known here is looked for at the network, as long as the channel can ask.
@@ -215,14 +215,14 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     match call.operate(ContactOperation::Show { contact: contact.clone() }).await {
         Ok(_) => Ok(Reply::ok(&found(call, &contact).await?)),
         Err(error) if !refresh && matches!(error.code, E::NotConnected | E::ChannelUnavailable) => {
-            Err(ApiError::contact_not_found(contact.as_str()))
+            Err(CallError::contact_not_found(contact.as_str()))
         }
         Err(error) => Err(error),
     }
 }
 
 /// `{ "name": string 1..128 | null }`
-fn parse_name(body: &Body) -> Result<Option<String>, ApiError> {
+fn parse_name(body: &Body) -> Result<Option<String>, CallError> {
     let issues = Issues::new();
     let name = Fields::patch(body, &issues).required_nullable("name", rule::text(1..=128));
     issues.finish(|| name)
@@ -237,7 +237,7 @@ async fn rename(call: &mut ChannelCall) -> Outcome {
 }
 
 /// `{ "phones": [digits] }`
-fn parse_check(body: &Body) -> Result<Vec<String>, ApiError> {
+fn parse_check(body: &Body) -> Result<Vec<String>, CallError> {
     let digits = |value: &Value| {
         let text = rule::string(value, || json!({ "maxLength": MAX_DIGITS, "pattern": "^[0-9]{3,15}$" }))?;
         if text.len() > MAX_DIGITS {
@@ -271,7 +271,7 @@ struct PictureQuery {
 }
 
 impl PictureQuery {
-    fn parse(query: Query<'_>) -> Result<Self, ApiError> {
+    fn parse(query: Query<'_>) -> Result<Self, CallError> {
         let flag = |name| query.flag(name).unwrap_or(false);
         let parsed = Self { preview: flag("preview"), refresh: flag("refresh") };
         query.finish(parsed)
@@ -297,10 +297,10 @@ async fn picture(call: &mut ChannelCall) -> Outcome {
     let row = match known {
         Some(row) if fresh(&row) && !refresh => row,
         known => match call.operate(ContactOperation::Show { contact: contact.clone() }).await {
-            Ok(_) => call.read_one(read()).await?.ok_or_else(|| ApiError::contact_not_found(contact.as_str()))?,
+            Ok(_) => call.read_one(read()).await?.ok_or_else(|| CallError::contact_not_found(contact.as_str()))?,
             // What is known is better than nothing.
             Err(error) if !refresh && matches!(error.code, E::NotConnected | E::ChannelUnavailable) => {
-                known.ok_or_else(|| ApiError::contact_not_found(contact.as_str()))?
+                known.ok_or_else(|| CallError::contact_not_found(contact.as_str()))?
             }
             Err(error) => return Err(error),
         },

@@ -1,7 +1,7 @@
 //! Groups: their members, settings and invites.
 
 use model::address::{Address, Suffixes};
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
 use model::issue::{IssueCode, Issues, Violation};
@@ -131,13 +131,13 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The group that the path names.
-pub fn group_id(call: &ChannelCall) -> Result<Address, ApiError> {
+pub fn group_id(call: &ChannelCall) -> Result<Address, CallError> {
     call.address("group_id", "group")
 }
 
 /// The group as the projection has it.
-pub async fn found(call: &mut ChannelCall, id: &Address) -> Result<Group, ApiError> {
-    call.find::<Group>(id.as_str()).await?.ok_or_else(|| ApiError::not_found("group", id.as_str()))
+pub async fn found(call: &mut ChannelCall, id: &Address) -> Result<Group, CallError> {
+    call.find::<Group>(id.as_str()).await?.ok_or_else(|| CallError::not_found("group", id.as_str()))
 }
 
 /// Reads whether to ask the network first, and whether to show members.
@@ -178,7 +178,7 @@ struct CreateGroup {
 }
 
 impl CreateGroup {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let subject = fields.required("subject", rule::text(1..=100));
@@ -218,13 +218,13 @@ async fn change(call: &mut ChannelCall, changes: GroupChanges) -> Outcome {
 }
 
 /// Reads a body of one field.
-fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Violation>) -> Result<T, ApiError> {
+fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Violation>) -> Result<T, CallError> {
     let issues = Issues::new();
     let value = Fields::new(body, &issues).required(field, rule);
     issues.finish(|| value)
 }
 
-fn parse_subject(body: &Body) -> Result<String, ApiError> {
+fn parse_subject(body: &Body) -> Result<String, CallError> {
     parse_one(body, "subject", rule::text(1..=100))
 }
 
@@ -233,7 +233,7 @@ async fn set_subject(call: &mut ChannelCall) -> Outcome {
     change(call, GroupChanges { subject: Some(subject), ..GroupChanges::default() }).await
 }
 
-fn parse_description(body: &Body) -> Result<String, ApiError> {
+fn parse_description(body: &Body) -> Result<String, CallError> {
     parse_one(body, "description", rule::text(0..=2048))
 }
 
@@ -264,7 +264,7 @@ async fn remove_picture(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads the settings that a patch changes.
-fn parse_settings(body: &Body) -> Result<GroupChanges, ApiError> {
+fn parse_settings(body: &Body) -> Result<GroupChanges, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let changes = GroupChanges {
@@ -306,7 +306,7 @@ fn parse_action<T>(
     body: &Body,
     suffixes: &Suffixes,
     action: impl FnOnce(&Value) -> Result<T, Violation>,
-) -> Result<(T, Vec<Address>), ApiError> {
+) -> Result<(T, Vec<Address>), CallError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let action = fields.required("action", action);
@@ -315,7 +315,7 @@ fn parse_action<T>(
 }
 
 /// Reads what is done to participants, and to whom.
-pub fn parse_participants(body: &Body, suffixes: &Suffixes) -> Result<(ParticipantAction, Vec<Address>), ApiError> {
+pub fn parse_participants(body: &Body, suffixes: &Suffixes) -> Result<(ParticipantAction, Vec<Address>), CallError> {
     parse_action(body, suffixes, rule::one_of(ParticipantAction::WORDS, ParticipantAction::parse))
 }
 
@@ -369,7 +369,7 @@ fn invite_code(value: &Value) -> Result<String, Violation> {
 }
 
 /// The invite code of the path, which may be a whole URL too.
-pub fn invite_in_path(call: &ChannelCall) -> Result<String, ApiError> {
+pub fn invite_in_path(call: &ChannelCall) -> Result<String, CallError> {
     code_of(call.parameter("invite_code")).map_err(|violation| violation.at(&["invite_code"]))
 }
 
@@ -383,7 +383,7 @@ fn code_of(text: &str) -> Result<String, Violation> {
     }
 }
 
-fn parse_join(body: &Body) -> Result<String, ApiError> {
+fn parse_join(body: &Body) -> Result<String, CallError> {
     parse_one(body, "invite_code", invite_code)
 }
 
@@ -406,7 +406,7 @@ async fn join_requests(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads who is let in, or turned away.
-fn parse_decision(body: &Body, suffixes: &Suffixes) -> Result<(bool, Vec<Address>), ApiError> {
+fn parse_decision(body: &Body, suffixes: &Suffixes) -> Result<(bool, Vec<Address>), CallError> {
     let words = rule::one_of(&["approve", "reject"], |word| match word {
         "approve" => Some(true),
         "reject" => Some(false),

@@ -2,7 +2,7 @@
 
 use model::address::{Address, Suffixes};
 use model::chat::Chat;
-use model::error::{ApiError, ErrorCode as E};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::id::MessageId;
 use model::issue::Issues;
@@ -103,7 +103,7 @@ pub fn routes() -> Vec<Route> {
 ///
 /// # Errors
 /// 422 `other` for an account that is no business.
-async fn check_account(call: &mut ChannelCall) -> Result<(), ApiError> {
+async fn check_account(call: &mut ChannelCall) -> Result<(), CallError> {
     if call.find::<Synced>(labels::AREA).await?.is_none() {
         match call.operate(LabelOperation::List).await {
             Err(error) if !matches!(error.code, E::NotConnected | E::ChannelUnavailable) => return Err(error),
@@ -114,13 +114,13 @@ async fn check_account(call: &mut ChannelCall) -> Result<(), ApiError> {
 }
 
 /// All labels, or those of a chat.
-async fn labels_of(call: &mut ChannelCall, chat: Option<&Address>) -> Result<Vec<Label>, ApiError> {
+async fn labels_of(call: &mut ChannelCall, chat: Option<&Address>) -> Result<Vec<Label>, CallError> {
     call.read_many(Read::Labels { of: chat.cloned() }).await
 }
 
-async fn found(call: &mut ChannelCall, id: &str) -> Result<Label, ApiError> {
+async fn found(call: &mut ChannelCall, id: &str) -> Result<Label, CallError> {
     let labels = labels_of(call, None).await?;
-    labels.into_iter().find(|label| label.id == id).ok_or_else(|| ApiError::not_found("label", id))
+    labels.into_iter().find(|label| label.id == id).ok_or_else(|| CallError::not_found("label", id))
 }
 
 fn label_id(call: &ChannelCall) -> String {
@@ -166,7 +166,7 @@ async fn list_associations(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The chat that the path names.
-fn labelled_chat(call: &ChannelCall) -> Result<Labelled, ApiError> {
+fn labelled_chat(call: &ChannelCall) -> Result<Labelled, CallError> {
     Ok(Labelled { chat: chat_id(call)?, message: None })
 }
 
@@ -188,7 +188,7 @@ fn labelled_message(call: &ChannelCall, chat: Address) -> Labelled {
 }
 
 /// `{ "chat_id": address }`
-fn parse_chat(body: &Body, suffixes: &Suffixes) -> Result<Address, ApiError> {
+fn parse_chat(body: &Body, suffixes: &Suffixes) -> Result<Address, CallError> {
     let issues = Issues::new();
     let chat = Fields::new(body, &issues).required("chat_id", rule::address(suffixes));
     issues.finish(|| chat)
@@ -220,7 +220,7 @@ async fn list_of_chat(call: &mut ChannelCall) -> Outcome {
     let chat = chat_id(call)?;
     check_account(call).await?;
     if call.read_one::<Chat>(Read::Chat(chat.clone())).await?.is_none() {
-        return Err(ApiError::chat_not_found(chat.as_str()));
+        return Err(CallError::chat_not_found(chat.as_str()));
     }
     Ok(Reply::ok(&List::whole(labels_of(call, Some(&chat)).await?)))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::ChannelId;
 use model::status::Status;
 use model::time::Timestamp;
@@ -118,7 +118,7 @@ impl From<&Latencies> for LatencyView {
 }
 
 /// The window, and the one channel that is asked about.
-fn asked(query: Query<'_>) -> Result<(Window, Option<ChannelId>), ApiError> {
+fn asked(query: Query<'_>) -> Result<(Window, Option<ChannelId>), CallError> {
     let window = query.word("window", &WINDOWS.map(|window| window.word), Window::parse).unwrap_or(DEFAULT_WINDOW);
     let only = query.id("channel_id");
     query.finish((window, only))

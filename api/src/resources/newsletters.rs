@@ -1,7 +1,7 @@
 //! Newsletters. Publishing in one is an ordinary message to its address.
 
 use model::address::Address;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Change, Fields, rule};
 use model::issue::{IssueCode, Issues, Violation};
 use model::newsletter::{Newsletter, NewsletterChanges, NewsletterMessage, NewsletterRole, ReactionMode};
@@ -116,13 +116,13 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The newsletter that the path names.
-fn newsletter_id(call: &ChannelCall) -> Result<Address, ApiError> {
+fn newsletter_id(call: &ChannelCall) -> Result<Address, CallError> {
     call.address("newsletter_id", "newsletter")
 }
 
 /// The newsletter as the projection has it.
-async fn found(call: &mut ChannelCall, id: &Address) -> Result<Newsletter, ApiError> {
-    call.find::<Newsletter>(id.as_str()).await?.ok_or_else(|| ApiError::not_found("newsletter", id.as_str()))
+async fn found(call: &mut ChannelCall, id: &Address) -> Result<Newsletter, CallError> {
+    call.find::<Newsletter>(id.as_str()).await?.ok_or_else(|| CallError::not_found("newsletter", id.as_str()))
 }
 
 /// Changes a newsletter and shows it.
@@ -156,7 +156,7 @@ struct CreateNewsletter {
 }
 
 impl CreateNewsletter {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let name = fields.required("name", rule::text(1..=100));
@@ -189,7 +189,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
         Ok(NewsletterAnswer::Newsletter(newsletter)) => Ok(Reply::ok(&newsletter)),
         Ok(other) => Err(failure::unexpected(&other)),
         Err(error) if !refresh && matches!(error.code, ErrorCode::NotConnected | ErrorCode::ChannelUnavailable) => {
-            Err(ApiError::not_found("newsletter", id.as_str()))
+            Err(CallError::not_found("newsletter", id.as_str()))
         }
         Err(error) => Err(error),
     }
@@ -256,7 +256,7 @@ struct ChangeNewsletter {
 }
 
 impl ChangeNewsletter {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let changes = NewsletterChanges {
@@ -308,7 +308,7 @@ async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads `{ "muted": boolean }`.
-fn parse_muted(body: &Body) -> Result<bool, ApiError> {
+fn parse_muted(body: &Body) -> Result<bool, CallError> {
     let issues = Issues::new();
     let muted = Fields::new(body, &issues).required("muted", rule::boolean);
     issues.finish(|| muted)
@@ -342,7 +342,7 @@ async fn list_messages(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads `{ "emoji": text }`; an empty one takes the reaction back.
-fn parse_emoji(body: &Body) -> Result<String, ApiError> {
+fn parse_emoji(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let emoji = Fields::new(body, &issues).required("emoji", rule::text(0..=8));
     issues.finish(|| emoji)
@@ -358,7 +358,7 @@ struct Reaction {
 async fn react(call: &mut ChannelCall) -> Outcome {
     let emoji = parse_emoji(&call.object().await?)?;
     let newsletter = newsletter_id(call)?;
-    let server_id = call.id("server_id").ok_or_else(|| ApiError::message_not_found(call.parameter("server_id")))?;
+    let server_id = call.id("server_id").ok_or_else(|| CallError::message_not_found(call.parameter("server_id")))?;
     call.operate(NewsletterOperation::React { newsletter, server_id, emoji: emoji.clone() }).await?;
     Ok(Reply::accepted(&Reaction { server_id, emoji }))
 }
@@ -370,7 +370,7 @@ struct AdminInvite {
 }
 
 /// The contact that the path names.
-async fn contact(call: &mut ChannelCall) -> Result<Address, ApiError> {
+async fn contact(call: &mut ChannelCall) -> Result<Address, CallError> {
     let whom = call.address("contact_id", "contact")?;
     check_people(call, std::slice::from_ref(&whom)).await?;
     Ok(whom)

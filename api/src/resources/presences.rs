@@ -1,7 +1,7 @@
 //! Presence: what the channel shows, and what it sees of others.
 
 use model::address::{Address, AddressKind, Suffixes, Undeliverable};
-use model::error::{ApiError, ErrorCode as E};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::presence::{Presence, PresenceState};
@@ -62,7 +62,7 @@ struct ShowPresence {
 }
 
 impl ShowPresence {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let to = fields.required("to", rule::address(suffixes));
@@ -75,7 +75,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let shown = ShowPresence::parse(&body, &call.app.config.suffixes)?;
     call.can_operate().await?;
-    let refuse = |reason| ApiError::undeliverable_recipient(shown.to.as_str(), reason);
+    let refuse = |reason| CallError::undeliverable_recipient(shown.to.as_str(), reason);
     if shown.to.check_recipient(&call.app.config.suffixes).map_err(refuse)? == AddressKind::Newsletter {
         return Err(refuse(Undeliverable::UnknownSuffix));
     }
@@ -86,7 +86,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 async fn state(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
     let state = call.read_one::<PresenceState>(Read::Presence(contact.clone())).await?;
-    Ok(Reply::ok(&state.ok_or_else(|| ApiError::contact_not_found(contact.as_str()))?))
+    Ok(Reply::ok(&state.ok_or_else(|| CallError::contact_not_found(contact.as_str()))?))
 }
 
 async fn subscribe(call: &mut ChannelCall) -> Outcome {

@@ -1,7 +1,7 @@
 //! What the channel's account shows to whom.
 
 use model::chat::EPHEMERAL;
-use model::error::{ApiError, ErrorCode as E};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::privacy::{Audience, Callers, OnlineAudience, Privacy, PrivacyChanges, ReadReceipts};
@@ -35,7 +35,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn parse_changes(body: &Body) -> Result<PrivacyChanges, ApiError> {
+fn parse_changes(body: &Body) -> Result<PrivacyChanges, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let audience = || rule::one_of(Audience::WORDS, Audience::parse);

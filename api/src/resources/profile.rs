@@ -1,6 +1,6 @@
 //! The channel's own profile.
 
-use model::error::{ApiError, ErrorCode as E};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::issue::{IssueCode, Issues, Violation};
 use model::profile::ChannelProfile;
@@ -59,7 +59,7 @@ struct Patch {
 }
 
 impl Patch {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let name = fields.optional("name", rule::text(1..=64));
@@ -96,7 +96,7 @@ struct Applied(Vec<&'static str>);
 
 impl Applied {
     /// Notes how a part went. One that is so already is no failure, as long as another is not.
-    fn note(&mut self, part: &'static str, done: Result<(), ApiError>) -> Result<(), ApiError> {
+    fn note(&mut self, part: &'static str, done: Result<(), CallError>) -> Result<(), CallError> {
         match done {
             Ok(()) => {
                 self.0.push(part);
@@ -132,12 +132,12 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
         applied.note("picture", done)?;
     }
     if applied.0.is_empty() {
-        return Err(ApiError::no_op("the profile is so already"));
+        return Err(CallError::no_op("the profile is so already"));
     }
     found(call).await
 }
 
-async fn set_picture(call: &mut ChannelCall, picture: NewPicture) -> Result<(), ApiError> {
+async fn set_picture(call: &mut ChannelCall, picture: NewPicture) -> Result<(), CallError> {
     let picture = match picture {
         NewPicture::At(url) => Some(call.fetch_picture(&url).await?),
         NewPicture::Clear => None,

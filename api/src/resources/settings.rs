@@ -1,7 +1,7 @@
 //! A channel's settings: kept by the gateway alone, so that they change in every status.
 
 use bytes::Bytes;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::Change;
 use model::settings::{Settings, SettingsPatch};
 use model::target::Proxy;
@@ -90,19 +90,19 @@ fn shown(settings: Settings, call: &ChannelCall) -> Settings {
 ///
 /// # Errors
 /// `concurrent_modification` for what is no quoted time: nothing was ever read that it could match.
-fn expected(call: &ChannelCall) -> Result<Option<Timestamp>, ApiError> {
+fn expected(call: &ChannelCall) -> Result<Option<Timestamp>, CallError> {
     let Some(header) = call.http.headers().get(IF_MATCH) else { return Ok(None) };
     let text = header.to_str().unwrap_or_default().trim();
     if text == "*" {
         return Ok(None);
     }
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    let at = quoted.and_then(Timestamp::parse_iso).ok_or_else(|| ApiError::concurrent_modification("settings"))?;
+    let at = quoted.and_then(Timestamp::parse_iso).ok_or_else(|| CallError::concurrent_modification("settings"))?;
     Ok(Some(if at == call.channel.created_at { Timestamp::default() } else { at }))
 }
 
 /// What was given as it is shown has no password to seal.
-fn sealed(call: &ChannelCall, proxy: Proxy) -> Result<SealedProxy, ApiError> {
+fn sealed(call: &ChannelCall, proxy: Proxy) -> Result<SealedProxy, CallError> {
     if proxy.is_masked() {
         return Ok(SealedProxy { shown: proxy.shown, sealed: None });
     }

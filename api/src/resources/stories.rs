@@ -1,7 +1,7 @@
 //! Stories: posted and deleted as messages are sent, never lost and never doubled.
 
 use model::address::Address;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::MessageId;
 use model::message::Content;
 use model::page::ListId;
@@ -123,7 +123,7 @@ async fn send(
     call: &mut ChannelCall,
     body: SendBody,
     client_ref: Option<String>,
-) -> Result<(MessageId, &'static str), ApiError> {
+) -> Result<(MessageId, &'static str), CallError> {
     let message_id = MessageId::mint(rand::random());
     let around = SendAround::default();
     let sent = call.ask(Send { message_id, to: Address::stories(), body, around, client_ref }).await?;
@@ -155,7 +155,7 @@ async fn views(call: &mut ChannelCall) -> Outcome {
     query.finish(())?;
     let story = call.find::<PostedStory>(story_id.as_str()).await?;
     let story = story.filter(|story| story.is_there(Timestamp::now()));
-    let story = story.ok_or_else(|| ApiError::not_found("story", story_id.as_str()))?;
+    let story = story.ok_or_else(|| CallError::not_found("story", story_id.as_str()))?;
     let List { data, next_cursor } = call.page_of::<StoryView>(Filter::All, page).await?;
     let show =
         |view: StoryView| ViewShown { viewer: view.viewer.to_string(), viewed_at: view.viewed_at.unix_seconds() };

@@ -1,6 +1,6 @@
 //! Declared stubs: they authenticate, cost their tokens, and answer 501.
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 
 use crate::openapi::Doc;
 use crate::reply::Outcome;
@@ -22,13 +22,13 @@ fn stub(id: &'static str, summary: &'static str) -> Doc {
 }
 
 async fn list_stories(_: &mut ChannelCall) -> Outcome {
-    Err(ApiError::not_implemented("stories.list"))
+    Err(CallError::not_implemented("stories.list"))
 }
 
 async fn list_calls(_: &mut ChannelCall) -> Outcome {
-    Err(ApiError::not_implemented("calls.list"))
+    Err(CallError::not_implemented("calls.list"))
 }
 
 async fn accept_call(_: &mut ChannelCall) -> Outcome {
-    Err(ApiError::not_implemented("calls.accept"))
+    Err(CallError::not_implemented("calls.accept"))
 }

@@ -1,6 +1,6 @@
 //! `/v1/support/tickets`: for members with a dashboard session.
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::ticket::{Author, Category, NewTicket, Priority, TicketStatus, parse_message};
@@ -110,7 +110,7 @@ pub struct Conversation<T> {
 impl<T> Conversation<T> {
     /// # Errors
     /// `internal_error` when the store cannot be read.
-    pub async fn of(ctx: &RequestContext, id: TicketId, ticket: T) -> Result<Self, ApiError> {
+    pub async fn of(ctx: &RequestContext, id: TicketId, ticket: T) -> Result<Self, CallError> {
         let messages = read(ctx, move |directory| directory.ticket_messages(id)).await?;
         Ok(Self { ticket, messages: messages.into_iter().map(MessageView::from).collect() })
     }
@@ -137,7 +137,7 @@ pub struct Page {
 impl Page {
     /// # Errors
     /// `invalid_request`.
-    pub fn asked(query: Query<'_>, of: ListId) -> Result<Self, ApiError> {
+    pub fn asked(query: Query<'_>, of: ListId) -> Result<Self, CallError> {
         let page = Self::read_query(&query, of);
         query.finish(page)
     }
@@ -160,7 +160,7 @@ impl Page {
         self,
         ctx: &RequestContext,
         customer: Option<CustomerId>,
-    ) -> Result<(Vec<TicketRecord>, Option<String>), ApiError> {
+    ) -> Result<(Vec<TicketRecord>, Option<String>), CallError> {
         let Self { of, limit, status, after } = self;
         let one_more = move |directory: &Directory| directory.tickets(customer, status, after, limit + 1);
         let mut tickets = read(ctx, one_more).await?;
@@ -179,7 +179,7 @@ impl Page {
 pub async fn read<T: Send + 'static>(
     ctx: &RequestContext,
     reading: impl FnOnce(&Directory) -> T + Send + 'static,
-) -> Result<T, ApiError> {
+) -> Result<T, CallError> {
     let app = ctx.app.clone();
     let read = tokio::task::spawn_blocking(move || reading(app.cluster.directory()));
     read.await.map_err(|error| failure::internal("tickets could not be read", &error))
@@ -189,8 +189,8 @@ pub async fn read<T: Send + 'static>(
 ///
 /// # Errors
 /// `not_found`.
-pub async fn find(ctx: &RequestContext) -> Result<TicketRecord, ApiError> {
-    let missing = || ApiError::not_found("ticket", ctx.parameter("id"));
+pub async fn find(ctx: &RequestContext) -> Result<TicketRecord, CallError> {
+    let missing = || CallError::not_found("ticket", ctx.parameter("id"));
     let id: TicketId = ctx.id("id").ok_or_else(missing)?;
     read(ctx, move |directory| directory.ticket(id)).await?.ok_or_else(missing)
 }
@@ -199,16 +199,16 @@ pub async fn find(ctx: &RequestContext) -> Result<TicketRecord, ApiError> {
 ///
 /// # Errors
 /// The code of the interface for the rejection, or 503 while no leader answers.
-pub async fn update(ctx: &RequestContext, command: TicketCommand) -> Result<TicketRecord, ApiError> {
+pub async fn update(ctx: &RequestContext, command: TicketCommand) -> Result<TicketRecord, CallError> {
     of_kind!(ctx.change(Command::Tickets(command), Vec::new()).await?, Updated::Ticket(ticket) => *ticket)
 }
 
-async fn find_own(call: &AccountCall) -> Result<TicketRecord, ApiError> {
+async fn find_own(call: &AccountCall) -> Result<TicketRecord, CallError> {
     let ticket = find(call).await?;
     if ticket.customer_id == call.customer_id() {
         Ok(ticket)
     } else {
-        Err(ApiError::not_found("ticket", call.parameter("id")))
+        Err(CallError::not_found("ticket", call.parameter("id")))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
 use model::payload::ChatTypeFilter;
@@ -147,7 +147,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
     let asked = CreateEndpoint::parse(&body, &call.app.config.target_policy)?;
     match (asked.channel_id, call.bound_channel()) {
         (Some(id), _) => drop(call.own_channel(id)?),
-        (None, Some(bound)) => return Err(ApiError::channel_scoped_key(bound)),
+        (None, Some(bound)) => return Err(CallError::channel_scoped_key(bound)),
         (None, None) => {}
     }
     let id = EndpointId::new();
@@ -233,30 +233,30 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
 }
 
 /// The default secret signs the deliveries of all channels of the account.
-fn may_read_default_secret(caller: &Caller) -> Result<(), ApiError> {
+fn may_read_default_secret(caller: &Caller) -> Result<(), CallError> {
     match caller.bound_channel() {
-        Some(bound) => Err(ApiError::channel_scoped_key(bound)),
+        Some(bound) => Err(CallError::channel_scoped_key(bound)),
         None if caller.session().is_some() => caller.require_account(Access::Write),
         None => Ok(()),
     }
 }
 
 /// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
-pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, ApiError> {
+pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, CallError> {
     let id: Option<EndpointId> = call.id("id");
     let endpoint = id.and_then(|id| call.cluster().directory().read(|state| state.endpoints.get(&id).cloned()));
     let own = endpoint.filter(|endpoint| endpoint.customer_id == call.customer_id());
-    own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(ApiError::webhook_endpoint_not_found)
+    own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(CallError::webhook_endpoint_not_found)
 }
 
-fn seal(call: &AccountCall, endpoint: EndpointId, secret: &str) -> Result<Vec<u8>, ApiError> {
+fn seal(call: &AccountCall, endpoint: EndpointId, secret: &str) -> Result<Vec<u8>, CallError> {
     let purpose = secret_purpose(endpoint);
     let sealed = call.cluster().secrets().seal(&call.caller.customer, &purpose, secret.as_bytes());
     sealed.map_err(|error| failure::internal("a signing secret cannot be sealed", &error))
 }
 
 /// The values may be credentials, and so are sealed like secrets.
-fn seal_headers(call: &AccountCall, endpoint: EndpointId, headers: &StaticHeaders) -> Result<SealedHeaders, ApiError> {
+fn seal_headers(call: &AccountCall, endpoint: EndpointId, headers: &StaticHeaders) -> Result<SealedHeaders, CallError> {
     if headers.is_empty() {
         return Ok(SealedHeaders::default());
     }

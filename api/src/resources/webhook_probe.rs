@@ -1,7 +1,7 @@
 //! Trying out a receiver: by URL, or as a stored endpoint. Nothing is stored or tried again.
 
 use bytes::Bytes;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::event::{Event, EventId, EventName, TEST_EVENT, test_envelope};
 use model::field::{Body, Fields, rule};
 use model::id::{ChannelId, EndpointId};
@@ -97,7 +97,7 @@ impl ProbeView {
 }
 
 /// Which event's example is asked for, if any.
-fn parse_event(body: &Body) -> Result<Option<EventName>, ApiError> {
+fn parse_event(body: &Body) -> Result<Option<EventName>, CallError> {
     let issues = Issues::new();
     let event = Fields::new(body, &issues).optional("event", rule::one_of(&EventName::words(), EventName::parse));
     issues.finish(|| Some(event))
@@ -139,7 +139,7 @@ async fn of_endpoint(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&ProbeView { status: json!(view.outcome), ..view }))
 }
 
-fn material(call: &AccountCall, endpoint: &EndpointRecord) -> Result<Material, ApiError> {
+fn material(call: &AccountCall, endpoint: &EndpointRecord) -> Result<Material, CallError> {
     let cluster = call.cluster();
     Material::open(cluster.directory(), cluster.secrets(), endpoint, call.now)
         .map_err(|error| failure::internal("an endpoint's secrets cannot be opened", &error))

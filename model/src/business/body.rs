@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::hours;
 use super::{CollectionChanges, ProductChanges, ProductInput, ProfileChanges, currency};
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::issue::{IssueCode, Issues, Violation};
 use crate::member::fold_email;
@@ -19,7 +19,7 @@ const HIGHEST_PRICE: u64 = (1 << 53) - 1;
 
 /// # Errors
 /// `invalid_request` with every broken rule, here and below.
-pub fn read_profile_changes(body: &Body) -> Result<ProfileChanges, ApiError> {
+pub fn read_profile_changes(body: &Body) -> Result<ProfileChanges, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let websites = fields.list_or_empty("websites", MOST_WEBSITES, rule::web_url);
@@ -42,7 +42,7 @@ pub fn read_profile_changes(body: &Body) -> Result<ProfileChanges, ApiError> {
     issues.finish(|| Some(changes))
 }
 
-pub fn read_product(body: &Body) -> Result<ProductInput, ApiError> {
+pub fn read_product(body: &Body) -> Result<ProductInput, CallError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let name = fields.required("name", rule::text(1..=150));
@@ -66,7 +66,7 @@ pub fn read_product(body: &Body) -> Result<ProductInput, ApiError> {
     })
 }
 
-pub fn read_product_changes(body: &Body) -> Result<ProductChanges, ApiError> {
+pub fn read_product_changes(body: &Body) -> Result<ProductChanges, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let changes = ProductChanges {
@@ -83,7 +83,7 @@ pub fn read_product_changes(body: &Body) -> Result<ProductChanges, ApiError> {
 }
 
 /// A collection's name and its first products.
-pub fn read_collection(body: &Body) -> Result<(String, Vec<String>), ApiError> {
+pub fn read_collection(body: &Body) -> Result<(String, Vec<String>), CallError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let name = fields.required("name", rule::text(1..=100));
@@ -91,7 +91,7 @@ pub fn read_collection(body: &Body) -> Result<(String, Vec<String>), ApiError> {
     issues.finish(|| Some((name?, products?)))
 }
 
-pub fn read_collection_changes(body: &Body) -> Result<CollectionChanges, ApiError> {
+pub fn read_collection_changes(body: &Body) -> Result<CollectionChanges, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let changes = CollectionChanges {
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     /// The first issue that a parser finds, as `path code`.
-    fn issue<T>(parser: impl Fn(&Body) -> Result<T, ApiError>, body: Value) -> String {
+    fn issue<T>(parser: impl Fn(&Body) -> Result<T, CallError>, body: Value) -> String {
         let refused = parser(&body.clone().try_into().unwrap()).err().unwrap_or_else(|| panic!("{body} is taken"));
         let details = refused.details.unwrap();
         format!("{} {}", details[0]["path"], details[0]["code"]).replace('"', "")

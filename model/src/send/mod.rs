@@ -19,7 +19,7 @@ pub use self::media::{MediaKind, MediaSend, MediaSource};
 pub use self::schema::schema;
 pub use self::story::{StoryContent, StoryRequest};
 use crate::address::{Address, AddressKind, Suffixes};
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::field::{Body, Fields, rule};
 use crate::issue::{IssueCode, Issues, Violation};
 use crate::message::{Content, MessageKey};
@@ -78,7 +78,7 @@ impl SendRequest {
     ///
     /// # Errors
     /// `invalid_request` with every broken rule.
-    pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let top = Fields::new(body, &issues);
         let inner = match nested_fields(&top) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::media::{MediaKind, MediaSend, MediaSource};
 use super::{LONGEST_CAPTION, LONGEST_CLIENT_REF};
 use crate::address::{Address, Suffixes};
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::field::{Body, Fields, Judged, rule};
 use crate::issue::{IssueCode, Issues, Violation};
 use crate::message::Content;
@@ -44,7 +44,7 @@ pub enum StoryContent {
 impl StoryRequest {
     /// # Errors
     /// `invalid_request` with every broken rule.
-    pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let known = |word: &str| TYPES.iter().copied().find(|known| *known == word);
@@ -156,7 +156,7 @@ fn once_each(mut addresses: Vec<Address>) -> Vec<Address> {
 mod tests {
     use super::*;
 
-    fn parse(body: Value) -> Result<StoryRequest, ApiError> {
+    fn parse(body: Value) -> Result<StoryRequest, CallError> {
         StoryRequest::parse(&body.try_into().unwrap(), &Suffixes::simulated())
     }
 

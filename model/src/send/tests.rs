@@ -8,7 +8,7 @@ use crate::error::ErrorCode;
 use crate::media::Media;
 use crate::message::ContactCard;
 
-fn parse(body: Value) -> Result<SendRequest, ApiError> {
+fn parse(body: Value) -> Result<SendRequest, CallError> {
     SendRequest::parse(&Body::try_from(body).unwrap(), &Suffixes::simulated())
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::event::EventName;
 use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::id::ChannelId;
@@ -20,7 +20,7 @@ pub const MOST_ENDPOINTS: u32 = 50;
 const EVERY_EVENT: &str = "*";
 
 /// The refusal of one endpoint more than [`MOST_ENDPOINTS`].
-pub fn too_many_endpoints() -> ApiError {
+pub fn too_many_endpoints() -> CallError {
     let message = format!("an account has at most {MOST_ENDPOINTS} webhook endpoints; delete one first");
     Violation::new(IssueCode::TooMany, message).at(&[])
 }
@@ -125,7 +125,7 @@ pub struct CreateEndpoint {
 
 impl CreateEndpoint {
     /// The URL's text is judged here; a name's addresses are judged at each attempt.
-    pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let url = fields.required("url", url_rule(policy));
@@ -163,7 +163,7 @@ pub struct ChangeEndpoint {
 }
 
 impl ChangeEndpoint {
-    pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let change = Self {
@@ -179,7 +179,7 @@ impl ChangeEndpoint {
 }
 
 /// Reads the body `{ url }` of a probe.
-pub fn parse_probe(body: &Body, policy: &TargetPolicy) -> Result<String, ApiError> {
+pub fn parse_probe(body: &Body, policy: &TargetPolicy) -> Result<String, CallError> {
     let issues = Issues::new();
     let url = Fields::new(body, &issues).required("url", url_rule(policy));
     issues.finish(|| url)
@@ -213,7 +213,7 @@ mod tests {
         Body::try_from(value).unwrap()
     }
 
-    fn create(body: Value) -> Result<CreateEndpoint, ApiError> {
+    fn create(body: Value) -> Result<CreateEndpoint, CallError> {
         CreateEndpoint::parse(&object(body), &TargetPolicy::strict())
     }
 

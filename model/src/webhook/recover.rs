@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::DeliveryState;
-use crate::error::ApiError;
+use crate::error::CallError;
 use crate::event::EventName;
 use crate::field::{Body, Fields, rule};
 use crate::issue::{IssueCode, Issues, Violation};
@@ -28,7 +28,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    pub fn parse(body: &Body, now: Timestamp) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, now: Timestamp) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let since = fields.required("since", rule::time);
@@ -67,7 +67,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
-    fn parse(body: Value) -> Result<Recovery, ApiError> {
+    fn parse(body: Value) -> Result<Recovery, CallError> {
         Recovery::parse(&Body::try_from(body).unwrap(), NOW)
     }
 

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::try_unfold;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::NodeId;
 use network::driver::ByteStream;
 use parking_lot::Mutex;
@@ -82,7 +82,7 @@ impl Exports {
     ///
     /// # Errors
     /// 503 when no replica could begin. The stream fails when the replica that it comes from goes.
-    pub async fn open(&self, group: GroupId) -> Result<ByteStream, ApiError> {
+    pub async fn open(&self, group: GroupId) -> Result<ByteStream, CallError> {
         for node in self.holders(group) {
             match self.ask(node, Request::Begin(group), BEGIN_PATIENCE * 2).await {
                 Ok(Response::Begun(id)) => return Ok(self.pieces(node, id)),
@@ -90,7 +90,7 @@ impl Exports {
                 Ok(_) => tracing::warn!(group, node, "no state was exported: an answer of another kind"),
             }
         }
-        Err(ApiError::no_leader())
+        Err(CallError::no_leader())
     }
 
     /// The nodes that have a group, this one first.

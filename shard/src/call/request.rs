@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use model::address::Address;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{MediaId, MessageId};
 use model::status::Trigger;
 use model::time::Timestamp;
@@ -30,10 +30,10 @@ pub trait Request {
     ///
     /// # Errors
     /// The request's own, and `internal_error` for a reply of another kind, which is a defect of the owner's.
-    fn result(done: Result<Done, ApiError>) -> Result<Self::Reply, ApiError> {
+    fn result(done: Result<Done, CallError>) -> Result<Self::Reply, CallError> {
         Self::reply(done?).ok_or_else(|| {
             tracing::error!("an owner answered with another kind of result");
-            ApiError::internal_error()
+            CallError::internal_error()
         })
     }
 }

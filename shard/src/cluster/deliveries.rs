@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use futures::future::try_join_all;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, ShardId, Slot};
 use model::limit::LimitScope;
 use model::time::Timestamp;
@@ -23,7 +23,7 @@ impl Cluster {
     ///
     /// # Errors
     /// 503 when one of the shards has no owner in time.
-    pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, ApiError> {
+    pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, CallError> {
         let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
         let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
         for done in self.ask_each(shards, DeliveryAsk::Waiting, context).await? {
@@ -44,7 +44,7 @@ impl Cluster {
         customer: CustomerId,
         query: DeliveryQuery,
         context: &CallContext,
-    ) -> Result<DeliveryPage, ApiError> {
+    ) -> Result<DeliveryPage, CallError> {
         let shards = match query.channel {
             Some(channel) => self.shard_of_channel(channel).into_iter().collect(),
             None => self.shards_of_customer(customer),
@@ -64,7 +64,7 @@ impl Cluster {
         customer: CustomerId,
         id: DeliveryId,
         context: &CallContext,
-    ) -> Result<Option<DeliveryDetail>, ApiError> {
+    ) -> Result<Option<DeliveryDetail>, CallError> {
         let shards = self.shards_of_customer(customer);
         let found = self.ask_each(shards, DeliveryAsk::Find { customer, id }, context).await?;
         let detail = |done| if let DeliveryDone::Found(Some(detail)) = done { Some(*detail) } else { None };
@@ -81,11 +81,11 @@ impl Cluster {
         channel: ChannelId,
         id: DeliveryId,
         context: &CallContext,
-    ) -> Result<Redelivered, ApiError> {
-        let shard = self.shard_of_channel(channel).ok_or_else(ApiError::no_leader)?;
+    ) -> Result<Redelivered, CallError> {
+        let shard = self.shard_of_channel(channel).ok_or_else(CallError::no_leader)?;
         match self.ask_deliveries(shard, DeliveryAsk::Redeliver { customer, id }, context).await? {
             DeliveryDone::Redelivered(redelivered) => Ok(redelivered),
-            _ => Err(ApiError::internal_error()),
+            _ => Err(CallError::internal_error()),
         }
     }
 
@@ -93,7 +93,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::deliveries`].
-    pub async fn count_sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, ApiError> {
+    pub async fn count_sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, CallError> {
         self.matched(DeliveryAsk::CountSweep(sweep.clone()), sweep.customer, context).await
     }
 
@@ -101,12 +101,12 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::deliveries`]; shards that have answered go on with it all the same.
-    pub async fn sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, ApiError> {
+    pub async fn sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, CallError> {
         let customer = sweep.customer;
         self.matched(DeliveryAsk::Sweep(sweep), customer, context).await
     }
 
-    async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, ApiError> {
+    async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, CallError> {
         let shards = self.shards_of_customer(customer);
         let matched = self.ask_each(shards, ask, context).await?;
         Ok(matched.into_iter().map(|done| if let DeliveryDone::Matched(matched) = done { matched } else { 0 }).sum())
@@ -122,7 +122,7 @@ impl Cluster {
         endpoint: EndpointId,
         since: Timestamp,
         context: &CallContext,
-    ) -> Result<Figures, ApiError> {
+    ) -> Result<Figures, CallError> {
         let shards = self.shards_of_customer(customer);
         let parts = self.ask_each(shards, DeliveryAsk::Figures { customer, endpoint, since }, context).await?;
         let mut figures = Figures::default();
@@ -138,15 +138,15 @@ impl Cluster {
     ///
     /// # Errors
     /// `rate_limited`, or 503 while the customer's home has no owner.
-    pub async fn take_test(&self, customer: CustomerId, context: &CallContext) -> Result<(), ApiError> {
+    pub async fn take_test(&self, customer: CustomerId, context: &CallContext) -> Result<(), CallError> {
         let shard = self.directory().read(|state| state.shard_of(Slot::of_customer(customer)));
-        let shard = shard.ok_or_else(ApiError::no_leader)?;
+        let shard = shard.ok_or_else(CallError::no_leader)?;
         match self.ask_deliveries(shard, DeliveryAsk::TakeTest { customer }, context).await? {
             DeliveryDone::Test(Tested::Counted) => Ok(()),
             DeliveryDone::Test(Tested::TooMany { retry_after }) => {
-                Err(ApiError::rate_limited(LimitScope::Customer, TESTS as u32, retry_after))
+                Err(CallError::rate_limited(LimitScope::Customer, TESTS as u32, retry_after))
             }
-            _ => Err(ApiError::internal_error()),
+            _ => Err(CallError::internal_error()),
         }
     }
 
@@ -173,7 +173,7 @@ impl Cluster {
         shards: Vec<ShardId>,
         ask: DeliveryAsk,
         context: &CallContext,
-    ) -> Result<Vec<DeliveryDone>, ApiError> {
+    ) -> Result<Vec<DeliveryDone>, CallError> {
         try_join_all(shards.into_iter().map(|shard| self.ask_deliveries(shard, ask.clone(), context))).await
     }
 
@@ -182,7 +182,7 @@ impl Cluster {
         shard: ShardId,
         ask: DeliveryAsk,
         context: &CallContext,
-    ) -> Result<DeliveryDone, ApiError> {
+    ) -> Result<DeliveryDone, CallError> {
         let deadline: Instant = context.deadline;
         of_kind!(self.ask_shard(shard, Ask::Deliveries(ask), deadline, context).await?, Done::Deliveries(done) => done)
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::{FetchReason, MediaState};
 
@@ -33,7 +33,7 @@ impl Cluster {
         channel: ChannelId,
         id: MediaId,
         context: &CallContext,
-    ) -> Result<Option<MediaRow>, ApiError> {
+    ) -> Result<Option<MediaRow>, CallError> {
         self.channel(customer, channel, None, MediaWork::Get(id), context).await.1
     }
 
@@ -41,21 +41,21 @@ impl Cluster {
     ///
     /// # Errors
     /// `media_gone`, `not_found` for what never existed, 503 while the shard has no leader, or the bytes do not come.
-    pub async fn linked_media(&self, token: &Token, context: &CallContext) -> Result<MediaRow, ApiError> {
+    pub async fn linked_media(&self, token: &Token, context: &CallContext) -> Result<MediaRow, CallError> {
         let context = CallContext { deadline: Instant::now() + PENDING_PATIENCE, ..context.clone() };
         let found = self.channel(token.customer, token.channel, None, MediaWork::Await(token.media), &context).await.1;
         let row = match found {
-            Ok(row) => row.ok_or_else(|| ApiError::not_found("media", &token.media.to_string()))?,
+            Ok(row) => row.ok_or_else(|| CallError::not_found("media", &token.media.to_string()))?,
             // The link was good: its media went with its channel.
-            Err(error) if error.code == ErrorCode::ChannelNotFound => return Err(ApiError::media_gone(None)),
+            Err(error) if error.code == ErrorCode::ChannelNotFound => return Err(CallError::media_gone(None)),
             Err(error) => return Err(error),
         };
         match row.state {
             MediaState::Ready => Ok(row),
             _ if row.may_come() => {
-                Err(ApiError::new(ErrorCode::WorkerAtCapacity, "the media is still on its way; try again"))
+                Err(CallError::new(ErrorCode::WorkerAtCapacity, "the media is still on its way; try again"))
             }
-            _ => Err(ApiError::media_gone((!row.deleted).then_some(row.expires_at))),
+            _ => Err(CallError::media_gone((!row.deleted).then_some(row.expires_at))),
         }
     }
 
@@ -74,14 +74,14 @@ impl Cluster {
         let Some(token) = media.own_token(url) else { return media.fetcher.fetch(url, whom, &media.blobs).await };
         let token = media.read_token(token).map_err(own_link)?;
         let row = self.linked_media(&token, context).await.map_err(own_link)?;
-        let bytes = media.open(&row, None).await.map_err(ApiError::from)?;
+        let bytes = media.open(&row, None).await.map_err(CallError::from)?;
         let spooled = media.spool(whom).await?.fill(bytes).await?;
         Ok(Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename })
     }
 }
 
 /// A bad link fails as it would have over HTTP; what passes by itself stays what it is.
-fn own_link(error: ApiError) -> FetchError {
+fn own_link(error: CallError) -> FetchError {
     match error.http_status() {
         status @ 400..=499 => FetchError::Failed { reason: FetchReason::HttpStatus, http_status: Some(status) },
         _ => FetchError::Own(error),

@@ -1,6 +1,6 @@
 //! The bytes of a send: fetched at the node that took the request, judged, and kept before the owner hears of them.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::issue::{IssueCode, Violation};
 use model::media::Media;
@@ -34,7 +34,7 @@ impl Cluster {
         send: &MediaSend,
         field: &[&str],
         context: &CallContext,
-    ) -> Result<SendBody, ApiError> {
+    ) -> Result<SendBody, CallError> {
         // An account without room is not worth a fetch.
         self.media_room(customer, channel, None, context).await?;
         let url = &send.source.url;

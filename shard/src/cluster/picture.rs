@@ -1,6 +1,6 @@
 //! Pictures for groups and profiles, as callers name or send them.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::CustomerId;
 use model::media::LARGEST_PICTURE;
 use network::operation::picture::Picture;
@@ -22,7 +22,7 @@ impl Cluster {
         url: &str,
         field: &str,
         context: &CallContext,
-    ) -> Result<Picture, ApiError> {
+    ) -> Result<Picture, CallError> {
         let fetched = self.fetch_media(customer, url, context).await.map_err(|error| match error {
             FetchError::Spool(SpoolError::TooLarge { size }) => too_large(size),
             error => error.told(url, field),
@@ -35,13 +35,13 @@ impl Cluster {
     /// # Errors
     /// `media_too_large` above 5 MB, `invalid_request` with an issue at `field` for what is no picture, 503 when too many
     /// wait for their turn.
-    pub async fn picture_of(&self, spooled: Spooled, field: &str) -> Result<Picture, ApiError> {
+    pub async fn picture_of(&self, spooled: Spooled, field: &str) -> Result<Picture, CallError> {
         if spooled.size > LARGEST_PICTURE {
             return Err(too_large(spooled.size));
         }
         self.media().cutter.cut(spooled).await.map_err(|unfit| match unfit {
             Some(unfit) => unfit.violation().at(&[field]),
-            None => ApiError::worker_at_capacity(),
+            None => CallError::worker_at_capacity(),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::{join_all, try_join_all};
 use model::customer::Quota;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, ShardId};
 use model::time::Day;
 
@@ -38,7 +38,7 @@ impl Cluster {
         by_channel: bool,
         most: usize,
         context: &CallContext,
-    ) -> Result<Option<Vec<DayUsage>>, ApiError> {
+    ) -> Result<Option<Vec<DayUsage>>, CallError> {
         let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
             let ask = UsageAsk::Days { customer, from, to, by_channel, most };
             self.ask_usage(shard, ask, context).await
@@ -62,12 +62,12 @@ impl Cluster {
         customer: CustomerId,
         (from, to): (Hour, Hour),
         context: &CallContext,
-    ) -> Result<BTreeMap<Hour, Counts>, ApiError> {
+    ) -> Result<BTreeMap<Hour, Counts>, CallError> {
         let asks = self.shards_of_customer(customer).into_iter();
         let asks = asks.map(|shard| self.ask_usage(shard, UsageAsk::Hours { customer, from, to }, context));
         let mut hours: BTreeMap<Hour, Counts> = BTreeMap::new();
         for part in try_join_all(asks).await? {
-            let UsageDone::Hours(part) = part else { return Err(ApiError::internal_error()) };
+            let UsageDone::Hours(part) = part else { return Err(CallError::internal_error()) };
             part.iter().for_each(|(hour, counts)| hours.entry(*hour).or_default().add(counts));
         }
         Ok(hours)
@@ -85,7 +85,7 @@ impl Cluster {
         only: Option<ChannelId>,
         live: &[ChannelId],
         context: &CallContext,
-    ) -> Result<AccountFigures, ApiError> {
+    ) -> Result<AccountFigures, CallError> {
         let mut channels = self.by_shard(live);
         let shards = match only {
             Some(_) => channels.keys().copied().collect(),
@@ -135,7 +135,7 @@ impl Cluster {
         channel: ChannelId,
         size: Option<u64>,
         context: &CallContext,
-    ) -> Result<Option<MediaRoom>, ApiError> {
+    ) -> Result<Option<MediaRoom>, CallError> {
         if !self.media_store().counts() {
             return Ok(None);
         }
@@ -143,14 +143,14 @@ impl Cluster {
         let used: u64 = kept.values().sum();
         let limit = self.context().allowed(customer, Quota::MediaBytes);
         if used.saturating_add(size.unwrap_or(1)) > limit {
-            return Err(ApiError::plan_limit(Quota::MediaBytes, limit, used));
+            return Err(CallError::plan_limit(Quota::MediaBytes, limit, used));
         }
         let here = self.by_shard(&[channel]).into_keys().next();
         let own = here.and_then(|shard| kept.get(&shard)).copied().unwrap_or(0);
         Ok(Some(MediaRoom { limit, elsewhere: used - own }))
     }
 
-    async fn ask_usage(&self, shard: ShardId, ask: UsageAsk, context: &CallContext) -> Result<UsageDone, ApiError> {
+    async fn ask_usage(&self, shard: ShardId, ask: UsageAsk, context: &CallContext) -> Result<UsageDone, CallError> {
         of_kind!(self.ask_shard(shard, Ask::Usage(ask), context.deadline, context).await?, Done::Usage(done) => done)
     }
 }

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response};
-use model::error::ApiError;
+use model::error::CallError;
 use model::issue::{IssueCode, Violation};
 use model::media::{FetchReason, LARGEST_MEDIA};
 use model::target::{Target, TargetPolicy, judge_url};
@@ -48,7 +48,7 @@ pub enum FetchError {
     Spool(#[from] SpoolError),
     /// The gateway's own refusal, for one of its own links.
     #[error(transparent)]
-    Own(#[from] ApiError),
+    Own(#[from] CallError),
 }
 
 impl FetchError {
@@ -61,12 +61,12 @@ impl FetchError {
     }
 
     /// As the caller hears of it. `field` names the URL in its body.
-    pub fn told(self, url: &str, field: &str) -> ApiError {
+    pub fn told(self, url: &str, field: &str) -> CallError {
         match self {
             Self::Url(violation) => violation.at(&[field]),
-            Self::Blocked => ApiError::media_fetch_blocked(url),
-            Self::Failed { reason, http_status } => ApiError::media_fetch_failed(url, reason, http_status),
-            Self::Spool(SpoolError::Source(_)) => ApiError::media_fetch_failed(url, FetchReason::Connect, None),
+            Self::Blocked => CallError::media_fetch_blocked(url),
+            Self::Failed { reason, http_status } => CallError::media_fetch_failed(url, reason, http_status),
+            Self::Spool(SpoolError::Source(_)) => CallError::media_fetch_failed(url, FetchReason::Connect, None),
             Self::Spool(error) => error.into(),
             Self::Own(error) => error,
         }

@@ -11,7 +11,7 @@ use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgba, RgbaImage, imageops};
-use model::error::ApiError;
+use model::error::CallError;
 use model::issue::{IssueCode, Violation};
 use model::media::LARGEST_PICTURE;
 use network::operation::picture::Picture;
@@ -89,8 +89,8 @@ impl Cutter {
     }
 }
 
-pub(crate) fn too_large(size: u64) -> ApiError {
-    ApiError::media_too_large_over(LARGEST_PICTURE, size)
+pub(crate) fn too_large(size: u64) -> CallError {
+    CallError::media_too_large_over(LARGEST_PICTURE, size)
 }
 
 /// Why bytes did not become a picture.

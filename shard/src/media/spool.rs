@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::CustomerId;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
 use network::driver::ByteStream;
@@ -56,7 +56,7 @@ pub enum SpoolError {
     Disk(#[from] BlobError),
 }
 
-impl From<SpoolError> for ApiError {
+impl From<SpoolError> for CallError {
     fn from(error: SpoolError) -> Self {
         match error {
             SpoolError::TooLarge { size } => Self::media_too_large(size),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::format::Format;
 use model::id::{ChannelId, CustomerId, MediaId, ShardId, Slot};
 use model::media::{LARGEST_MEDIA, MediaRef, MediaState, Sha256Hex};
@@ -124,11 +124,11 @@ impl MediaStore {
     ///
     /// # Errors
     /// 503 while the cluster is not formed.
-    pub fn link(&self, row: &MediaRow) -> Result<String, ApiError> {
+    pub fn link(&self, row: &MediaRow) -> Result<String, CallError> {
         self.link_to(row.id, row.customer, row.channel)
     }
 
-    fn link_to(&self, id: MediaId, customer: CustomerId, channel: ChannelId) -> Result<String, ApiError> {
+    fn link_to(&self, id: MediaId, customer: CustomerId, channel: ChannelId) -> Result<String, CallError> {
         let now = Timestamp::now();
         let token = self.keys()?.sign(id, customer, channel, now, now.plus(self.link_life));
         Ok(format!("{}{LINK_PATH}{token}", self.base_url))
@@ -138,7 +138,7 @@ impl MediaStore {
     ///
     /// # Errors
     /// A token that is malformed, forged or expired, and 503 while the cluster is not formed.
-    pub fn read_token(&self, text: &str) -> Result<Token, ApiError> {
+    pub fn read_token(&self, text: &str) -> Result<Token, CallError> {
         self.keys()?.verify(text, Timestamp::now())
     }
 
@@ -170,14 +170,14 @@ impl MediaStore {
         shard.ok_or_else(|| BlobError::Unavailable("the cluster is not formed".into()))
     }
 
-    fn keys(&self) -> Result<&TokenKeys, ApiError> {
+    fn keys(&self) -> Result<&TokenKeys, CallError> {
         if let Some(keys) = self.keys.get() {
             return Ok(keys);
         }
-        let cluster = self.directory.read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+        let cluster = self.directory.read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
         let key = self.secrets.deployment_key(&cluster.deployment_key).map_err(|error| {
             tracing::error!(%error, "the master key is not the one that this cluster was formed with");
-            ApiError::internal_error()
+            CallError::internal_error()
         })?;
         Ok(self.keys.get_or_init(|| TokenKeys::new(key)))
     }

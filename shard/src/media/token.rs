@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -92,17 +92,17 @@ impl TokenKeys {
     ///
     /// # Errors
     /// `media_token_malformed`, `media_token_tampered`, `media_token_expired`.
-    pub fn verify(&self, text: &str, now: Timestamp) -> Result<Token, ApiError> {
-        let (token, payload, signature) = parse(text).ok_or_else(ApiError::media_token_malformed)?;
+    pub fn verify(&self, text: &str, now: Timestamp) -> Result<Token, CallError> {
+        let (token, payload, signature) = parse(text).ok_or_else(CallError::media_token_malformed)?;
         let seconds = now.unix_seconds();
         let known = token.k <= key_at(seconds.saturating_add(SKEW_SECONDS));
         // A key that is no longer valid still tells an honest link of long ago from a forged one, and no more.
         let retired = token.k < key_at(seconds.saturating_sub(OVERLAP_SECONDS));
         let expired = token.expires <= seconds;
         if !known || self.mac(token.k, payload).verify_slice(&signature).is_err() || (retired && !expired) {
-            return Err(ApiError::media_token_tampered());
+            return Err(CallError::media_token_tampered());
         }
-        if expired { Err(ApiError::media_token_expired(token.expires_at())) } else { Ok(token) }
+        if expired { Err(CallError::media_token_expired(token.expires_at())) } else { Ok(token) }
     }
 
     /// The signature of a payload; verified in constant time.

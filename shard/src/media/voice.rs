@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::error::ApiError;
+use model::error::CallError;
 use model::issue::{IssueCode, Violation};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
@@ -64,13 +64,13 @@ impl From<BlobError> for VoiceError {
 
 impl VoiceError {
     /// As the caller hears of it. `field` is the path of the URL in its body.
-    pub fn told(self, field: &[&str]) -> ApiError {
+    pub fn told(self, field: &[&str]) -> CallError {
         match self {
             Self::Unfit(violation) => violation.at(field),
-            Self::Busy => ApiError::worker_at_capacity(),
+            Self::Busy => CallError::worker_at_capacity(),
             Self::Encoder(error) => {
                 tracing::error!(%error, "a voice note could not be encoded");
-                ApiError::internal_error()
+                CallError::internal_error()
             }
             Self::Spool(error) => error.into(),
         }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId, RequestId};
 use model::status::{Status, Trigger};
 use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
@@ -74,7 +74,7 @@ pub struct Piece {
     pub work: Work,
     pub call_id: Uuid,
     pub request_id: RequestId,
-    pub reply: oneshot::Sender<Result<Worked, ApiError>>,
+    pub reply: oneshot::Sender<Result<Worked, CallError>>,
 }
 
 /// What a channel's task answers; the caller's task does the waiting that is left.
@@ -160,7 +160,7 @@ pub(super) enum OnCommit {
         command: usize,
         row: Box<MessageRow>,
         client_ref: Option<String>,
-        reply: oneshot::Sender<Result<Worked, ApiError>>,
+        reply: oneshot::Sender<Result<Worked, CallError>>,
     },
     Acknowledge(ItemId),
     /// Asked of the network once all before it is committed, and before what it answers to is acknowledged.
@@ -465,10 +465,10 @@ impl Channel {
                         Some(Reply::Done) => Ok(self.sent(*row, client_ref)),
                         Some(Reply::Unchanged) => self.sent_before(*row, client_ref),
                         Some(Reply::Refused(status)) => Err(self.refuse_send(*status)),
-                        Some(Reply::QueueFull) => Err(ApiError::worker_at_capacity()),
-                        Some(Reply::Forgotten) => Err(ApiError::channel_not_found()),
-                        Some(Reply::TooLarge) => Err(ApiError::payload_too_large_over(LARGEST_COMMAND as u64)),
-                        _ => Err(ApiError::internal_error()),
+                        Some(Reply::QueueFull) => Err(CallError::worker_at_capacity()),
+                        Some(Reply::Forgotten) => Err(CallError::channel_not_found()),
+                        Some(Reply::TooLarge) => Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64)),
+                        _ => Err(CallError::internal_error()),
                     };
                     let _ = reply.send(answer);
                 }

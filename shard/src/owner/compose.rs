@@ -1,7 +1,7 @@
 //! What a send says once the channel's store was asked: the forwarded message, the quoted one.
 
 use model::address::Address;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{MediaId, MessageId};
 use model::issue::{IssueCode, Violation};
 use model::media::MediaState;
@@ -36,7 +36,7 @@ impl Channel {
     /// # Errors
     /// `message_not_found` for a message to forward that this channel has not stored, `invalid_request` for one that
     /// cannot be forwarded.
-    pub fn compose(&self, send: &Send) -> Result<Composed, ApiError> {
+    pub fn compose(&self, send: &Send) -> Result<Composed, CallError> {
         let (content, media, forwarded) = match &send.body {
             SendBody::Content(content) => (content.clone(), None, false),
             SendBody::Media { content, media } => {
@@ -79,12 +79,12 @@ impl Channel {
     ///
     /// # Errors
     /// `media_gone` when they are neither here nor at the network any more.
-    fn media_again(&self, content: &mut Content) -> Result<Option<Box<MediaRow>>, ApiError> {
+    fn media_again(&self, content: &mut Content) -> Result<Option<Box<MediaRow>>, CallError> {
         let Some(media) = content.media_mut() else { return Ok(None) };
         let now = Timestamp::now();
-        let before = media.id.and_then(|id| self.media_row(id)).ok_or_else(|| ApiError::media_gone(None))?;
+        let before = media.id.and_then(|id| self.media_row(id)).ok_or_else(|| CallError::media_gone(None))?;
         if before.deleted || (before.kept().is_none() && before.live_handle(now).is_none()) {
-            return Err(ApiError::media_gone(Some(before.expires_at)));
+            return Err(CallError::media_gone(Some(before.expires_at)));
         }
         let expires_at = now.plus(self.media_retention());
         let state = if before.kept().is_some() { MediaState::Ready } else { MediaState::Pending };
@@ -103,8 +103,8 @@ impl Channel {
     }
 
     /// The content of a stored message, as it goes out again. Its bytes are named, not fetched.
-    fn forwarded(&self, key: &MessageKey) -> Result<Content, ApiError> {
-        let row = self.named(key).ok_or_else(|| ApiError::message_not_found(key.id.as_str()))?;
+    fn forwarded(&self, key: &MessageKey) -> Result<Content, CallError> {
+        let row = self.named(key).ok_or_else(|| CallError::message_not_found(key.id.as_str()))?;
         let kind = row.content.type_name();
         let content = match row.content {
             // What may be seen once is not for others.

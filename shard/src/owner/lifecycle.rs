@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::event::EventName;
 use model::id::MessageId;
 use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Payload, QrUpdated};
@@ -519,7 +519,7 @@ impl Channel {
     }
 
     /// Does one piece of work that is not a send.
-    pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Result<Result<Worked, ApiError>, LeadershipLost> {
+    pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Result<Result<Worked, CallError>, LeadershipLost> {
         match work {
             Work::Look => Ok(Ok(Worked::Done(Done::Live(self.look())))),
             Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
@@ -552,7 +552,7 @@ impl Channel {
             }
             // Sends and operations are taken by the caller; media and reads do not come here.
             Work::Send(_) | Work::Operate { .. } | Work::Media(_) | Work::MessageMedia { .. } | Work::Read(_) => {
-                Ok(Err(ApiError::internal_error()))
+                Ok(Err(CallError::internal_error()))
             }
         }
     }
@@ -562,15 +562,15 @@ impl Channel {
         trigger: Trigger,
         by_operator: bool,
         call_id: Uuid,
-    ) -> Result<Result<Worked, ApiError>, LeadershipLost> {
+    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
         if self.row.moved_by == Some(call_id) {
             return Ok(Ok(Worked::Done(Done::Live(self.look()))));
         }
         if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
-            return Ok(Err(ApiError::insufficient_scope(&["operator".to_owned()], &[])));
+            return Ok(Err(CallError::insufficient_scope(&["operator".to_owned()], &[])));
         }
         if self.needs_slot(trigger) && self.owner.node.slots.is_full() {
-            return Ok(Err(ApiError::worker_at_capacity()));
+            return Ok(Err(CallError::worker_at_capacity()));
         }
         let before = self.row.status;
         let moves = status::transition(before, trigger, self.row.credentials).is_ok();
@@ -591,13 +591,13 @@ impl Channel {
         starts && self.running.is_none()
     }
 
-    fn refusal(&self, refusal: Refusal, trigger: Trigger, status: Status) -> ApiError {
+    fn refusal(&self, refusal: Refusal, trigger: Trigger, status: Status) -> CallError {
         match refusal {
-            _ if self.row.forgotten => ApiError::channel_not_found(),
-            Refusal::NoOp => ApiError::no_op(format!("the channel is {status} already"))
+            _ if self.row.forgotten => CallError::channel_not_found(),
+            Refusal::NoOp => CallError::no_op(format!("the channel is {status} already"))
                 .with_details(serde_json::json!({ "field": "status", "value": status })),
-            Refusal::Unavailable => ApiError::channel_unavailable(status, self.row.reason),
-            Refusal::NotDisabled => ApiError::not_disabled(status),
+            Refusal::Unavailable => CallError::channel_unavailable(status, self.row.reason),
+            Refusal::NotDisabled => CallError::not_disabled(status),
             Refusal::Invalid => {
                 let action = match trigger {
                     Trigger::Connect => "connect",
@@ -606,21 +606,21 @@ impl Channel {
                     Trigger::Logout => "logout",
                     _ => "this",
                 };
-                ApiError::invalid_lifecycle_transition(status, action, &status::allowed_from(trigger))
+                CallError::invalid_lifecycle_transition(status, action, &status::allowed_from(trigger))
             }
         }
     }
 
     /// Starts a pairing when the status permits it. `Ok(Err)` says why there is none.
-    async fn begin_pairing(&mut self, unavailable: ApiError) -> Result<Result<(), ApiError>, LeadershipLost> {
+    async fn begin_pairing(&mut self, unavailable: CallError) -> Result<Result<(), CallError>, LeadershipLost> {
         if self.row.forgotten {
-            return Ok(Err(ApiError::channel_not_found()));
+            return Ok(Err(CallError::channel_not_found()));
         }
         match status::on_pairing(self.row.status, self.row.credentials) {
             OnPairing::Running => Ok(Ok(())),
             OnPairing::Unavailable => Ok(Err(unavailable)),
-            OnPairing::Disabled => Ok(Err(ApiError::channel_unavailable(self.row.status, self.row.reason))),
-            OnPairing::Start if self.owner.node.slots.is_full() => Ok(Err(ApiError::worker_at_capacity())),
+            OnPairing::Disabled => Ok(Err(CallError::channel_unavailable(self.row.status, self.row.reason))),
+            OnPairing::Start if self.owner.node.slots.is_full() => Ok(Err(CallError::worker_at_capacity())),
             OnPairing::Start => {
                 let refused = self.transition(Trigger::PairingRequested, None).await?.is_err();
                 Ok(if refused { Err(unavailable) } else { Ok(()) })
@@ -628,8 +628,8 @@ impl Channel {
         }
     }
 
-    async fn show_qr(&mut self) -> Result<Result<Worked, ApiError>, LeadershipLost> {
-        if let Err(error) = self.begin_pairing(ApiError::no_qr(self.row.status)).await? {
+    async fn show_qr(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
+        if let Err(error) = self.begin_pairing(CallError::no_qr(self.row.status)).await? {
             return Ok(Err(error));
         }
         Ok(Ok(match self.shown_qr() {
@@ -651,17 +651,17 @@ impl Channel {
         code
     }
 
-    async fn pairing(&mut self) -> Result<Result<Worked, ApiError>, LeadershipLost> {
-        if let Err(error) = self.begin_pairing(ApiError::pair_code_unavailable(self.row.status)).await? {
+    async fn pairing(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
+        if let Err(error) = self.begin_pairing(CallError::pair_code_unavailable(self.row.status)).await? {
             return Ok(Err(error));
         }
         let now = Instant::now();
         if let Some(wait) = self.pair_code_wait(now) {
             let seconds = wait.as_secs_f64().ceil() as u32;
-            return Ok(Err(ApiError::rate_limited(model::limit::LimitScope::Channel, 1, seconds)));
+            return Ok(Err(CallError::rate_limited(model::limit::LimitScope::Channel, 1, seconds)));
         }
         let ready = if self.shown_qr().is_some() { None } else { Some(self.await_qr()) };
-        let Some(running) = &self.running else { return Ok(Err(ApiError::pair_code_failed(None))) };
+        let Some(running) = &self.running else { return Ok(Err(CallError::pair_code_failed(None))) };
         let session = running.session.clone();
         let (given, answer) = oneshot::channel();
         self.pair_code = Some(PairCodeAsked { at: now, answer, given: false });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::customer::Quota;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::MediaState;
 use model::time::Timestamp;
@@ -43,21 +43,21 @@ pub async fn work(
     channel: ChannelId,
     work: MediaWork,
     deadline: Instant,
-) -> Result<Result<Done, ApiError>, NotLeader> {
+) -> Result<Result<Done, CallError>, NotLeader> {
     let done = |row: Option<MediaRow>| Ok(Ok(Done::Media(row.map(Box::new))));
     match work {
         MediaWork::Add(row) => {
             let row = settled(owner, row);
             match commit(owner, MediaCommand::Add(row.clone())).await? {
-                Reply::Forgotten => Ok(Err(ApiError::channel_not_found())),
+                Reply::Forgotten => Ok(Err(CallError::channel_not_found())),
                 _ => done(Some(*row)),
             }
         }
         MediaWork::AddWithin { row, limit, elsewhere } => {
             let row = settled(owner, row);
             match commit(owner, MediaCommand::AddWithin { row: row.clone(), limit, elsewhere }).await? {
-                Reply::Forgotten => Ok(Err(ApiError::channel_not_found())),
-                Reply::OverQuota { used } => Ok(Err(ApiError::plan_limit(Quota::MediaBytes, limit, elsewhere + used))),
+                Reply::Forgotten => Ok(Err(CallError::channel_not_found())),
+                Reply::OverQuota { used } => Ok(Err(CallError::plan_limit(Quota::MediaBytes, limit, elsewhere + used))),
                 _ => done(Some(*row)),
             }
         }
@@ -67,7 +67,7 @@ pub async fn work(
             let owner = owner.clone();
             // A page may read many rows from disk; the calls of others must not wait for it.
             let page = tokio::task::spawn_blocking(move || list(&owner.reader, channel, limit, before, direction));
-            Ok(page.await.map(Done::MediaPage).map_err(|_| ApiError::internal_error()))
+            Ok(page.await.map(Done::MediaPage).map_err(|_| CallError::internal_error()))
         }
         MediaWork::Delete(id) => match find(owner, customer, channel, id).filter(|row| !row.deleted) {
             None => done(None),

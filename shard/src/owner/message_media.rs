@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId, MessageId};
 use model::media::MediaState;
 use raft::machine::View;
@@ -32,35 +32,35 @@ impl Owner {
         customer: CustomerId,
         channel: ChannelId,
         message: &MessageId,
-    ) -> Result<Result<Done, ApiError>, NotLeader> {
+    ) -> Result<Result<Done, CallError>, NotLeader> {
         let Some(row) = self.message_row(channel, message) else {
-            return Ok(Err(ApiError::message_not_found(message.as_str())));
+            return Ok(Err(CallError::message_not_found(message.as_str())));
         };
         let Some(media) = row.content.media() else {
-            return Ok(Err(ApiError::not_found("media", message.as_str())));
+            return Ok(Err(CallError::not_found("media", message.as_str())));
         };
         let find = || {
             let row = media.id.and_then(|id| self.reader.get(&keys::media(channel, id)));
             row.map(|row| decode::<MediaRow>(&row)).filter(|row| !row.deleted)
         };
-        let Some(row) = find() else { return Ok(Err(ApiError::media_gone(None))) };
+        let Some(row) = find() else { return Ok(Err(CallError::media_gone(None))) };
         if row.state == MediaState::Ready || (row.state == MediaState::Skipped && !row.may_come()) {
             return Ok(Ok(Done::Media(Some(Box::new(row)))));
         }
         let (ended, end) = oneshot::channel();
         self.tell(channel, customer, ToChannel::Fetch(row.id, Some(ended))).await?;
         let end = await_fetch(end, FETCH_PATIENCE).await?;
-        let Some(row) = find() else { return Ok(Err(ApiError::media_gone(None))) };
-        let gone = || Err(ApiError::media_gone(Some(row.expires_at)));
+        let Some(row) = find() else { return Ok(Err(CallError::media_gone(None))) };
+        let gone = || Err(CallError::media_gone(Some(row.expires_at)));
         Ok(match (row.state, end) {
             (MediaState::Ready | MediaState::Skipped, _) => Ok(Done::Media(Some(Box::new(row)))),
             (_, FetchEnd::Gone) | (MediaState::Gone, FetchEnd::Settled) => gone(),
             // As far as it is.
             (MediaState::Pending | MediaState::Failed, _) => Ok(Done::Media(Some(Box::new(row)))),
             (MediaState::Gone, FetchEnd::NotConnected) => {
-                Err(ApiError::not_connected(self.stored_live(channel, customer).status))
+                Err(CallError::not_connected(self.stored_live(channel, customer).status))
             }
-            (MediaState::Gone, FetchEnd::Later) => Err(ApiError::upstream_timeout()),
+            (MediaState::Gone, FetchEnd::Later) => Err(CallError::upstream_timeout()),
         })
     }
 

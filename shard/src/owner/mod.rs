@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use model::address::Suffixes;
 use model::customer::Quota;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId, EndpointId, Epoch, NodeId, RequestId, ShardId};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
@@ -243,7 +243,7 @@ impl Owner {
         call_id: Uuid,
         request_id: RequestId,
         deadline: Instant,
-    ) -> Result<Result<Done, ApiError>, NotLeader> {
+    ) -> Result<Result<Done, CallError>, NotLeader> {
         match self.known(customer, channel, &work, deadline).await {
             Ok(()) => {}
             Err(error) => return Ok(Err(error)),
@@ -288,13 +288,13 @@ impl Owner {
             }
             Worked::QrSoon(code) => match tokio::time::timeout_at((began + QR_PATIENCE).into(), code).await {
                 Ok(Ok(code)) => Ok(Done::Qr(code)),
-                _ => Err(ApiError::no_qr(status_now())),
+                _ => Err(CallError::no_qr(status_now())),
             },
             Worked::Pairing { session, ready, given } => {
                 if let Some(ready) = ready
                     && !matches!(tokio::time::timeout_at((began + QR_PATIENCE).into(), ready).await, Ok(Ok(_)))
                 {
-                    return Ok(Err(ApiError::pair_code_failed(None)));
+                    return Ok(Err(CallError::pair_code_failed(None)));
                 }
                 let name = display_name.unwrap_or_else(|| SettingsRow::of(&self.reader, channel).settings.device_name);
                 match tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&phone_number, &name)).await {
@@ -304,10 +304,10 @@ impl Owner {
                         Ok(Done::PairCode(PairingCode { code: code.code, expires_at: code.expires_at }))
                     }
                     Ok(Err(PairCodeError::Refused { code, .. })) => {
-                        Err(ApiError::pair_code_failed(Some(u32::from(code))))
+                        Err(CallError::pair_code_failed(Some(u32::from(code))))
                     }
-                    Ok(Err(PairCodeError::NotPairing)) => Err(ApiError::pair_code_unavailable(status_now())),
-                    Ok(Err(PairCodeError::Unreachable(_))) | Err(_) => Err(ApiError::pair_code_failed(None)),
+                    Ok(Err(PairCodeError::NotPairing)) => Err(CallError::pair_code_unavailable(status_now())),
+                    Ok(Err(PairCodeError::Unreachable(_))) | Err(_) => Err(CallError::pair_code_failed(None)),
                 }
             }
         })
@@ -320,7 +320,7 @@ impl Owner {
         channel: ChannelId,
         work: &Work,
         deadline: Instant,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), CallError> {
         let owned = || {
             let directory = &self.node.directory;
             directory.read(|state| state.channel(channel).is_some_and(|record| record.customer_id == customer))
@@ -329,9 +329,9 @@ impl Owner {
             return Ok(());
         }
         if self.node.directory.refresh(deadline).await.is_err() {
-            return Err(ApiError::no_leader());
+            return Err(CallError::no_leader());
         }
-        if owned() { Ok(()) } else { Err(ApiError::channel_not_found()) }
+        if owned() { Ok(()) } else { Err(CallError::channel_not_found()) }
     }
 
     /// Brings a message to a channel's task, starting it when it does not run.

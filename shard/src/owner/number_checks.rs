@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::limit::LimitScope;
 use network::operation::Operation;
 use network::operation::contacts::ContactOperation;
@@ -21,7 +21,7 @@ impl NumberChecks {
     ///
     /// # Errors
     /// `rate_limited`, with when there is room for it.
-    pub fn admit(&mut self, operation: &Operation, now: Instant) -> Result<(), ApiError> {
+    pub fn admit(&mut self, operation: &Operation, now: Instant) -> Result<(), CallError> {
         let Operation::Contacts(ContactOperation::Check { phones }) = operation else { return Ok(()) };
         self.0.retain(|(at, _)| now.duration_since(*at) < WINDOW);
         let mut counted: usize = self.0.iter().map(|(_, count)| count).sum();
@@ -35,7 +35,7 @@ impl NumberChecks {
         });
         let wait = fits.map_or(WINDOW, |(at, _)| WINDOW.saturating_sub(now.duration_since(*at)));
         let seconds = u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
-        Err(ApiError::rate_limited(LimitScope::Channel, MOST as u32, seconds))
+        Err(CallError::rate_limited(LimitScope::Channel, MOST as u32, seconds))
     }
 }
 

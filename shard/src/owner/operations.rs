@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use model::address::Address;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::MessageId;
 use model::status::Status;
 use model::time::Timestamp;
@@ -48,7 +48,7 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 /// How many times an operation is made anew whose state was changed elsewhere in the same moment.
 const MOST_REBASES: u32 = 3;
 
-type Reply = oneshot::Sender<Result<Worked, ApiError>>;
+type Reply = oneshot::Sender<Result<Worked, CallError>>;
 
 /// What is asked, or waits to be.
 #[derive(Default)]
@@ -68,7 +68,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn answer(self, answer: Result<Worked, ApiError>) {
+    fn answer(self, answer: Result<Worked, CallError>) {
         if let Some(reply) = self.reply {
             // A caller that has gone away needs no answer.
             let _ = reply.send(answer);
@@ -92,7 +92,7 @@ impl Operations {
     }
 
     /// Answers all with the same, because the channel does not run any more.
-    fn refuse(&mut self, error: &ApiError) {
+    fn refuse(&mut self, error: &CallError) {
         self.0.drain().for_each(|(_, asked)| asked.answer(Err(error.clone())));
     }
 
@@ -100,9 +100,9 @@ impl Operations {
     pub fn expire(&mut self, now: Instant, status: Status) {
         for (_, asked) in self.0.extract_if(|_, asked| asked.deadline <= now) {
             let error = if asked.written {
-                ApiError::upstream_timeout()
+                CallError::upstream_timeout()
             } else {
-                ApiError::not_connected(status).with_retry_after(RECOVERY_SECONDS)
+                CallError::not_connected(status).with_retry_after(RECOVERY_SECONDS)
             };
             asked.answer(Err(error));
         }
@@ -142,7 +142,7 @@ impl Channel {
             return Ok(());
         }
         if self.operations.0.len() >= MOST_AT_ONCE {
-            asked.answer(Err(ApiError::worker_at_capacity()));
+            asked.answer(Err(CallError::worker_at_capacity()));
             return Ok(());
         }
         if let Err(error) = self.number_checks.admit(&asked.operation, Instant::now()) {
@@ -161,7 +161,7 @@ impl Channel {
         &mut self,
         operation: &Operation,
         answer: Answer,
-    ) -> Result<Result<Worked, ApiError>, LeadershipLost> {
+    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
         let mut batch = Projected::default();
         let checked = self.with_context(Timestamp::now(), |context| {
             projection::check(operation, &Rows::new(&self.owner.reader, self.row.id, &mut batch), context)

@@ -8,7 +8,7 @@ use model::blacklist::Blocked;
 use model::business::{Order, Product};
 use model::chat::ChatKind;
 use model::contact::KnownLidPair;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::ChannelId;
 use model::page::LARGEST_PAGE;
 use model::time::Timestamp;
@@ -58,7 +58,7 @@ impl Owner {
         self: &Arc<Self>,
         channel: ChannelId,
         read: Read,
-    ) -> Result<Result<Done, ApiError>, NotLeader> {
+    ) -> Result<Result<Done, CallError>, NotLeader> {
         if let Read::Row { kind, id } = &read {
             let row = self.reader.get(&keys::projected(channel, *kind, id));
             return Ok(Ok(Done::Row(row.map(Bytes::from))));
@@ -66,7 +66,7 @@ impl Owner {
         let reading = Reading { view: self.reader.clone(), suffixes: self.node.suffixes.clone(), channel };
         // A page may read many rows from disk; the calls of others must not wait for it.
         let done = tokio::task::spawn_blocking(move || reading.done(read));
-        Ok(done.await.map_err(|_| ApiError::internal_error()))
+        Ok(done.await.map_err(|_| CallError::internal_error()))
     }
 }
 

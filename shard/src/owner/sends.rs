@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use model::address::{Address, AddressKind, Undeliverable};
-use model::error::ApiError;
+use model::error::CallError;
 use model::format::Format;
 use model::id::{MessageId, RequestId, RowId};
 use model::message::Content;
@@ -48,7 +48,7 @@ impl Channel {
         batch: &mut Batch,
         send: Send,
         request_id: RequestId,
-        reply: oneshot::Sender<Result<Worked, ApiError>>,
+        reply: oneshot::Sender<Result<Worked, CallError>>,
     ) {
         match self.row_of(&send, request_id) {
             Err(error) => {
@@ -95,27 +95,27 @@ impl Channel {
     }
 
     /// Whether a send to this address, or a story, would be taken now.
-    pub fn check_send(&self, to: Option<&Address>) -> Result<(), ApiError> {
+    pub fn check_send(&self, to: Option<&Address>) -> Result<(), CallError> {
         self.check_status()?;
         to.map_or(Ok(()), |to| self.resolve(to).map(drop))
     }
 
-    fn check_status(&self) -> Result<(), ApiError> {
+    fn check_status(&self) -> Result<(), CallError> {
         if matches!(self.row.status.on_send(), OnSend::NotConnected | OnSend::Unavailable) {
             return Err(self.refuse_send(self.row.status));
         }
         if self.owner.lacks_room() {
             metrics::counter!("gateway_refused_for_room_total", "what" => "send").increment(1);
-            return Err(ApiError::storage_full());
+            return Err(CallError::storage_full());
         }
         Ok(())
     }
 
-    fn row_of(&self, send: &Send, request_id: RequestId) -> Result<(MessageRow, Option<Box<MediaRow>>), ApiError> {
+    fn row_of(&self, send: &Send, request_id: RequestId) -> Result<(MessageRow, Option<Box<MediaRow>>), CallError> {
         self.check_status()?;
         // Also while connected: a network that accepts nothing must not grow it without bound.
         if self.outbox.len() >= OFFLINE_QUEUE {
-            return Err(ApiError::worker_at_capacity());
+            return Err(CallError::worker_at_capacity());
         }
         let to = if send.body.is_story() { Address::stories() } else { self.resolve(&send.to)? };
         let Composed { mut content, around, media } = self.compose(send)?;
@@ -153,7 +153,7 @@ impl Channel {
     }
 
     /// Names the audience of a story by phone addresses; looks whether one that is to be deleted is there.
-    fn aim_story(&self, content: &mut Content) -> Result<(), ApiError> {
+    fn aim_story(&self, content: &mut Content) -> Result<(), CallError> {
         match content {
             Content::Story(story) => {
                 for recipient in story.recipients.iter_mut().flatten() {
@@ -179,8 +179,8 @@ impl Channel {
     }
 
     /// The address that a send goes to: a LID goes to the phone behind it.
-    fn resolve(&self, to: &Address) -> Result<Address, ApiError> {
-        let undeliverable = |reason| ApiError::undeliverable_recipient(to.as_str(), reason);
+    fn resolve(&self, to: &Address) -> Result<Address, CallError> {
+        let undeliverable = |reason| CallError::undeliverable_recipient(to.as_str(), reason);
         match to.check_recipient(&self.owner.node.suffixes).map_err(undeliverable)? {
             AddressKind::Lid => self.phone_behind(to).ok_or_else(|| undeliverable(Undeliverable::UnknownLid)),
             _ => Ok(to.clone()),
@@ -204,13 +204,13 @@ impl Channel {
         Some(decode(&lid))
     }
 
-    pub fn refuse_send(&self, status: Status) -> ApiError {
+    pub fn refuse_send(&self, status: Status) -> CallError {
         if self.row.forgotten {
-            ApiError::channel_not_found()
+            CallError::channel_not_found()
         } else if status.is_terminal() {
-            ApiError::channel_unavailable(status, self.row.reason)
+            CallError::channel_unavailable(status, self.row.reason)
         } else {
-            ApiError::not_connected(status)
+            CallError::not_connected(status)
         }
     }
 
@@ -230,7 +230,7 @@ impl Channel {
     ///
     /// # Errors
     /// The refusal that the first call would have been told.
-    pub fn sent_before(&mut self, row: MessageRow, client_ref: Option<String>) -> Result<Worked, ApiError> {
+    pub fn sent_before(&mut self, row: MessageRow, client_ref: Option<String>) -> Result<Worked, CallError> {
         let mut sent = Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to };
         if self.outbox.contains(&row.message_id) {
             let connected = self.row.status == Status::Connected;
@@ -334,7 +334,7 @@ impl Channel {
 }
 
 /// What the caller of a send that failed is told.
-fn refusal_of(to: &Address, failure: &Failure) -> ApiError {
+fn refusal_of(to: &Address, failure: &Failure) -> CallError {
     let kind = match failure.code.as_str() {
         UNDELIVERABLE => RefusedKind::Recipient,
         NOT_IMPLEMENTED => RefusedKind::Unsupported,
@@ -342,16 +342,16 @@ fn refusal_of(to: &Address, failure: &Failure) -> ApiError {
     };
     match failure.refused.clone() {
         Some(refused) => refusal(to, &refused.of(kind)),
-        None => ApiError::upstream_refused(0, &failure.message),
+        None => CallError::upstream_refused(0, &failure.message),
     }
 }
 
 /// What the caller of a send that the network refused is told.
-pub fn refusal(to: &Address, refused: &Refused) -> ApiError {
+pub fn refusal(to: &Address, refused: &Refused) -> CallError {
     match refused.kind {
-        RefusedKind::Recipient => ApiError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered),
-        RefusedKind::Unsupported => ApiError::not_on_this_network(&refused.text),
-        _ => ApiError::upstream_refused(u32::from(refused.code), &refused.text),
+        RefusedKind::Recipient => CallError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered),
+        RefusedKind::Unsupported => CallError::not_on_this_network(&refused.text),
+        _ => CallError::upstream_refused(u32::from(refused.code), &refused.text),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use model::address::Address;
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::Change;
 use model::issue::{IssueCode, Violation};
 use model::presence::Presence;
@@ -74,21 +74,21 @@ impl Channel {
         &mut self,
         ask: ChangeSettings,
         call_id: Uuid,
-    ) -> Result<Result<Worked, ApiError>, LeadershipLost> {
+    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
         self.settings.proxy = self.stored_proxy();
         let before = &self.settings;
         if let Some((_, proxy)) = before.changed_by.filter(|(call, _)| *call == call_id) {
             return Ok(Ok(changed(&before.settings, proxy)));
         }
         if ask.expect.is_some_and(|expected| expected != before.version()) {
-            return Ok(Err(ApiError::concurrent_modification("settings")));
+            return Ok(Err(CallError::concurrent_modification("settings")));
         }
         let (mut row, proxy) = match self.applied(ask.to) {
             Ok(applied) => applied,
             Err(error) => return Ok(Err(error)),
         };
         if row.settings == before.settings && !proxy {
-            return Ok(Err(ApiError::no_op("the settings are so already")));
+            return Ok(Err(CallError::no_op("the settings are so already")));
         }
         // Two changes within a millisecond have two versions.
         row.settings.updated_at = Timestamp::now().max(Timestamp(before.version().0 + 1));
@@ -101,8 +101,8 @@ impl Channel {
         };
         match self.commit(command).await? {
             Reply::Done => {}
-            Reply::Forgotten => return Ok(Err(ApiError::channel_not_found())),
-            Reply::TooLarge => return Ok(Err(ApiError::payload_too_large_over(LARGEST_COMMAND as u64))),
+            Reply::Forgotten => return Ok(Err(CallError::channel_not_found())),
+            Reply::TooLarge => return Ok(Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64))),
             // Only this task changes them, so that another version means another owner.
             _ => return Err(LeadershipLost),
         }
@@ -115,7 +115,7 @@ impl Channel {
     }
 
     /// The row that is asked for, and whether its proxy is another one.
-    fn applied(&self, to: NewSettings) -> Result<(SettingsRow, bool), ApiError> {
+    fn applied(&self, to: NewSettings) -> Result<(SettingsRow, bool), CallError> {
         let mut row = self.settings.clone();
         let updated_at = row.version();
         match to {
@@ -136,7 +136,7 @@ impl Channel {
     }
 
     /// Says whether the proxy is another one.
-    fn set_proxy(&self, row: &mut SettingsRow, to: Option<SealedProxy>) -> Result<bool, ApiError> {
+    fn set_proxy(&self, row: &mut SettingsRow, to: Option<SealedProxy>) -> Result<bool, CallError> {
         let Some(SealedProxy { shown, sealed }) = to else {
             row.settings.proxy_url = None;
             return Ok(row.proxy.take().is_some());

@@ -5,7 +5,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::AuditId;
 use model::page::ListId;
 use model::time::Timestamp;
@@ -132,7 +132,7 @@ fn summary(entry: &AuditEntry) -> String {
     }
 }
 
-fn asked(query: Query<'_>) -> Result<(Asked, Option<&'static str>), ApiError> {
+fn asked(query: Query<'_>) -> Result<(Asked, Option<&'static str>), CallError> {
     let wanted = query.word("kind", &KINDS, |word| KINDS.into_iter().find(|kind| *kind == word));
     let about: fn(&str) -> bool = match wanted {
         None => |action: &str| kind(action).is_some(),

@@ -1,7 +1,7 @@
 //! What the directory says of an API key.
 
 use model::api_key::{ApiKey, KeyPrefix};
-use model::error::ApiError;
+use model::error::CallError;
 use model::scope::{Scope, Scopes};
 use model::time::Timestamp;
 use raft::directory::records::KeyRecord;
@@ -24,10 +24,10 @@ pub(super) fn judge(state: &DirectoryState, token: &ApiKey, now: Timestamp) -> V
 pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Timestamp) -> Verdict {
     let Some(customer) = state.customers.get(&key.customer_id).cloned() else { return Verdict::Unknown };
     if let Some(revoked_at) = state.ended_at(&key) {
-        return Verdict::Refused(Suspect::Key(key), ApiError::auth_revoked(revoked_at));
+        return Verdict::Refused(Suspect::Key(key), CallError::auth_revoked(revoked_at));
     }
     if let Some(expired_at) = key.expires_at.filter(|end| *end <= now) {
-        return Verdict::Refused(Suspect::Key(key), ApiError::auth_expired(expired_at));
+        return Verdict::Refused(Suspect::Key(key), CallError::auth_expired(expired_at));
     }
     // A scope that this release cannot read grants nothing: a key whose scopes are all unreadable must not end up with
     // the empty list, which is unrestricted.
@@ -36,7 +36,7 @@ pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Tim
         Some(scopes) => {
             Verdict::Valid(Caller { scopes: Scopes::new(scopes), credential: Credential::Key(key), customer })
         }
-        None => Verdict::Refused(Suspect::Key(key), ApiError::auth_invalid()),
+        None => Verdict::Refused(Suspect::Key(key), CallError::auth_invalid()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use jsonwebtoken::Header;
 use model::api_key::{ApiKey, KEY_MARK};
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::KeyId;
 use model::scope::Access;
 use raft::directory::state::DirectoryState;
@@ -42,7 +42,7 @@ const LONGEST_TOKEN: usize = 8 * 1024;
 enum Verdict {
     Valid(Caller),
     /// With as much as is known of whose it is.
-    Refused(Suspect, ApiError),
+    Refused(Suspect, CallError),
     Unknown,
 }
 
@@ -64,7 +64,7 @@ pub enum Address {
 ///
 /// # Errors
 /// One of the `auth_*` codes.
-pub async fn caller(ctx: &RequestContext, address: Address) -> Result<Caller, ApiError> {
+pub async fn caller(ctx: &RequestContext, address: Address) -> Result<Caller, CallError> {
     let (suspect, error) = match judge(ctx, address).await {
         Ok(caller) => {
             if let Some(key) = caller.key() {
@@ -81,7 +81,7 @@ pub async fn caller(ctx: &RequestContext, address: Address) -> Result<Caller, Ap
     Err(error)
 }
 
-async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspect, ApiError)> {
+async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspect, CallError)> {
     let nobody = |error| (Suspect::Unknown(None), error);
     let token = bearer(ctx).map_err(nobody)?;
     let (verdict, shown) = match &token {
@@ -101,7 +101,7 @@ async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspec
         Verdict::Unknown => {
             let directory = ctx.cluster().directory();
             let suspect = shown.map(|prefix| directory.read(|state| keys::suspect(state, prefix)));
-            Err((suspect.unwrap_or(Suspect::Unknown(None)), ApiError::auth_invalid()))
+            Err((suspect.unwrap_or(Suspect::Unknown(None)), CallError::auth_invalid()))
         }
     }
 }
@@ -110,7 +110,7 @@ async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspec
 ///
 /// # Errors
 /// One of the `auth_*` codes.
-async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, ApiError> {
+async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, CallError> {
     let judge = |state: &DirectoryState| {
         let known = state.keys.get(&id).cloned();
         known.map_or(Verdict::Unknown, |key| keys::judge_record(state, key, ctx.now))
@@ -118,7 +118,7 @@ async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, ApiError>
     match judge_freshly(ctx, judge).await {
         Verdict::Valid(caller) => Ok(caller),
         Verdict::Refused(_, error) => Err(error),
-        Verdict::Unknown => Err(ApiError::auth_invalid()),
+        Verdict::Unknown => Err(CallError::auth_invalid()),
     }
 }
 
@@ -134,7 +134,7 @@ async fn judge_freshly(ctx: &RequestContext, judge: impl Fn(&DirectoryState) -> 
     }
     match directory.refresh(Instant::now() + REFRESH_PATIENCE).await {
         Ok(()) => directory.read(&judge),
-        Err(_) => Verdict::Refused(Suspect::Unknown(None), ApiError::auth_backend_unavailable()),
+        Err(_) => Verdict::Refused(Suspect::Unknown(None), CallError::auth_backend_unavailable()),
     }
 }
 
@@ -142,14 +142,14 @@ async fn judge_freshly(ctx: &RequestContext, judge: impl Fn(&DirectoryState) -> 
 ///
 /// # Errors
 /// `auth_backend_unavailable` while the directory has no leader.
-pub async fn fresh_directory(ctx: &RequestContext) -> Result<(), ApiError> {
+pub async fn fresh_directory(ctx: &RequestContext) -> Result<(), CallError> {
     if ctx.cluster().directory().is_fresh() { Ok(()) } else { refreshed(ctx).await }
 }
 
 /// Has the copy of the directory show what happened a moment ago.
-async fn refreshed(ctx: &RequestContext) -> Result<(), ApiError> {
+async fn refreshed(ctx: &RequestContext) -> Result<(), CallError> {
     let refreshed = ctx.cluster().directory().refresh(Instant::now() + REFRESH_PATIENCE).await;
-    refreshed.map_err(|_| ApiError::auth_backend_unavailable())
+    refreshed.map_err(|_| CallError::auth_backend_unavailable())
 }
 
 /// How old that is which an operator's answer rests on.
@@ -175,14 +175,16 @@ impl DirectoryAge {
 /// # Errors
 /// `auth_missing`, `auth_malformed`, `auth_invalid` or `rate_limited`; `insufficient_scope` for what the token's role does
 /// not open.
-pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, ApiError> {
+pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, CallError> {
     let judged = match operator_token(ctx) {
         Ok(token) => ctx.app.operators.judge(ctx.client.ip, token).await,
         Err(error) => Err(error),
     };
     let operator = judged.inspect_err(|error| ctx.note_failure(Suspect::Unknown(None), error.code))?;
     match (rules.operator_access, operator.access) {
-        (Access::Write, Access::Read) => Err(ApiError::insufficient_scope(&["write".to_owned()], &["read".to_owned()])),
+        (Access::Write, Access::Read) => {
+            Err(CallError::insufficient_scope(&["write".to_owned()], &["read".to_owned()]))
+        }
         _ => Ok(operator),
     }
 }
@@ -191,7 +193,7 @@ pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, A
 ///
 /// # Errors
 /// 503 while the directory has no leader, for routes that need one.
-pub async fn operators_directory(ctx: &RequestContext, rules: &Rules) -> Result<DirectoryAge, ApiError> {
+pub async fn operators_directory(ctx: &RequestContext, rules: &Rules) -> Result<DirectoryAge, CallError> {
     let directory = ctx.cluster().directory();
     if directory.is_fresh() {
         return Ok(DirectoryAge::Fresh);
@@ -204,17 +206,17 @@ pub async fn operators_directory(ctx: &RequestContext, rules: &Rules) -> Result<
     }
 }
 
-fn operator_token(ctx: &RequestContext) -> Result<&str, ApiError> {
-    bearer_text(authorization(ctx)?).ok_or_else(ApiError::auth_malformed)
+fn operator_token(ctx: &RequestContext) -> Result<&str, CallError> {
+    bearer_text(authorization(ctx)?).ok_or_else(CallError::auth_malformed)
 }
 
-fn authorization(ctx: &RequestContext) -> Result<&str, ApiError> {
+fn authorization(ctx: &RequestContext) -> Result<&str, CallError> {
     let mut values = ctx.http.headers().get_all(AUTHORIZATION).iter();
-    let value = values.next().ok_or_else(ApiError::auth_missing)?;
+    let value = values.next().ok_or_else(CallError::auth_missing)?;
     if values.next().is_some() {
-        return Err(ApiError::auth_malformed());
+        return Err(CallError::auth_malformed());
     }
-    value.to_str().map_err(|_| ApiError::auth_malformed())
+    value.to_str().map_err(|_| CallError::auth_malformed())
 }
 
 /// What stands behind the scheme, whose letter case does not matter.
@@ -223,9 +225,9 @@ fn bearer_text(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
 }
 
-fn bearer(ctx: &RequestContext) -> Result<Token, ApiError> {
-    let text = bearer_text(authorization(ctx)?).ok_or_else(ApiError::auth_malformed)?;
-    parse_token(text).ok_or_else(ApiError::auth_malformed)
+fn bearer(ctx: &RequestContext) -> Result<Token, CallError> {
+    let text = bearer_text(authorization(ctx)?).ok_or_else(CallError::auth_malformed)?;
+    parse_token(text).ok_or_else(CallError::auth_malformed)
 }
 
 /// A key begins as keys do; anything else must have the form of a signed JWT.

@@ -1,7 +1,7 @@
 //! What the directory says of a session token: the deployment's own, or one of the configured issuer.
 
 use jsonwebtoken::Header;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::CustomerId;
 use model::member::Role;
 use model::time::Timestamp;
@@ -22,10 +22,10 @@ pub(super) enum Claimed {
 
 /// Checks a token by itself. Its algorithm tells who signed it: own tokens are signed with a shared secret, foreign ones
 /// with a key pair, and neither is ever checked with the other's key.
-pub(super) async fn check(ctx: &RequestContext, token: &str, header: &Header) -> Result<Claimed, ApiError> {
+pub(super) async fn check(ctx: &RequestContext, token: &str, header: &Header) -> Result<Claimed, CallError> {
     let auth = &ctx.app.auth;
     if header.alg == access::ALGORITHM {
-        let check = || Ok::<_, ApiError>(auth.keys(ctx.cluster())?.access.check(token, ctx.now));
+        let check = || Ok::<_, CallError>(auth.keys(ctx.cluster())?.access.check(token, ctx.now));
         let mut checked = check()?;
         if checked == Err(TokenError::Invalid) {
             // Another node may have signed it by a key that this one has not heard of yet.
@@ -33,11 +33,11 @@ pub(super) async fn check(ctx: &RequestContext, token: &str, header: &Header) ->
             checked = check()?;
         }
         return checked.map(Claimed::Own).map_err(|error| match error {
-            TokenError::Invalid => ApiError::auth_invalid(),
-            TokenError::Expired(at) => ApiError::auth_expired(at),
+            TokenError::Invalid => CallError::auth_invalid(),
+            TokenError::Expired(at) => CallError::auth_expired(at),
         });
     }
-    let issuer = auth.issuer.as_ref().ok_or_else(ApiError::auth_invalid)?;
+    let issuer = auth.issuer.as_ref().ok_or_else(CallError::auth_invalid)?;
     issuer.check(token, header).await.map(Claimed::Foreign)
 }
 
@@ -58,13 +58,13 @@ fn judge_own(state: &DirectoryState, claims: &Claims, address: Address) -> Verdi
         |email: String| Suspect::Member { customer: session.customer_id, subject: session.user_id.to_string(), email };
     let email = user.map(|user| user.email.clone()).unwrap_or_default();
     if let Some(revoked_at) = session.revoked_at.or_else(|| deleted_at(state, session.customer_id)) {
-        return Verdict::Refused(suspect(email), ApiError::auth_revoked(revoked_at));
+        return Verdict::Refused(suspect(email), CallError::auth_revoked(revoked_at));
     }
     let (Some(user), Some(customer)) = (user, state.customers.get(&session.customer_id)) else {
         return Verdict::Unknown;
     };
     if !user.email_verified && address == Address::Confirmed {
-        return Verdict::Refused(suspect(email), ApiError::auth_no_email());
+        return Verdict::Refused(suspect(email), CallError::auth_no_email());
     }
     let own = Session {
         id: Some(session.id),
@@ -81,10 +81,10 @@ fn judge_foreign(state: &DirectoryState, identity: &Identity, address: Address) 
     let suspect =
         || Suspect::Member { customer: customer.id, subject: identity.subject.clone(), email: identity.email.clone() };
     if let Some(deleted_at) = customer.deleted_at {
-        return Verdict::Refused(suspect(), ApiError::auth_revoked(deleted_at));
+        return Verdict::Refused(suspect(), CallError::auth_revoked(deleted_at));
     }
     if !identity.email_verified && address == Address::Confirmed {
-        return Verdict::Refused(suspect(), ApiError::auth_no_email());
+        return Verdict::Refused(suspect(), CallError::auth_no_email());
     }
     let session = Session {
         id: None,

@@ -1,7 +1,7 @@
 //! A ticket in the place of a key, for one event stream: one use over the whole cluster.
 
 use bytes::Bytes;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{KeyId, SessionId};
 use model::member::Role;
 use model::stream_ticket::StreamTicket;
@@ -51,7 +51,7 @@ pub fn shown(ctx: &RequestContext) -> Option<&str> {
 /// # Errors
 /// `auth_malformed`; `auth_invalid` for a ticket that was used, is too old, or never was; what its key or session is
 /// refused with by now; 503 while its home has no leader.
-pub async fn redeem(ctx: &RequestContext, text: &str) -> Result<Caller, ApiError> {
+pub async fn redeem(ctx: &RequestContext, text: &str) -> Result<Caller, CallError> {
     let redeemed = take(ctx, text).await;
     if let Err(error) = &redeemed
         && matches!(error.code, ErrorCode::AuthMalformed | ErrorCode::AuthInvalid)
@@ -61,13 +61,13 @@ pub async fn redeem(ctx: &RequestContext, text: &str) -> Result<Caller, ApiError
     redeemed
 }
 
-async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, ApiError> {
-    let ticket = StreamTicket::parse(text).ok_or_else(ApiError::auth_malformed)?;
-    let customer = ticket.customer().ok_or_else(ApiError::auth_malformed)?;
+async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, CallError> {
+    let ticket = StreamTicket::parse(text).ok_or_else(CallError::auth_malformed)?;
+    let customer = ticket.customer().ok_or_else(CallError::auth_malformed)?;
     let digest = Bytes::copy_from_slice(&ticket.digest());
     let ask = StreamAsk::UseTicket { digest };
     let StreamDone::Ticket(Some(ticket)) = ctx.cluster().stream(customer, ask, &ctx.context()).await? else {
-        return Err(ApiError::auth_invalid());
+        return Err(CallError::auth_invalid());
     };
     let grant = serde_json::from_slice(&ticket.grant)
         .map_err(|error| failure::internal("a ticket's grant could not be read", &error))?;
@@ -77,11 +77,11 @@ async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, ApiError> {
             let known = ctx.cluster().directory().read(|state| state.customers.get(&customer).cloned());
             let caller = Caller {
                 credential: Credential::Session(Session { id, subject, email, role, expires_at }),
-                customer: known.ok_or_else(ApiError::auth_invalid)?,
+                customer: known.ok_or_else(CallError::auth_invalid)?,
                 scopes: role.scopes(),
             };
             let stands = ctx.cluster().directory().read(|state| caller.still_stands(state, ctx.now));
-            if stands { Ok(caller) } else { Err(ApiError::auth_expired(expires_at)) }
+            if stands { Ok(caller) } else { Err(CallError::auth_expired(expires_at)) }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{AuditId, CustomerId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
@@ -96,7 +96,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub fn read(query: Query<'_>, list: ListId) -> Result<Self, ApiError> {
+    pub fn read(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
         let asked = Self::of(&query, list);
         query.finish(asked)
     }
@@ -144,7 +144,7 @@ pub async fn page(
     customers: Vec<Option<CustomerId>>,
     asked: Asked,
     list: ListId,
-) -> Result<(Vec<AuditEntry>, Option<String>), ApiError> {
+) -> Result<(Vec<AuditEntry>, Option<String>), CallError> {
     let Asked { limit, action, actor, since, until, before, about } = asked;
     let wanted = move |entry: &AuditEntry| {
         about(&entry.action)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Change, Fields, rule};
 use model::id::UserId;
 use model::issue::Issues;
@@ -128,7 +128,7 @@ struct Invitation {
 }
 
 impl Invitation {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", email);
@@ -167,7 +167,7 @@ async fn invite_again(call: &mut AccountCall) -> Outcome {
     let user = find(call)?;
     require_over(call, user.role)?;
     if !user.is_invited() {
-        return Err(ApiError::no_op("the member has chosen a password already"));
+        return Err(CallError::no_op("the member has chosen a password already"));
     }
     count(call, &user.email).await?;
     let change = UserChange { password: Change::To(PasswordHash::unset(rand::random())), ..UserChange::default() };
@@ -177,7 +177,7 @@ async fn invite_again(call: &mut AccountCall) -> Outcome {
 }
 
 /// Counts invitations of an account, and messages to an address.
-async fn count(call: &AccountCall, email: &str) -> Result<(), ApiError> {
+async fn count(call: &AccountCall, email: &str) -> Result<(), CallError> {
     let mut counted = vec![Attempt::InviteBy(call.customer_id())];
     if call.app.auth.mail.reaches_people() {
         counted.push(Attempt::MailTo(email.to_owned()));
@@ -186,7 +186,7 @@ async fn count(call: &AccountCall, email: &str) -> Result<(), ApiError> {
 }
 
 /// Sends the message, or says what it would have said.
-fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, ApiError> {
+fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, CallError> {
     let link = Link::of(call, user, call.now.plus(INVITATION_LIFE))?;
     let mailed = call.app.auth.mail.reaches_people();
     let expires_at = link.expires_at;
@@ -202,7 +202,7 @@ fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, ApiErro
 }
 
 /// Reads `{ "role" }`.
-fn parse_change(body: &Body) -> Result<Role, ApiError> {
+fn parse_change(body: &Body) -> Result<Role, CallError> {
     let issues = Issues::new();
     let role = Fields::new(body, &issues).required("role", rule::one_of(Role::WORDS, Role::parse));
     issues.finish(|| role)
@@ -215,7 +215,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let user = find(call)?;
     require_over(call, user.role.max(role))?;
     if is_self(call, &user) {
-        return Err(ApiError::bad_request("another owner or admin changes your role"));
+        return Err(CallError::bad_request("another owner or admin changes your role"));
     }
     let change = UserChange { role: Change::To(role), ..UserChange::default() };
     let answer = update(call, &user, change, "member.updated").await?;
@@ -233,7 +233,7 @@ async fn delete(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-async fn update(call: &AccountCall, user: &UserRecord, change: UserChange, action: &str) -> Result<Updated, ApiError> {
+async fn update(call: &AccountCall, user: &UserRecord, change: UserChange, action: &str) -> Result<Updated, CallError> {
     let entry = call.audited(action, Target::member(user));
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
     call.update(keeping_an_owner(user, command), vec![entry]).await
@@ -246,12 +246,12 @@ fn keeping_an_owner(user: &UserRecord, command: UserCommand) -> Command {
 }
 
 /// Owners and admins look after members, and owners alone after owners.
-fn require_over(call: &AccountCall, role: Role) -> Result<(), ApiError> {
+fn require_over(call: &AccountCall, role: Role) -> Result<(), CallError> {
     call.caller.require_account(Access::Write)?;
     if role < Role::Owner || call.caller.require_session()?.role == Role::Owner {
         return Ok(());
     }
-    Err(ApiError::insufficient_scope(&["owner".to_owned()], &call.caller.scopes.to_strings()))
+    Err(CallError::insufficient_scope(&["owner".to_owned()], &call.caller.scopes.to_strings()))
 }
 
 fn is_self(call: &AccountCall, user: &UserRecord) -> bool {
@@ -259,9 +259,9 @@ fn is_self(call: &AccountCall, user: &UserRecord) -> bool {
 }
 
 /// The member of the path, of the caller's account.
-fn find(call: &AccountCall) -> Result<Arc<UserRecord>, ApiError> {
+fn find(call: &AccountCall) -> Result<Arc<UserRecord>, CallError> {
     let id: Option<UserId> = call.id("user_id");
     let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
     let own = user.filter(|user| user.customer_id == call.customer_id());
-    own.ok_or_else(|| ApiError::not_found("member", call.parameter("user_id")))
+    own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

@@ -6,7 +6,7 @@ mod sessions;
 mod usage;
 mod view;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::{Body, Change, Fields, Judged, rule};
 use model::issue::{IssueCode, Issues, Violation};
 use model::member::Role;
@@ -65,7 +65,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 }
 
 /// Reads `{ "name"?, "timezone"? }`.
-fn parse_change(body: &Body) -> Result<CustomerChange, ApiError> {
+fn parse_change(body: &Body) -> Result<CustomerChange, CallError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let name = fields.optional("name", rule::text(1..=120)).into();
@@ -98,7 +98,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
 }
 
 /// Reads `{ "confirm": name }`, which must name the account.
-fn require_confirmation(body: &Body, account: &str) -> Result<(), ApiError> {
+fn require_confirmation(body: &Body, account: &str) -> Result<(), CallError> {
     let issues = Issues::new();
     let confirmed = Fields::new(body, &issues).required("confirm", |value| match rule::text(1..=120)(value)? {
         name if name == account => Ok(()),
@@ -110,7 +110,7 @@ fn require_confirmation(body: &Body, account: &str) -> Result<(), ApiError> {
 /// What the operator's delete does: keys, sessions and channels end at once, data goes after the grace period.
 async fn delete(call: &mut AccountCall) -> Outcome {
     if call.caller.require_session()?.role != Role::Owner {
-        return Err(ApiError::insufficient_scope(&["owner".to_owned()], &call.caller.scopes.to_strings()));
+        return Err(CallError::insufficient_scope(&["owner".to_owned()], &call.caller.scopes.to_strings()));
     }
     let body = call.object().await?;
     require_confirmation(&body, &call.caller.customer.name)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{SessionId, UserId};
 use model::time::Timestamp;
 use raft::directory::command::Command;
@@ -66,7 +66,7 @@ async fn list(call: &mut AccountCall) -> Outcome {
 async fn end(call: &mut AccountCall) -> Outcome {
     let id: Option<SessionId> = call.id("session_id");
     let found = live(call)?.into_iter().find(|session| Some(session.id) == id);
-    let session = found.ok_or_else(|| ApiError::not_found("session", call.parameter("session_id")))?;
+    let session = found.ok_or_else(|| CallError::not_found("session", call.parameter("session_id")))?;
     revoke(call, &session).await?;
     Ok(Reply::no_content())
 }
@@ -83,14 +83,14 @@ async fn end_all(call: &mut AccountCall) -> Outcome {
 }
 
 /// Once this has returned, no node accepts a token of the session.
-async fn revoke(call: &AccountCall, session: &SessionRecord) -> Result<(), ApiError> {
+async fn revoke(call: &AccountCall, session: &SessionRecord) -> Result<(), CallError> {
     let label = call.caller.actor().email.unwrap_or_default();
     let entry = call.audited("auth.logout", Target::new("session", session.id, label));
     call.update(Command::Users(UserCommand::RevokeSession { id: session.id }), vec![entry]).await.map(drop)
 }
 
 /// The caller's logins that have not ended, the oldest first.
-fn live(call: &AccountCall) -> Result<Vec<Arc<SessionRecord>>, ApiError> {
+fn live(call: &AccountCall) -> Result<Vec<Arc<SessionRecord>>, CallError> {
     let session = call.caller.require_session()?;
     let Some(user) = session.id.and_then(|_| session.subject.parse::<UserId>().ok()) else { return Ok(Vec::new()) };
     let mut sessions = call.cluster().directory().read(|state| state.users.sessions_of(user));

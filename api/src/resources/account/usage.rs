@@ -1,6 +1,6 @@
 //! `GET /v1/account/usage`. Days are those of UTC.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::ChannelId;
 use model::issue::{IssueCode, Violation};
 use model::time::{Day, Timestamp};
@@ -94,7 +94,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub fn read(query: Query<'_>, today: Day) -> Result<Self, ApiError> {
+    pub fn read(query: Query<'_>, today: Day) -> Result<Self, CallError> {
         let date = || json!({ "type": "string", "format": "date", "maxLength": 10, "pattern": "^(19[7-9]|[2-9][0-9]{2})[0-9]-" });
         let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
         let (from, to) = (day("from"), day("to").unwrap_or(today));
@@ -168,7 +168,7 @@ mod tests {
 
     const TODAY: Day = Day(20_000);
 
-    fn ask(query: &str) -> Result<Asked, ApiError> {
+    fn ask(query: &str) -> Result<Asked, CallError> {
         let mut request = Request::new();
         request.set_uri(format!("http://gateway.example/v1/account/usage?{query}").parse().unwrap());
         Asked::read(Query::of(&request), TODAY)

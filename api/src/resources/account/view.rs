@@ -1,7 +1,7 @@
 //! The account as the interface shows it.
 
 use model::customer::Quota;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
 use model::status::Status;
 use model::time::Timestamp;
@@ -74,7 +74,7 @@ impl AccountView {
     ///
     /// # Errors
     /// 503 while one of the shards has no leader.
-    pub async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, ApiError> {
+    pub async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, CallError> {
         let directory = ctx.cluster().directory();
         let channels = directory.read(|state| state.channels_of(customer.id, None, usize::MAX));
         let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();

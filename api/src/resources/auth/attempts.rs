@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::CustomerId;
 use model::limit::{AttemptRule, LimitScope};
 use uuid::Uuid;
@@ -69,15 +69,15 @@ impl Attempt {
 /// # Errors
 /// `rate_limited` when one of them is too many, and then none is counted; `auth_backend_unavailable` while a home has no
 /// leader.
-pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), ApiError> {
+pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), CallError> {
     for (counted, attempt) in attempts.iter().enumerate() {
         let rule = attempt.rule();
         let tried = ctx.cluster().attempt(attempt.subject(), rule, &ctx.context()).await;
         let refused = match tried {
             Ok(None) => continue,
-            Ok(Some(retry_after)) => ApiError::rate_limited(attempt.scope(), rule.most, retry_after),
+            Ok(Some(retry_after)) => CallError::rate_limited(attempt.scope(), rule.most, retry_after),
             // Those who are let in are looked up there too.
-            Err(_) => ApiError::auth_backend_unavailable(),
+            Err(_) => CallError::auth_backend_unavailable(),
         };
         give_back(ctx, &attempts[..counted]).await;
         return Err(refused);

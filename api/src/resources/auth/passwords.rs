@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Change, Fields, rule};
 use model::id::UserId;
 use model::issue::{IssueCode, Issues, Violation};
@@ -32,7 +32,7 @@ pub struct Link {
 impl Link {
     /// # Errors
     /// `auth_backend_unavailable` while the node cannot open the deployment's keys.
-    pub fn of(ctx: &RequestContext, user: &UserRecord, expires_at: Timestamp) -> Result<Self, ApiError> {
+    pub fn of(ctx: &RequestContext, user: &UserRecord, expires_at: Timestamp) -> Result<Self, CallError> {
         let key = &ctx.app.auth.keys(ctx.cluster())?.password;
         let token = key.seal(&PasswordToken::of(user, expires_at), rand::random());
         Ok(Self { url: page(&ctx.app, &token), token, expires_at })
@@ -66,7 +66,7 @@ pub struct ChangePassword {
 }
 
 impl ChangePassword {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let current = fields.required("current_password", rule::text(1..=LONGEST_PASSWORD));
@@ -83,7 +83,7 @@ pub async fn change(call: &mut AccountCall) -> Outcome {
     let session = call.caller.require_session()?;
     let id: Option<UserId> = session.id.and_then(|_| session.subject.parse().ok());
     let Some(user) = id.and_then(|id| find(call, id)) else {
-        return Err(ApiError::bad_request("this session is of another issuer; change the password there"));
+        return Err(CallError::bad_request("this session is of another issuer; change the password there"));
     };
     let ip = call.client.ip;
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, user.email.clone())];
@@ -112,7 +112,7 @@ pub async fn change(call: &mut AccountCall) -> Outcome {
 /// by it, too.
 pub async fn ask_for_reset(ctx: &mut RequestContext) -> Outcome {
     if !ctx.app.auth.mail.goes_anywhere() {
-        return Err(ApiError::route_not_found());
+        return Err(CallError::route_not_found());
     }
     let email = parse_email(&ctx.object().await?)?;
     attempts::count(ctx, &[Attempt::MailFrom(ctx.client.ip), Attempt::MailTo(email.clone())]).await?;
@@ -136,7 +136,7 @@ pub struct SetPassword {
 }
 
 impl SetPassword {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let token = fields.required("token", rule::text(1..=LONGEST));
@@ -155,10 +155,10 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
     let Some((user, token)) = found else {
         ctx.note_failure(Suspect::Unknown(None), ErrorCode::AuthInvalid);
         let advice = "the token was used, or another one took its place; ask for another";
-        return Err(ApiError::new(ErrorCode::AuthInvalid, advice));
+        return Err(CallError::new(ErrorCode::AuthInvalid, advice));
     };
     if token.expires_at <= ctx.now {
-        return Err(ApiError::auth_expired(token.expires_at));
+        return Err(CallError::auth_expired(token.expires_at));
     }
     let password = ctx.app.auth.passwords.hash(ctx.client.ip, password).await?;
     let action = if user.is_invited() { "member.joined" } else { "member.password_reset" };

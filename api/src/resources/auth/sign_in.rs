@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::session_token::RefreshToken;
@@ -32,7 +32,7 @@ pub struct Login {
 }
 
 impl Login {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", super::email);
@@ -53,7 +53,7 @@ pub async fn login(ctx: &mut RequestContext) -> Outcome {
 ///
 /// # Errors
 /// Those of the route.
-pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, ApiError> {
+pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
     let Login { email, password } = Login::parse(&ctx.object().await?)?;
     let ip = ctx.client.ip;
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, email.clone())];
@@ -76,7 +76,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, ApiError> {
     let Some(user) = known.as_ref().filter(|_| same) else {
         let suspect = known.map_or(Suspect::Unknown(None), |user| suspect(&user));
         ctx.note_failure(suspect, ErrorCode::AuthInvalid);
-        return Err(ApiError::new(ErrorCode::AuthInvalid, "e-mail address and password do not belong together"));
+        return Err(CallError::new(ErrorCode::AuthInvalid, "e-mail address and password do not belong together"));
     };
     let [from, from_as] = failures;
     attempts::give_back(ctx, &[from]).await;
@@ -92,7 +92,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, ApiError> {
 }
 
 /// Reads `{ "refresh_token" }`.
-pub fn parse_refresh(body: &Body) -> Result<String, ApiError> {
+pub fn parse_refresh(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let text = Fields::new(body, &issues).required("refresh_token", rule::text(1..=LONGEST_TOKEN));
     issues.finish(|| text)
@@ -109,21 +109,21 @@ pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
 ///
 /// # Errors
 /// Those of the route.
-pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensView, ApiError> {
+pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensView, CallError> {
     fresh_directory(ctx).await?;
-    let refused = |ctx: &RequestContext, suspect: Suspect, error: ApiError| {
+    let refused = |ctx: &RequestContext, suspect: Suspect, error: CallError| {
         ctx.note_failure(suspect, error.code);
         Err(error)
     };
     let found = RefreshToken::parse(text).and_then(|token| Some((find(ctx, &token)?, token)));
     let Some(((session, user), token)) = found else {
-        return refused(ctx, Suspect::Unknown(None), ApiError::auth_invalid());
+        return refused(ctx, Suspect::Unknown(None), CallError::auth_invalid());
     };
     if let Some(revoked_at) = session.revoked_at {
-        return refused(ctx, suspect(&user), ApiError::auth_revoked(revoked_at));
+        return refused(ctx, suspect(&user), CallError::auth_revoked(revoked_at));
     }
     if session.expires_at <= ctx.now {
-        return refused(ctx, suspect(&user), ApiError::auth_expired(session.expires_at));
+        return refused(ctx, suspect(&user), CallError::auth_expired(session.expires_at));
     }
     let next = token.next(rand::random());
     let expires_at = session::refreshed_until(&session, ctx.now);
@@ -139,7 +139,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
             let entry = ctx.audit_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
             ctx.change(revoke, vec![entry]).await?;
-            refused(ctx, suspect(&user), ApiError::auth_revoked(ctx.now))
+            refused(ctx, suspect(&user), CallError::auth_revoked(ctx.now))
         }
         Err(error) => Err(failure::of_update(error)),
     }
@@ -149,7 +149,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
 ///
 /// # Errors
 /// 503 while no leader answers.
-pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), ApiError> {
+pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), CallError> {
     fresh_directory(ctx).await?;
     let found = RefreshToken::parse(text).and_then(|token| find(ctx, &token));
     let Some((session, user)) = found.filter(|(session, _)| session.revoked_at.is_none()) else { return Ok(()) };
@@ -172,7 +172,7 @@ fn find(ctx: &RequestContext, token: &RefreshToken) -> Option<(Arc<SessionRecord
 pub async fn logout(ctx: &mut RequestContext) -> Outcome {
     let caller = caller(ctx, Address::Any).await?;
     let Some(id) = caller.require_session()?.id else {
-        return Err(ApiError::bad_request("this session is of another issuer; log out there"));
+        return Err(CallError::bad_request("this session is of another issuer; log out there"));
     };
     let target = Target::new("session", id, caller.actor().email.unwrap_or_default());
     let entry = ctx.audit_entry(caller.customer.id, "auth.logout", caller.actor(), target);

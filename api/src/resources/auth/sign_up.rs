@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::customer::{Limits, Plan};
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::id::{CustomerId, UserId};
 use model::issue::Issues;
@@ -35,7 +35,7 @@ pub struct SignUp {
 }
 
 impl SignUp {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", super::email);
@@ -59,7 +59,7 @@ pub struct SignedUp {
 
 pub async fn sign_up(ctx: &mut RequestContext) -> Outcome {
     if !ctx.app.auth.config.signup {
-        return Err(ApiError::route_not_found());
+        return Err(CallError::route_not_found());
     }
     let asked = SignUp::parse(&ctx.object().await?)?;
     if ctx.app.auth.config.verify_first { wait_for_address(ctx, asked).await } else { at_once(ctx, asked).await }
@@ -121,7 +121,7 @@ async fn make_account(
     ctx: &RequestContext,
     name: String,
     user: &UserRecord,
-) -> Result<Result<SignedUp, UpdateError>, ApiError> {
+) -> Result<Result<SignedUp, UpdateError>, CallError> {
     let id = user.customer_id;
     let customer = CustomerRecord {
         id,
@@ -167,14 +167,14 @@ async fn make_account(
 }
 
 /// Reads `{ "token" }`.
-pub fn parse_token(body: &Body) -> Result<String, ApiError> {
+pub fn parse_token(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let text = Fields::new(body, &issues).required("token", rule::text(1..=LONGEST_EMAIL_TOKEN));
     issues.finish(|| text)
 }
 
 /// Reads `{ "email" }`.
-pub fn parse_email(body: &Body) -> Result<String, ApiError> {
+pub fn parse_email(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let email = Fields::new(body, &issues).required("email", super::email);
     issues.finish(|| email)
@@ -196,7 +196,7 @@ pub async fn verify(ctx: &mut RequestContext) -> Outcome {
     let expected = user.verification.as_ref().filter(|expected| expected.hash == token.hash());
     match expected {
         None => Err(unknown_token(ctx)),
-        Some(expected) if expected.expires_at <= ctx.now => Err(ApiError::auth_expired(expected.expires_at)),
+        Some(expected) if expected.expires_at <= ctx.now => Err(CallError::auth_expired(expected.expires_at)),
         Some(_) => {
             let verify = UserCommand::Verify { id: user.id, hash: token.hash() };
             ctx.change(Command::Users(verify), Vec::new()).await?;
@@ -209,7 +209,7 @@ pub async fn verify(ctx: &mut RequestContext) -> Outcome {
 /// is a member's.
 async fn confirm(ctx: &RequestContext, Pending { email, password, name, expires_at }: Pending) -> Outcome {
     if expires_at <= ctx.now {
-        return Err(ApiError::auth_expired(expires_at));
+        return Err(CallError::auth_expired(expires_at));
     }
     let user = UserRecord { email_verified: true, ..owner(ctx, email, password) };
     match make_account(ctx, name, &user).await? {
@@ -219,9 +219,9 @@ async fn confirm(ctx: &RequestContext, Pending { email, password, name, expires_
     }
 }
 
-fn unknown_token(ctx: &RequestContext) -> ApiError {
+fn unknown_token(ctx: &RequestContext) -> CallError {
     ctx.note_failure(Suspect::Unknown(None), ErrorCode::AuthInvalid);
-    ApiError::new(ErrorCode::AuthInvalid, "the token is not the one that was sent last; ask for another message")
+    CallError::new(ErrorCode::AuthInvalid, "the token is not the one that was sent last; ask for another message")
 }
 
 /// Sends another token: to the session's member, or to the address in the body. The answer to an address tells nothing
@@ -233,14 +233,14 @@ pub async fn resend(ctx: &mut RequestContext) -> Outcome {
         let id: Option<UserId> = session.id.and_then(|_| session.subject.parse().ok());
         let user = find(ctx, |users| users.user(id?).cloned());
         let Some(user) = user.filter(|user| !user.email_verified) else {
-            return Err(ApiError::no_op("the address is confirmed already"));
+            return Err(CallError::no_op("the address is confirmed already"));
         };
         attempts::count(ctx, &[Attempt::MailTo(user.email.clone())]).await?;
         Some(user)
     } else {
         let body = ctx.optional_object().await?;
         if body.is_empty() {
-            return Err(ApiError::new(ErrorCode::AuthMissing, "name an email in the body, or send a session's token"));
+            return Err(CallError::new(ErrorCode::AuthMissing, "name an email in the body, or send a session's token"));
         }
         let email = parse_email(&body)?;
         // Counted whoever it is of: a refusal would tell who is a member else.

@@ -1,6 +1,6 @@
 //! `POST /v1/channels`.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::{Body, Fields, rule};
 use model::id::{ChannelId, KeyId};
 use model::issue::Issues;
@@ -36,7 +36,7 @@ pub struct CreateChannel {
 }
 
 impl CreateChannel {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let name = fields.required("name", rule::text(1..=120));
@@ -93,7 +93,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
 }
 
 /// Whoever may not make a key by itself gets none with a channel either.
-fn may_mint(caller: &Caller) -> Result<(), ApiError> {
+fn may_mint(caller: &Caller) -> Result<(), CallError> {
     caller.scopes.require(Resource::Keys, Access::Write)
 }
 

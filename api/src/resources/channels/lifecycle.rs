@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::scope::Scopes;
@@ -57,7 +57,7 @@ pub async fn enable(call: &mut ChannelCall) -> Outcome {
 ///
 /// # Errors
 /// `invalid_request`.
-pub fn parse_reason(body: &Body) -> Result<Option<String>, ApiError> {
+pub fn parse_reason(body: &Body) -> Result<Option<String>, CallError> {
     let issues = Issues::new();
     let reason = Fields::new(body, &issues).optional("reason", rule::text(0..=255));
     issues.finish(|| Some(reason))
@@ -73,7 +73,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// `invalid_request`.
-pub fn waits(query: Query<'_>) -> Result<Duration, ApiError> {
+pub fn waits(query: Query<'_>) -> Result<Duration, CallError> {
     let seconds = query.number("wait", 1, LONGEST_WAIT).unwrap_or(0);
     query.finish(Duration::from_secs(seconds as u64))
 }
@@ -93,10 +93,10 @@ async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
 }
 
 /// Disabling and enabling is for administrators: a key that is bound to a channel is none.
-fn require_account_wide(call: &ChannelCall) -> Result<(), ApiError> {
+fn require_account_wide(call: &ChannelCall) -> Result<(), CallError> {
     match call.bound_channel() {
         None => Ok(()),
-        Some(_) => Err(ApiError::insufficient_scope(&["account".to_owned()], &granted(&call.caller.scopes))),
+        Some(_) => Err(CallError::insufficient_scope(&["account".to_owned()], &granted(&call.caller.scopes))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `GET /v1/channels`: newest first; the live parts come from all shards that hold one of the channels.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::ChannelId;
 use model::page::{Cursor, LARGEST_PAGE, ListId, json_bytes};
 use model::status::Status;
@@ -35,7 +35,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub fn parse(query: Query<'_>, list: ListId) -> Result<Self, ApiError> {
+    pub fn parse(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
         let filter = Self {
             status: query.word("status", &Status::ALL.map(Status::as_str), Status::parse),
             name: query.text("name").map(str::to_owned),
@@ -61,7 +61,7 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
 
 /// The channels that match, and one more than the limit when there are more; without a limit, as many as one answer
 /// holds, and some more when there are more.
-async fn find(call: &AccountCall, filter: Filter) -> Result<Vec<ChannelView>, ApiError> {
+async fn find(call: &AccountCall, filter: Filter) -> Result<Vec<ChannelView>, CallError> {
     let enough = filter.limit.map_or(usize::MAX, |limit| limit + 1);
     let mut after = filter.after;
     let mut rows = Vec::new();

@@ -7,7 +7,7 @@ mod pairing;
 mod status_history;
 mod view;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::page::ListId;
@@ -134,7 +134,7 @@ struct PatchChannel {
 }
 
 impl PatchChannel {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let name = fields.optional("name", rule::text(1..=120));

@@ -1,6 +1,6 @@
 //! Pairing a channel with a phone: by QR code, or by a code to type.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::{Body, Fields, rule};
 use model::issue::{IssueCode, Issues, Violation};
 use model::time::Timestamp;
@@ -67,7 +67,7 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The format, where the query names one, and the size of a picture.
-pub fn asked(query: Query<'_>) -> Result<(Option<Format>, usize), ApiError> {
+pub fn asked(query: Query<'_>) -> Result<(Option<Format>, usize), CallError> {
     let format = query.word("format", &["json", "png", "raw"], |word| match word {
         "json" => Some(Format::Json),
         "png" => Some(Format::Png),
@@ -94,7 +94,7 @@ pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads `{ "phone_number", "display_name"? }`.
-pub fn parse_pair_code(body: &Body) -> Result<(String, Option<String>), ApiError> {
+pub fn parse_pair_code(body: &Body) -> Result<(String, Option<String>), CallError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let phone_number = fields.required("phone_number", phone_rule);

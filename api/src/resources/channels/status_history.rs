@@ -1,6 +1,6 @@
 //! `GET /v1/channels/{id}/status-history`: newest first.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ impl Cursor for ChangeCursor {
 }
 
 /// The size of the page, and where the one before ended.
-pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<(Timestamp, u64)>), ApiError> {
+pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<(Timestamp, u64)>), CallError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let before = query.cursor::<ChangeCursor>(list).map(|cursor| (cursor.before, cursor.version));
     query.finish((limit, before))

@@ -11,7 +11,7 @@ mod ticket;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::event::{EventId, EventName};
 use model::issue::IssueCode;
 use model::payload::ChatTypeFilter;
@@ -78,7 +78,7 @@ async fn open(call: &mut AccountCall) -> Outcome {
     let Start { after, gap } = match call.cluster().stream(customer, ask, &context).await? {
         StreamDone::Opened(start) => start,
         StreamDone::Full { open } => {
-            return Err(ApiError::sse_connection_limit(u32::try_from(open).unwrap_or(u32::MAX)));
+            return Err(CallError::sse_connection_limit(u32::try_from(open).unwrap_or(u32::MAX)));
         }
         other => return Err(failure::unexpected(&other)),
     };
@@ -101,7 +101,7 @@ fn headers(reply: Reply) -> Reply {
 }
 
 /// What the stream is to show, and after which event.
-fn asked(call: &AccountCall) -> Result<(Filter, Option<EventId>), ApiError> {
+fn asked(call: &AccountCall) -> Result<(Filter, Option<EventId>), CallError> {
     let query = call.query();
     let filter = read_filter(&query);
     let resume = resume(call, &query);

@@ -1,6 +1,6 @@
 //! `GET /v1/media/{token}`: bytes for whoever holds a link. Only the address's bucket counts it.
 
-use model::error::ApiError;
+use model::error::CallError;
 use salvo::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, ETAG,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -10,6 +10,7 @@ use shard::media::record::MediaRow;
 use shard::media::sniff;
 
 use super::range::{Wanted, wanted};
+use crate::error::ApiError;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
@@ -31,7 +32,7 @@ pub async fn serve(call: &mut RequestContext) -> Outcome {
         Wanted::NotModified => return Ok(shared(Reply::empty(StatusCode::NOT_MODIFIED))),
         Wanted::OutOfRange => {
             let message = format!("the range lies outside of the {size} bytes");
-            let envelope = ApiError::bad_request(message).envelope(&call.request_id.0);
+            let envelope = ApiError::from(CallError::bad_request(message)).envelope(&call.request_id.0);
             let reply = Reply::json(StatusCode::RANGE_NOT_SATISFIABLE, &envelope);
             return Ok(reply.with(CONTENT_RANGE, value(&format!("bytes */{size}"))));
         }

@@ -1,6 +1,6 @@
 //! `GET /v1/channels/{id}/media`: newest first.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::MediaId;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ impl Cursor for MediaCursor {
 }
 
 /// The size of the page, where the one before ended, and which way the media went.
-pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<MediaId>, Option<MediaDirection>), ApiError> {
+pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<MediaId>, Option<MediaDirection>), CallError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let before = query.cursor::<MediaCursor>(list).map(|cursor| cursor.before);
     let direction = query.word("direction", &["upload", "inbound", "outbound"], |word| match word {

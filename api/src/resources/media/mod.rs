@@ -7,7 +7,7 @@ mod range;
 mod receive;
 mod upload;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::MediaId;
 use model::media::{MediaState, Sha256Hex};
 use model::page::ListId;
@@ -95,7 +95,7 @@ impl MediaUpload {
     ///
     /// # Errors
     /// 503 while the cluster is not formed.
-    fn of(media: &MediaStore, row: MediaRow) -> Result<Self, ApiError> {
+    fn of(media: &MediaStore, row: MediaRow) -> Result<Self, CallError> {
         Ok(Self {
             url: media.link(&row)?,
             id: row.id,
@@ -114,7 +114,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     let row = work(call, MediaWork::Get).await?;
     match row.state {
         MediaState::Ready | MediaState::Pending => Ok(Reply::ok(&MediaUpload::of(call.cluster().media(), row)?)),
-        MediaState::Gone | MediaState::Failed | MediaState::Skipped => Err(ApiError::media_gone(Some(row.expires_at))),
+        MediaState::Gone | MediaState::Failed | MediaState::Skipped => Err(CallError::media_gone(Some(row.expires_at))),
     }
 }
 
@@ -124,8 +124,8 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Does something to the media that the path names.
-async fn work(call: &mut ChannelCall, what: impl FnOnce(MediaId) -> MediaWork) -> Result<MediaRow, ApiError> {
-    let missing = ApiError::not_found("media", call.parameter("media_id"));
+async fn work(call: &mut ChannelCall, what: impl FnOnce(MediaId) -> MediaWork) -> Result<MediaRow, CallError> {
+    let missing = CallError::not_found("media", call.parameter("media_id"));
     let Some(id) = call.id::<MediaId>("media_id") else { return Err(missing) };
     // What was deleted is kept for its links alone.
     call.ask(what(id)).await?.filter(|row| !row.deleted).ok_or(missing)

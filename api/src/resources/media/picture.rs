@@ -1,6 +1,6 @@
 //! Pictures of profiles, groups and newsletters in a request: named by a URL, or the body itself.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use network::operation::picture::Picture;
@@ -24,7 +24,7 @@ pub fn picture_content() -> Vec<(&'static str, Value)> {
 }
 
 /// Reads `{ "picture_url": URI }`.
-pub fn parse_source(body: &Body) -> Result<String, ApiError> {
+pub fn parse_source(body: &Body) -> Result<String, CallError> {
     let issues = Issues::new();
     let url = Fields::new(body, &issues).required(PICTURE_URL, rule::web_url);
     issues.finish(|| url)
@@ -54,7 +54,7 @@ impl ChannelCall {
     /// # Errors
     /// As [`Self::can_operate`]; `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, `invalid_request` for what is no
     /// picture.
-    pub async fn fetch_picture(&mut self, url: &str) -> Result<Picture, ApiError> {
+    pub async fn fetch_picture(&mut self, url: &str) -> Result<Picture, CallError> {
         // Before 5 MB are taken in, not after.
         self.can_operate().await?;
         self.cluster().picture_at(self.customer_id(), url, PICTURE_URL, &self.context()).await
@@ -64,14 +64,14 @@ impl ChannelCall {
     ///
     /// # Errors
     /// As [`Self::fetch_picture`], and `bad_request` for a body that is neither.
-    pub async fn picture(&mut self) -> Result<Picture, ApiError> {
+    pub async fn picture(&mut self) -> Result<Picture, CallError> {
         let kind = self.http.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("image/") {
             let url = parse_source(&self.object().await?)?;
             return self.fetch_picture(&url).await;
         }
         if !FORMATS.contains(&sniff::essence(kind)) {
-            return Err(ApiError::bad_request(format!("send a picture as {}", FORMATS.join(", "))));
+            return Err(CallError::bad_request(format!("send a picture as {}", FORMATS.join(", "))));
         }
         self.can_operate().await?;
         let app = self.app.clone();

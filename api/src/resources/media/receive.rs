@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{BoxStream, try_unfold};
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::media::LARGEST_MEDIA;
@@ -23,6 +23,7 @@ use shard::media::store::MediaStore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::upload::{judged_filename, judged_mime_type, refused};
+use crate::error::http_status;
 
 /// What a form may have beside its file.
 const OVERHEAD: u64 = 64 * 1024;
@@ -57,7 +58,7 @@ pub struct Received {
 ///
 /// # Errors
 /// `media_too_large`, `payload_too_large`, `invalid_request`; `bad_request` for a body that breaks off or stalls.
-pub async fn file(customer: CustomerId, request: &mut Request, media: &MediaStore) -> Result<Received, ApiError> {
+pub async fn file(customer: CustomerId, request: &mut Request, media: &MediaStore) -> Result<Received, CallError> {
     let body = request.take_body();
     let headers = request.headers();
     if headers.contains_key(CONTENT_ENCODING) {
@@ -73,7 +74,7 @@ pub async fn file(customer: CustomerId, request: &mut Request, media: &MediaStor
     };
     let received = timeout(WHOLE, receiving).await.unwrap_or_else(|_| Err(too_slow()));
     // A client that waits to be asked for its body has sent none.
-    if matches!(&received, Err(error) if matches!(error.http_status(), 413 | 503)) && !expects_continue {
+    if matches!(&received, Err(error) if matches!(http_status(error.code), 413 | 503)) && !expects_continue {
         let _ = timeout(DISCARDING, arriving.discard()).await;
     }
     received
@@ -88,8 +89,8 @@ fn is_form(content_type: &str) -> bool {
     essence.trim().eq_ignore_ascii_case("multipart/form-data")
 }
 
-fn too_slow() -> ApiError {
-    ApiError::bad_request("the body did not arrive in time")
+fn too_slow() -> CallError {
+    CallError::bad_request("the body did not arrive in time")
 }
 
 /// The body is the file.
@@ -98,14 +99,14 @@ async fn bare(
     headers: &HeaderMap,
     arriving: &Arriving,
     media: &MediaStore,
-) -> Result<Received, ApiError> {
+) -> Result<Received, CallError> {
     let declared = text(headers, &CONTENT_TYPE).map(|kind| judged_mime_type(kind.trim().to_owned()));
     let declared = declared.transpose().map_err(|violation| refused(violation, "Content-Type"))?;
     let filename = headers.get(FILENAME).map(|name| judged_filename(&percent_decoded(name.as_bytes())));
     let filename = filename.transpose().map_err(|violation| refused(violation, "X-Filename"))?;
     let announced: Option<u64> = text(headers, &CONTENT_LENGTH).and_then(|length| length.parse().ok());
     if let Some(size) = announced.filter(|size| *size > LARGEST_MEDIA) {
-        return Err(ApiError::media_too_large(size));
+        return Err(CallError::media_too_large(size));
     }
     let mut spool = media.spool(For::Account(customer)).await?;
     while let Some(piece) = arriving.next().await {
@@ -120,7 +121,7 @@ async fn form(
     content_type: &str,
     arriving: &Arriving,
     media: &MediaStore,
-) -> Result<Received, ApiError> {
+) -> Result<Received, CallError> {
     let boundary = multer::parse_boundary(content_type).map_err(of_form)?;
     let mut form = Multipart::new(arriving.yielding(), boundary);
     let (mut file, mut filename, mut mime_type) = (None, None, None);
@@ -155,7 +156,7 @@ async fn form(
     Ok(Received { spooled, declared: mime_type.or(declared), filename: filename.or(named) })
 }
 
-async fn spool(part: &mut Field<'_>, mut spool: Spool, arriving: &Arriving) -> Result<Spooled, ApiError> {
+async fn spool(part: &mut Field<'_>, mut spool: Spool, arriving: &Arriving) -> Result<Spooled, CallError> {
     while let Some(piece) = piece(part, arriving).await? {
         spool.write(&piece).await?;
     }
@@ -163,17 +164,17 @@ async fn spool(part: &mut Field<'_>, mut spool: Spool, arriving: &Arriving) -> R
 }
 
 /// The next piece of a part, while the form stays within its bounds.
-async fn piece(part: &mut Field<'_>, arriving: &Arriving) -> Result<Option<Bytes>, ApiError> {
+async fn piece(part: &mut Field<'_>, arriving: &Arriving) -> Result<Option<Bytes>, CallError> {
     let is_file = part.name() == Some("file");
     let piece = part.chunk().await.map_err(of_form)?;
     // The file has a bound and a code of its own.
     if !is_file && arriving.arrived() > LARGEST_MEDIA + OVERHEAD {
-        return Err(ApiError::payload_too_large_over(LARGEST_MEDIA + OVERHEAD));
+        return Err(CallError::payload_too_large_over(LARGEST_MEDIA + OVERHEAD));
     }
     Ok(piece)
 }
 
-async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String, ApiError> {
+async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String, CallError> {
     let mut bytes = Vec::new();
     while let Some(piece) = piece(part, arriving).await? {
         bytes.extend_from_slice(&piece);
@@ -250,21 +251,21 @@ async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: In
     }
 }
 
-fn broken(error: io::Error) -> ApiError {
+fn broken(error: io::Error) -> CallError {
     match error.kind() {
         io::ErrorKind::TimedOut => too_slow(),
-        _ => ApiError::bad_request("the body broke off"),
+        _ => CallError::bad_request("the body broke off"),
     }
 }
 
-fn of_form(error: multer::Error) -> ApiError {
+fn of_form(error: multer::Error) -> CallError {
     if let multer::Error::StreamReadFailed(source) = error {
         return match source.downcast::<io::Error>() {
             Ok(source) => broken(*source),
-            Err(_) => ApiError::bad_request("the body broke off"),
+            Err(_) => CallError::bad_request("the body broke off"),
         };
     }
-    ApiError::bad_request(format!("the body is no readable multipart/form-data: {error}"))
+    CallError::bad_request(format!("the body is no readable multipart/form-data: {error}"))
 }
 
 /// A header's text: UTF-8, with `%XX` where the sender escaped.

@@ -1,6 +1,6 @@
 //! `POST /v1/channels/{id}/media` and `.../media/from-url`: bytes for later sends. No connection is needed.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::{Body, Fields, rule};
 use model::id::MediaId;
 use model::issue::{IssueCode, Issues, Violation};
@@ -51,7 +51,7 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let wants = || json!({ "format": "uri" });
@@ -98,7 +98,7 @@ async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
 
 impl ChannelCall {
     /// Refuses bytes that the account's quota has no room for; see [`Cluster::media_room`](shard::cluster::Cluster).
-    async fn has_media_room(&self, size: Option<u64>) -> Result<Option<MediaRoom>, ApiError> {
+    async fn has_media_room(&self, size: Option<u64>) -> Result<Option<MediaRoom>, CallError> {
         self.cluster().media_room(self.customer_id(), self.channel.id, size, &self.context()).await
     }
 }
@@ -154,7 +154,7 @@ pub fn judged_filename(text: &str) -> Result<String, Violation> {
 }
 
 /// The refusal of a header or a part of a form.
-pub fn refused(violation: Violation, field: &str) -> ApiError {
+pub fn refused(violation: Violation, field: &str) -> CallError {
     violation.at(&[field])
 }
 

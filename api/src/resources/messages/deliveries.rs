@@ -1,6 +1,6 @@
 //! `GET /v1/messages/{message_id}/deliveries`: what webhooks were told of a message.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, MessageId};
 use model::issue::{IssueCode, Violation};
 
@@ -21,7 +21,7 @@ pub async fn of_message(call: &mut AccountCall) -> Outcome {
     let message = MessageId(call.parameter("message_id").to_owned());
     let mut found = call.cluster().message_deliveries(channels, message.clone(), &call.context()).await?;
     match found.len() {
-        0 => Err(ApiError::message_not_found(message.as_str())),
+        0 => Err(CallError::message_not_found(message.as_str())),
         1 => Ok(Reply::ok(&List::whole(found.remove(0).deliveries))),
         // Two channels of the account that write to each other know the message by the same id.
         _ => {

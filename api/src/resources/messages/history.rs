@@ -1,7 +1,7 @@
 //! `GET /v1/messages` and `GET /v1/channels/{id}/messages`: stored messages, filtered and in pages.
 
 use model::address::Suffixes;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::{ChannelId, MessageId, RowId};
 use model::message::TYPE_NAMES;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
@@ -49,7 +49,7 @@ pub async fn of_account(call: &mut AccountCall) -> Outcome {
         named
     } else if let Some(bound) = call.bound_channel() {
         // A bound key must name its channel.
-        return Err(ApiError::channel_scoped_key(bound));
+        return Err(CallError::channel_scoped_key(bound));
     } else {
         all_channels(call)
     };
@@ -86,7 +86,7 @@ impl Asked {
         query: Query<'_>,
         channels: Vec<ChannelId>,
         only: Option<ChannelId>,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Self, CallError> {
         let list = |ascending| call.list(only.map(|channel| channel.0), ascending);
         let asked = Self::read(&query, channels, list, &call.app.config.suffixes);
         query.finish(asked)

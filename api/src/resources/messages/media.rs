@@ -1,6 +1,6 @@
 //! `GET /v1/channels/{id}/messages/{message_id}/media`: the bytes of a stored message.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::MessageId;
 use shard::call::request::MessageMedia;
 
@@ -11,7 +11,7 @@ use crate::request_context::ChannelCall;
 pub async fn of_message(call: &mut ChannelCall) -> Outcome {
     let message_id = MessageId(call.parameter("message_id").to_owned());
     if message_id.0.len() > LONGEST_ID {
-        return Err(ApiError::message_not_found(&message_id.0));
+        return Err(CallError::message_not_found(&message_id.0));
     }
     let row = call.ask(MessageMedia(message_id)).await?;
     Ok(Reply::ok(&call.cluster().media().reference(&row)))

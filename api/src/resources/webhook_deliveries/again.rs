@@ -1,6 +1,6 @@
 //! Redelivering one delivery, recovering and purging many.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::EndpointId;
 use model::webhook::{DeliveryState, Recovery};
 use raft::directory::records::EndpointRecord;
@@ -46,26 +46,26 @@ pub async fn redeliver(call: &mut AccountCall) -> Outcome {
     let endpoint = call.cluster().directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
     // A bound key makes no request to an endpoint that it may not test.
     let reached = endpoint.filter(|endpoint| call.reaches(endpoint.channel_id));
-    let endpoint = reached.ok_or_else(ApiError::webhook_endpoint_not_found)?;
+    let endpoint = reached.ok_or_else(CallError::webhook_endpoint_not_found)?;
     require_enabled(&endpoint)?;
     let (customer, context) = (call.customer_id(), call.context());
     match call.cluster().redeliver(customer, record.channel_id, record.id, &context).await? {
         Redelivered::Due(record) => Ok(Reply::accepted(&*record)),
         Redelivered::DueAlready => {
             let state = record.state.as_str();
-            let refused = ApiError::no_op("an attempt at this delivery is due or under way already");
+            let refused = CallError::no_op("an attempt at this delivery is due or under way already");
             Err(refused.with_details(json!({ "field": "state", "value": state })))
         }
-        Redelivered::NotFound => Err(ApiError::not_found("webhook_delivery", &record.id.to_string())),
+        Redelivered::NotFound => Err(CallError::not_found("webhook_delivery", &record.id.to_string())),
     }
 }
 
 /// What is sent again would end as it was.
-fn require_enabled(endpoint: &EndpointRecord) -> Result<(), ApiError> {
+fn require_enabled(endpoint: &EndpointRecord) -> Result<(), CallError> {
     if endpoint.enabled {
         return Ok(());
     }
-    let refused = ApiError::bad_request("the endpoint is disabled; enable it before redelivering to it");
+    let refused = CallError::bad_request("the endpoint is disabled; enable it before redelivering to it");
     Err(refused.with_details(json!({ "reason": "endpoint_disabled" })))
 }
 
@@ -105,11 +105,11 @@ pub fn asked_to_purge(query: &Query<'_>) -> (Option<EndpointId>, Vec<DeliverySta
 pub async fn purge(call: &mut AccountCall) -> Outcome {
     let query = call.query();
     let (endpoint, states) = asked_to_purge(&query);
-    let endpoint = query.finish(endpoint)?.ok_or_else(ApiError::webhook_endpoint_not_found)?;
+    let endpoint = query.finish(endpoint)?.ok_or_else(CallError::webhook_endpoint_not_found)?;
     let known = call.cluster().directory().read(|state| state.endpoints.get(&endpoint).cloned());
     // A bound key purges its own channel's endpoints alone. What is foreign matches nothing.
     if !call.reaches(known.and_then(|endpoint| endpoint.channel_id)) {
-        return Err(ApiError::webhook_endpoint_not_found());
+        return Err(CallError::webhook_endpoint_not_found());
     }
     let sweep = Sweep {
         id: Uuid::new_v4(),

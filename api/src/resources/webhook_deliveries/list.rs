@@ -1,6 +1,6 @@
 //! `GET /v1/webhook-deliveries` and `GET /v1/webhook-endpoints/{id}/deliveries`.
 
-use model::error::ApiError;
+use model::error::CallError;
 use model::event::EventName;
 use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
@@ -27,7 +27,7 @@ impl Cursor for DeliveryCursor {
 pub async fn of_account(call: &mut AccountCall) -> Outcome {
     // A bound key must name its channel, and no other.
     if let Some(bound) = call.bound_channel() {
-        let Some(named) = call.query().text("channel_id") else { return Err(ApiError::channel_scoped_key(bound)) };
+        let Some(named) = call.query().text("channel_id") else { return Err(CallError::channel_scoped_key(bound)) };
         if let Some(other) = named.parse().ok().filter(|named: &ChannelId| *named != bound) {
             call.own_channel(other)?;
         }
@@ -44,7 +44,7 @@ pub async fn of_endpoint(call: &mut AccountCall) -> Outcome {
 }
 
 /// Reads the filters. `of` is the endpoint of the path, which no parameter can change.
-fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, ListId), ApiError> {
+fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, ListId), CallError> {
     let query = call.query();
     let asked = read(&query, of, |ascending| call.list(of.map(|endpoint| endpoint.0), ascending));
     query.finish(asked)

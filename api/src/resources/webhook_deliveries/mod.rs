@@ -8,7 +8,7 @@ mod detail;
 mod list;
 mod stats;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{DeliveryId, EndpointId};
 use model::page::ListId;
 use model::time::Timestamp;
@@ -75,8 +75,8 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The delivery of the path, as far as the key may see it.
-async fn find(call: &AccountCall) -> Result<DeliveryDetail, ApiError> {
-    let missing = || ApiError::not_found("webhook_delivery", call.parameter("delivery_id"));
+async fn find(call: &AccountCall) -> Result<DeliveryDetail, CallError> {
+    let missing = || CallError::not_found("webhook_delivery", call.parameter("delivery_id"));
     let id: DeliveryId = call.id("delivery_id").ok_or_else(missing)?;
     let found = call.cluster().delivery(call.customer_id(), id, &call.context()).await?;
     found.filter(|detail| call.reaches(Some(detail.record.channel_id))).ok_or_else(missing)

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use model::error::ApiError;
+use model::error::CallError;
 use network::operation::picture::Picture;
 use network::simulator::Simulator;
 use network::simulator::answers::ControlError;
@@ -49,8 +49,8 @@ impl Call {
     }
 
     /// The body, as the gateway's own route reads it.
-    pub fn read<T>(&self, parser: impl FnOnce(&model::field::Body) -> Result<T, ApiError>) -> Result<T, ControlError> {
-        let refuse = |error: ApiError| {
+    pub fn read<T>(&self, parser: impl FnOnce(&model::field::Body) -> Result<T, CallError>) -> Result<T, ControlError> {
+        let refuse = |error: CallError| {
             let details = error.details.map(|details| format!(": {details}")).unwrap_or_default();
             ControlError::Invalid(format!("{}{details}", error.message))
         };

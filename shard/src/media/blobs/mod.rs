@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use model::error::{ApiError, ErrorCode};
+use model::error::{CallError, ErrorCode};
 use model::id::{NodeId, ShardId};
 use model::media::Sha256Hex;
 use network::driver::ByteStream;
@@ -65,7 +65,7 @@ impl BlobError {
     }
 }
 
-impl From<BlobError> for ApiError {
+impl From<BlobError> for CallError {
     fn from(error: BlobError) -> Self {
         match error {
             BlobError::Missing => Self::media_gone(None),

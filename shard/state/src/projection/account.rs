@@ -2,7 +2,7 @@
 
 use model::address::{Address, Undeliverable};
 use model::blacklist::Blocked;
-use model::error::ApiError;
+use model::error::CallError;
 use model::privacy::Privacy;
 use model::profile::ChannelProfile;
 use traffic::operation::account::{
@@ -43,20 +43,24 @@ impl Entity for Privacy {
     }
 }
 
-pub fn check_blacklist(operation: &BlacklistOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+pub fn check_blacklist(
+    operation: &BlacklistOperation,
+    rows: &Rows<'_>,
+    context: &Context<'_>,
+) -> Result<(), CallError> {
     let is_blocked = |contact: &Address| rows.has::<Blocked>(context.best(contact).as_str());
     match operation {
         BlacklistOperation::Block { contact } if is_blocked(contact) => {
-            Err(ApiError::no_op("the contact is blocked already"))
+            Err(CallError::no_op("the contact is blocked already"))
         }
         BlacklistOperation::Unblock { contact } if !is_blocked(contact) => {
-            Err(ApiError::no_op("the contact is not blocked"))
+            Err(CallError::no_op("the contact is not blocked"))
         }
         _ => Ok(()),
     }
 }
 
-pub fn check_profile(operation: &ProfileOperation, rows: &Rows<'_>) -> Result<(), ApiError> {
+pub fn check_profile(operation: &ProfileOperation, rows: &Rows<'_>) -> Result<(), CallError> {
     // What is not known is asked for all the same.
     let Some(profile) = rows.get::<ChannelProfile>(OWN) else { return Ok(()) };
     let same = match operation {
@@ -65,29 +69,29 @@ pub fn check_profile(operation: &ProfileOperation, rows: &Rows<'_>) -> Result<()
         ProfileOperation::SetAbout { about } => profile.about.unwrap_or_default() == *about,
         ProfileOperation::SetPicture { picture: None } => profile.picture_url.is_none(),
     };
-    if same { Err(ApiError::no_op("the profile is so already")) } else { Ok(()) }
+    if same { Err(CallError::no_op("the profile is so already")) } else { Ok(()) }
 }
 
-pub fn check_privacy(operation: &PrivacyOperation, rows: &Rows<'_>) -> Result<(), ApiError> {
+pub fn check_privacy(operation: &PrivacyOperation, rows: &Rows<'_>) -> Result<(), CallError> {
     let PrivacyOperation::Change(changes) = operation else { return Ok(()) };
     let same = rows.get::<Privacy>(OWN).is_some_and(|privacy| privacy.with(*changes) == privacy);
-    if same { Err(ApiError::no_op("the settings are so already")) } else { Ok(()) }
+    if same { Err(CallError::no_op("the settings are so already")) } else { Ok(()) }
 }
 
-pub fn blacklist_refusal(operation: &BlacklistOperation, refused: &Refused) -> Option<ApiError> {
+pub fn blacklist_refusal(operation: &BlacklistOperation, refused: &Refused) -> Option<CallError> {
     match operation {
         BlacklistOperation::Block { contact } | BlacklistOperation::Unblock { contact }
             if refused.kind == RefusedKind::Recipient =>
         {
-            Some(ApiError::undeliverable_recipient(contact.as_str(), Undeliverable::NotRegistered))
+            Some(CallError::undeliverable_recipient(contact.as_str(), Undeliverable::NotRegistered))
         }
         _ => None,
     }
 }
 
-pub fn profile_refusal(operation: &ProfileOperation, refused: &Refused) -> Option<ApiError> {
+pub fn profile_refusal(operation: &ProfileOperation, refused: &Refused) -> Option<CallError> {
     let removes = matches!(operation, ProfileOperation::SetPicture { picture: None });
-    (removes && refused.kind == RefusedKind::Conflict).then(|| ApiError::no_op("the profile has no picture"))
+    (removes && refused.kind == RefusedKind::Conflict).then(|| CallError::no_op("the profile has no picture"))
 }
 
 pub fn absorb_blacklist(answer: &BlacklistAnswer, rows: &mut Rows<'_>, context: &Context<'_>) {

@@ -3,7 +3,7 @@
 use machine::View;
 use model::address::Address;
 use model::business::{self, BusinessProfile, Collection, Order, OrderStatus, Product};
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::ChannelId;
 use model::issue::{IssueCode, Violation};
 use model::payload::{CartUpdated, OrderCancelled, OrderPlaced, Payload, Sender};
@@ -95,7 +95,7 @@ pub fn orders_before(view: &dyn View, channel: ChannelId, before: Timestamp, lim
     orders.flat_map(|order| [(Kind::Order, Entity::id(&order)), (Kind::OrderPlace, order.id)]).collect()
 }
 
-pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), CallError> {
     match operation {
         BusinessOperation::Show | BusinessOperation::ProfileOf { .. } | BusinessOperation::CatalogOf { .. } => {
             return Ok(());
@@ -132,26 +132,26 @@ pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), ApiEr
 ///
 /// # Errors
 /// 422 `other` for an account that is no business.
-pub fn check_business(account: Option<&BusinessAccount>) -> Result<(), ApiError> {
+pub fn check_business(account: Option<&BusinessAccount>) -> Result<(), CallError> {
     match account {
         Some(BusinessAccount { profile: None }) => Err(business::not_business()),
         _ => Ok(()),
     }
 }
 
-fn known<E: Entity>(rows: &Rows<'_>, resource: &str, id: &str) -> Result<(), ApiError> {
+fn known<E: Entity>(rows: &Rows<'_>, resource: &str, id: &str) -> Result<(), CallError> {
     if rows.has::<E>(id) { Ok(()) } else { Err(not_found(resource, id)) }
 }
 
-fn all_known(rows: &Rows<'_>, products: &[String]) -> Result<(), ApiError> {
+fn all_known(rows: &Rows<'_>, products: &[String]) -> Result<(), CallError> {
     products.iter().try_for_each(|id| known::<Product>(rows, "product", id))
 }
 
-fn not_found(resource: &str, id: &str) -> ApiError {
-    ApiError::not_found(resource, id)
+fn not_found(resource: &str, id: &str) -> CallError {
+    CallError::not_found(resource, id)
 }
 
-pub fn refusal(operation: &BusinessOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &BusinessOperation, refused: &Refused) -> Option<CallError> {
     if refused.code != NOT_FOUND {
         return None;
     }
@@ -162,7 +162,7 @@ pub fn refusal(operation: &BusinessOperation, refused: &Refused) -> Option<ApiEr
         BusinessOperation::DeleteCollection { collection } => Some(not_found("collection", collection)),
         BusinessOperation::Order { order, .. } => Some(not_found("order", order)),
         BusinessOperation::ProfileOf { contact } | BusinessOperation::CatalogOf { contact, .. } => {
-            Some(ApiError::contact_not_found(contact.as_str()))
+            Some(CallError::contact_not_found(contact.as_str()))
         }
         _ => None,
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::address::Address;
 use model::call::CallEnd;
-use model::error::ApiError;
+use model::error::CallError;
 use model::payload::{CallOffered, CallTerminated, Payload};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ impl Entity for KnownCall {
     }
 }
 
-pub fn check(operation: &CallOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &CallOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     let CallOperation::Reject { call_id, from } = operation;
     let named = |call: &KnownCall| from.as_ref().is_none_or(|from| context.best(from) == context.best(&call.from));
     match (rows.get::<KnownCall>(call_id), from) {
@@ -55,11 +55,11 @@ pub fn check(operation: &CallOperation, rows: &Rows<'_>, context: &Context<'_>) 
     }
 }
 
-fn not_found(id: &str) -> ApiError {
-    ApiError::not_found("call", id)
+fn not_found(id: &str) -> CallError {
+    CallError::not_found("call", id)
 }
 
-pub fn refusal(operation: &CallOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &CallOperation, refused: &Refused) -> Option<CallError> {
     let CallOperation::Reject { call_id, .. } = operation;
     GONE.contains(&refused.code).then(|| not_found(call_id))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use model::address::{Address, AddressKind};
 use model::chat::{Chat, ChatChanges, ChatFlags, ChatKind, ChatSort, SyncedChat};
-use model::error::ApiError;
+use model::error::CallError;
 use model::group::Group;
 use model::id::MessageId;
 use model::payload::{ChatArchived, ChatField, ChatPinned, ChatUpdated, Payload};
@@ -116,8 +116,8 @@ impl Known {
     }
 
     /// As [`Self::find`], and the chat is not deleted.
-    fn shown(id: &Address, rows: &Rows<'_>) -> Result<Self, ApiError> {
-        Self::find(id, rows).filter(Self::is_shown).ok_or_else(|| ApiError::chat_not_found(id.as_str()))
+    fn shown(id: &Address, rows: &Rows<'_>) -> Result<Self, CallError> {
+        Self::find(id, rows).filter(Self::is_shown).ok_or_else(|| CallError::chat_not_found(id.as_str()))
     }
 
     fn last_message_at(&self) -> Option<Timestamp> {
@@ -159,14 +159,14 @@ impl Known {
     }
 }
 
-pub fn check(operation: &ChatOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &ChatOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     match operation {
         ChatOperation::List => Ok(()),
         ChatOperation::Change { chat, changes } => {
             let mut known = Known::shown(&context.best(chat), rows)?;
             let before = known.show();
             known.change(changes);
-            if known.show() == before { Err(ApiError::no_op("the chat is as it should be already")) } else { Ok(()) }
+            if known.show() == before { Err(CallError::no_op("the chat is as it should be already")) } else { Ok(()) }
         }
         ChatOperation::Clear { chat, .. } => Known::shown(&context.best(chat), rows).map(drop),
         ChatOperation::Read { chat, messages, participant } => {
@@ -177,7 +177,7 @@ pub fn check(operation: &ChatOperation, rows: &Rows<'_>, context: &Context<'_>) 
                 Some(last) => known.row.read_upto >= Some(last) && !known.row.flags.marked_unread,
                 None => !known.is_unread(),
             };
-            if all_read { Err(ApiError::no_op("everything is read already")) } else { Ok(()) }
+            if all_read { Err(CallError::no_op("everything is read already")) } else { Ok(()) }
         }
     }
 }
@@ -188,13 +188,13 @@ fn received_at(
     id: &MessageId,
     participant: Option<&Address>,
     context: &Context<'_>,
-) -> Result<Timestamp, ApiError> {
+) -> Result<Timestamp, CallError> {
     let author = participant.map(|participant| context.best(participant));
     let found = (context.stored)(Direction::Inbound, id).into_iter().find(|message| {
         context.best(&message.chat) == *chat
             && author.as_ref().is_none_or(|author| context.best(&message.from) == *author)
     });
-    found.map(|message| message.occurred_at).ok_or_else(|| ApiError::message_not_found(id.as_str()))
+    found.map(|message| message.occurred_at).ok_or_else(|| CallError::message_not_found(id.as_str()))
 }
 
 /// Whether the account's state was changed elsewhere in the same moment, so that the patch is to be made anew.
@@ -202,13 +202,13 @@ pub fn is_overtaken(operation: &ChatOperation, refused: &Refused) -> bool {
     matches!(operation, ChatOperation::Change { .. }) && refused.kind == RefusedKind::Conflict
 }
 
-pub fn refusal(operation: &ChatOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &ChatOperation, refused: &Refused) -> Option<CallError> {
     if is_overtaken(operation, refused) {
-        return Some(ApiError::concurrent_modification("chat"));
+        return Some(CallError::concurrent_modification("chat"));
     }
     match operation {
         ChatOperation::Read { messages, .. } if refused.code == NOT_FOUND => {
-            messages.first().map(|id| ApiError::message_not_found(id.as_str()))
+            messages.first().map(|id| CallError::message_not_found(id.as_str()))
         }
         _ => None,
     }

@@ -3,7 +3,7 @@
 
 use model::address::Address;
 use model::community::KnownCommunity;
-use model::error::ApiError;
+use model::error::CallError;
 use model::group::Group;
 use traffic::operation::communities::{CommunityAnswer, CommunityOperation};
 use traffic::operation::{Refused, RefusedKind};
@@ -20,29 +20,29 @@ impl Entity for KnownCommunity {
     }
 }
 
-pub fn check(operation: &CommunityOperation, rows: &Rows<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &CommunityOperation, rows: &Rows<'_>) -> Result<(), CallError> {
     let known = |id: &Address| rows.get::<KnownCommunity>(id.as_str()).ok_or_else(|| not_found(id));
-    let no_group = |group: &Address| ApiError::not_found("group", group.as_str());
+    let no_group = |group: &Address| CallError::not_found("group", group.as_str());
     let check_group = |group: &Address| if rows.has::<Group>(group.as_str()) { Ok(()) } else { Err(no_group(group)) };
     match operation {
         CommunityOperation::List | CommunityOperation::Show { .. } => Ok(()),
         CommunityOperation::Create { groups, .. } => groups.iter().try_for_each(check_group),
         CommunityOperation::Change { community, changes } => {
             if changes.hold_for(&known(community)?.community) {
-                return Err(ApiError::no_op("the community is as it should be already"));
+                return Err(CallError::no_op("the community is as it should be already"));
             }
             Ok(())
         }
         CommunityOperation::AddGroup { community, group } => match known(community)?.group(group) {
-            Some(_) => Err(ApiError::no_op("the group is in the community already")),
+            Some(_) => Err(CallError::no_op("the group is in the community already")),
             None => check_group(group),
         },
         CommunityOperation::RemoveGroup { community, group } => match known(community)?.group(group) {
             Some(_) => Ok(()),
-            None => Err(ApiError::no_op("the group is not in the community")),
+            None => Err(CallError::no_op("the group is not in the community")),
         },
         CommunityOperation::JoinGroup { community, group } => match known(community)?.group(group) {
-            Some(known) if known.joined => Err(ApiError::no_op("the channel is in the group already")),
+            Some(known) if known.joined => Err(CallError::no_op("the channel is in the group already")),
             Some(_) => Ok(()),
             None => Err(no_group(group)),
         },
@@ -54,15 +54,15 @@ pub fn check(operation: &CommunityOperation, rows: &Rows<'_>) -> Result<(), ApiE
     }
 }
 
-fn not_found(id: &Address) -> ApiError {
-    ApiError::not_found("community", id.as_str())
+fn not_found(id: &Address) -> CallError {
+    CallError::not_found("community", id.as_str())
 }
 
-pub fn refusal(operation: &CommunityOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &CommunityOperation, refused: &Refused) -> Option<CallError> {
     match (operation, refused.code) {
         (CommunityOperation::Show { community }, NOT_FOUND) => Some(not_found(community)),
         (CommunityOperation::JoinGroup { .. }, _) if refused.kind == RefusedKind::Conflict => {
-            Some(ApiError::no_op("the channel is in the group already"))
+            Some(CallError::no_op("the channel is in the group already"))
         }
         _ => None,
     }

@@ -3,7 +3,7 @@
 
 use model::address::{Address, AddressKind};
 use model::contact::{CommonGroup, Contact, ContactCheck, Person};
-use model::error::ApiError;
+use model::error::CallError;
 use model::group::Group;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -78,15 +78,15 @@ impl ContactRow {
     }
 }
 
-pub fn check(_operation: &ContactOperation) -> Result<(), ApiError> {
+pub fn check(_operation: &ContactOperation) -> Result<(), CallError> {
     // Whether somebody exists is the network's to say, whoever is known here.
     Ok(())
 }
 
-pub fn refusal(operation: &ContactOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &ContactOperation, refused: &Refused) -> Option<CallError> {
     match operation {
         ContactOperation::Show { contact } | ContactOperation::Rename { contact, .. } if refused.code == NOT_FOUND => {
-            Some(ApiError::contact_not_found(contact.as_str()))
+            Some(CallError::contact_not_found(contact.as_str()))
         }
         _ => None,
     }

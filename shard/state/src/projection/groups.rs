@@ -1,7 +1,7 @@
 //! Groups: rows of [`Group`], kept up to date by notices.
 
 use model::address::Address;
-use model::error::ApiError;
+use model::error::CallError;
 use model::group::{Group, GroupParticipant, Rank};
 use model::payload::{GroupCreated, GroupMembers, GroupUpdated, MembersReason, Payload};
 use traffic::notice::GroupNews;
@@ -20,7 +20,7 @@ impl Entity for Group {
     }
 }
 
-pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     let known = |id: &Address| rows.get::<Group>(id.as_str()).ok_or_else(|| not_found(id));
     match operation {
         GroupOperation::List
@@ -30,15 +30,17 @@ pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>)
         | GroupOperation::Join { .. } => Ok(()),
         GroupOperation::Change { group, changes } => {
             if known(group)?.change(changes.clone()).is_empty() {
-                return Err(ApiError::no_op("the group is as it should be already"));
+                return Err(CallError::no_op("the group is as it should be already"));
             }
             Ok(())
         }
         GroupOperation::Leave { group } => match rows.get::<Group>(group.as_str()) {
             Some(known) if known.participants.iter().any(|member| context.is_own(&member.id)) => Ok(()),
-            Some(_) => Err(ApiError::no_op("the channel is not in the group")),
+            Some(_) => Err(CallError::no_op("the channel is not in the group")),
             // Its chat stays when the channel has left a group.
-            None if chats::one(group, rows).is_some() => Err(ApiError::no_op("the channel has left the group already")),
+            None if chats::one(group, rows).is_some() => {
+                Err(CallError::no_op("the channel has left the group already"))
+            }
             None => Err(not_found(group)),
         },
         GroupOperation::SetPicture { group, .. }
@@ -50,21 +52,21 @@ pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>)
     }
 }
 
-fn not_found(id: &Address) -> ApiError {
-    ApiError::not_found("group", id.as_str())
+fn not_found(id: &Address) -> CallError {
+    CallError::not_found("group", id.as_str())
 }
 
-pub fn refusal(operation: &GroupOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &GroupOperation, refused: &Refused) -> Option<CallError> {
     let conflict = refused.kind == RefusedKind::Conflict;
     match (operation, refused.code) {
         (GroupOperation::Show { group }, NOT_FOUND) => Some(not_found(group)),
         (GroupOperation::Preview { invite_code } | GroupOperation::Join { invite_code }, NOT_FOUND) => {
-            Some(ApiError::not_found("group_invite", invite_code))
+            Some(CallError::not_found("group_invite", invite_code))
         }
         (GroupOperation::SetPicture { picture: None, .. }, _) if conflict => {
-            Some(ApiError::no_op("the group has no picture"))
+            Some(CallError::no_op("the group has no picture"))
         }
-        (GroupOperation::Join { .. }, _) if conflict => Some(ApiError::no_op("the channel is in the group already")),
+        (GroupOperation::Join { .. }, _) if conflict => Some(CallError::no_op("the channel is in the group already")),
         _ => None,
     }
 }

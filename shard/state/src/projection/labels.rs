@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use model::address::Address;
 use model::customer::Quota;
-use model::error::ApiError;
+use model::error::CallError;
 use model::label::{KnownLabel, Label, LabelAssociation, Labelled, LabelledKind};
 use serde::{Deserialize, Serialize};
 use traffic::notice::LabelNews;
@@ -61,18 +61,18 @@ impl From<Association> for LabelAssociation {
     }
 }
 
-pub fn check(operation: &LabelOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &LabelOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     if matches!(operation, LabelOperation::List) || !rows.has::<Synced>(AREA) {
         // Nothing is known of the labels yet: the network decides.
         return Ok(());
     }
     check_business(rows.get(BusinessAccount::ID).as_ref())?;
-    let no_op = |message: &str| Err(ApiError::no_op(message));
+    let no_op = |message: &str| Err(CallError::no_op(message));
     match operation {
         LabelOperation::List => Ok(()),
         LabelOperation::Create { .. } => {
             let (limit, used) = ((context.allowed)(Quota::Labels), rows.all::<KnownLabel>().len() as u64);
-            if used >= limit { Err(ApiError::plan_limit(Quota::Labels, limit, used)) } else { Ok(()) }
+            if used >= limit { Err(CallError::plan_limit(Quota::Labels, limit, used)) } else { Ok(()) }
         }
         LabelOperation::Change { label, changes } if changes.hold_for(&known(label, rows)?) => {
             no_op("the label is as it should be already")
@@ -103,12 +103,12 @@ pub fn check(operation: &LabelOperation, rows: &Rows<'_>, context: &Context<'_>)
     }
 }
 
-fn known(label: &str, rows: &Rows<'_>) -> Result<KnownLabel, ApiError> {
+fn known(label: &str, rows: &Rows<'_>) -> Result<KnownLabel, CallError> {
     rows.get(label).ok_or_else(|| not_found(label))
 }
 
-fn not_found(label: &str) -> ApiError {
-    ApiError::not_found("label", label)
+fn not_found(label: &str) -> CallError {
+    CallError::not_found("label", label)
 }
 
 fn bears(label: &str, on: &Labelled, rows: &Rows<'_>) -> bool {
@@ -121,28 +121,28 @@ fn seen(on: &Labelled, context: &Context<'_>) -> Labelled {
 }
 
 /// Looks whether there is such a chat, or such a message in it.
-fn check_there(on: &Labelled, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+fn check_there(on: &Labelled, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     let is_shown = chats::one(&on.chat, rows).is_some();
     match &on.message {
         None if is_shown => Ok(()),
-        None => Err(ApiError::chat_not_found(on.chat.as_str())),
+        None => Err(CallError::chat_not_found(on.chat.as_str())),
         Some(id) => {
             let stored = [Direction::Inbound, Direction::Outbound].into_iter();
             let mut stored = stored.flat_map(|direction| (context.stored)(direction, id));
             let is_there = is_shown && stored.any(|message| context.best(&message.chat) == on.chat);
-            if is_there { Ok(()) } else { Err(ApiError::message_not_found(id.as_str())) }
+            if is_there { Ok(()) } else { Err(CallError::message_not_found(id.as_str())) }
         }
     }
 }
 
 /// Chats and messages were found here before the network was asked; labels too, but for those of a whole set.
-pub fn refusal(operation: &LabelOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &LabelOperation, refused: &Refused) -> Option<CallError> {
     if refused.code != NOT_FOUND {
         return None;
     }
     match operation {
         LabelOperation::Put { on: Labelled { message: Some(id), .. }, .. } => {
-            Some(ApiError::message_not_found(id.as_str()))
+            Some(CallError::message_not_found(id.as_str()))
         }
         LabelOperation::Change { label, .. }
         | LabelOperation::Delete { label }

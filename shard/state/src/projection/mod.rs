@@ -26,7 +26,7 @@ pub mod stories;
 use model::address::{Address, Suffixes};
 use model::contact::Person;
 use model::customer::Quota;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::MessageId;
 use model::payload::{Payload, Sender};
 use model::time::Timestamp;
@@ -138,7 +138,7 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
 ///
 /// # Errors
 /// What the caller is told: first that a resource is not there, then what the network would refuse.
-pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     match operation {
         Operation::Groups(operation) => groups::check(operation, rows, context),
         Operation::Calls(operation) => calls::check(operation, rows, context),
@@ -227,7 +227,7 @@ pub fn is_overtaken(operation: &Operation, refused: &Refused) -> bool {
 }
 
 /// What the caller is told of the network's refusal: 422 `other`, unless the area knows a narrower code.
-pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
+pub fn refusal(operation: &Operation, refused: &Refused) -> CallError {
     let narrower = match operation {
         Operation::Groups(operation) => groups::refusal(operation, refused),
         Operation::Calls(operation) => calls::refusal(operation, refused),
@@ -243,8 +243,8 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
         Operation::Labels(operation) => labels::refusal(operation, refused),
     };
     narrower.unwrap_or_else(|| match refused.kind {
-        RefusedKind::Unsupported => ApiError::not_on_this_network(&refused.text),
-        _ => ApiError::upstream_refused(u32::from(refused.code), &refused.text),
+        RefusedKind::Unsupported => CallError::not_on_this_network(&refused.text),
+        _ => CallError::upstream_refused(u32::from(refused.code), &refused.text),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Newsletters: rows of those that the channel publishes or reads, kept up to date by notices.
 
 use model::address::Address;
-use model::error::ApiError;
+use model::error::CallError;
 use model::field::Change;
 use model::newsletter::{Newsletter, NewsletterRole};
 use traffic::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
@@ -19,10 +19,10 @@ impl Entity for Newsletter {
     }
 }
 
-pub fn check(operation: &NewsletterOperation, rows: &Rows<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &NewsletterOperation, rows: &Rows<'_>) -> Result<(), CallError> {
     let row = |id: &Address| rows.get::<Newsletter>(id.as_str());
     let known = |id: &Address| row(id).ok_or_else(|| not_found(id));
-    let no_op = |message: &str| Err(ApiError::no_op(message));
+    let no_op = |message: &str| Err(CallError::no_op(message));
     match operation {
         NewsletterOperation::Change { newsletter, changes, picture } => {
             let known = known(newsletter)?;
@@ -61,11 +61,11 @@ pub fn check(operation: &NewsletterOperation, rows: &Rows<'_>) -> Result<(), Api
     }
 }
 
-fn not_found(id: &Address) -> ApiError {
-    ApiError::not_found("newsletter", id.as_str())
+fn not_found(id: &Address) -> CallError {
+    CallError::not_found("newsletter", id.as_str())
 }
 
-pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<CallError> {
     let conflict = refused.kind == RefusedKind::Conflict;
     match (operation, refused.code) {
         (
@@ -75,19 +75,19 @@ pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<Api
             NOT_FOUND,
         ) => Some(not_found(newsletter)),
         (NewsletterOperation::Invited { invite_code }, NOT_FOUND) => {
-            Some(ApiError::not_found("newsletter_invite", invite_code))
+            Some(CallError::not_found("newsletter_invite", invite_code))
         }
         (NewsletterOperation::React { server_id, .. }, NOT_FOUND) => {
-            Some(ApiError::message_not_found(&server_id.to_string()))
+            Some(CallError::message_not_found(&server_id.to_string()))
         }
         (NewsletterOperation::Subscribe { .. }, _) if conflict => {
-            Some(ApiError::no_op("the channel is subscribed already"))
+            Some(CallError::no_op("the channel is subscribed already"))
         }
         (NewsletterOperation::InviteAdmin { .. }, _) if conflict => {
-            Some(ApiError::no_op("the contact is an admin already"))
+            Some(CallError::no_op("the contact is an admin already"))
         }
         (NewsletterOperation::RemoveAdmin { .. }, _) if conflict => {
-            Some(ApiError::no_op("the contact is neither an admin nor asked to be one"))
+            Some(CallError::no_op("the contact is neither an admin nor asked to be one"))
         }
         _ => None,
     }

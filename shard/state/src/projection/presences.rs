@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::address::{Address, AddressKind, Undeliverable};
-use model::error::ApiError;
+use model::error::CallError;
 use model::payload::{Payload, PresenceUpdated};
 use model::presence::{PresenceState, PresentMember, Seen};
 use model::time::Timestamp;
@@ -60,26 +60,26 @@ fn watched(contact: &Address, rows: &Rows<'_>, context: &Context<'_>) -> Option<
     rows.get::<Watched>(context.best(contact).as_str()).filter(|watched| watched.is_kept(context.at))
 }
 
-pub fn check(operation: &PresenceOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+pub fn check(operation: &PresenceOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     match operation {
         PresenceOperation::Show { .. } => Ok(()),
         PresenceOperation::Subscribe { contacts } => {
             let fresh = |contact| {
                 watched(contact, rows, context).is_some_and(|watched| context.at.since(watched.used_at) < FRESH)
             };
-            if contacts.iter().all(fresh) { Err(ApiError::no_op("the channel is subscribed already")) } else { Ok(()) }
+            if contacts.iter().all(fresh) { Err(CallError::no_op("the channel is subscribed already")) } else { Ok(()) }
         }
         PresenceOperation::Unsubscribe { contact } => {
             let known = watched(contact, rows, context);
-            known.map(drop).ok_or_else(|| ApiError::no_op("the channel is not subscribed"))
+            known.map(drop).ok_or_else(|| CallError::no_op("the channel is not subscribed"))
         }
     }
 }
 
-pub fn refusal(operation: &PresenceOperation, refused: &Refused) -> Option<ApiError> {
+pub fn refusal(operation: &PresenceOperation, refused: &Refused) -> Option<CallError> {
     match operation {
         PresenceOperation::Show { to: Some(to), .. } if refused.kind == RefusedKind::Recipient => {
-            Some(ApiError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered))
+            Some(CallError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered))
         }
         _ => None,
     }

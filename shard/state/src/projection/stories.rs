@@ -2,7 +2,7 @@
 //! own phone posts one; what is past its day goes when the next one comes.
 
 use model::address::Address;
-use model::error::ApiError;
+use model::error::CallError;
 use model::id::MessageId;
 use model::message::Content;
 use model::payload::{Payload, StoryViewed};
@@ -69,9 +69,9 @@ impl StoryView {
 ///
 /// # Errors
 /// `not_found` after its day, or its deletion.
-pub fn find(id: &MessageId, rows: &Rows<'_>, now: Timestamp) -> Result<PostedStory, ApiError> {
+pub fn find(id: &MessageId, rows: &Rows<'_>, now: Timestamp) -> Result<PostedStory, CallError> {
     let found = rows.get::<PostedStory>(id.as_str()).filter(|story| story.is_there(now));
-    found.ok_or_else(|| ApiError::not_found("story", id.as_str()))
+    found.ok_or_else(|| CallError::not_found("story", id.as_str()))
 }
 
 /// A send was taken: a story is there from here on, and one that is being deleted is not.
