@@ -82,8 +82,11 @@ impl Cluster {
 
 /// A bad link fails as it would have over HTTP; what passes by itself stays what it is.
 fn own_link(error: CallError) -> FetchError {
-    match error.http_status() {
-        status @ 400..=499 => FetchError::Failed { reason: FetchReason::HttpStatus, http_status: Some(status) },
-        _ => FetchError::Own(error),
-    }
+    let status = match error.code {
+        ErrorCode::NotFound => 404,
+        ErrorCode::MediaGone => 410,
+        ErrorCode::MediaTokenExpired | ErrorCode::MediaTokenTampered | ErrorCode::MediaTokenMalformed => 401,
+        _ => return FetchError::Own(error),
+    };
+    FetchError::Failed { reason: FetchReason::HttpStatus, http_status: Some(status) }
 }
