@@ -87,7 +87,7 @@ run-whatsapp: to-build rocksdb ## the same as run with the real network's protoc
 	ln -f $(BIN) $(BIN)-whatsapp
 	$(BIN)-whatsapp dev --network whatsapp --data $(DEV_DIR)-whatsapp --demo $(DEV_FLAGS)
 
-bench: to-bench rocksdb ## measure B1 to B10 of a release beside etcd (BENCH_FLAGS go to gateway-bench all)
+bench: to-bench rocksdb ## measure B1 to B11 of a release beside etcd (BENCH_FLAGS go to gateway-bench all)
 	cargo build --package chaos --bins
 	cargo build --release --package node
 	GATEWAY_BIN=$(CURDIR)/target/release/gateway target/debug/gateway-bench all $(BENCH_FLAGS)

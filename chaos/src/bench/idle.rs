@@ -22,9 +22,14 @@ const MEMORY: &str = "B7";
 const PROCESSOR: &str = "B8";
 
 /// KiB a channel.
-const OWNER: f64 = 16.0;
-const REPLICA: f64 = 4.0;
-const WHOLE: f64 = 24.0;
+const OWNER: f64 = 9.0;
+const REPLICA: f64 = 1.2;
+const WHOLE: f64 = OWNER + 2.0 * REPLICA;
+
+/// What three nodes with so many channels take together at rest, in MiB, and what each takes of a core.
+const AT_REST: usize = 1_000;
+const TOGETHER_MIB: f64 = 500.0;
+const CORES_EACH: f64 = 0.02;
 
 /// Above and below.
 const WITHIN: f64 = 0.15;
@@ -87,6 +92,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
         }
     }
     let mut rows = memory(&sizes);
+    rows.extend(sizes.iter().find(|size| size.channels == AT_REST).into_iter().flat_map(at_rest));
     rows.extend(fell_short.map(|why| short(&sizes, &plan.sizes, why)));
     rows.extend(processor(&sizes));
     Ok(Section { rows, details: json!({ "B7 and B8": sizes }) })
@@ -189,6 +195,16 @@ fn memory(sizes: &[Size]) -> Vec<Row> {
         row("replica", replica, goal(REPLICA)),
         row("over three nodes", whole, goal(WHOLE)).note(format!("{made_of}: {}", shown.join(", "))),
     ]
+}
+
+/// What nodes take that have nothing to do.
+fn at_rest(size: &Size) -> [Row; 2] {
+    let (nodes, channels) = (size.resident_kib.len(), size.channels);
+    let mib = size.resident_kib.iter().sum::<u64>() as f64 / 1_024.0;
+    let name = format!("memory of {nodes} nodes with {channels} idle channels, together");
+    let memory = Row::new(MEMORY, name, Spread::of([mib]), "MiB", Goal::AtMost(TOGETHER_MIB));
+    let cores = Spread::of([size.idle_cores / nodes as f64]);
+    [memory, Row::new(MEMORY, "the same, of a core each", cores, "", Goal::AtMost(CORES_EACH))]
 }
 
 /// A size that was wanted and not reached is a target that was missed, and no smaller table.

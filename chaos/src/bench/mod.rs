@@ -3,7 +3,7 @@
 //! What is measured, by the numbers of the targets:
 //!
 //! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B4 [`hearing`], B5 [`failover`] and [`returning`],
-//!   B6 [`restarting`], B7 and B8 [`idle`], B9 [`joining`], B10 [`limiting`]; [`suite`] runs them.
+//!   B6 [`restarting`], B7 and B8 [`idle`], B9 [`joining`], B10 [`limiting`], B11 [`growing`]; [`suite`] runs them.
 //! - [`sends`] and [`waiting`] have no targets: what sends cost, and what deliveries that wait cost them.
 //! - [`day`]: whether disk use stays bounded. [`directory`]: what channels and keys take of every node's memory.
 //!
@@ -26,6 +26,7 @@ pub mod directory;
 pub mod etcd;
 pub mod failover;
 pub mod forwarding;
+pub mod growing;
 pub mod healthy;
 pub mod hearing;
 pub mod idle;

@@ -57,7 +57,7 @@ impl Target {
 /// One measure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// B1 to B10.
+    /// B1 to B11.
     pub number: &'static str,
     pub measure: String,
     pub value: Spread,

@@ -13,7 +13,7 @@ use crate::bench::target::{Target, want};
 
 const NUMBER: &str = "B5";
 
-const WANTED_S: f64 = 3.0;
+const WANTED_S: f64 = 1.5;
 
 const LOOK: Duration = Duration::from_millis(10);
 const GIVE_UP: Duration = Duration::from_secs(60);

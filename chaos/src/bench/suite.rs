@@ -10,7 +10,7 @@ use crate::bench::machine::Facts;
 use crate::bench::plan::{Plan, Sides};
 use crate::bench::results::{Results, Section, table};
 use crate::bench::{
-    accepting, failover, forwarding, hearing, idle, joining, limiting, restarting, returning, throughput,
+    accepting, failover, forwarding, growing, hearing, idle, joining, limiting, restarting, returning, throughput,
 };
 
 /// A benchmark.
@@ -40,6 +40,7 @@ pub enum Alone {
     /// Both want a cluster that grows.
     B7AndB8,
     B9,
+    B11,
 }
 
 impl fmt::Display for Benchmark {
@@ -53,7 +54,7 @@ impl fmt::Display for Benchmark {
 }
 
 /// All: first those that share a cluster, and of these the one that kills its nodes last.
-pub const ALL: [Benchmark; 9] = [
+pub const ALL: [Benchmark; 10] = [
     Benchmark::Beside(Beside::B1),
     Benchmark::Beside(Beside::B2),
     Benchmark::Beside(Beside::B3),
@@ -62,6 +63,7 @@ pub const ALL: [Benchmark; 9] = [
     Benchmark::Beside(Beside::B5),
     Benchmark::Alone(Alone::B6),
     Benchmark::Alone(Alone::B9),
+    Benchmark::Alone(Alone::B11),
     Benchmark::Alone(Alone::B7AndB8),
 ];
 
@@ -140,5 +142,6 @@ async fn alone(benchmark: Alone, plan: &Plan, tell: &impl Fn(&str)) -> anyhow::R
         Alone::B6 => restarting::measure(plan, tell).await,
         Alone::B7AndB8 => idle::measure(plan, tell).await,
         Alone::B9 => joining::measure(plan, tell).await,
+        Alone::B11 => growing::measure(plan, tell).await,
     }
 }

@@ -32,7 +32,7 @@ fn at_least(least: u64) -> RangedU64ValueParser<usize> {
 #[command(
     about = "Measures a gateway cluster on this machine, beside etcd",
     after_help = "Examples:\n  \
-        gateway-bench all --markdown results.md      B1 to B10, some fifty minutes\n  \
+        gateway-bench all --markdown results.md      B1 to B11, some fifty minutes\n  \
         gateway-bench all --quick                    the same in eight minutes, to see that it works\n  \
         gateway-bench b5 --trials 20                 kill -9 of an owner beside etcd's leader\n  \
         gateway-bench sends --attach DIR/dev.json    on a cluster that runs (start it with high limits)\n  \
@@ -50,7 +50,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// B1 to B10, machine first
+    /// B1 to B11, machine first
     All(PlanArgs),
     /// B1a and B1: durable sends a second ÷ the same promise on etcd, and ÷ etcd's puts, 32 and 128 clients
     #[command(visible_alias = "throughput")]
@@ -79,6 +79,9 @@ enum Command {
     /// B10: calls admitted above the allowed, through three nodes
     #[command(visible_alias = "limiter")]
     B10(PlanArgs),
+    /// B11: CPU of a send at five nodes ÷ at three
+    #[command(visible_alias = "nodes")]
+    B11(PlanArgs),
     /// Durable sends a second and what they cost
     Sends(SendsArgs),
     /// What B1a and B2 measure beside: the promise of a send, made by a program of few lines on etcd
@@ -233,6 +236,7 @@ async fn measure(cli: Cli) -> anyhow::Result<()> {
         Command::B7(args) => run_suite(&[Benchmark::Alone(Alone::B7AndB8)], &args, json).await,
         Command::B9(args) => run_suite(&[Benchmark::Alone(Alone::B9)], &args, json).await,
         Command::B10(args) => run_suite(&[Benchmark::Beside(Beside::B10)], &args, json).await,
+        Command::B11(args) => run_suite(&[Benchmark::Alone(Alone::B11)], &args, json).await,
         Command::Sends(args) => run_sends(args, json).await,
         Command::Promise(args) => promise::run(args).await,
         Command::Waiting(args) => run_waiting(args, json).await,
