@@ -1,5 +1,6 @@
 //! The cluster as the HTTP side sees it: the directory, and calls to owners wherever they are.
 
+mod buckets;
 mod deliveries;
 mod gauges;
 mod media;
@@ -19,7 +20,7 @@ use model::address::Suffixes;
 use model::error::CallError;
 use model::format::Format;
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RequestId, ShardId, Slot};
-use model::limit::{AttemptRule, BucketLevel, BucketRule};
+use model::limit::{BucketLevel, BucketRule};
 use model::seal::WrappedKey;
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
@@ -36,7 +37,6 @@ use raft::transport::admission::Port;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 pub use self::usage::MediaRoom;
 use crate::backup::exports::Exports;
@@ -429,91 +429,6 @@ impl Cluster {
         }
     }
 
-    /// Takes a token from a customer's bucket, at its home. False when there was none.
-    ///
-    /// # Errors
-    /// 503 when the bucket's home cannot be found in time.
-    pub async fn charge_customer(
-        &self,
-        customer: CustomerId,
-        rule: BucketRule,
-        context: &CallContext,
-    ) -> Result<(BucketLevel, bool), CallError> {
-        self.bucket(Slot::of_customer(customer), Ask::TakeCustomer { customer, rule }, context).await
-    }
-
-    /// Gives a customer's token back. A refund that is lost costs one token.
-    pub async fn refund_customer(&self, customer: CustomerId, context: &CallContext) {
-        let _ =
-            self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context.deadline, context).await;
-    }
-
-    /// Counts an attempt at something over the whole cluster, such as a login with one address. The seconds until the
-    /// next one is possible, when this one is not.
-    ///
-    /// # Errors
-    /// As [`Cluster::charge_customer`].
-    pub async fn attempt(
-        &self,
-        subject: Uuid,
-        rule: AttemptRule,
-        context: &CallContext,
-    ) -> Result<Option<u32>, CallError> {
-        let ask = Ask::Attempt { subject, rule };
-        let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await?;
-        of_kind!(answer, Done::Attempt { retry_after } => retry_after)
-    }
-
-    /// Gives an attempt back. One that is lost costs an attempt.
-    pub async fn return_attempt(&self, subject: Uuid, rule: AttemptRule, context: &CallContext) {
-        let (slot, ask) = (Slot::of_customer(CustomerId(subject)), Ask::ReturnAttempt { subject, rule });
-        let _ = self.ask(slot, ask, context.deadline, context).await;
-    }
-
-    /// A customer's bucket, uncharged.
-    ///
-    /// # Errors
-    /// As [`Cluster::charge_customer`].
-    pub async fn peek_customer(
-        &self,
-        customer: CustomerId,
-        rule: BucketRule,
-        context: &CallContext,
-    ) -> Result<BucketLevel, CallError> {
-        let ask = Ask::PeekCustomer { customer, rule };
-        Ok(self.bucket(Slot::of_customer(customer), ask, context).await?.0)
-    }
-
-    /// A channel's bucket, uncharged.
-    ///
-    /// # Errors
-    /// As [`Cluster::charge_customer`].
-    pub async fn peek_channel(
-        &self,
-        customer: CustomerId,
-        channel: ChannelId,
-        rule: BucketRule,
-        context: &CallContext,
-    ) -> Result<BucketLevel, CallError> {
-        let ask = Ask::PeekChannel { customer, channel, rule };
-        Ok(self.bucket(Slot::of_channel(channel), ask, context).await?.0)
-    }
-
-    /// Takes a token from a channel's bucket and does nothing else. False when there was none.
-    ///
-    /// # Errors
-    /// As [`Cluster::charge_customer`].
-    pub async fn take_channel(
-        &self,
-        customer: CustomerId,
-        channel: ChannelId,
-        rule: BucketRule,
-        context: &CallContext,
-    ) -> Result<(BucketLevel, bool), CallError> {
-        let ask = Ask::TakeChannel { customer, channel, rule };
-        self.bucket(Slot::of_channel(channel), ask, context).await
-    }
-
     /// Asks a channel's owner, after taking a token from its bucket when `charge` says so. The level is that of the bucket
     /// after the charge.
     pub async fn channel<R: Request>(
@@ -715,10 +630,6 @@ impl Cluster {
         let tasks = std::mem::take(&mut *self.tasks.lock());
         join_all(tasks).await;
         self.context.media.blobs.stop().await;
-    }
-
-    async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), CallError> {
-        of_kind!(self.ask(slot, ask, context.deadline, context).await?, Done::Bucket { level, taken } => (level, taken))
     }
 
     async fn ask(&self, slot: Slot, ask: Ask, deadline: Instant, context: &CallContext) -> Result<Answer, CallError> {
