@@ -63,6 +63,7 @@ struct Cluster {
     addresses: Addresses,
     folders: HashMap<NodeId, TempDir>,
     limits: LogLimits,
+    timing: Timing,
     nodes: HashMap<NodeId, Node>,
 }
 
@@ -74,16 +75,22 @@ fn soon() -> Instant {
 
 impl Cluster {
     async fn start(nodes: &[NodeId], limits: LogLimits) -> Self {
-        Self::start_group(GROUP, nodes, limits).await
+        Self::start_group(GROUP, Timing::LAN, nodes, limits).await
     }
 
-    async fn start_group(group: GroupId, nodes: &[NodeId], limits: LogLimits) -> Self {
+    /// Of nodes that keep to a leader while it writes what takes seconds on a busy machine.
+    async fn with_large_entries() -> Self {
+        Self::start_group(GROUP, Timing::WAN, &[1, 2, 3], LogLimits::default()).await
+    }
+
+    async fn start_group(group: GroupId, timing: Timing, nodes: &[NodeId], limits: LogLimits) -> Self {
         let mut cluster = Self {
             group,
             authority: Authority::new(),
             addresses: Addresses::default(),
             folders: HashMap::new(),
             limits,
+            timing,
             nodes: HashMap::new(),
         };
         for node in nodes {
@@ -107,7 +114,7 @@ impl Cluster {
     async fn run(&mut self, id: NodeId) {
         let peers = self.peers(id).await;
         let folder = self.folders.entry(id).or_insert_with(|| tempfile::tempdir().unwrap());
-        let host = start_host(folder.path(), &peers, self.limits).await.unwrap();
+        let host = start_host(folder.path(), &peers, self.limits, self.timing).await.unwrap();
         let panic = Arc::new(AtomicBool::new(false));
         let armed = panic.clone();
         let factory: Factory = Box::new(move || Box::new(Toy { count: 0, panic: armed.clone() }));
@@ -182,11 +189,17 @@ impl Cluster {
     }
 }
 
-async fn start_host(path: &Path, peers: &Arc<Peers>, limits: LogLimits) -> Result<Host, StartError> {
-    start_host_with(path, peers, limits, Arc::new(|reason| eprintln!("fatal: {reason}"))).await
+async fn start_host(path: &Path, peers: &Arc<Peers>, limits: LogLimits, timing: Timing) -> Result<Host, StartError> {
+    start_host_with(path, peers, limits, timing, Arc::new(|reason| eprintln!("fatal: {reason}"))).await
 }
 
-async fn start_host_with(path: &Path, peers: &Arc<Peers>, limits: LogLimits, fatal: Fatal) -> Result<Host, StartError> {
+async fn start_host_with(
+    path: &Path,
+    peers: &Arc<Peers>,
+    limits: LogLimits,
+    timing: Timing,
+    fatal: Fatal,
+) -> Result<Host, StartError> {
     let stores = Stores::open(StoresConfig {
         node: peers.node(),
         data_dir: path.to_owned(),
@@ -196,7 +209,7 @@ async fn start_host_with(path: &Path, peers: &Arc<Peers>, limits: LogLimits, fat
     });
     let config = HostConfig {
         stores: stores.await?,
-        timing: Timing::LAN,
+        timing,
         log: limits,
         snapshot_bytes_per_second: 64 << 20,
         room: NEVER,
@@ -270,7 +283,7 @@ async fn a_command_of_a_mebibyte_is_taken_and_one_byte_more_refused_without_harm
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_an_earlier_release_logged_reaches_the_followers_though_it_is_larger_than_a_call() {
-    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    let cluster = Cluster::with_large_entries().await;
     let leader = cluster.leader().await;
     let large = Bytes::from(vec![b'='; MAX_BODY + 1]);
     tokio::time::timeout_at(soon().into(), cluster.group(leader).submit_unbounded(large).unwrap())
@@ -286,7 +299,7 @@ async fn an_entry_that_an_earlier_release_logged_reaches_the_followers_though_it
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_with_an_entry_that_no_follower_can_get_names_itself_and_another_takes_over() {
-    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    let cluster = Cluster::with_large_entries().await;
     cluster.put("a", "1").await;
     let leader = cluster.leader().await;
     let host = &cluster.node(leader).host;
@@ -461,7 +474,8 @@ async fn a_group_whose_machine_panics_is_built_again_under_the_same_handle() {
 async fn a_folder_in_use_is_refused_by_name() {
     let cluster = Cluster::start(&[1], LogLimits::default()).await;
     let path = cluster.folders[&1].path();
-    let error = start_host(path, &cluster.node(1).peers, LogLimits::default()).await.err().unwrap().to_string();
+    let error =
+        start_host(path, &cluster.node(1).peers, LogLimits::default(), Timing::LAN).await.err().unwrap().to_string();
     assert!(error.contains(&path.display().to_string()) && error.contains("another process"), "{error}");
     cluster.shutdown().await;
 }

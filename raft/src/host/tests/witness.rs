@@ -36,7 +36,7 @@ impl Cluster {
         let reason = Arc::new(Mutex::new(None));
         let told = reason.clone();
         let fatal: Fatal = Arc::new(move |reason| *told.lock() = Some(reason));
-        let host = start_host_with(self.folder(node), &peers, self.limits, fatal).await.unwrap();
+        let host = start_host_with(self.folder(node), &peers, self.limits, self.timing, fatal).await.unwrap();
         let reason = reason.lock().take();
         peers.shutdown().await;
         host.shutdown().await;
@@ -46,7 +46,7 @@ impl Cluster {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_put_back_from_an_older_copy_is_refused_by_whoever_leads() {
-    let mut cluster = Cluster::start_group(ALL_NODES, &[1, 2, 3], LogLimits::default()).await;
+    let mut cluster = Cluster::start_group(ALL_NODES, Timing::LAN, &[1, 2, 3], LogLimits::default()).await;
     cluster.put("a", "1").await;
     cluster.stop(3).await;
     let older = tempfile::tempdir().unwrap();
