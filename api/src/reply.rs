@@ -9,7 +9,7 @@ use salvo::Response;
 use salvo::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
 
@@ -134,7 +134,7 @@ impl Reply {
 }
 
 /// `{ "data": [...] }`, with `next_cursor` where the list is paged.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct List<T> {
     pub data: Vec<T>,
     #[serde(skip_serializing_if = "Option::is_none")]

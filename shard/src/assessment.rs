@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::id::{NodeId, ShardId};
 use raft::host::facts::GroupFacts;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::facts::Survey;
 
@@ -24,7 +24,7 @@ pub struct Wanted {
 }
 
 /// How a group stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupState {
     /// It has a leader, and all of its voters keep up.
@@ -35,7 +35,7 @@ pub enum GroupState {
 }
 
 /// How a replica stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaState {
     Ok,

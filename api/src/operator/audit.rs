@@ -5,7 +5,7 @@ use model::id::CustomerId;
 use model::page::ListId;
 use raft::directory::records::AuditEntry;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::openapi::Doc;
 use crate::query::Query;
@@ -26,12 +26,12 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// An entry and whose log it stands in.
-#[derive(Serialize, JsonSchema)]
-struct OwnedEntry {
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct OwnedEntry {
     #[serde(flatten)]
-    entry: AuditView,
+    pub entry: AuditView,
     /// `null` for what no customer can be named for.
-    customer_id: Option<CustomerId>,
+    pub customer_id: Option<CustomerId>,
 }
 
 impl From<AuditEntry> for OwnedEntry {

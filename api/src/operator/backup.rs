@@ -12,7 +12,7 @@ use raft::directory::records::BACKUP_TAKEN;
 use salvo::http::header::CONTENT_LENGTH;
 use salvo::http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shard::assessment::DIRECTORY;
 use uuid::Uuid;
@@ -87,25 +87,28 @@ async fn job(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&job.ok_or_else(|| CallError::not_found("backup_job", call.parameter("id")))?))
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Backup")]
-struct BackupView {
+pub struct BackupView {
     /// The cluster that it is of.
     #[schemars(with = "String")]
-    cluster_id: Uuid,
+    pub cluster_id: Uuid,
     /// The release of the node that answers.
-    version: &'static str,
+    pub version: String,
     /// Of the cluster: what its records may be.
-    format: Format,
+    // Release 0.1.0 does not say.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub format: Format,
     /// Its groups are the shards, from 1, and the directory, 0.
-    shards: ShardId,
+    pub shards: ShardId,
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
     let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let version = env!("CARGO_PKG_VERSION");
     let (cluster_id, shards, format) = (cluster.cluster_id, cluster.shard_count, cluster.format);
-    Ok(Reply::ok(&BackupView { cluster_id, version, format, shards }))
+    Ok(Reply::ok(&BackupView { cluster_id, version: version.to_owned(), format, shards }))
 }
 
 /// A shard of this cluster, or the directory.

@@ -51,16 +51,16 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
-struct PlacedChannel {
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct PlacedChannel {
     #[serde(flatten)]
-    channel: ChannelView,
-    shard: Option<ShardId>,
+    pub channel: ChannelView,
+    pub shard: Option<ShardId>,
     /// The owner; `null` for a channel that nobody has asked about.
-    node_id: Option<NodeId>,
-    epoch: Option<Epoch>,
+    pub node_id: Option<NodeId>,
+    pub epoch: Option<Epoch>,
     /// The nodes that keep its state.
-    replicas: Vec<NodeId>,
+    pub replicas: Vec<NodeId>,
 }
 
 impl PlacedChannel {

@@ -1,6 +1,7 @@
 //! `GET /v1/admin/check`: what is wrong with the cluster, or soon will be, and what to do about it. Above all: can a node
 //! be lost now?
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use model::id::{NodeId, ShardId};
@@ -8,7 +9,7 @@ use model::target::TargetPolicy;
 use model::time::Timestamp;
 use raft::room::Level as Room;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shard::assessment::{GroupState, named};
 use shard::router::NodeStatus;
 
@@ -46,7 +47,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// How the cluster is as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
     Operational,
@@ -56,7 +57,7 @@ pub enum Condition {
     Outage,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     Ok,
@@ -66,16 +67,16 @@ pub enum Level {
 }
 
 /// What one check found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     #[schemars(extend("enum" = CHECKS))]
-    check: &'static str,
-    level: Level,
+    pub check: Cow<'static, str>,
+    pub level: Level,
     /// The node that it is about; `null` when it is about the cluster.
-    node_id: Option<NodeId>,
-    message: String,
+    pub node_id: Option<NodeId>,
+    pub message: String,
     /// What to do; `null` when there is nothing to do.
-    remedy: Option<&'static str>,
+    pub remedy: Option<Cow<'static, str>>,
 }
 
 pub const CHECKS: [&str; 13] = [
@@ -94,13 +95,13 @@ pub const CHECKS: [&str; 13] = [
     "configuration",
 ];
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClusterCheck")]
-struct CheckView {
-    status: Condition,
+pub struct CheckView {
+    pub status: Condition,
     /// Whether any one node can be lost now without an outage; never, with fewer than three nodes.
-    can_lose_a_node: bool,
-    checks: Vec<Finding>,
+    pub can_lose_a_node: bool,
+    pub checks: Vec<Finding>,
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
@@ -141,7 +142,7 @@ pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
     ] {
         if made.is_empty() {
             found.push(Finding {
-                check,
+                check: check.into(),
                 level: Level::Ok,
                 node_id: None,
                 message: all_well(check, view),
@@ -164,18 +165,6 @@ impl Level {
 }
 
 impl Finding {
-    pub fn check(&self) -> &'static str {
-        self.check
-    }
-
-    pub fn level(&self) -> Level {
-        self.level
-    }
-
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
     pub fn is_ok(&self) -> bool {
         self.level == Level::Ok
     }
@@ -200,7 +189,7 @@ impl Observation {
 
     fn named(self, check: &'static str) -> Finding {
         let Self { level, node, message, remedy } = self;
-        Finding { check, level, node_id: node, message, remedy }
+        Finding { check: check.into(), level, node_id: node, message, remedy: remedy.map(Cow::from) }
     }
 }
 

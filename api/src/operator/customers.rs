@@ -54,39 +54,42 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The account, and the buckets that it has at present.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Customer")]
-struct CustomerView {
+pub struct CustomerView {
     #[serde(flatten)]
-    account: AccountView,
-    limits: LimitsView,
+    pub account: AccountView,
+    pub limits: LimitsView,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CustomerLimits")]
-struct LimitsView {
-    customer: BucketRule,
-    channel: BucketRule,
-    storage: StorageLimitsView,
+pub struct LimitsView {
+    pub customer: BucketRule,
+    pub channel: BucketRule,
+    // Release 0.2.0 does not say.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub storage: StorageLimitsView,
 }
 
 /// What the plan allows the account to keep.
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "StorageLimits")]
-struct StorageLimitsView {
-    media_bytes: u64,
-    keys: u64,
-    labels: u64,
-    endpoints: u64,
-    tickets_open: u64,
+pub struct StorageLimitsView {
+    pub media_bytes: u64,
+    pub keys: u64,
+    pub labels: u64,
+    pub endpoints: u64,
+    pub tickets_open: u64,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CreatedCustomer")]
-struct CreatedView {
+pub struct CreatedView {
     #[serde(flatten)]
-    customer: CustomerView,
-    api_key: IssuedKey,
+    pub customer: CustomerView,
+    pub api_key: IssuedKey,
 }
 
 impl CustomerView {

@@ -6,7 +6,7 @@ use model::error::{CallError, ErrorCode};
 use model::format::Format;
 use model::id::NodeId;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shard::format::RaiseError;
 
 use crate::audit::Target;
@@ -36,25 +36,25 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClusterFormat")]
-struct FormatView {
+pub struct FormatView {
     /// What the nodes may store and say; each release understands all up to one.
-    format: Format,
+    pub format: Format,
     /// The highest that all members understand; `null` while one does not answer.
-    highest: Option<Format>,
-    nodes: Vec<ReleaseView>,
+    pub highest: Option<Format>,
+    pub nodes: Vec<ReleaseView>,
 }
 
 /// The release of a node.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodeRelease")]
-struct ReleaseView {
-    id: NodeId,
+pub struct ReleaseView {
+    pub id: NodeId,
     /// `null` while the node does not answer.
-    version: Option<String>,
+    pub version: Option<String>,
     /// The highest format that it understands; `null` while it does not answer.
-    understands: Option<Format>,
+    pub understands: Option<Format>,
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {

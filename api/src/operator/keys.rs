@@ -38,12 +38,12 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// A key and whose it is.
-#[derive(Serialize, JsonSchema)]
-struct OwnedKey {
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct OwnedKey {
     #[serde(flatten)]
-    key: ApiKeyView,
+    pub key: ApiKeyView,
     /// `null` when the account's data is removed.
-    customer_name: Option<String>,
+    pub customer_name: Option<String>,
 }
 
 impl OwnedKey {

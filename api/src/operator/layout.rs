@@ -1,5 +1,6 @@
 //! `/v1/admin/layout`: where the shards lie, what the ring of the nodes wants, and the way from the one to the other.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use raft::directory::records::{NodeRecord, PlacementRecord};
 use raft::directory::state::DirectoryState;
 use raft::host::facts::CopyFacts;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shard::layout::driver::{self, AT_ONCE};
 use shard::layout::load::{Burden, Loads, QUIET};
@@ -75,108 +76,111 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Layout")]
-struct LayoutView {
-    shards: Vec<ShardView>,
+pub struct LayoutView {
+    pub shards: Vec<ShardView>,
     /// The last change; `null` when there was none since the cluster was made.
-    change: Option<ChangeView>,
+    pub change: Option<ChangeView>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PlacedShard")]
-struct ShardView {
-    shard: ShardId,
-    replicas: Vec<NodeId>,
+pub struct ShardView {
+    pub shard: ShardId,
+    pub replicas: Vec<NodeId>,
     /// The replica that should lead.
-    leader: NodeId,
-    channels: usize,
+    pub leader: NodeId,
+    pub channels: usize,
     /// Whether exactly these replicas vote.
-    settled: bool,
+    pub settled: bool,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutChange")]
-struct ChangeView {
-    number: u64,
+pub struct ChangeView {
+    pub number: u64,
     #[schemars(extend("enum" = ["running", "done", "cancelled"]))]
-    state: &'static str,
+    pub state: Cow<'static, str>,
     /// Made by the cluster itself, to have as many replicas as there should be, or because one node had much more to do than
     /// the others.
-    automatic: bool,
-    at_once: u16,
-    began_at: Timestamp,
-    ended_at: Option<Timestamp>,
-    total: usize,
-    waiting: usize,
-    running: usize,
-    done: usize,
-    cancelled: usize,
-    moves: Vec<MoveView>,
+    pub automatic: bool,
+    pub at_once: u16,
+    pub began_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub total: usize,
+    pub waiting: usize,
+    pub running: usize,
+    pub done: usize,
+    pub cancelled: usize,
+    pub moves: Vec<MoveView>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Move")]
-struct MoveView {
-    shard: ShardId,
-    from: Vec<NodeId>,
-    to: Vec<NodeId>,
-    leader: NodeId,
-    state: MoveState,
-    began_at: Option<Timestamp>,
-    ended_at: Option<Timestamp>,
+pub struct MoveView {
+    pub shard: ShardId,
+    pub from: Vec<NodeId>,
+    pub to: Vec<NodeId>,
+    pub leader: NodeId,
+    pub state: MoveState,
+    pub began_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
     /// While new replicas are made: the bytes that they have of the shard's state as it lies on its leader's disk. An estimate;
     /// `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
-    copied_bytes: Option<u64>,
+    pub copied_bytes: Option<u64>,
     /// The bytes that they will have, all of them together.
-    to_copy_bytes: Option<u64>,
+    pub to_copy_bytes: Option<u64>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutPlan")]
-struct PlanView {
+pub struct PlanView {
     /// For `apply`: what this plan begins would be the change of that number.
-    number: u64,
-    moves: Vec<MoveView>,
-    cost: Cost,
+    pub number: u64,
+    pub moves: Vec<MoveView>,
+    pub cost: Cost,
     /// What nodes bear now, and would then.
-    nodes: Vec<BurdenView>,
+    // Release 0.1.0 does not say.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub nodes: Vec<BurdenView>,
 }
 
 /// A load counts the shards that a node should lead: 1 for a quiet one, more for a busy one by what it has had to do in the last
 /// minute.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodeLoad")]
-struct BurdenView {
-    node_id: NodeId,
-    weight: u32,
+pub struct BurdenView {
+    pub node_id: NodeId,
+    pub weight: u32,
     /// Shards that it should lead now.
-    leads: usize,
+    pub leads: usize,
     /// Shards that it should lead once the moves are done.
-    leads_after: usize,
+    pub leads_after: usize,
     /// The load of the shards that it should lead now.
-    load: f64,
+    pub load: f64,
     /// The load of those that it should lead then.
-    load_after: f64,
+    pub load_after: f64,
 }
 
 /// What moves cost.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutCost")]
-struct Cost {
+pub struct Cost {
     /// Replicas that are copied.
-    replicas: usize,
+    pub replicas: usize,
     /// Shards whose lead moves, and the channels that log in again for it.
-    leads: usize,
-    channels: usize,
+    pub leads: usize,
+    pub channels: usize,
 }
 
 /// Where a shard was led, and will be.
-#[derive(Serialize, JsonSchema)]
-struct Moved {
-    shard: ShardId,
-    from: NodeId,
-    to: NodeId,
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct Moved {
+    pub shard: ShardId,
+    pub from: NodeId,
+    pub to: NodeId,
 }
 
 impl From<&MoveRecord> for MoveView {
@@ -203,7 +207,8 @@ impl From<&LayoutRecord> for ChangeView {
                 (true, _) => "running",
                 (false, Some(_)) => "cancelled",
                 (false, None) => "done",
-            },
+            }
+            .into(),
             automatic: layout.automatic,
             at_once: layout.at_once,
             began_at: layout.began_at,

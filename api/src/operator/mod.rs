@@ -1,31 +1,35 @@
 //! The operator's port: customers and their members, channels of all customers, support tickets, metrics, how the
 //! cluster is, and what is placed on its nodes.
 //!
+//! What a route answers is a view beside it, public for the commands of `node` that show it.
+//!
 //! `status`, `shards` and `check` rest on a `survey`: every node is asked about itself.
 
-mod audit;
-mod backup;
-mod channels;
-mod check;
-mod customers;
+pub mod audit;
+pub mod backup;
+pub mod channels;
+pub mod check;
+pub mod customers;
 pub mod failpoints;
 mod figures;
-mod format;
-mod keys;
-mod layout;
+pub mod format;
+pub mod keys;
+pub mod layout;
 mod metrics;
-mod nodes;
+pub mod nodes;
 mod replicas;
-mod secrets;
-mod shards;
-mod status;
-mod stuck;
+pub mod secrets;
+pub mod shards;
+pub mod status;
+pub mod stuck;
 mod survey;
 mod tickets;
 pub mod timeline;
-mod tokens;
-mod trace;
-mod users;
+pub mod tokens;
+pub mod trace;
+pub mod users;
+
+use serde::Serialize;
 
 use crate::openapi;
 use crate::resources;
@@ -39,4 +43,12 @@ pub fn routes() -> Vec<Route> {
         secrets backup tickets metrics openapi
     ));
     routes
+}
+
+/// The word under which the interface shows a value.
+pub fn word<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "unknown".to_owned(),
+    }
 }

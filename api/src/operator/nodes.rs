@@ -1,6 +1,7 @@
 //! `/v1/admin/nodes`: the members of the cluster, what each leads, how its disk and its clock are, and how it is taken
 //! out of service and removed.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::members::{MemberCommand, NodeState};
 use raft::directory::records::NodeRecord;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shard::layout::removal::Rest;
 use shard::router::NodeStatus;
@@ -76,69 +77,76 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Node")]
-struct NodeView {
-    id: u64,
-    address: String,
+pub struct NodeView {
+    pub id: u64,
+    pub address: String,
     /// `null` while the node does not answer, as are all that only it knows.
-    version: Option<String>,
+    pub version: Option<String>,
     /// The highest format that its release understands.
-    understands: Option<Format>,
+    pub understands: Option<Format>,
     #[schemars(extend("enum" = ["ready", "draining", "down"]))]
-    state: &'static str,
+    pub state: Cow<'static, str>,
     /// Whether it serves callers, as its own `/readyz` says.
-    serves: bool,
+    // Release 0.1.0 does not say.
+    #[serde(default = "serves_unsaid")]
+    #[schemars(!default)]
+    pub serves: bool,
     /// Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it.
-    member: NodeState,
+    pub member: NodeState,
     /// Whether it votes in the directory.
-    votes: bool,
-    zone: Option<String>,
-    weight: u32,
-    slots: u32,
-    used: Option<u64>,
-    channels_connected: Option<u64>,
-    rss_bytes: Option<u64>,
-    started_at: Option<Timestamp>,
+    pub votes: bool,
+    pub zone: Option<String>,
+    pub weight: u32,
+    pub slots: u32,
+    pub used: Option<u64>,
+    pub channels_connected: Option<u64>,
+    pub rss_bytes: Option<u64>,
+    pub started_at: Option<Timestamp>,
     /// Shards with a replica here.
-    replicas: usize,
+    pub replicas: usize,
     /// Shards that should be led from here, and those that are.
-    leads: usize,
-    owns: Option<Vec<ShardId>>,
-    registered_at: Timestamp,
+    pub leads: usize,
+    pub owns: Option<Vec<ShardId>>,
+    pub registered_at: Timestamp,
     /// Why nothing was heard of it.
-    silence: Option<String>,
+    pub silence: Option<String>,
     /// How long syncs of its log took in the last minute, in milliseconds.
-    fsync_p50_ms: Option<f64>,
-    fsync_p99_ms: Option<f64>,
+    pub fsync_p50_ms: Option<f64>,
+    pub fsync_p99_ms: Option<f64>,
     /// How far its clock is ahead of that of the node that answers; negative when it is behind.
-    clock_ahead_ms: Option<i64>,
-    disk_free_bytes: Option<u64>,
-    disk_total_bytes: Option<u64>,
+    pub clock_ahead_ms: Option<i64>,
+    pub disk_free_bytes: Option<u64>,
+    pub disk_total_bytes: Option<u64>,
     /// Of the Raft log, and of the state that was made of it.
-    log_bytes: Option<u64>,
-    state_bytes: Option<u64>,
+    pub log_bytes: Option<u64>,
+    pub state_bytes: Option<u64>,
+}
+
+fn serves_unsaid() -> bool {
+    true
 }
 
 /// A node that leaves, or would.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodeRemoval")]
-struct RemovalView {
+pub struct RemovalView {
     #[serde(flatten)]
-    node: NodeView,
+    pub node: NodeView,
     /// What stands once it has left.
-    left: LeftView,
+    pub left: LeftView,
 }
 
 /// The nodes without one that leaves.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodesLeft")]
-struct LeftView {
-    nodes: usize,
+pub struct LeftView {
+    pub nodes: usize,
     /// Those of them that do not answer now.
-    away: BTreeSet<NodeId>,
+    pub away: BTreeSet<NodeId>,
     /// Whether any one node could be lost then without an outage.
-    can_lose_a_node: bool,
+    pub can_lose_a_node: bool,
 }
 
 impl From<Rest> for LeftView {
@@ -173,7 +181,8 @@ async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
                     None => "down",
                     Some(node_status) if node_status.draining => "draining",
                     Some(_) => "ready",
-                },
+                }
+                .into(),
                 serves: node_status.is_some_and(NodeStatus::is_ready),
                 member: node.state,
                 votes: voters.contains(&node.id),

@@ -2,6 +2,7 @@
 //! the master key; beside it the rotations of the key that signs session tokens and of the authority by which nodes
 //! know each other.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use raft::directory::records::ClusterRecord;
 use raft::directory::secrets::{DataKeyRotation, SecretsCommand, SessionKey};
 use raft::directory::state::DirectoryState;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shard::facts::{Heard, NodeReport, Survey, authority_id};
 use shard::secrets::OVERLAP;
 
@@ -79,58 +80,58 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Secrets")]
-struct SecretsView {
+pub struct SecretsView {
     /// The master key that everything is to be sealed under.
-    master_key: String,
+    pub master_key: String,
     /// `settled`: nothing is sealed under another. `waiting`: a node was given another, and the exchange has not begun.
     #[schemars(extend("enum" = ["settled", "waiting", "rewrapping"]))]
-    state: &'static str,
+    pub state: Cow<'static, str>,
     /// Data keys: one of each customer, and those of the deployment and its authority.
-    data_keys: usize,
+    pub data_keys: usize,
     /// How many of them are sealed under which master key.
-    sealed_under: BTreeMap<String, usize>,
+    pub sealed_under: BTreeMap<String, usize>,
     /// How many are still to be sealed anew.
-    remaining: usize,
+    pub remaining: usize,
     /// The last exchange; `null` when there was none.
-    exchange: Option<ExchangeView>,
+    pub exchange: Option<ExchangeView>,
     /// The last rotation of the customers' data keys; `null` when there was none.
-    data_key_rotation: Option<DataKeysView>,
+    pub data_key_rotation: Option<DataKeysView>,
     /// The key that signs session tokens.
-    session_key: SessionKeyView,
+    pub session_key: SessionKeyView,
     /// The authority by which nodes know each other; `null` while the cluster does not have its key.
-    authority: Option<AuthorityView>,
-    nodes: Vec<NodeView>,
+    pub authority: Option<AuthorityView>,
+    pub nodes: Vec<NodeView>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "MasterKeyExchange")]
-struct ExchangeView {
+pub struct ExchangeView {
     /// The key that goes.
-    from: String,
-    began_at: Timestamp,
+    pub from: String,
+    pub began_at: Timestamp,
     /// When the last data key was sealed anew; `null` until then.
-    ended_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
     /// Nothing is sealed under the key that goes.
-    old_key_may_go: bool,
+    pub old_key_may_go: bool,
     /// Until then deliveries are signed with the former default secrets too, by nodes that still have the key that goes.
-    signs_with_both_until: Timestamp,
+    pub signs_with_both_until: Timestamp,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DataKeyRotation")]
-struct DataKeysView {
-    began_at: Timestamp,
+pub struct DataKeysView {
+    pub began_at: Timestamp,
     /// `changing`: customers get other keys. `resealing`: what the former ones have sealed is sealed anew. `keeping`: nothing is
     /// sealed with them, and they are kept for a while. `ended`: they are dropped.
     #[schemars(extend("enum" = ["changing", "resealing", "keeping", "ended"]))]
-    state: &'static str,
+    pub state: Cow<'static, str>,
     /// Customers that have a former data key.
-    former_keys: usize,
+    pub former_keys: usize,
     /// Shards in which something may be sealed with one.
-    shards_left: Vec<ShardId>,
-    ended_at: Option<Timestamp>,
+    pub shards_left: Vec<ShardId>,
+    pub ended_at: Option<Timestamp>,
 }
 
 impl DataKeysView {
@@ -144,7 +145,8 @@ impl DataKeysView {
                 DataKeyRotation { resealed_at: Some(_), .. } => "keeping",
                 DataKeyRotation { changed_at: Some(_), .. } => "resealing",
                 _ => "changing",
-            },
+            }
+            .into(),
             former_keys: state.with_former_data_key().count(),
             shards_left: left.collect(),
             ended_at: rotation.ended_at,
@@ -152,39 +154,39 @@ impl DataKeysView {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SessionKey")]
-struct SessionKeyView {
+pub struct SessionKeyView {
     /// When it was rotated last; `null` when it never was.
-    rotated_at: Option<Timestamp>,
+    pub rotated_at: Option<Timestamp>,
     /// Until when tokens of the key before are taken; `null` when there is none.
-    former_until: Option<Timestamp>,
+    pub former_until: Option<Timestamp>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodeAuthority")]
-struct AuthorityView {
+pub struct AuthorityView {
     /// The SHA-256 of its certificate.
-    id: String,
+    pub id: String,
     /// When it took the place of another; `null` when it is the first.
-    rotated_at: Option<Timestamp>,
+    pub rotated_at: Option<Timestamp>,
     /// `settled`: no rotation is under way. `wanted`: another one is to be made. `announced`: nodes come to trust it.
     /// `overlapping`: it signs, and nodes that show certificates of the former are trusted, too.
     #[schemars(extend("enum" = ["settled", "wanted", "announced", "overlapping"]))]
-    state: &'static str,
-    began_at: Option<Timestamp>,
+    pub state: Cow<'static, str>,
+    pub began_at: Option<Timestamp>,
     /// The nodes that the rotation waits for: they do not answer, or are not as far.
-    waits_for: Vec<NodeId>,
+    pub waits_for: Vec<NodeId>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodeSecrets")]
-struct NodeView {
-    node_id: NodeId,
+pub struct NodeView {
+    pub node_id: NodeId,
     /// The master keys that it was given, the one for the future first; `null` when it did not say.
-    master_keys: Option<Vec<String>>,
+    pub master_keys: Option<Vec<String>>,
     /// Why nothing was heard of it.
-    error: Option<String>,
+    pub error: Option<String>,
 }
 
 /// What the nodes said: the keys that each was given, or why that is not known.
@@ -208,7 +210,8 @@ impl SecretsView {
                 (0, Some(exchange)) if exchange.ended_at.is_none() => "rewrapping",
                 _ if waits => "waiting",
                 _ => "settled",
-            },
+            }
+            .into(),
             data_keys: sealed_under.values().sum(),
             sealed_under: sealed_under.iter().map(|(master, count)| (master.to_string(), *count)).collect(),
             remaining,
@@ -255,7 +258,8 @@ impl AuthorityView {
                 Some(AuthorityStep::Wanted) => "wanted",
                 Some(AuthorityStep::Announced { .. }) => "announced",
                 Some(AuthorityStep::Overlapping { .. }) => "overlapping",
-            },
+            }
+            .into(),
             began_at: record.rotation.as_ref().map(|rotation| rotation.began_at),
             waits_for: survey.iter().filter(|(_, heard)| waits(heard)).map(|(node, _)| *node).collect(),
             id,

@@ -1,8 +1,10 @@
 //! `GET /v1/admin/shards`: the Raft groups of the cluster, who leads them and how their replicas keep up.
 
+use std::borrow::Cow;
+
 use model::id::{NodeId, ShardId};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Replica, ReplicaState};
 
 use super::survey::ClusterView;
@@ -21,44 +23,44 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Shard")]
-struct ShardView {
-    id: ShardId,
+pub struct ShardView {
+    pub id: ShardId,
     #[schemars(extend("enum" = ["directory", "shard"]))]
-    kind: &'static str,
-    state: GroupState,
-    leader: Option<NodeId>,
+    pub kind: Cow<'static, str>,
+    pub state: GroupState,
+    pub leader: Option<NodeId>,
     /// The node that should lead; `null` for the directory, which any node may lead.
-    wanted_leader: Option<NodeId>,
+    pub wanted_leader: Option<NodeId>,
     /// The epoch of its owner.
-    term: u64,
+    pub term: u64,
     /// How many of its replicas can be lost now.
-    can_lose: usize,
+    pub can_lose: usize,
     /// Live channels.
-    channels: usize,
-    replicas: Vec<ReplicaView>,
+    pub channels: usize,
+    pub replicas: Vec<ReplicaView>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Replica")]
-struct ReplicaView {
-    node_id: NodeId,
+pub struct ReplicaView {
+    pub node_id: NodeId,
     /// A learner counts for no majority.
     #[schemars(extend("enum" = ["voter", "learner"]))]
-    role: &'static str,
-    state: ReplicaState,
+    pub role: Cow<'static, str>,
+    pub state: ReplicaState,
     /// The last entry of the log whose effects are written there.
-    applied: Option<u64>,
+    pub applied: Option<u64>,
     /// Entries that are still to be applied there.
-    lag: Option<u64>,
+    pub lag: Option<u64>,
 }
 
 impl ShardView {
     fn new(group: GroupView, channels: usize) -> Self {
         Self {
             id: group.id,
-            kind: if group.id == DIRECTORY { "directory" } else { "shard" },
+            kind: if group.id == DIRECTORY { "directory" } else { "shard" }.into(),
             state: group.state(),
             leader: group.leader,
             wanted_leader: group.wanted_leader,
@@ -73,7 +75,7 @@ impl ShardView {
 impl From<Replica> for ReplicaView {
     fn from(replica: Replica) -> Self {
         let Replica { node, voter, state, applied, lag } = replica;
-        Self { node_id: node, role: if voter { "voter" } else { "learner" }, state, applied, lag }
+        Self { node_id: node, role: if voter { "voter" } else { "learner" }.into(), state, applied, lag }
     }
 }
 

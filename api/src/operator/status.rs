@@ -7,7 +7,7 @@ use model::id::NodeId;
 use model::status::Status;
 use model::time::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shard::assessment::GroupState;
 use uuid::Uuid;
 
@@ -26,36 +26,41 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClusterStatus")]
-struct StatusView {
-    status: Condition,
+pub struct StatusView {
+    pub status: Condition,
     /// `null` until the cluster is formed.
     #[schemars(with = "Option<String>")]
-    cluster_id: Option<Uuid>,
-    formed_at: Option<Timestamp>,
+    pub cluster_id: Option<Uuid>,
+    pub formed_at: Option<Timestamp>,
     /// The node that answers.
-    node_id: NodeId,
-    version: String,
+    pub node_id: NodeId,
+    pub version: String,
     /// What the nodes may store and say; see `GET /v1/admin/format`.
-    format: Format,
+    // Release 0.1.0 says neither this nor the releases.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub format: Format,
     /// The nodes that answer, by the release that they run.
-    releases: BTreeMap<String, Vec<NodeId>>,
-    nodes: Counted,
-    shards: Counted,
+    #[serde(default)]
+    #[schemars(!default)]
+    pub releases: BTreeMap<String, Vec<NodeId>>,
+    pub nodes: Counted,
+    pub shards: Counted,
     /// By status, of the shards that have an owner.
-    channels: BTreeMap<&'static str, u64>,
-    customers: usize,
-    webhook_endpoints: usize,
+    pub channels: BTreeMap<String, u64>,
+    pub customers: usize,
+    pub webhook_endpoints: usize,
     /// What is not as it should be; `GET /v1/admin/check` also says what is.
-    findings: Vec<Finding>,
+    pub findings: Vec<Finding>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ReadyOfAll")]
-struct Counted {
-    ready: usize,
-    total: usize,
+pub struct Counted {
+    pub ready: usize,
+    pub total: usize,
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
@@ -66,7 +71,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
         // What was never touched has no row at its owner.
         let live = state.channels.values().filter(|channel| channel.deleted_at.is_none()).count() as u64;
         let known: u64 = channels.values().sum();
-        *channels.entry(Status::Pending.as_str()).or_default() += live.saturating_sub(known);
+        *channels.entry(Status::Pending.as_str().to_owned()).or_default() += live.saturating_sub(known);
         StatusView {
             status: condition(&view, &all),
             cluster_id: state.cluster.as_ref().map(|cluster| cluster.cluster_id),
@@ -94,11 +99,11 @@ fn releases(view: &ClusterView) -> BTreeMap<String, Vec<NodeId>> {
     releases
 }
 
-fn channels(view: &ClusterView) -> BTreeMap<&'static str, u64> {
-    let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
+fn channels(view: &ClusterView) -> BTreeMap<String, u64> {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (_, heard) in view.heard() {
         for (status, count) in &heard.report.channels {
-            *sums.entry(status.as_str()).or_default() += count;
+            *sums.entry(status.as_str().to_owned()).or_default() += count;
         }
     }
     sums

@@ -1,5 +1,6 @@
 //! `GET /v1/admin/webhooks/stuck`: the endpoints whose webhooks do not get through, of all customers.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::time::Timestamp;
 use raft::directory::records::{DisabledReason, EndpointRecord};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shard::call::deliveries::Waiting;
 use shard::cluster::CallContext;
 
@@ -46,30 +47,30 @@ fn asked(query: Query<'_>) -> Result<(Duration, Option<CustomerId>), CallError> 
     query.finish((Duration::from_secs(seconds), customer))
 }
 
-#[derive(Serialize, JsonSchema)]
-struct StuckEndpoint {
-    endpoint_id: EndpointId,
-    customer_id: CustomerId,
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct StuckEndpoint {
+    pub endpoint_id: EndpointId,
+    pub customer_id: CustomerId,
     /// `null` when the account's data is removed.
-    customer_name: Option<String>,
-    url: String,
+    pub customer_name: Option<String>,
+    pub url: String,
     /// `disabled`: nobody is called. `failing`: attempts fail. `slow`: deliveries wait all the same.
     #[schemars(extend("enum" = ["disabled", "failing", "slow"]))]
-    state: &'static str,
+    pub state: Cow<'static, str>,
     /// Why the gateway itself switched it off.
-    disabled_reason: Option<DisabledReason>,
-    failing_since: Option<Timestamp>,
-    last_success_at: Option<Timestamp>,
+    pub disabled_reason: Option<DisabledReason>,
+    pub failing_since: Option<Timestamp>,
+    pub last_success_at: Option<Timestamp>,
     /// Deliveries that wait for an attempt; `or_more` when they were too many to count.
-    waiting: usize,
-    or_more: bool,
+    pub waiting: usize,
+    pub or_more: bool,
     /// When the oldest of them was made, and when the next attempt is due.
-    oldest: Option<Timestamp>,
-    next_attempt_at: Option<Timestamp>,
+    pub oldest: Option<Timestamp>,
+    pub next_attempt_at: Option<Timestamp>,
     /// What the last attempt at the oldest of them came to; `null` before the first one, and beyond the first fifty rows.
-    last_error: Option<String>,
+    pub last_error: Option<String>,
     #[serde(skip)]
-    first: Option<DeliveryId>,
+    pub first: Option<DeliveryId>,
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
@@ -123,7 +124,7 @@ impl StuckEndpoint {
             customer_id: endpoint.customer_id,
             customer_name,
             url: endpoint.url.clone(),
-            state,
+            state: state.into(),
             disabled_reason: endpoint.disabled_reason,
             failing_since,
             last_success_at: endpoint.health.last_success_at,

@@ -12,7 +12,7 @@ use raft::directory::command::Command;
 use raft::directory::members::{AuthorityRecord, JoinToken as KeptToken, MemberCommand};
 use raft::transport::unauthenticated::authority_hash;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::audit::Target;
@@ -44,12 +44,12 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "JoinToken")]
-struct TokenView {
+pub struct TokenView {
     /// Shown once.
-    token: String,
-    expires_at: Timestamp,
+    pub token: String,
+    pub expires_at: Timestamp,
 }
 
 fn parse_life(body: &Body) -> Result<Duration, CallError> {

@@ -1,16 +1,19 @@
 //! `GET /v1/admin/messages/{message_id}/trace`: what became of a message, step by step, in every channel that knows it.
 //! Says nothing of what the message says.
 
+use std::borrow::Cow;
+
 use model::address::Address;
 use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, ShardId};
 use model::time::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shard::call::request::GetStatus;
 use shard::deliveries::view::{AttemptView, DeliveryRecord};
 use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
 
+use super::word;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
@@ -40,41 +43,41 @@ fn asked(query: Query<'_>) -> Result<Option<ChannelId>, CallError> {
     query.finish(channel)
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "MessageTrace")]
-struct TraceView {
-    message_id: MessageId,
-    channel_id: ChannelId,
-    channel_name: String,
-    customer_id: CustomerId,
-    shard: ShardId,
+pub struct TraceView {
+    pub message_id: MessageId,
+    pub channel_id: ChannelId,
+    pub channel_name: String,
+    pub customer_id: CustomerId,
+    pub shard: ShardId,
     /// The owner now, and its epoch.
-    node_id: NodeId,
-    epoch: Epoch,
-    direction: Direction,
+    pub node_id: NodeId,
+    pub epoch: Epoch,
+    pub direction: Direction,
     #[serde(rename = "type")]
-    kind: String,
-    from: Address,
-    to: Address,
-    status: MessageStatus,
-    error: Option<MessageError>,
-    client_ref: Option<String>,
+    pub kind: String,
+    pub from: Address,
+    pub to: Address,
+    pub status: MessageStatus,
+    pub error: Option<MessageError>,
+    pub client_ref: Option<String>,
     /// The request that sent it; it stands in the log of the node that took it.
-    request_id: Option<String>,
-    correlation_id: String,
-    steps: Vec<Step>,
+    pub request_id: Option<String>,
+    pub correlation_id: String,
+    pub steps: Vec<Step>,
 }
 
 /// Something that happened to the message.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TraceStep")]
-struct Step {
-    at: Timestamp,
+pub struct Step {
+    pub at: Timestamp,
     #[schemars(extend("enum" = ["accepted", "received", "status", "event", "attempt", "next_attempt"]))]
-    step: &'static str,
-    detail: String,
-    delivery_id: Option<DeliveryId>,
-    endpoint_id: Option<EndpointId>,
+    pub step: Cow<'static, str>,
+    pub detail: String,
+    pub delivery_id: Option<DeliveryId>,
+    pub endpoint_id: Option<EndpointId>,
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
@@ -151,7 +154,7 @@ async fn trace(
 }
 
 fn step(at: Timestamp, step: &'static str, detail: String) -> Step {
-    Step { at, step, detail, delivery_id: None, endpoint_id: None }
+    Step { at, step: step.into(), detail, delivery_id: None, endpoint_id: None }
 }
 
 fn steps_of(row: &StoredMessage) -> Vec<Step> {
@@ -190,12 +193,4 @@ fn steps_of_delivery(delivery: &DeliveryRecord, attempts: &[AttemptView]) -> Vec
         steps.push(of(next, "next_attempt", detail));
     }
     steps
-}
-
-/// The word under which the interface shows a value.
-fn word<T: Serialize>(value: &T) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "unknown".to_owned(),
-    }
 }

@@ -12,7 +12,7 @@ use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::users::{UserChange, UserCommand, UserRecord};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::audit::Target;
@@ -47,16 +47,16 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "User")]
-struct UserView {
-    id: UserId,
-    customer_id: CustomerId,
-    email: String,
-    role: Role,
-    email_verified: bool,
-    created_at: Timestamp,
-    last_login_at: Option<Timestamp>,
+pub struct UserView {
+    pub id: UserId,
+    pub customer_id: CustomerId,
+    pub email: String,
+    pub role: Role,
+    pub email_verified: bool,
+    pub created_at: Timestamp,
+    pub last_login_at: Option<Timestamp>,
 }
 
 impl From<&UserRecord> for UserView {

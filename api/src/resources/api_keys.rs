@@ -1,5 +1,6 @@
 //! API keys: issuing, listing, renaming, revoking.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -76,23 +77,23 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// An API key without its secret.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ApiKey")]
 pub struct ApiKeyView {
-    id: KeyId,
-    customer_id: CustomerId,
-    name: String,
-    prefix: String,
-    channel_id: Option<ChannelId>,
-    scopes: Vec<String>,
+    pub id: KeyId,
+    pub customer_id: CustomerId,
+    pub name: String,
+    pub prefix: String,
+    pub channel_id: Option<ChannelId>,
+    pub scopes: Vec<String>,
     #[schemars(extend("enum" = ["active", "expired", "revoked"]))]
-    status: &'static str,
-    created_at: Timestamp,
-    expires_at: Option<Timestamp>,
-    last_used_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-    created_by: KeyOrigin,
-    created_by_key_id: Option<KeyId>,
+    pub status: Cow<'static, str>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+    pub created_by: KeyOrigin,
+    pub created_by_key_id: Option<KeyId>,
 }
 
 impl ApiKeyView {
@@ -109,7 +110,8 @@ impl ApiKeyView {
                 Some(_) => "revoked",
                 None if expired => "expired",
                 None => "active",
-            },
+            }
+            .into(),
             created_at: record.created_at,
             expires_at: record.expires_at,
             last_used_at: record.last_used_at,
@@ -121,11 +123,11 @@ impl ApiKeyView {
 }
 
 /// A key with its secret: shown once, in the answer that makes it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct IssuedKey {
     #[serde(flatten)]
-    key: ApiKeyView,
-    secret: String,
+    pub key: ApiKeyView,
+    pub secret: String,
 }
 
 impl IssuedKey {
@@ -478,7 +480,7 @@ pub mod tests {
         assert_eq!(&record.hash, secret.hash().as_bytes());
         assert_eq!(record.prefix, secret.reveal()[..12]);
         let status = |now| ApiKeyView::new(&record, now).status;
-        assert_eq!((status(NOW), status(Timestamp(NOW.0 + 1))), ("active", "expired"));
+        assert_eq!((&*status(NOW), &*status(Timestamp(NOW.0 + 1))), ("active", "expired"));
         let issued = serde_json::to_value(IssuedKey::new(&record, &secret, NOW)).unwrap();
         assert_eq!(issued["secret"], secret.reveal());
         assert!(issued.get("hash").is_none());

@@ -5,12 +5,10 @@ use std::iter;
 use std::time::Duration;
 
 use anyhow::Context;
-use model::format::Format;
+use api::operator::backup::BackupView;
 use model::id::ShardId;
 use raft::backup::file::FileError;
-use serde::Deserialize;
 use shard::backup::{in_order, restore};
-use uuid::Uuid;
 
 use super::check::{self, name_of};
 use super::depot::Depot;
@@ -30,17 +28,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 const PATH: &str = "/v1/admin/backup";
 
-/// What of `GET /v1/admin/backup` is used.
-#[derive(Deserialize)]
-struct Described {
-    cluster_id: Uuid,
-    version: String,
-    /// Release 0.1.0 does not say.
-    #[serde(default)]
-    format: Format,
-    shards: ShardId,
-}
-
 pub async fn run(to: Depot, shown: &Location, args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let manifest = take(Operator::new(args)?, to, !args.json).await?;
     if args.json {
@@ -59,22 +46,22 @@ pub async fn run(to: Depot, shown: &Location, args: &OperatorArgs) -> anyhow::Re
 /// # Errors
 /// A [`Refusal`] for a place that cannot be used; anything else when the cluster does not answer, or writing fails.
 pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<Manifest> {
-    let described: Described = operator.read(PATH).await?;
+    let BackupView { cluster_id, version, format, shards } = operator.read(PATH).await?;
     to.begin().await?;
     let mut backup = Backup {
         operator,
         to,
         tells,
         media: BTreeSet::new(),
-        manifest: Manifest::new(described.version, described.format, described.cluster_id, described.shards),
+        manifest: Manifest::new(version, format, cluster_id, shards),
     };
-    let Err(error) = backup.take_all(described.shards).await else { return Ok(backup.manifest) };
+    let Err(error) = backup.take_all(shards).await else { return Ok(backup.manifest) };
     let error = match is_full(&error) {
         true => error.context("there is no room for the backup: make some, or name another place with --to"),
         false => error,
     };
     // The manifest first: without it there is no backup.
-    let groups = in_order(described.shards).map(group_name);
+    let groups = in_order(shards).map(group_name);
     let media = backup.media.iter().map(|sha256| media_name(sha256));
     let written = iter::once(MANIFEST.to_owned()).chain(groups).chain(media);
     Err(match backup.to.remove(written).await {

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use api::operator::audit::OwnedEntry;
 use model::time::Timestamp;
-use serde::Deserialize;
+use raft::directory::records::{AuditActor, AuditTarget};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -21,34 +22,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// New entries may be noted up to so much earlier than others that were seen already: nodes write failed attempts in
 /// batches, and clocks differ.
 const OVERLAP: Duration = Duration::from_secs(120);
-
-/// What of a row of `GET /v1/admin/audit-log` is shown.
-#[derive(Deserialize)]
-struct Entry {
-    id: String,
-    action: String,
-    actor: Actor,
-    target: Option<Target>,
-    customer_id: Option<String>,
-    ip: Option<String>,
-    outcome: String,
-    created_at: Timestamp,
-}
-
-#[derive(Deserialize)]
-struct Actor {
-    #[serde(rename = "type")]
-    kind: String,
-    prefix: Option<String>,
-    email: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    #[serde(rename = "type")]
-    kind: String,
-    label: String,
-}
 
 pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
     let operator = Operator::new(&args.operator)?;
@@ -94,59 +67,56 @@ pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
 fn show(args: &AuditTailArgs, rows: &[Value], shown: &mut HashSet<String>) -> anyhow::Result<Timestamp> {
     let mut newest = Timestamp(0);
     for row in rows.iter().rev() {
-        let entry: Entry = as_type("/v1/admin/audit-log", row.clone())?;
-        newest = newest.max(entry.created_at);
-        if shown.insert(entry.id.clone()) {
+        let said: OwnedEntry = as_type("/v1/admin/audit-log", row.clone())?;
+        newest = newest.max(said.entry.created_at);
+        if shown.insert(said.entry.id.to_string()) {
             say(match (args.operator.json, terminal_columns()) {
                 (true, _) => row.to_string(),
-                (false, None) => line(&entry),
-                (false, Some(_)) => lines(&entry, columns(), is_coloured()),
+                (false, None) => line(&said),
+                (false, Some(_)) => lines(&said, columns(), is_coloured()),
             });
         }
     }
     Ok(if newest == Timestamp(0) { Timestamp::now() } else { newest })
 }
 
-impl Entry {
-    fn by(&self) -> String {
-        let name = self.actor.prefix.as_ref().or(self.actor.email.as_ref());
-        name.map_or_else(|| self.actor.kind.clone(), |name| format!("{} {name}", self.actor.kind))
-    }
+fn by(AuditActor { kind, prefix, email, .. }: &AuditActor) -> String {
+    prefix.as_ref().or(email.as_ref()).map_or_else(|| kind.clone(), |name| format!("{kind} {name}"))
+}
 
-    fn on(&self) -> Option<String> {
-        self.target.as_ref().map(|target| format!("{} \"{}\"", target.kind, target.label))
-    }
+fn on(AuditTarget { kind, label, .. }: &AuditTarget) -> String {
+    format!("{kind} \"{label}\"")
 }
 
 /// An entry on one line, for programs that look for something.
-fn line(entry: &Entry) -> String {
-    let known = |value: Option<&String>| value.map_or(UNKNOWN, String::as_str).to_owned();
+fn line(OwnedEntry { entry, customer_id }: &OwnedEntry) -> String {
+    let known = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
     let line = format!(
         "{}  {:<7}  {:<24}  by {}  on {}  customer {}  from {}",
         entry.created_at.to_iso(),
         entry.outcome,
         entry.action,
-        entry.by(),
-        known(entry.on().as_ref()),
-        known(entry.customer_id.as_ref()),
-        known(entry.ip.as_ref()),
+        by(&entry.actor),
+        known(entry.target.as_ref().map(on)),
+        known(customer_id.map(|customer| customer.to_string())),
+        known(entry.ip.clone()),
     );
     printable(&line)
 }
 
 /// An entry for people: what was done and by whom, and below that to what and from where.
-fn lines(entry: &Entry, width: usize, coloured: bool) -> String {
+fn lines(OwnedEntry { entry, customer_id }: &OwnedEntry, width: usize, coloured: bool) -> String {
     const INDENT: &str = "    ";
-    let outcome = match (entry.outcome.as_str(), coloured) {
+    let outcome = match (&*entry.outcome, coloured) {
         ("success", _) => String::new(),
         (other, true) => format!(" \u{1b}[31m({})\u{1b}[0m", printable(other)),
         (other, false) => format!(" ({})", printable(other)),
     };
     let mut lines =
-        vec![format!("{}  {}{outcome}  by {}", entry.created_at.to_iso(), entry.action, printable(&entry.by()))];
-    let on = entry.on().map(|target| format!("on {target}"));
+        vec![format!("{}  {}{outcome}  by {}", entry.created_at.to_iso(), entry.action, printable(&by(&entry.actor)))];
+    let on = entry.target.as_ref().map(|target| format!("on {}", on(target)));
     let from = entry.ip.as_ref().map(|ip| format!("from {ip}"));
-    let customer = entry.customer_id.as_ref().map(|customer| format!("customer {customer}"));
+    let customer = customer_id.map(|customer| format!("customer {customer}"));
     for part in [on, from, customer].into_iter().flatten().map(|part| printable(&part)) {
         match lines.last_mut().filter(|last| last.starts_with(INDENT) && last.width() + 2 + part.width() <= width) {
             Some(last) => *last = format!("{last}  {part}"),
@@ -162,15 +132,16 @@ fn lines(entry: &Entry, width: usize, coloured: bool) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::id::AuditId;
     use serde_json::json;
 
     use super::*;
 
-    fn entry(change: &Value) -> Entry {
+    fn entry(change: &Value) -> OwnedEntry {
         let mut entry = json!({
-            "id": "1", "action": "member.invited", "outcome": "success", "ip": "127.0.0.1",
+            "id": AuditId::random(), "action": "member.invited", "outcome": "success", "ip": "127.0.0.1",
             "actor": { "type": "session", "email": "ann@example.com" },
-            "target": { "type": "member", "label": "ben@example.com" },
+            "target": { "type": "member", "id": "1", "label": "ben@example.com" },
             "customer_id": "01a21564-ff8a-7619-be62-6280ebfdd65d", "created_at": "2026-11-26T01:08:07.031Z",
         });
         for (key, value) in change.as_object().unwrap() {
@@ -187,7 +158,7 @@ mod tests {
             "2026-11-26T01:08:07.031Z  member.invited  by session ann@example.com\n    \
              on member \"ben@example.com\"  from 127.0.0.1\n    customer 01a21564-ff8a-7619-be62-6280ebfdd65d"
         );
-        let long = json!({ "type": "webhook_endpoint", "label": format!("https://example.com/{}", "x".repeat(200)) });
+        let long = json!({ "type": "webhook_endpoint", "id": "1", "label": format!("https://example.com/{}", "x".repeat(200)) });
         for change in [json!({}), json!({ "target": long }), json!({ "target": null, "customer_id": null, "ip": null })]
         {
             let entry = entry(&change);
@@ -202,7 +173,7 @@ mod tests {
         let failed = entry(&json!({ "action": "auth.failed", "outcome": "failure", "ip": null }));
         assert!(lines(&failed, 80, true).contains("auth.failed \u{1b}[31m(failure)\u{1b}[0m  by"));
         assert!(!lines(&entry(&json!({})), 80, true).contains('\u{1b}'));
-        let hostile = entry(&json!({ "target": { "type": "channel", "label": "\u{1b}[2J" } }));
+        let hostile = entry(&json!({ "target": { "type": "channel", "id": "1", "label": "\u{1b}[2J" } }));
         assert!(!lines(&hostile, 80, false).contains('\u{1b}'));
     }
 }

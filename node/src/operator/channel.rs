@@ -1,28 +1,12 @@
 //! `gateway channel`: which node holds a channel, and whether it may run.
 
-use model::id::{Epoch, NodeId, ShardId};
-use serde::Deserialize;
+use api::operator::channels::PlacedChannel;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::Verdict;
 use super::client::{Operator, as_type};
 use super::show::{self, Table, cell, listed};
 use crate::cli::operator::{ChannelArgs, ChannelCommand};
-
-/// What of a channel's answer is shown; it is the same whatever was asked.
-#[derive(Deserialize)]
-struct Channel {
-    name: String,
-    status: String,
-    phone_number: Option<String>,
-    customer_id: Option<Uuid>,
-    shard: Option<ShardId>,
-    node_id: Option<NodeId>,
-    epoch: Option<Epoch>,
-    #[serde(default)]
-    replicas: Vec<NodeId>,
-}
 
 pub async fn run(command: ChannelCommand) -> anyhow::Result<Verdict> {
     match command {
@@ -51,19 +35,19 @@ fn show(args: &ChannelArgs, answer: Value) -> anyhow::Result<Verdict> {
         show::json(&answer);
         return Ok(Verdict::Well);
     }
-    let channel: Channel = as_type(&path(args, ""), answer)?;
+    let PlacedChannel { channel, shard, node_id, epoch, replicas } = as_type(&path(args, ""), answer)?;
     let mut table =
         Table::new(&["CHANNEL", "NAME", "STATUS", "NUMBER", "CUSTOMER", "SHARD", "NODE", "EPOCH", "REPLICAS"]);
     table.row([
         args.id.to_string(),
         channel.name,
-        channel.status,
+        channel.status.to_string(),
         cell(channel.phone_number),
-        cell(channel.customer_id),
-        cell(channel.shard),
-        cell(channel.node_id),
-        cell(channel.epoch),
-        listed(channel.replicas),
+        channel.customer_id.to_string(),
+        cell(shard),
+        cell(node_id),
+        cell(epoch),
+        listed(replicas),
     ]);
     table.print_lists_or("");
     Ok(Verdict::Well)

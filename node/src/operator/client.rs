@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use api::List;
 use reqwest::{Method, Response, StatusCode};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -36,13 +36,6 @@ pub enum Fetched {
     Whole,
     /// The cluster has them not, or no longer.
     Gone,
-}
-
-/// A list, or a page of one.
-#[derive(Deserialize)]
-pub struct Rows<T> {
-    pub data: Vec<T>,
-    next_cursor: Option<String>,
 }
 
 /// The operator of a cluster.
@@ -184,10 +177,10 @@ impl Operator {
     /// As [`get`](Self::get).
     pub async fn at_most(&self, path: &str, most: usize) -> anyhow::Result<Vec<Value>> {
         let mut rows = Vec::new();
-        let mut page: Rows<Value> = self.read(path).await?;
+        let mut page: List<Value> = self.read(path).await?;
         loop {
             rows.append(&mut page.data);
-            let Some(cursor) = page.next_cursor.filter(|_| rows.len() < most) else { break };
+            let Some(cursor) = page.next_cursor.flatten().filter(|_| rows.len() < most) else { break };
             page = self.read(&format!("{path}&cursor={cursor}")).await?;
         }
         rows.truncate(most);

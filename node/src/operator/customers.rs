@@ -4,10 +4,13 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
+use api::operator::customers::{CreatedView, CustomerView};
+use api::operator::keys::OwnedKey;
+use api::operator::users::UserView;
 use model::customer::Quota;
+use model::limit::BucketRule;
 use model::time::Timestamp;
 use reqwest::Method;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -22,77 +25,6 @@ use crate::refusal::Refusal;
 
 const PATH: &str = "/v1/admin/customers";
 
-/// What of a customer is shown.
-#[derive(Deserialize)]
-struct Customer {
-    id: Uuid,
-    name: String,
-    plan: Plan,
-    channels: Channels,
-    limits: Limits,
-    created_at: Timestamp,
-}
-
-#[derive(Deserialize)]
-struct Plan {
-    name: String,
-    status: String,
-    channel_limit: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct Channels {
-    total: u64,
-    connected: u64,
-}
-
-#[derive(Deserialize)]
-struct Limits {
-    customer: Bucket,
-    channel: Bucket,
-}
-
-#[derive(Deserialize)]
-struct Bucket {
-    burst: u32,
-    refill_per_second: u32,
-}
-
-/// A key that was just made.
-#[derive(Deserialize)]
-struct Created {
-    #[serde(flatten)]
-    customer: Customer,
-    api_key: IssuedKey,
-}
-
-#[derive(Deserialize)]
-struct IssuedKey {
-    secret: String,
-}
-
-#[derive(Deserialize)]
-struct User {
-    id: Uuid,
-    email: String,
-    role: String,
-}
-
-/// What of a revoked key is shown.
-#[derive(Deserialize)]
-struct Key {
-    prefix: String,
-    name: String,
-    status: String,
-}
-
-impl Bucket {
-    /// Tokens at once, and each second.
-    fn shown(&self) -> String {
-        format!("{}+{}/s", self.burst, self.refill_per_second)
-    }
-}
-
 pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
     match command {
         CustomerCommand::Create { name, email, limits, operator: args } => {
@@ -100,7 +32,7 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
             body.insert("name".to_owned(), json!(name));
             body.extend(email.map(|email| ("email".to_owned(), json!(email))));
             let answer = Operator::new(&args)?.post(PATH, &Value::Object(body)).await?;
-            told(&args, PATH, answer, |Created { customer, api_key }| {
+            told(&args, PATH, answer, |CreatedView { customer, api_key }| {
                 print(&[customer]);
                 say(format!("\nAPI key  {}\nIt is not shown again.", api_key.secret));
             })?;
@@ -111,7 +43,7 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
             if args.json {
                 show::json(&json!({ "data": rows }));
             } else {
-                print(&as_type::<Vec<Customer>>(&path, rows.into())?);
+                print(&as_type::<Vec<CustomerView>>(&path, rows.into())?);
             }
         }
         CustomerCommand::Limit { id, limits, operator: args } => {
@@ -136,19 +68,22 @@ async fn change(args: &OperatorArgs, id: Uuid, body: Value) -> anyhow::Result<()
     told(args, &path, answer, |customer| print(&[customer]))
 }
 
-fn print(customers: &[Customer]) {
+fn print(customers: &[CustomerView]) {
+    // Tokens at once, and each second.
+    let bucket = |BucketRule { burst, refill_per_second }| format!("{burst}+{refill_per_second}/s");
     let mut table = Table::new(&["CUSTOMER", "NAME", "PLAN", "STATUS", "CHANNELS", "REQUESTS", "A CHANNEL", "CREATED"]);
-    for Customer { id, name, plan, channels, limits, created_at } in customers {
+    for CustomerView { account, limits } in customers {
+        let (plan, channels) = (&account.plan, &account.channels);
         let most = cell(plan.channel_limit.map(|limit| format!(" of {limit}")));
         table.row([
-            id.to_string(),
-            name.clone(),
+            account.id.to_string(),
+            account.name.clone(),
             plan.name.clone(),
-            plan.status.clone(),
+            plan.status.to_string(),
             format!("{}{most}, {} connected", channels.total, channels.connected),
-            limits.customer.shown(),
-            limits.channel.shown(),
-            created_at.to_iso(),
+            bucket(limits.customer),
+            bucket(limits.channel),
+            account.created_at.to_iso(),
         ]);
     }
     table.print_or("there are no customers");
@@ -209,9 +144,9 @@ pub async fn user(command: UserCommand) -> anyhow::Result<Verdict> {
         show::json(&answer);
         return Ok(Verdict::Well);
     }
-    let User { id, email, role } = as_type(&path, answer)?;
+    let UserView { id, email, role, .. } = as_type(&path, answer)?;
     let mut table = Table::new(&["MEMBER", "ADDRESS", "ROLE"]);
-    table.row([id.to_string(), email, role]);
+    table.row([id.to_string(), email, role.as_str().to_owned()]);
     table.print_or("");
     if let Some(password) = made_up {
         say(format!("\npassword  {password}\nIt is not shown again."));
@@ -236,8 +171,9 @@ pub async fn key(command: KeyCommand) -> anyhow::Result<Verdict> {
     let KeyCommand::Revoke { key, operator: args } = command;
     let path = format!("/v1/admin/keys/{}", in_path(&key));
     let answer = Operator::new(&args)?.change(Method::DELETE, &path, None).await?;
-    told(&args, &path, answer, |Key { prefix, name, status }| {
-        say(format!("key {prefix} ({}) is {status}: no node accepts it any more", show::printable(&name)));
+    told(&args, &path, answer, |OwnedKey { key, .. }| {
+        let (prefix, name, status) = (key.prefix, show::printable(&key.name), key.status);
+        say(format!("key {prefix} ({name}) is {status}: no node accepts it any more"));
     })?;
     Ok(Verdict::Well)
 }

@@ -1,8 +1,7 @@
 //! `gateway format`: what the nodes' releases understand of each other, and the end of an upgrade.
 
+use api::operator::format::FormatView;
 use model::format::Format;
-use model::id::NodeId;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Verdict;
@@ -12,21 +11,6 @@ use super::show::{Table, cell};
 use crate::cli::operator::{FormatCommand, OperatorArgs};
 use crate::console::say;
 use crate::refusal::Refusal;
-
-/// What of `GET /v1/admin/format` is shown.
-#[derive(Deserialize)]
-struct Shown {
-    format: Format,
-    highest: Option<Format>,
-    nodes: Vec<Node>,
-}
-
-#[derive(Deserialize)]
-struct Node {
-    id: NodeId,
-    version: Option<String>,
-    understands: Option<Format>,
-}
 
 const PATH: &str = "/v1/admin/format";
 
@@ -38,7 +22,7 @@ pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
         }
         FormatCommand::Raise { confirm: yes, operator: args } => {
             let operator = Operator::new(&args)?;
-            let Shown { format, highest, .. } = operator.read(PATH).await?;
+            let FormatView { format, highest, .. } = operator.read(PATH).await?;
             match highest {
                 Some(highest) if highest > format => {
                     let words = format!(
@@ -64,7 +48,7 @@ pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
 }
 
 fn show(args: &OperatorArgs, answer: Value) -> anyhow::Result<()> {
-    told(args, PATH, answer, |Shown { format, highest, nodes }| {
+    told(args, PATH, answer, |FormatView { format, highest, nodes }| {
         let mut table = Table::new(&["NODE", "RELEASE", "UNDERSTANDS"]);
         for node in nodes {
             let understands = node.understands.map(|format| format!("formats up to {format}"));

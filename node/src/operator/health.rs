@@ -1,76 +1,29 @@
 //! `gateway status` and `gateway check`: how the cluster is, and whether a node can be lost now.
 
-use std::collections::BTreeMap;
-
-use model::format::Format;
+use api::operator::check::{CheckView, Condition, Finding};
+use api::operator::status::StatusView;
+use api::operator::word;
 use model::id::NodeId;
-use model::time::Timestamp;
-use serde::Deserialize;
 
 use super::Verdict;
 use super::client::{Operator, shown};
-use super::show::{self, Table};
+use super::show::{self, Table, UNKNOWN, cell};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
-
-/// The word for a cluster with which nothing is wrong.
-const WELL: &str = "operational";
-
-/// What of `GET /v1/admin/status` is shown.
-#[derive(Deserialize)]
-struct Status {
-    status: String,
-    cluster_id: Option<String>,
-    formed_at: Option<Timestamp>,
-    node_id: NodeId,
-    /// Absent in what release 0.1.0 says, as are the releases.
-    #[serde(default)]
-    format: Format,
-    #[serde(default)]
-    releases: BTreeMap<String, Vec<NodeId>>,
-    nodes: Counted,
-    shards: Counted,
-    channels: BTreeMap<String, u64>,
-    customers: usize,
-    webhook_endpoints: usize,
-    findings: Vec<Finding>,
-}
-
-#[derive(Deserialize)]
-struct Counted {
-    ready: usize,
-    total: usize,
-}
-
-#[derive(Deserialize)]
-struct Finding {
-    check: String,
-    level: String,
-    message: String,
-    remedy: Option<String>,
-}
-
-/// What of `GET /v1/admin/check` is shown.
-#[derive(Deserialize)]
-struct Check {
-    status: String,
-    can_lose_a_node: bool,
-    checks: Vec<Finding>,
-}
 
 pub async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     const PATH: &str = "/v1/admin/status";
     let answer = Operator::new(args)?.get(PATH).await?;
     let status = shown(args, PATH, answer, print)?;
-    Ok(Verdict::of(status.status == WELL))
+    Ok(Verdict::of(status.status == Condition::Operational))
 }
 
-fn print(status: &Status) {
+fn print(status: &StatusView) {
     let line = |label: &str, text: String| say(format!("{label:<10}{text}"));
-    line("status", status.status.clone());
+    line("status", word(&status.status));
     let formed =
         status.formed_at.map_or_else(|| "not formed yet".to_owned(), |at| format!("formed {} ago", show::ago(at)));
-    line("cluster", format!("{}, {formed}", status.cluster_id.as_deref().unwrap_or("-")));
+    line("cluster", format!("{}, {formed}", status.cluster_id.map_or_else(|| UNKNOWN.to_owned(), |id| id.to_string())));
     line("nodes", format!("{} of {} ready (node {} answers)", status.nodes.ready, status.nodes.total, status.node_id));
     let releases: Vec<String> =
         status.releases.iter().map(|(release, nodes)| format!("{release} on {}", named(nodes))).collect();
@@ -102,25 +55,23 @@ fn named(nodes: &[NodeId]) -> String {
 pub async fn check(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     const PATH: &str = "/v1/admin/check";
     let answer = Operator::new(args)?.get(PATH).await?;
-    let check = shown(args, PATH, answer, |check: &Check| {
+    let check = shown(args, PATH, answer, |check: &CheckView| {
         findings(&check.checks);
         let (can, cannot) = ("any one node can be lost now", "a node cannot be lost now");
-        say(format!("\n{}: {}", check.status, if check.can_lose_a_node { can } else { cannot }));
+        say(format!("\n{}: {}", word(&check.status), if check.can_lose_a_node { can } else { cannot }));
     })?;
-    Ok(check.verdict())
+    Ok(verdict(&check))
 }
 
-impl Check {
-    /// Well only when a node can be stopped now, whatever else is well: scripts ask before they stop one.
-    fn verdict(&self) -> Verdict {
-        Verdict::of(self.status == WELL && self.can_lose_a_node)
-    }
+/// Well only when a node can be stopped now, whatever else is well: scripts ask before they stop one.
+fn verdict(check: &CheckView) -> Verdict {
+    Verdict::of(check.status == Condition::Operational && check.can_lose_a_node)
 }
 
 fn findings(findings: &[Finding]) {
     let mut table = Table::new(&["LEVEL", "CHECK", "WHAT", "WHAT TO DO"]);
-    for Finding { check, level, message, remedy } in findings {
-        table.row([level.clone(), check.clone(), message.clone(), remedy.clone().unwrap_or_default()]);
+    for Finding { check, level, message, remedy, .. } in findings {
+        table.row([level.as_str().to_owned(), check.to_string(), message.clone(), cell(remedy.as_ref())]);
     }
     table.print_or("nothing was checked");
 }
@@ -131,11 +82,10 @@ mod tests {
 
     #[test]
     fn a_check_is_well_only_when_a_node_can_be_lost() {
-        let verdict = |status: &str, can_lose_a_node| {
-            Check { status: status.to_owned(), can_lose_a_node, checks: Vec::new() }.verdict()
-        };
-        assert_eq!(verdict(WELL, true), Verdict::Well);
-        assert_eq!(verdict(WELL, false), Verdict::Degraded, "one node or two are operational, and none can be lost");
-        assert_eq!(verdict("degraded", true), Verdict::Degraded);
+        use Condition::{Degraded, Operational};
+        let verdict = |status, can_lose_a_node| verdict(&CheckView { status, can_lose_a_node, checks: Vec::new() });
+        assert_eq!(verdict(Operational, true), Verdict::Well);
+        assert_eq!(verdict(Operational, false), Verdict::Degraded, "one node or two, of which none can be lost");
+        assert_eq!(verdict(Degraded, true), Verdict::Degraded);
     }
 }

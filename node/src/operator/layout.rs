@@ -4,8 +4,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use api::operator::layout::{ChangeView, Cost, LayoutView, Moved, PlanView};
 use model::id::{NodeId, ShardId};
-use serde::Deserialize;
+use raft::directory::layout::MoveState;
 use serde_json::json;
 
 use super::Verdict;
@@ -32,75 +33,6 @@ const RUNS: &str = "running";
 /// Said when a plan has no moves.
 const WELL_PLACED: &str = "every shard lies where the present nodes want it";
 
-#[derive(Deserialize)]
-struct Layout {
-    shards: Vec<Shard>,
-    change: Option<Change>,
-}
-
-#[derive(Deserialize)]
-struct Shard {
-    shard: ShardId,
-    replicas: Vec<NodeId>,
-    leader: NodeId,
-    channels: usize,
-    settled: bool,
-}
-
-#[derive(Deserialize)]
-struct Change {
-    number: u64,
-    state: String,
-    automatic: bool,
-    total: usize,
-    running: usize,
-    done: usize,
-    cancelled: usize,
-    moves: Vec<Move>,
-}
-
-#[derive(Deserialize)]
-struct Move {
-    shard: ShardId,
-    from: Vec<NodeId>,
-    to: Vec<NodeId>,
-    leader: NodeId,
-    state: String,
-}
-
-#[derive(Deserialize)]
-struct Plan {
-    number: u64,
-    moves: Vec<Move>,
-    cost: Cost,
-    /// Earlier releases do not say.
-    #[serde(default)]
-    nodes: Vec<Burden>,
-}
-
-#[derive(Deserialize)]
-struct Burden {
-    node_id: NodeId,
-    leads: usize,
-    leads_after: usize,
-    load: f64,
-    load_after: f64,
-}
-
-#[derive(Deserialize)]
-struct Cost {
-    replicas: usize,
-    leads: usize,
-    channels: usize,
-}
-
-#[derive(Deserialize)]
-struct Moved {
-    shard: ShardId,
-    from: NodeId,
-    to: NodeId,
-}
-
 pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
     match command {
         LayoutCommand::Show(args) => show_layout(&args).await,
@@ -109,7 +41,7 @@ pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
         LayoutCommand::Watch(args) => watch(&args).await,
         LayoutCommand::Cancel(args) => {
             let answer = Operator::new(&args)?.post("/v1/admin/layout/cancel", &json!({})).await?;
-            told(&args, PATH, answer, |change: Change| {
+            told(&args, PATH, answer, |change: ChangeView| {
                 say(format!("{} moves are dropped, {} come to their end", change.cancelled, change.running));
             })?;
             Ok(Verdict::Well)
@@ -168,7 +100,7 @@ async fn show_layout(args: &OperatorArgs) -> anyhow::Result<Verdict> {
         show::json(&answer);
         return Ok(Verdict::Well);
     }
-    let layout: Layout = as_type(PATH, answer)?;
+    let layout: LayoutView = as_type(PATH, answer)?;
     let mut table = Table::new(&["SHARD", "REPLICAS", "LEADER", "CHANNELS", "STATE"]);
     for shard in &layout.shards {
         let state = if shard.settled { "settled" } else { "moving" };
@@ -195,7 +127,7 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
         show::json(&answer);
         return Ok(Verdict::Well);
     }
-    let plan: Plan = as_type(path, answer)?;
+    let plan: PlanView = as_type(path, answer)?;
     show_plan(&operator, &plan).await?;
     if !plan.moves.is_empty() {
         say(format!("begin it with gateway layout apply --number {}", plan.number));
@@ -204,7 +136,7 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 }
 
 /// Says what a plan moves, what nodes bear then, and what that costs.
-async fn show_plan(operator: &Operator, plan: &Plan) -> anyhow::Result<()> {
+async fn show_plan(operator: &Operator, plan: &PlanView) -> anyhow::Result<()> {
     let mut table = Table::new(&["SHARD", "FROM", "TO", "LEADER"]);
     for each in &plan.moves {
         table.row([each.shard.to_string(), listed(&each.from), listed(&each.to), each.leader.to_string()]);
@@ -249,7 +181,7 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
     }
     let planned = operator.post(PLAN, &json!({})).await?;
     // Nothing to do is no failure of a script that sees to it that nothing is left to do.
-    let plan: Plan = as_type(PLAN, planned.clone())?;
+    let plan: PlanView = as_type(PLAN, planned.clone())?;
     if let Some(number) = args.number.filter(|number| *number != plan.number) {
         let problem = format!("the layout was changed since: a plan of now has the number {}", plan.number);
         return Err(Refusal::new(format!("--number {number}"), problem, "look at gateway layout plan again").into());
@@ -282,8 +214,8 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
 }
 
 /// The change that is under way.
-async fn running(operator: &Operator) -> anyhow::Result<Option<Change>> {
-    let Layout { change, .. } = operator.read(PATH).await?;
+async fn running(operator: &Operator) -> anyhow::Result<Option<ChangeView>> {
+    let LayoutView { change, .. } = operator.read(PATH).await?;
     Ok(change.filter(|change| change.state == RUNS))
 }
 
@@ -314,7 +246,7 @@ async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
     let mut pace = None;
     loop {
         let answer = operator.get_patiently(PATH).await?;
-        let Layout { change, .. } = as_type(PATH, answer.clone())?;
+        let LayoutView { change, .. } = as_type(PATH, answer.clone())?;
         let over = change.as_ref().is_none_or(|change| change.state != RUNS);
         if over && tells == Tells::End {
             show::json(&answer["change"]);
@@ -348,34 +280,50 @@ async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
 }
 
 /// One line: a bar, how many moves are over, and which run.
-fn progress(change: &Change) -> String {
+fn progress(change: &ChangeView) -> String {
     let over = change.done + change.cancelled;
-    let running = change.moves.iter().filter(|each| each.state == "running");
+    let running = change.moves.iter().filter(|each| each.state == MoveState::Running);
     let running: Vec<String> =
         running.map(|each| format!("{}: {} -> {}", each.shard, listed(&each.from), listed(&each.to))).collect();
-    let what = if running.is_empty() { change.state.clone() } else { running.join("; ") };
+    let what = if running.is_empty() { change.state.to_string() } else { running.join("; ") };
     format!("{} {over}/{} {what}", bar(over, change.total), change.total)
 }
 
 #[cfg(test)]
 mod tests {
+    use api::operator::layout::MoveView;
+    use model::time::Timestamp;
+
     use super::*;
 
     #[test]
     fn a_bar_fills_with_what_is_over() {
-        let each =
-            |shard, state: &str| Move { shard, from: vec![1], to: vec![1, 2], leader: 1, state: state.to_owned() };
-        let change = |state: &str, done, moves: Vec<Move>| Change {
+        let each = |shard, state| MoveView {
+            shard,
+            from: vec![1],
+            to: vec![1, 2],
+            leader: 1,
+            state,
+            began_at: None,
+            ended_at: None,
+            copied_bytes: None,
+            to_copy_bytes: None,
+        };
+        let change = |state: &'static str, done, moves: Vec<MoveView>| ChangeView {
             number: 1,
-            state: state.to_owned(),
+            state: state.into(),
             automatic: false,
+            at_once: 1,
+            began_at: Timestamp(0),
+            ended_at: None,
             total: moves.len(),
+            waiting: 0,
             running: 1,
             done,
             cancelled: 0,
             moves,
         };
-        let half = change("running", 1, vec![each(4, "done"), each(7, "running")]);
+        let half = change(RUNS, 1, vec![each(4, MoveState::Done), each(7, MoveState::Running)]);
         assert_eq!(progress(&half), format!("[{}{}] 1/2 7: 1 -> 1,2", "#".repeat(15), ".".repeat(15)));
         assert_eq!(progress(&change("done", 0, Vec::new())), format!("[{}] 0/0 done", "#".repeat(30)));
     }

@@ -3,14 +3,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use api::List;
+use api::operator::nodes::{LeftView, NodeView, RemovalView};
+use api::operator::tokens::TokenView;
+use api::operator::word;
 use model::id::NodeId;
-use model::time::Timestamp;
 use reqwest::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::client::{Operator, Rows, as_type};
+use super::client::{Operator, as_type};
 use super::confirm::{confirm, preview};
 use super::nodes::{PATH as NODES, READY};
 use super::shards::leaders;
@@ -28,75 +30,38 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
 /// How long one replica of a node that leaves may take to get elsewhere: it may be large, and moves slowly.
 const MOVE_PATIENCE: Duration = Duration::from_secs(1800);
 
-#[derive(Deserialize)]
-struct Token {
-    token: String,
-    expires_at: Timestamp,
-}
-
-/// What of a row of `GET /v1/admin/nodes` matters here.
-#[derive(Deserialize)]
-struct Node {
-    id: NodeId,
-    address: String,
-    state: String,
-    member: String,
-    replicas: usize,
-    weight: u32,
-    owns: Option<Vec<u16>>,
-}
-
-/// What of a removal matters here, whether it is asked for or only looked at.
-#[derive(Deserialize)]
-struct Removal {
-    #[serde(flatten)]
-    node: Node,
-    left: Left,
+/// What a removal does.
+fn removal_in_words(RemovalView { node, left }: &RemovalView) -> String {
+    let NodeView { id, address, state, replicas, owns, .. } = node;
+    let led = match owns.as_deref().map_or(0, <[u16]>::len) {
+        0 => String::new(),
+        1 => ", 1 shard is led by another node".to_owned(),
+        several => format!(", {several} shards are led by others"),
+    };
+    format!(
+        "node {id} ({address}, {state}) is removed for good: its {replicas} replicas go elsewhere where there is room{led}\n{}",
+        left_in_words(left)
+    )
 }
 
 /// What stands once a node has left.
-#[derive(Deserialize)]
-struct Left {
-    nodes: usize,
-    away: Vec<NodeId>,
-    can_lose_a_node: bool,
-}
-
-impl Removal {
-    /// What the removal does.
-    fn in_words(&self) -> String {
-        let Node { id, address, state, replicas, owns, .. } = &self.node;
-        let led = match owns.as_deref().map_or(0, <[u16]>::len) {
-            0 => String::new(),
-            1 => ", 1 shard is led by another node".to_owned(),
-            several => format!(", {several} shards are led by others"),
-        };
-        format!(
-            "node {id} ({address}, {state}) is removed for good: its {replicas} replicas go elsewhere where there is room{led}\n{}",
-            self.left.in_words()
-        )
-    }
-}
-
-impl Left {
-    fn in_words(&self) -> String {
-        let nodes = match self.nodes {
-            1 => "1 node is left".to_owned(),
-            several => format!("{several} nodes are left"),
-        };
-        let away = match self.away.as_slice() {
-            [] => String::new(),
-            [one] => format!(", of which node {one} does not answer"),
-            several => format!(", of which nodes {} do not answer", listed(several)),
-        };
-        let then = match self.can_lose_a_node {
-            true => "any one can be lost then",
-            false => {
-                "then none can be lost: let another one in (gateway token, gateway join), or start those that are away"
-            }
-        };
-        format!("{nodes}{away}: {then}")
-    }
+fn left_in_words(left: &LeftView) -> String {
+    let nodes = match left.nodes {
+        1 => "1 node is left".to_owned(),
+        several => format!("{several} nodes are left"),
+    };
+    let away = match left.away.len() {
+        0 => String::new(),
+        1 => format!(", of which node {} does not answer", listed(&left.away)),
+        _ => format!(", of which nodes {} do not answer", listed(&left.away)),
+    };
+    let then = match left.can_lose_a_node {
+        true => "any one can be lost then",
+        false => {
+            "then none can be lost: let another one in (gateway token, gateway join), or start those that are away"
+        }
+    };
+    format!("{nodes}{away}: {then}")
 }
 
 pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
@@ -107,7 +72,7 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
         show::json(&answer);
         return Ok(Verdict::Well);
     }
-    let Token { token, expires_at } = as_type(PATH, answer)?;
+    let TokenView { token, expires_at } = as_type(PATH, answer)?;
     let via = nodes(&operator).await?.into_iter().find(|node| node.state == READY).map(|node| node.address);
     say(&token);
     say(format!("lets one node in until {}; on its machine:", expires_at.to_iso()));
@@ -158,7 +123,7 @@ pub async fn node(command: NodeCommand) -> anyhow::Result<Verdict> {
             let operator = Operator::new(&args)?;
             let path = format!("/v1/admin/nodes/{node}");
             let answer = operator.change(Method::PATCH, &path, Some(&json!({ "weight": weight }))).await?;
-            let weight = as_type::<Node>(&path, answer.clone())?.weight;
+            let weight = as_type::<NodeView>(&path, answer.clone())?.weight;
             told(&args, &answer, &format!("node {node} weighs {weight}; see gateway layout plan"));
             Ok(Verdict::Well)
         }
@@ -169,8 +134,8 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     let RemoveArgs { node: args, force, confirm: yes } = args;
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
     let path = format!("/v1/admin/nodes/{node}");
-    let removal: Removal = operator.read(&format!("{path}/removal?force={force}")).await?;
-    preview(args.operator.json, &removal.in_words());
+    let removal = operator.read(&format!("{path}/removal?force={force}")).await?;
+    preview(args.operator.json, &removal_in_words(&removal));
     confirm(yes, &format!("gateway node remove {node}"))?;
     let answer = operator.change(Method::DELETE, &format!("{path}?force={force}"), None).await?;
     let (mut left, mut moved_at) = (usize::MAX, Instant::now());
@@ -178,7 +143,7 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
         && let Some(row) = one(&operator, node).await?
     {
         if row.replicas != left && !args.operator.json {
-            say(format!("node {node} is {}, {} replicas left", row.member, row.replicas));
+            say(format!("node {node} is {}, {} replicas left", word(&row.member), row.replicas));
         }
         if row.replicas != left {
             moved_at = Instant::now();
@@ -206,12 +171,12 @@ fn told(args: &OperatorArgs, answer: &Value, words: &str) {
     }
 }
 
-async fn nodes(operator: &Operator) -> anyhow::Result<Vec<Node>> {
-    Ok(operator.read::<Rows<Node>>(NODES).await?.data)
+async fn nodes(operator: &Operator) -> anyhow::Result<Vec<NodeView>> {
+    Ok(operator.read::<List<NodeView>>(NODES).await?.data)
 }
 
-async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<Node>> {
-    let Rows::<Node> { data, .. } = operator.read_patiently(NODES).await?;
+async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<NodeView>> {
+    let List::<NodeView> { data, .. } = operator.read_patiently(NODES).await?;
     Ok(data.into_iter().find(|node| node.id == id))
 }
 
@@ -219,23 +184,26 @@ async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<Node>> {
 async fn owns_something(operator: &Operator, id: NodeId) -> anyhow::Result<bool> {
     match one(operator, id).await? {
         None => Ok(false),
-        Some(Node { owns: Some(owns), .. }) => Ok(!owns.is_empty()),
-        Some(Node { owns: None, .. }) => Ok(leaders(operator).await?.values().any(|leader| *leader == Some(id))),
+        Some(NodeView { owns: Some(owns), .. }) => Ok(!owns.is_empty()),
+        Some(NodeView { owns: None, .. }) => Ok(leaders(operator).await?.values().any(|leader| *leader == Some(id))),
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::time::Timestamp;
+
     use super::*;
 
     #[test]
     fn a_removal_is_said_before_it_is_done() {
         let answer = json!({
             "id": 3, "address": "node-3:8082", "state": "ready", "member": "active", "replicas": 16, "weight": 1,
-            "owns": [1, 4], "left": { "nodes": 2, "away": [], "can_lose_a_node": false },
+            "votes": true, "slots": 1000, "leads": 2, "owns": [1, 4], "registered_at": Timestamp(0),
+            "left": { "nodes": 2, "away": [], "can_lose_a_node": false },
         });
-        let words = serde_json::from_value::<Removal>(answer).unwrap().in_words();
+        let words = removal_in_words(&serde_json::from_value(answer).unwrap());
         for part in ["node 3 (node-3:8082, ready)", "its 16 replicas", "2 shards are led by others", "2 nodes are left"]
         {
             assert!(words.contains(part), "{part}: {words}");
@@ -244,8 +212,9 @@ mod tests {
 
     #[test]
     fn what_is_left_is_said_with_who_is_away_and_whether_one_can_be_lost() {
-        let words =
-            |nodes, away: &[NodeId], can_lose_a_node| Left { nodes, away: away.to_vec(), can_lose_a_node }.in_words();
+        let words = |nodes, away: &[NodeId], can_lose_a_node| {
+            left_in_words(&LeftView { nodes, away: away.iter().copied().collect(), can_lose_a_node })
+        };
         assert_eq!(words(3, &[], true), "3 nodes are left: any one can be lost then");
         assert!(words(1, &[], false).starts_with("1 node is left: then none can be lost"));
         let away = words(4, &[13], false);

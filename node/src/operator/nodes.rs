@@ -1,11 +1,10 @@
 //! `gateway nodes`: the members of the cluster.
 
-use model::id::{NodeId, ShardId};
-use model::time::Timestamp;
-use serde::Deserialize;
+use api::List;
+use api::operator::nodes::NodeView;
 
 use super::Verdict;
-use super::client::{Operator, Rows, shown};
+use super::client::{Operator, shown};
 use super::show::{self, Table, cell, listed};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
@@ -15,47 +14,17 @@ pub(super) const PATH: &str = "/v1/admin/nodes";
 /// The state of a node that runs and is not drained.
 pub(super) const READY: &str = "ready";
 
-/// What of a row of `GET /v1/admin/nodes` is shown.
-#[derive(Deserialize)]
-struct Node {
-    id: NodeId,
-    address: String,
-    version: Option<String>,
-    state: String,
-    /// Earlier releases do not say.
-    serves: Option<bool>,
-    zone: Option<String>,
-    slots: u32,
-    used: Option<u64>,
-    channels_connected: Option<u64>,
-    rss_bytes: Option<u64>,
-    started_at: Option<Timestamp>,
-    replicas: usize,
-    owns: Option<Vec<ShardId>>,
-    fsync_p99_ms: Option<f64>,
-    clock_ahead_ms: Option<i64>,
-    disk_free_bytes: Option<u64>,
-    silence: Option<String>,
-}
-
 pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
-    let Rows { data, .. } = shown(args, PATH, answer, |nodes: &Rows<Node>| print(&nodes.data))?;
-    Ok(Verdict::of(data.iter().all(Node::is_well)))
+    let List { data, .. } = shown(args, PATH, answer, |nodes: &List<NodeView>| print(&nodes.data))?;
+    Ok(Verdict::of(data.iter().all(is_well)))
 }
 
-impl Node {
-    fn is_well(&self) -> bool {
-        self.state == READY && self.serves != Some(false)
-    }
-
-    /// It may have lost the others, or catch up.
-    fn state_in_words(&self) -> String {
-        if self.state == READY && !self.is_well() { "up, not serving".to_owned() } else { self.state.clone() }
-    }
+fn is_well(node: &NodeView) -> bool {
+    node.state == READY && node.serves
 }
 
-fn print(nodes: &[Node]) {
+fn print(nodes: &[NodeView]) {
     let mut table = Table::new(&[
         "NODE",
         "STATE",
@@ -73,9 +42,11 @@ fn print(nodes: &[Node]) {
         "VERSION",
     ]);
     for node in nodes {
+        // It may have lost the others, or catch up.
+        let is_up_only = node.state == READY && !node.serves;
         table.row([
             node.id.to_string(),
-            node.state_in_words(),
+            if is_up_only { "up, not serving".to_owned() } else { node.state.to_string() },
             node.address.clone(),
             cell(node.zone.as_ref()),
             node.replicas.to_string(),

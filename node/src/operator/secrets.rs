@@ -1,13 +1,12 @@
 //! `gateway secrets`: under which master key what is sealed, the exchange of the master key, and the rotation of what the
 //! cluster makes itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use model::id::{NodeId, ShardId};
+use api::operator::secrets::{AuthorityView, DataKeysView, ExchangeView, NodeView, SecretsView, SessionKeyView};
 use model::time::Timestamp;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Verdict;
@@ -24,56 +23,6 @@ const SETTLED: &str = "settled";
 /// Between two looks at how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// What of `GET /v1/admin/secrets` is shown.
-#[derive(Deserialize)]
-struct Secrets {
-    master_key: String,
-    state: String,
-    data_keys: usize,
-    sealed_under: BTreeMap<String, usize>,
-    remaining: usize,
-    exchange: Option<Exchange>,
-    data_key_rotation: Option<DataKeys>,
-    session_key: SessionKey,
-    authority: Option<Authority>,
-    nodes: Vec<Node>,
-}
-
-#[derive(Deserialize)]
-struct DataKeys {
-    state: String,
-    former_keys: usize,
-    shards_left: Vec<ShardId>,
-    ended_at: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-struct SessionKey {
-    rotated_at: Option<Timestamp>,
-    former_until: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-struct Authority {
-    rotated_at: Option<Timestamp>,
-    state: String,
-    waits_for: Vec<NodeId>,
-}
-
-#[derive(Deserialize)]
-struct Exchange {
-    from: String,
-    old_key_may_go: bool,
-    signs_with_both_until: Timestamp,
-}
-
-#[derive(Deserialize)]
-struct Node {
-    node_id: NodeId,
-    master_keys: Option<Vec<String>>,
-    error: Option<String>,
-}
-
 pub async fn run(command: SecretsCommand) -> anyhow::Result<Verdict> {
     match command {
         SecretsCommand::Status(args) => status(&args).await,
@@ -88,14 +37,14 @@ pub async fn run(command: SecretsCommand) -> anyhow::Result<Verdict> {
 
 async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
-    let secrets: Secrets = as_type(PATH, answer.clone())?;
+    let secrets: SecretsView = as_type(PATH, answer.clone())?;
     if args.json {
         show::json(&answer);
         return Ok(verdict(&secrets));
     }
     let mut table = Table::new(&["MASTER KEY", "DATA KEYS", "NODES"]);
     for (master, count) in &secrets.sealed_under {
-        let has = |node: &&Node| node.master_keys.iter().flatten().any(|key| key == master);
+        let has = |node: &&NodeView| node.master_keys.iter().flatten().any(|key| key == master);
         let nodes = secrets.nodes.iter().filter(has).map(|node| node.node_id);
         table.row([master.clone(), count.to_string(), listed(nodes)]);
     }
@@ -114,16 +63,16 @@ async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 
 async fn rotate_data_keys(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.post("/v1/admin/secrets/data-keys/rotate", &json!({})).await?;
-    told(args, PATH, answer, |secrets: Secrets| say(of_data_keys(secrets.data_key_rotation.as_ref())))?;
+    told(args, PATH, answer, |secrets: SecretsView| say(of_data_keys(secrets.data_key_rotation.as_ref())))?;
     Ok(Verdict::Well)
 }
 
 /// How far a rotation of the data keys is.
-fn of_data_keys(rotation: Option<&DataKeys>) -> String {
-    let Some(DataKeys { state, former_keys, shards_left, ended_at }) = rotation else {
+fn of_data_keys(rotation: Option<&DataKeysView>) -> String {
+    let Some(DataKeysView { state, former_keys, shards_left, ended_at, .. }) = rotation else {
         return "the customers' data keys were never rotated".to_owned();
     };
-    match (state.as_str(), ended_at) {
+    match (&**state, ended_at) {
         (_, Some(at)) => format!("the customers' data keys were rotated; the former ones were dropped at {at}"),
         ("changing", _) => "customers get other data keys".to_owned(),
         ("keeping", _) => {
@@ -135,7 +84,7 @@ fn of_data_keys(rotation: Option<&DataKeys>) -> String {
 
 async fn rotate_session_key(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.post("/v1/admin/secrets/session-key/rotate", &json!({})).await?;
-    told(args, PATH, answer, |secrets: Secrets| say(of_session_key(&secrets.session_key)))?;
+    told(args, PATH, answer, |secrets: SecretsView| say(of_session_key(&secrets.session_key)))?;
     Ok(Verdict::Well)
 }
 
@@ -144,7 +93,7 @@ async fn rotate_authority(args: &OperatorArgs, detach: bool) -> anyhow::Result<V
     let mut answer = operator.post("/v1/admin/secrets/authority/rotate", &json!({})).await?;
     let mut last = String::new();
     loop {
-        let secrets: Secrets = as_type(PATH, answer.clone())?;
+        let secrets: SecretsView = as_type(PATH, answer.clone())?;
         let over = secrets.authority.as_ref().is_none_or(|authority| authority.state == SETTLED);
         if args.json && (over || detach) {
             show::json(&answer);
@@ -162,7 +111,7 @@ async fn rotate_authority(args: &OperatorArgs, detach: bool) -> anyhow::Result<V
     }
 }
 
-fn of_session_key(key: &SessionKey) -> String {
+fn of_session_key(key: &SessionKeyView) -> String {
     match (key.rotated_at, key.former_until) {
         (None, _) => "the key of session tokens was never rotated".to_owned(),
         (Some(at), None) => format!("the key of session tokens is of {at}"),
@@ -173,15 +122,15 @@ fn of_session_key(key: &SessionKey) -> String {
 }
 
 /// How far a rotation of the authority is, and what it waits for.
-fn of_authority(authority: Option<&Authority>) -> String {
-    let Some(Authority { rotated_at, state, waits_for }) = authority else {
+fn of_authority(authority: Option<&AuthorityView>) -> String {
+    let Some(AuthorityView { rotated_at, state, waits_for, .. }) = authority else {
         return "the cluster does not have the key of the authority by which nodes know each other".to_owned();
     };
     let waits = match waits_for[..] {
         [] => String::new(),
         _ => format!("; it waits for nodes {}", listed(waits_for)),
     };
-    match (state.as_str(), rotated_at) {
+    match (&**state, rotated_at) {
         (SETTLED, None) => "the authority by which nodes know each other is the first".to_owned(),
         (SETTLED, Some(at)) => format!("the authority by which nodes know each other is of {at}"),
         ("overlapping", _) => format!("nodes make themselves certificates of the new authority{waits}"),
@@ -190,7 +139,7 @@ fn of_authority(authority: Option<&Authority>) -> String {
 }
 
 /// Nothing is left to be done under the former key, and every node says which it has.
-fn verdict(secrets: &Secrets) -> Verdict {
+fn verdict(secrets: &SecretsView) -> Verdict {
     Verdict::of(secrets.remaining == 0 && secrets.nodes.iter().all(|node| node.master_keys.is_some()))
 }
 
@@ -218,7 +167,7 @@ async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
     let mut pace = None;
     loop {
         let answer = operator.get(PATH).await?;
-        let secrets: Secrets = as_type(PATH, answer.clone())?;
+        let secrets: SecretsView = as_type(PATH, answer.clone())?;
         let done = secrets.data_keys - secrets.remaining;
         let pace = pace.get_or_insert_with(|| show::Pace::begin(done)).told(done, secrets.data_keys);
         // In a file a line for each step is enough.
@@ -241,19 +190,19 @@ async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
     }
 }
 
-fn progress(secrets: &Secrets) -> String {
+fn progress(secrets: &SecretsView) -> String {
     let done = secrets.data_keys - secrets.remaining;
     format!("{} {done}/{} data keys under {}", bar(done, secrets.data_keys), secrets.data_keys, secrets.master_key)
 }
 
 /// What there is to do next, in one line.
-fn conclusion(secrets: &Secrets) -> String {
-    match (&secrets.exchange, secrets.state.as_str()) {
+fn conclusion(secrets: &SecretsView) -> String {
+    match (&secrets.exchange, &*secrets.state) {
         (_, "waiting") => waiting(secrets),
         (_, "rewrapping") => format!("{} data keys are still to be sealed anew", secrets.remaining),
         (None, _) => format!("everything is sealed under {}, which was never exchanged", secrets.master_key),
         (Some(exchange), _) if !exchange.old_key_may_go => "an exchange is about to end".to_owned(),
-        (Some(Exchange { from, signs_with_both_until, .. }), _) => {
+        (Some(ExchangeView { from, signs_with_both_until, .. }), _) => {
             let may_go = format!("nothing is sealed under the old key {from}: it may go");
             if *signs_with_both_until > Timestamp::now() {
                 format!(
@@ -268,13 +217,13 @@ fn conclusion(secrets: &Secrets) -> String {
 }
 
 /// Whether all nodes have the key for the future, and which do not.
-fn waiting(secrets: &Secrets) -> String {
-    let first = |node: &Node| node.master_keys.as_ref().and_then(|keys| keys.first().cloned());
+fn waiting(secrets: &SecretsView) -> String {
+    let first = |node: &NodeView| node.master_keys.as_ref().and_then(|keys| keys.first().cloned());
     let wanted: BTreeSet<String> =
         secrets.nodes.iter().filter_map(first).filter(|key| *key != secrets.master_key).collect();
     match wanted.iter().collect::<Vec<_>>()[..] {
         [key] => {
-            let lacks = |node: &&Node| first(node).as_ref() != Some(key);
+            let lacks = |node: &&NodeView| first(node).as_ref() != Some(key);
             let lacking = listed(secrets.nodes.iter().filter(lacks).map(|node| node.node_id));
             if lacking.is_empty() {
                 return format!("all nodes have the master key {key}: gateway secrets rewrap");
@@ -293,27 +242,32 @@ fn waiting(secrets: &Secrets) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use model::id::NodeId;
+
     use super::*;
 
-    fn secrets(state: &str, remaining: usize, exchange: Option<Exchange>) -> Secrets {
-        Secrets {
+    fn secrets(state: &'static str, remaining: usize, exchange: Option<ExchangeView>) -> SecretsView {
+        SecretsView {
             master_key: "new0".to_owned(),
-            state: state.to_owned(),
+            state: state.into(),
             data_keys: 10,
             sealed_under: BTreeMap::new(),
             remaining,
             exchange,
             data_key_rotation: None,
-            session_key: SessionKey { rotated_at: None, former_until: None },
+            session_key: SessionKeyView { rotated_at: None, former_until: None },
             authority: None,
-            nodes: vec![Node { node_id: 1, master_keys: Some(Vec::new()), error: None }],
+            nodes: vec![NodeView { node_id: 1, master_keys: Some(Vec::new()), error: None }],
         }
     }
 
     #[test]
     fn the_old_key_may_go_when_nothing_is_sealed_under_it() {
         let exchange = |old_key_may_go, until| {
-            Some(Exchange { from: "old0".to_owned(), old_key_may_go, signs_with_both_until: until })
+            let (from, began_at) = ("old0".to_owned(), Timestamp(0));
+            Some(ExchangeView { from, began_at, ended_at: None, old_key_may_go, signs_with_both_until: until })
         };
         let running = secrets("rewrapping", 4, exchange(false, Timestamp(0)));
         assert!(!conclusion(&running).contains("may go"));
@@ -329,26 +283,26 @@ mod tests {
 
     #[test]
     fn how_far_a_rotation_is_is_told_with_the_nodes_that_it_waits_for() {
-        let told = |state: &str, waits_for: &[NodeId]| {
-            let waits_for = waits_for.to_vec();
-            of_authority(Some(&Authority { rotated_at: None, state: state.to_owned(), waits_for }))
+        let told = |state: &'static str, waits_for: &[NodeId]| {
+            let (id, state, waits_for) = (String::new(), state.into(), waits_for.to_vec());
+            of_authority(Some(&AuthorityView { id, rotated_at: None, state, began_at: None, waits_for }))
         };
         assert_eq!(told("announced", &[2, 3]), "nodes come to trust the new authority; it waits for nodes 2,3");
         assert_eq!(told("overlapping", &[]), "nodes make themselves certificates of the new authority");
         assert!(told(SETTLED, &[]).ends_with("is the first") && of_authority(None).contains("does not have"));
-        let key = |former_until| of_session_key(&SessionKey { rotated_at: Some(Timestamp(0)), former_until });
+        let key = |former_until| of_session_key(&SessionKeyView { rotated_at: Some(Timestamp(0)), former_until });
         assert!(key(Some(Timestamp(1_200_000))).contains("00:20:00") && !key(None).contains("before"), "{}", key(None));
     }
 
     #[test]
     fn who_waits_is_told_which_nodes_lack_the_new_key_and_of_the_exchange_when_none_does() {
         let with = |keys: &[Option<&[&str]>]| {
-            let nodes = keys.iter().zip(1..).map(|(keys, node_id)| Node {
+            let nodes = keys.iter().zip(1..).map(|(keys, node_id)| NodeView {
                 node_id,
                 master_keys: keys.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect()),
                 error: keys.is_none().then(|| "is down".to_owned()),
             });
-            conclusion(&Secrets {
+            conclusion(&SecretsView {
                 master_key: "old0".to_owned(),
                 nodes: nodes.collect(),
                 ..secrets("waiting", 0, None)

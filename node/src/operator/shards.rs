@@ -2,57 +2,38 @@
 
 use std::collections::BTreeMap;
 
+use api::List;
+use api::operator::shards::{ReplicaView, ShardView};
+use api::operator::word;
 use model::id::{NodeId, ShardId};
-use serde::Deserialize;
+use shard::assessment::{GroupState, ReplicaState};
 
 use super::Verdict;
-use super::client::{Operator, Rows, shown};
+use super::client::{Operator, shown};
 use super::show::{Table, cell};
 use crate::cli::operator::OperatorArgs;
 
 const PATH: &str = "/v1/admin/shards";
 
-/// What of a row of `GET /v1/admin/shards` is shown.
-#[derive(Deserialize)]
-struct Shard {
-    id: ShardId,
-    kind: String,
-    state: String,
-    leader: Option<NodeId>,
-    wanted_leader: Option<NodeId>,
-    term: u64,
-    can_lose: usize,
-    channels: usize,
-    replicas: Vec<Replica>,
-}
-
-#[derive(Deserialize)]
-struct Replica {
-    node_id: NodeId,
-    role: String,
-    state: String,
-    lag: Option<u64>,
-}
-
 /// Who leads each group, for whoever waits until that changes.
 pub async fn leaders(operator: &Operator) -> anyhow::Result<BTreeMap<ShardId, Option<NodeId>>> {
-    let Rows::<Shard> { data, .. } = operator.read_patiently(PATH).await?;
+    let List::<ShardView> { data, .. } = operator.read_patiently(PATH).await?;
     Ok(data.into_iter().map(|group| (group.id, group.leader)).collect())
 }
 
 pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
-    let Rows { data, .. } = shown(args, PATH, answer, |shards: &Rows<Shard>| print(&shards.data))?;
-    Ok(Verdict::of(data.iter().all(|shard| shard.state == "ok")))
+    let List { data, .. } = shown(args, PATH, answer, |shards: &List<ShardView>| print(&shards.data))?;
+    Ok(Verdict::of(data.iter().all(|shard| shard.state == GroupState::Ok)))
 }
 
-fn print(shards: &[Shard]) {
+fn print(shards: &[ShardView]) {
     let mut table = Table::new(&["SHARD", "STATE", "LEADER", "WANTED", "TERM", "CAN LOSE", "CHANNELS", "REPLICAS"]);
     for shard in shards {
-        let replicas: Vec<String> = shard.replicas.iter().map(Replica::shown).collect();
+        let replicas: Vec<String> = shard.replicas.iter().map(replica_shown).collect();
         table.row([
-            if shard.kind == "shard" { shard.id.to_string() } else { shard.kind.clone() },
-            shard.state.clone(),
+            if shard.kind == "shard" { shard.id.to_string() } else { shard.kind.to_string() },
+            word(&shard.state),
             cell(shard.leader),
             cell(shard.wanted_leader),
             shard.term.to_string(),
@@ -64,18 +45,16 @@ fn print(shards: &[Shard]) {
     table.print_or("the cluster is not formed yet");
 }
 
-impl Replica {
-    /// The node, and what is unusual about its replica: `1`, `2(learner)`, `3(behind 5000)`.
-    fn shown(&self) -> String {
-        let mut notes = Vec::new();
-        if self.role != "voter" {
-            notes.push(self.role.clone());
-        }
-        match (self.state.as_str(), self.lag) {
-            ("ok", _) => {}
-            (state, Some(lag)) => notes.push(format!("{state} {lag}")),
-            (state, None) => notes.push(state.to_owned()),
-        }
-        if notes.is_empty() { self.node_id.to_string() } else { format!("{}({})", self.node_id, notes.join(", ")) }
+/// The node, and what is unusual about its replica: `1`, `2(learner)`, `3(behind 5000)`.
+fn replica_shown(ReplicaView { node_id, role, state, lag, .. }: &ReplicaView) -> String {
+    let mut notes = Vec::new();
+    if role != "voter" {
+        notes.push(role.to_string());
     }
+    match (state, lag) {
+        (ReplicaState::Ok, _) => {}
+        (state, Some(lag)) => notes.push(format!("{} {lag}", word(state))),
+        (state, None) => notes.push(word(state)),
+    }
+    if notes.is_empty() { node_id.to_string() } else { format!("{node_id}({})", notes.join(", ")) }
 }

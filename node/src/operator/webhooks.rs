@@ -1,41 +1,23 @@
 //! `gateway webhooks stuck`: whose webhooks do not get through.
 
+use api::List;
+use api::operator::stuck::StuckEndpoint;
 use model::time::Timestamp;
-use serde::Deserialize;
 
 use super::Verdict;
-use super::client::{Operator, Rows, shown};
+use super::client::{Operator, shown};
 use super::show::{self, Table, cell};
 use crate::cli::operator::WebhooksStuckArgs;
-
-/// What of a row of `GET /v1/admin/webhooks/stuck` is shown.
-#[derive(Deserialize)]
-struct Endpoint {
-    endpoint_id: String,
-    customer_id: String,
-    customer_name: Option<String>,
-    url: String,
-    state: String,
-    failing_since: Option<Timestamp>,
-    last_success_at: Option<Timestamp>,
-    waiting: usize,
-    or_more: bool,
-    oldest: Option<Timestamp>,
-    next_attempt_at: Option<Timestamp>,
-    /// Earlier releases do not say.
-    #[serde(default)]
-    last_error: Option<String>,
-}
 
 pub async fn stuck(args: &WebhooksStuckArgs) -> anyhow::Result<Verdict> {
     let customer = args.customer.map(|customer| format!("&customer_id={customer}")).unwrap_or_default();
     let path = format!("/v1/admin/webhooks/stuck?older_than_seconds={}{customer}", args.older_than.as_secs());
     let answer = Operator::new(&args.operator)?.get(&path).await?;
-    let Rows { data, .. } = shown(&args.operator, &path, answer, |stuck: &Rows<Endpoint>| print(&stuck.data))?;
+    let List { data, .. } = shown(&args.operator, &path, answer, |stuck: &List<StuckEndpoint>| print(&stuck.data))?;
     Ok(Verdict::of(data.is_empty()))
 }
 
-fn print(endpoints: &[Endpoint]) {
+fn print(endpoints: &[StuckEndpoint]) {
     let mut table = Table::new(&[
         "ENDPOINT",
         "CUSTOMER",
@@ -51,9 +33,9 @@ fn print(endpoints: &[Endpoint]) {
     let past = |at: Option<Timestamp>| cell(at.map(|at| format!("{} ago", show::ago(at))));
     for endpoint in endpoints {
         table.row([
-            endpoint.endpoint_id.clone(),
-            endpoint.customer_name.clone().unwrap_or_else(|| endpoint.customer_id.clone()),
-            endpoint.state.clone(),
+            endpoint.endpoint_id.to_string(),
+            endpoint.customer_name.clone().unwrap_or_else(|| endpoint.customer_id.to_string()),
+            endpoint.state.to_string(),
             format!("{}{}", endpoint.waiting, if endpoint.or_more { "+" } else { "" }),
             past(endpoint.oldest),
             cell(endpoint.failing_since.map(show::ago)),

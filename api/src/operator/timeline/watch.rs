@@ -221,15 +221,14 @@ impl Known {
     /// What has changed of the checks.
     fn look_at_checks(&mut self, own: NodeId, found: &[Finding], now: Timestamp) -> Vec<AuditEntry> {
         let look = |check: &&'static str| {
-            let worst =
-                found.iter().filter(|finding| finding.check() == *check).max_by_key(|finding| finding.level())?;
+            let worst = found.iter().filter(|finding| finding.check == *check).max_by_key(|finding| finding.level)?;
             let seen = self.checks.entry(check).or_default();
-            let (at, was, folded) = seen.look(worst.level(), now)?;
+            let (at, was, folded) = seen.look(worst.level, now)?;
             let said = [
                 ("check", (*check).to_owned()),
-                ("level", worst.level().as_str().to_owned()),
+                ("level", worst.level.as_str().to_owned()),
                 ("was", was.as_str().to_owned()),
-                ("message", worst.message().to_owned()),
+                ("message", worst.message.clone()),
             ];
             let mut said = details(said);
             said.extend(folded);

@@ -1,5 +1,6 @@
 //! `GET /v1/account/audit-log`, and pages of the log for the operator.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,21 +20,21 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 
 /// An entry as the interface shows it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
 pub struct AuditView {
-    id: AuditId,
-    action: String,
-    actor: AuditActor,
-    target: Option<AuditTarget>,
-    ip: Option<String>,
-    user_agent: Option<String>,
-    request_id: Option<String>,
+    pub id: AuditId,
+    pub action: String,
+    pub actor: AuditActor,
+    pub target: Option<AuditTarget>,
+    pub ip: Option<String>,
+    pub user_agent: Option<String>,
+    pub request_id: Option<String>,
     #[schemars(extend("enum" = ["success", "failure"]))]
-    outcome: &'static str,
-    created_at: Timestamp,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    details: BTreeMap<String, String>,
+    pub outcome: Cow<'static, str>,
+    pub created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, String>,
 }
 
 impl From<AuditEntry> for AuditView {
@@ -46,7 +47,7 @@ impl From<AuditEntry> for AuditView {
             ip: entry.ip,
             user_agent: entry.user_agent,
             request_id: entry.request_id,
-            outcome: if entry.success { "success" } else { "failure" },
+            outcome: if entry.success { "success" } else { "failure" }.into(),
             created_at: entry.created_at,
             details: entry.details,
         }

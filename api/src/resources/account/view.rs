@@ -1,5 +1,7 @@
 //! The account as the interface shows it.
 
+use std::borrow::Cow;
+
 use model::customer::Quota;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
@@ -7,66 +9,66 @@ use model::status::Status;
 use model::time::Timestamp;
 use raft::directory::records::CustomerRecord;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::request_context::RequestContext;
 
 /// The account, with its plan and what it may use.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Account")]
 pub struct AccountView {
-    id: CustomerId,
-    name: String,
-    email: Option<String>,
-    timezone: String,
-    plan: PlanView,
-    channels: ChannelCounts,
+    pub id: CustomerId,
+    pub name: String,
+    pub email: Option<String>,
+    pub timezone: String,
+    pub plan: PlanView,
+    pub channels: ChannelCounts,
     /// What of the plan's quotas is in use; shown to the account itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    storage: Option<StorageView>,
-    created_at: Timestamp,
+    pub storage: Option<StorageView>,
+    pub created_at: Timestamp,
 }
 
 /// The quotas of the plan.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Storage")]
-struct StorageView {
+pub struct StorageView {
     /// Bytes of media that are kept.
-    media_bytes: QuotaView,
+    pub media_bytes: QuotaView,
     /// API keys that are not revoked.
-    keys: QuotaView,
+    pub keys: QuotaView,
     /// Labels of each channel.
-    labels: QuotaView,
+    pub labels: QuotaView,
     /// Webhook endpoints.
-    endpoints: QuotaView,
+    pub endpoints: QuotaView,
     /// Tickets that are neither solved nor closed.
-    tickets_open: QuotaView,
+    pub tickets_open: QuotaView,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Quota")]
-struct QuotaView {
+pub struct QuotaView {
     /// The most that the plan allows.
-    limit: u64,
+    pub limit: u64,
     /// How much is in use; null where it is counted by channel.
-    used: Option<u64>,
+    pub used: Option<u64>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Plan")]
-struct PlanView {
-    name: String,
+pub struct PlanView {
+    pub name: String,
     #[schemars(extend("enum" = ["self_hosted", "active", "trial", "past_due", "cancelled"]))]
-    status: &'static str,
-    channel_limit: Option<u32>,
-    trial_ends_at: Option<Timestamp>,
-    overdue_since: Option<Timestamp>,
+    pub status: Cow<'static, str>,
+    pub channel_limit: Option<u32>,
+    pub trial_ends_at: Option<Timestamp>,
+    pub overdue_since: Option<Timestamp>,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct ChannelCounts {
-    total: usize,
-    connected: usize,
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ChannelCounts {
+    pub total: usize,
+    pub connected: usize,
 }
 
 impl AccountView {
@@ -88,7 +90,7 @@ impl AccountView {
             timezone: customer.timezone.clone(),
             plan: PlanView {
                 name: plan.name.clone(),
-                status: if customer.deleted_at.is_some() { "cancelled" } else { plan.status(ctx.now) },
+                status: if customer.deleted_at.is_some() { "cancelled" } else { plan.status(ctx.now) }.into(),
                 channel_limit: plan.channel_limit,
                 trial_ends_at: plan.trial_ends_at,
                 overdue_since: plan.overdue_since,

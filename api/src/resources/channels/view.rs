@@ -5,13 +5,14 @@ use model::status::Status;
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
 use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use shard::call::Live;
 
 /// A channel; all fields always present.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Channel")]
 pub struct ChannelView {
     pub id: ChannelId,
@@ -20,10 +21,16 @@ pub struct ChannelView {
     pub phone_number: Option<String>,
     pub status: Status,
     pub last_seen_at: Option<Timestamp>,
+    #[serde(deserialize_with = "raw")]
     #[schemars(with = "Map<String, Value>")]
     pub metadata: Box<RawValue>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// By way of a value: raw JSON alone cannot be read as a part of a view that is flattened into another.
+fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<RawValue>, D::Error> {
+    to_raw_value(&Value::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 impl ChannelView {
@@ -73,5 +80,13 @@ mod tests {
         assert_eq!(json["metadata"]["a"]["b"][0], 1);
         assert_eq!(json["created_at"], "1970-01-01T00:00:00.000Z");
         assert_eq!(json.as_object().unwrap().len(), 9);
+
+        #[derive(Deserialize)]
+        struct Placed {
+            #[serde(flatten)]
+            channel: ChannelView,
+        }
+        let Placed { channel } = serde_json::from_value(json).unwrap();
+        assert_eq!(channel.metadata.get(), record.metadata, "it is read as it was shown");
     }
 }
