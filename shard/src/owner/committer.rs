@@ -28,7 +28,7 @@ const QUEUE: usize = 4096;
 /// Bytes of the commands that wait for an entry, of one shard: four of the largest entries can be on their way meanwhile.
 const QUEUE_BYTES: usize = 16 << 20;
 
-/// How many submissions share a log entry.
+/// How many submissions share a log entry: so many of those that somebody waits for, and as many of the others.
 const BATCH_SUBMISSIONS: usize = 256;
 
 /// Bytes of the commands that share a log entry; one that takes more has an entry of its own.
@@ -151,8 +151,8 @@ fn submissions(commands: &[Command]) -> Vec<Part> {
     parts
 }
 
-/// The way into the shard's log. What one caller commits at once keeps its order, and so does what it defers;
-/// what is deferred may come after later commits.
+/// The way into the shard's log. What one caller commits keeps its order, whether it waits for it or defers it, as long as it
+/// does not defer anything while it waits.
 #[derive(Clone)]
 pub struct Committer {
     queue: Queue,
@@ -217,8 +217,7 @@ impl Committer {
         submit(&self.queue, &commands).await?.replies().await
     }
 
-    /// Commits commands that nobody waits for, together with the next that somebody does, or soon. They keep their
-    /// order among each other.
+    /// Commits commands that nobody waits for, together with the next that somebody does, or soon.
     ///
     /// # Errors
     /// As [`Committer::commit`].
@@ -323,6 +322,9 @@ async fn run(
                 if received == 0 {
                     return;
                 }
+                if take_deferred(&mut lingering, &mut deferred) {
+                    linger_until.get_or_insert(Instant::now() + LINGER);
+                }
             }
             () = tokio::time::sleep_until(linger_until.unwrap_or_else(Instant::now).into()),
                 if has_room && linger_until.is_some() => {}
@@ -352,6 +354,13 @@ async fn run(
     lost.cancel();
 }
 
+/// Takes all that was deferred before what was just received: it stands in its queue by now, and is to stand in the log before it,
+/// as two receipts of one message may be on both ways. Whether anything is deferred.
+fn take_deferred(lingering: &mut mpsc::Receiver<Submission>, deferred: &mut Vec<Submission>) -> bool {
+    deferred.extend(std::iter::from_fn(|| lingering.try_recv().ok()));
+    !deferred.is_empty()
+}
+
 /// Makes an entry of those that have waited longest, first of the deferred and then of the others: at least of one, and of no
 /// more than fit.
 fn entry_of(
@@ -367,7 +376,7 @@ fn entry_of(
             bytes += submission.encoded.len();
             bytes <= BATCH_BYTES || (none_yet && *place == 0)
         };
-        waiting.iter().enumerate().take_while(fits).count()
+        waiting.iter().take(BATCH_SUBMISSIONS).enumerate().take_while(fits).count()
     };
     let of_deferred = fitting(deferred, true);
     let of_gathered = if of_deferred == deferred.len() { fitting(gathered, of_deferred == 0) } else { 0 };
@@ -563,6 +572,24 @@ mod tests {
             shapes.push(callers.iter().map(|caller| caller.commands).collect::<Vec<_>>());
         }
         assert_eq!(shapes, [vec![2, 1, 1], vec![1], vec![1], vec![1]]);
+    }
+
+    #[tokio::test]
+    async fn what_was_deferred_before_a_commit_stands_in_the_log_before_it_however_much_there_is() {
+        let ((deferring, mut lingering), (committing, mut immediate)) = (queue(), queue());
+        for _ in 0..=2 * BATCH_SUBMISSIONS {
+            submit(&deferring, &[of_size(10)]).await.unwrap();
+        }
+        submit(&committing, &[of_size(PORTION)]).await.unwrap();
+        let (mut deferred, mut gathered) = (Vec::new(), vec![immediate.recv().await.unwrap()]);
+        assert!(take_deferred(&mut lingering, &mut deferred));
+        let mut entries = Vec::new();
+        while !gathered.is_empty() {
+            let (entry, callers) = entry_of(BATCH_VERSION, 7, 3, &mut deferred, &mut gathered);
+            entries.push((callers.len(), entry.len() > PORTION));
+        }
+        assert_eq!(entries, [(BATCH_SUBMISSIONS, false), (BATCH_SUBMISSIONS, false), (2, true)]);
+        assert!(!take_deferred(&mut lingering, &mut deferred));
     }
 
     #[test]
