@@ -112,7 +112,10 @@ test("a conversation of hundreds of messages, and a list of hundreds of channels
   const line = (n) => messages.getByText(`line ${n}.`, { exact: true });
   await line(words - 1).waitFor();
   const older = page.getByRole("button", { name: "Show older messages" });
-  for (let clicks = 0; clicks < 20 && (await older.count()) > 0; clicks++) {
+  for (let clicks = 0; clicks < 20; clicks++) {
+    // While a part is on its way the button is there, and may be gone when it has come.
+    await eventually("what was asked for has come", () => older.evaluateAll((buttons) => buttons.every((button) => !button.disabled)));
+    if ((await older.count()) === 0) break;
     const before = await messages.getByRole("listitem").nth(1).textContent();
     await older.click();
     await eventually("older ones are shown", async () => (await older.count()) === 0 || (await messages.getByRole("listitem").nth(1).textContent()) !== before);
