@@ -145,9 +145,16 @@ fn nodes(run: &Collected, finding: &mut Finding) {
     }
 }
 
+/// What a node says that ends because its peers told it that it was removed, before its own copy of the directory did.
+const REMOVED: &str = "was removed from this cluster";
+
 fn was_ended(run: &Collected, ended: &Ended) -> bool {
-    use FaultKind::{Crash, Damage, Disk, Failpoint};
-    let ends = |fault: &&Fault| matches!(fault.kind, Crash | Damage | Disk | Failpoint);
+    use FaultKind::{Crash, Damage, Disk, Failpoint, Membership};
+    let ends = |fault: &&Fault| match fault.kind {
+        Crash | Damage | Disk | Failpoint => true,
+        Membership => ended.how.contains(REMOVED),
+        _ => false,
+    };
     let mut faults = run.faults().filter(ends);
     faults.any(|fault| fault.nodes.contains(&ended.node) && fault.touches(ended.at, ended.at, ENDS))
 }

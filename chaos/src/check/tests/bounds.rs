@@ -122,10 +122,18 @@ fn a_node_that_ends_by_itself_is_found() {
             play.strike(kind, &[3], 0, 60);
         });
     }
-    for kind in [FaultKind::Noise, FaultKind::PeerCut, FaultKind::Slow, FaultKind::Pause] {
+    for kind in [FaultKind::Noise, FaultKind::PeerCut, FaultKind::Slow, FaultKind::Pause, FaultKind::Membership] {
         breaks(&[I14], |play| {
             play.end(2);
             play.strike(kind, &[2], 0, 60);
+        });
+    }
+    let removed = "exit status: 2: gateway: node.data_dir (/data): node 2 was removed from this cluster; let it in";
+    let cases = [(FaultKind::Membership, 2, &[][..]), (FaultKind::Membership, 3, &[I14]), (FaultKind::Slow, 2, &[I14])];
+    for (kind, whom, broken) in cases {
+        breaks(broken, |play| {
+            play.end_as(2, removed);
+            play.strike(kind, &[whom], 0, 60);
         });
     }
 }

@@ -388,8 +388,13 @@ impl Play {
 
     /// A node's process ends by itself.
     pub fn end(&mut self, node: u64) {
+        self.end_as(node, "signal: 6 (SIGABRT)");
+    }
+
+    /// A node's process ends by itself, with these words.
+    pub fn end_as(&mut self, node: u64, how: &str) {
         let at = self.step();
-        self.run.records.push(Record::Ended(Ended { at, node, how: "signal: 6 (SIGABRT)".to_owned() }));
+        self.run.records.push(Record::Ended(Ended { at, node, how: how.to_owned() }));
     }
 
     /// A fault at these nodes, from one second of the day to another.
