@@ -37,6 +37,17 @@ const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long an update of the directory may take: an election, and a node that fell silent, lie inside.
 const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// A request has its answer within 13 s, whatever it waits for one after the other: once it is so old, each further wait is short.
+const OLD: Duration = Duration::from_secs(10);
+
+/// How long an old request still waits: longer than a fail-over takes.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Until when a request that arrived then waits for one thing more.
+fn deadline(arrived: Instant, now: Instant, patience: Duration) -> Instant {
+    (arrived + OLD).clamp(now + LAST_PATIENCE.min(patience), now + patience)
+}
+
 /// How long a node waits for its copy of the directory after another one's was shown to be ahead.
 const CATCHING_UP: Duration = Duration::from_millis(500);
 
@@ -50,6 +61,7 @@ pub struct RequestContext {
     pub client: Client,
     /// When the request arrived.
     pub now: Timestamp,
+    pub arrived: Instant,
     pub http: Request,
     /// Whose it is, once that is known.
     pub account: Option<CustomerId>,
@@ -64,7 +76,7 @@ impl RequestContext {
 
     /// For calls to owners of shards.
     pub fn context(&self) -> CallContext {
-        CallContext { request_id: self.request_id.clone(), deadline: Instant::now() + OWNER_PATIENCE }
+        CallContext { request_id: self.request_id.clone(), deadline: self.deadline(OWNER_PATIENCE) }
     }
 
     /// The body, which must be a JSON object; a large one of an account waits for its turn.
@@ -161,8 +173,11 @@ impl RequestContext {
     /// # Errors
     /// [`UpdateError`].
     pub async fn try_change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, UpdateError> {
-        let deadline = Instant::now() + UPDATE_PATIENCE;
-        self.cluster().directory().update(command, audit, deadline).await
+        self.cluster().directory().update(command, audit, self.deadline(UPDATE_PATIENCE)).await
+    }
+
+    fn deadline(&self, patience: Duration) -> Instant {
+        deadline(self.arrived, Instant::now(), patience)
     }
 
     /// Notes a failed authentication for the audit log.
@@ -421,6 +436,19 @@ contains! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_request_waits_for_in_turn_ends_within_its_time_and_an_old_one_still_waits_out_a_fail_over() {
+        let seconds = Duration::from_secs;
+        let arrived = Instant::now();
+        let mut now = arrived;
+        for (patience, waited) in [(OWNER_PATIENCE, 5), (OWNER_PATIENCE, 10), (UPDATE_PATIENCE, 12)] {
+            now = deadline(arrived, now, patience);
+            assert_eq!(now, arrived + seconds(waited));
+        }
+        assert_eq!(deadline(arrived, arrived + seconds(60), OWNER_PATIENCE), arrived + seconds(60) + LAST_PATIENCE);
+        assert_eq!(deadline(arrived, arrived, CATCHING_UP), arrived + CATCHING_UP);
+    }
 
     #[test]
     fn a_refusal_of_the_bucket_is_told_from_other_limits() {

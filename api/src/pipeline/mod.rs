@@ -289,6 +289,7 @@ impl Handler for Gate {
             request_id: request_id.clone(),
             client: client_of(request, &self.app.config.trusted_proxies),
             now: Timestamp::now(),
+            arrived: started,
             http: std::mem::take(request),
             account: None,
             turn: None,
