@@ -76,7 +76,7 @@ async fn paired(tenant: &Tenant, name: &str) -> Paired {
     let (network, api, number) = (tenant.simulator(), tenant.any(), number());
     network.phone(&number, json!({})).await;
     let id = tenant.channel(name).await;
-    pair_within(&api, network, &id, &number, PATIENCE).await;
+    pair_within(&api, &network, &id, &number, PATIENCE).await;
     Paired { id, number }
 }
 
