@@ -73,8 +73,9 @@ mod tests {
     use model::status::Status;
 
     #[test]
-    fn every_429_and_503_says_when_to_come_back() {
+    fn every_code_is_an_error_and_every_429_and_503_says_when_to_come_back() {
         for code in ErrorCode::ALL {
+            assert!((400..600).contains(&http_status(*code)), "{code}");
             if matches!(http_status(*code), 429 | 503) {
                 assert!(code.default_retry_after().is_some(), "{code}");
             }

@@ -37,13 +37,14 @@ const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long an update of the directory may take: an election, and a node that fell silent, lie inside.
 const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A request has its answer within 13 s, whatever it waits for one after the other: once it is so old, each further wait is short.
+/// Waits of a request add up: once it is so old, each further one takes [`LAST_PATIENCE`] at most, so that those for the
+/// directory, the buckets and the work itself stay below 13 s together.
 const OLD: Duration = Duration::from_secs(10);
 
 /// How long an old request still waits: longer than a fail-over takes.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Until when a request that arrived then waits for one thing more.
+/// Until when a request waits for one thing more, which has this patience by itself.
 fn deadline(arrived: Instant, now: Instant, patience: Duration) -> Instant {
     (arrived + OLD).clamp(now + LAST_PATIENCE.min(patience), now + patience)
 }
