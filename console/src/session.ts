@@ -74,8 +74,10 @@ function fresh(): boolean {
 
 /** Exchanges the refresh token, in one tab at a time; whoever waited for its turn uses what the other one got. */
 async function refresh(link?: string): Promise<void> {
-  await alone("refresh", async () => {
+  await alone("refresh", async (waited) => {
     if (fresh() && link === undefined) return;
+    // The turn may be given before the token has arrived that the other tab got.
+    if (waited && link === undefined && (await fromOtherTab()) && fresh()) return;
     const body = link === undefined ? undefined : { refresh_token: link };
     let response: Response;
     try {

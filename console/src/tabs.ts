@@ -31,8 +31,12 @@ export function listen(listener: (message: Message) => void): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Does something while no other tab does; `signal` gives up the wait. */
-export async function alone<T>(name: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-  if (!navigator.locks) return work();
-  return navigator.locks.request(`gateway-${name}`, signal ? { signal } : {}, work) as Promise<T>;
+/** Does something while no other tab does, and tells it whether another one did just before; `signal` gives up the wait. */
+export async function alone<T>(name: string, work: (waited: boolean) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  if (!navigator.locks) return work(false);
+  const lock = `gateway-${name}`;
+  const atOnce = { ifAvailable: true };
+  const done = await navigator.locks.request(lock, atOnce, async (held) => held && { value: await work(false) });
+  if (done) return done.value;
+  return navigator.locks.request(lock, signal ? { signal } : {}, () => work(true)) as Promise<T>;
 }
