@@ -72,6 +72,8 @@ fn make(directory: &Directory, customer: CustomerId, event: Event, about: About,
     let streamed = streamed(directory, customer, &event.payload);
     let (deliveries, outdated) = deliveries(directory, customer, event.channel, event.name(), &event.payload, now);
     let wanted = !deliveries.is_empty() || streamed.is_some();
+    // What an event refers to goes into the rows of its deliveries and nowhere else; the log need not carry it for nothing.
+    let about = if deliveries.is_empty() { About::default() } else { about };
     NewEvent {
         id: event.id.clone(),
         name: event.name(),
