@@ -67,6 +67,9 @@ const LATELY: Duration = Duration::from_secs(60);
 /// What is left of a call's time for the answer to travel back.
 const WAY_BACK: Duration = Duration::from_millis(50);
 
+/// Bytes that most calls and answers fit into.
+const USUAL_BODY: usize = 512;
+
 #[derive(Serialize, Deserialize)]
 enum Request {
     Call(Box<Call>),
@@ -240,8 +243,7 @@ impl Router {
     }
 
     async fn ask_node(&self, node: NodeId, request: Request, deadline: Instant) -> Result<Response, PeerError> {
-        let body = rmp_serde::to_vec_named(&request).expect("a call of plain fields is always written");
-        let answer = self.peers.call(node, Class::Call, SHARD_SERVICE, Bytes::from(body), deadline).await?;
+        let answer = self.peers.call(node, Class::Call, SHARD_SERVICE, body_of(&request), deadline).await?;
         rmp_serde::from_slice(&answer).map_err(|error| PeerError::Refused(error.to_string()))
     }
 
@@ -546,18 +548,22 @@ impl Handler for Router {
             // A newer release's call: another node may understand it.
             Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotLeader),
         };
-        let written = |response: &Response| {
-            rmp_serde::to_vec_named(response).expect("an answer of plain fields is always written")
-        };
-        let answer = written(&response);
+        let answer = body_of(&response);
         if answer.len() <= MAX_BODY {
-            return Bytes::from(answer);
+            return answer;
         }
         tracing::warn!(bytes = answer.len(), "an answer is too large for its caller");
         let error = CallError::bad_request("the answer is too large; ask for less of it at a time");
         let refused = Answer::Result { channel_level: None, result: Err(error) };
-        Bytes::from(written(&Response::Answer(refused)))
+        body_of(&Response::Answer(refused))
     }
+}
+
+/// Writes a request or a response.
+fn body_of(said: &impl Serialize) -> Bytes {
+    let mut body = Vec::with_capacity(USUAL_BODY);
+    rmp_serde::encode::write_named(&mut body, said).expect("a call of plain fields is always written");
+    Bytes::from(body)
 }
 
 /// The memory that this process has in use; 0 where the system does not say.

@@ -7,8 +7,12 @@ use serde::de::DeserializeOwned;
 /// How records are written; which of them there are, and their fields, is the cluster's format's matter.
 const VERSION: u8 = 1;
 
+/// Bytes that most records fit into. They are copied into the state at once, so that what is not used costs nothing for long.
+const USUAL: usize = 192;
+
 pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
-    let mut bytes = vec![VERSION];
+    let mut bytes = Vec::with_capacity(USUAL);
+    bytes.push(VERSION);
     rmp_serde::encode::write_named(&mut bytes, record).expect("a record of plain fields is always written");
     bytes
 }

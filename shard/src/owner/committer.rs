@@ -38,6 +38,9 @@ const BATCH_BYTES: usize = 512 << 10;
 /// shard do not wait for all of it.
 const PORTION: usize = 128 << 10;
 
+/// Bytes that the commands of most submissions fit into: those of a send take some hundreds.
+const USUAL_SUBMISSION: usize = 1 << 10;
+
 /// What of an entry is not commands: the batch's other fields, and the count of its commands.
 const BATCH_HEAD: usize = 256;
 
@@ -114,7 +117,7 @@ enum Part {
 /// Cuts commands into submissions of a bounded size. Mostly it is one.
 fn submissions(commands: &[Command]) -> Vec<Part> {
     let mut parts = Vec::new();
-    let mut encoded = Vec::new();
+    let mut encoded = Vec::with_capacity(USUAL_SUBMISSION);
     let mut first = 0;
     let close = |encoded: Vec<u8>, commands: &[Command]| {
         let (reply, replied) = oneshot::channel();
