@@ -107,6 +107,19 @@ impl ChannelRow {
     }
 }
 
+/// What of a [`ChannelRow`] says whether its channel takes anything. Commands that come with every message ask no more of it,
+/// and the rest of the row is not read for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct ChannelStanding {
+    pub status: Status,
+    pub forgotten: bool,
+}
+
+impl ChannelStanding {
+    /// Of a channel that has no row yet; see [`ChannelRow::new`].
+    pub const UNTOUCHED: Self = Self { status: Status::Pending, forgotten: false };
+}
+
 /// A move of the status machine, as `GET .../status-history` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusChange {
@@ -482,4 +495,38 @@ pub struct ProjectedWrite {
     pub kind: Kind,
     pub id: String,
     pub row: Option<Bytes>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(row: &ChannelRow) -> ChannelStanding {
+        ChannelStanding { status: row.status, forgotten: row.forgotten }
+    }
+
+    #[test]
+    fn how_a_channel_stands_is_read_from_the_bytes_of_its_whole_row() {
+        let new = ChannelRow::new(ChannelId::random(), CustomerId::random());
+        assert_eq!(standing(&new), ChannelStanding::UNTOUCHED);
+        let full = ChannelRow {
+            status: Status::Connected,
+            changed_at: Some(Timestamp(7)),
+            version: 1 << 40,
+            credentials: true,
+            phone_number: Some("15551230000".to_owned()),
+            push_name: Some("Somebody".to_owned()),
+            last_seen_at: Some(Timestamp(8)),
+            replaced_at: Some(Timestamp(9)),
+            unwritten_from: Some(10),
+            moved_by: Some(Uuid::nil()),
+            ..new.clone()
+        };
+        let forgotten =
+            ChannelRow { forgotten: true, wiped: true, wiped_upto: Some(Bytes::from_static(b"key")), ..full.clone() };
+        for row in [new, full, forgotten] {
+            let bytes = encode(&row);
+            assert_eq!(decode::<ChannelStanding>(&bytes), standing(&decode::<ChannelRow>(&bytes)));
+        }
+    }
 }

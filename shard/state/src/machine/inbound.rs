@@ -12,7 +12,7 @@ use crate::{keys, sameness};
 
 impl Apply<'_> {
     pub(super) fn receive(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
-        if self.channel(message.channel, customer).forgotten {
+        if self.standing(message.channel).forgotten {
             return Reply::Forgotten;
         }
         let pointer_key = match self.same_as(message) {
@@ -38,8 +38,8 @@ impl Apply<'_> {
     }
 
     /// What was written on the phone itself counts as sent from here; `message.sent` tells of it.
-    pub(super) fn receive_own(&mut self, customer: CustomerId, message: &NewMessage, events: Vec<NewEvent>) -> Reply {
-        if self.channel(message.channel, customer).forgotten {
+    pub(super) fn receive_own(&mut self, message: &NewMessage, events: Vec<NewEvent>) -> Reply {
+        if self.standing(message.channel).forgotten {
             return Reply::Forgotten;
         }
         let pointer_key = keys::message_id(message.channel, Direction::Outbound, &message.message_id);

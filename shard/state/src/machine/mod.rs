@@ -27,7 +27,9 @@ use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
 use crate::projection::Entity;
 use crate::projection::chats::{LastInbound, LastOutbound};
-use crate::records::{ChannelRow, DeliveryRow, EventRow, MessagePointer, OutboxEntry, StatusChange, decode, encode};
+use crate::records::{
+    ChannelRow, ChannelStanding, DeliveryRow, EventRow, MessagePointer, OutboxEntry, StatusChange, decode, encode,
+};
 use crate::stream::{Streamed, StreamedEvent, ring};
 use crate::usage::Tally;
 use crate::{keys, media};
@@ -94,8 +96,8 @@ struct Apply<'a> {
 impl Apply<'_> {
     fn command(&mut self, command: Command) -> Reply {
         match command {
-            Command::AcceptSend { customer, message, outbox, media, projected } => {
-                let reply = self.accept_send(customer, &message, &outbox, media);
+            Command::AcceptSend { customer: _, message, outbox, media, projected } => {
+                let reply = self.accept_send(&message, &outbox, media);
                 if reply == Reply::Done {
                     self.write_projected(message.channel, projected);
                 }
@@ -112,7 +114,7 @@ impl Apply<'_> {
                 self.receipt(channel, &message, status, participant, at, event)
             }
             Command::Receive { customer, message, event } => self.receive(customer, &message, event),
-            Command::ReceiveOwn { customer, message, events } => self.receive_own(customer, &message, events),
+            Command::ReceiveOwn { customer: _, message, events } => self.receive_own(&message, events),
             Command::Recover { customer, message, event } => self.recover(customer, &message, event),
             Command::LearnLid { channel, lid, phone, at, event } => self.learn_lid(channel, &lid, phone, at, event),
             Command::Move(step) => self.step(step),
@@ -120,7 +122,7 @@ impl Apply<'_> {
                 self.emit(event, None);
                 Reply::Done
             }
-            Command::Project { channel, customer, writes, events } => self.project(channel, customer, writes, events),
+            Command::Project { channel, customer: _, writes, events } => self.project(channel, writes, events),
             Command::ChangeSettings { channel, customer, expect, row } => {
                 self.change_settings(channel, customer, expect, &row)
             }
@@ -150,14 +152,12 @@ impl Apply<'_> {
         self.read(&keys::channel(id)).unwrap_or_else(|| ChannelRow::new(id, customer))
     }
 
-    fn accept_send(
-        &mut self,
-        customer: CustomerId,
-        message: &NewMessage,
-        outbox: &[u8],
-        media: Option<Box<MediaRow>>,
-    ) -> Reply {
-        let channel = self.channel(message.channel, customer);
+    fn standing(&self, id: ChannelId) -> ChannelStanding {
+        self.read(&keys::channel(id)).unwrap_or(ChannelStanding::UNTOUCHED)
+    }
+
+    fn accept_send(&mut self, message: &NewMessage, outbox: &[u8], media: Option<Box<MediaRow>>) -> Reply {
+        let channel = self.standing(message.channel);
         if channel.forgotten {
             return Reply::Forgotten;
         }

@@ -7,7 +7,7 @@
 
 use model::event::EventId;
 use model::format::Format;
-use model::id::{ChannelId, CustomerId};
+use model::id::ChannelId;
 use sha2::{Digest, Sha256};
 use traffic::item::EVENT_WINDOW;
 
@@ -20,14 +20,8 @@ pub const NOTICED: usize = EVENT_WINDOW * 2;
 const MARK: usize = 8;
 
 impl Apply<'_> {
-    pub(super) fn project(
-        &mut self,
-        channel: ChannelId,
-        customer: CustomerId,
-        writes: Vec<ProjectedWrite>,
-        events: Vec<NewEvent>,
-    ) -> Reply {
-        if self.channel(channel, customer).forgotten {
+    pub(super) fn project(&mut self, channel: ChannelId, writes: Vec<ProjectedWrite>, events: Vec<NewEvent>) -> Reply {
+        if self.standing(channel).forgotten {
             return Reply::Forgotten;
         }
         let notice = events.first().filter(|_| self.format >= Format::THIRD);
