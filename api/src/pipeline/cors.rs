@@ -53,13 +53,15 @@ impl Judgement {
     /// The answer to a browser that asks whether a script may make a request; `None` for every other request.
     pub fn preflight(&self, request: &Request, paths: &PathRoutes) -> Option<Reply> {
         let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        if !asks || self.allowed.is_none() {
+            return None;
+        }
         let methods = HeaderValue::from_str(&paths.allowed()).ok()?;
-        (asks && self.allowed.is_some()).then(|| {
-            Reply::empty(StatusCode::NO_CONTENT)
-                .with(ACCESS_CONTROL_ALLOW_METHODS, methods)
-                .with(ACCESS_CONTROL_ALLOW_HEADERS, ACCEPTED)
-                .with(ACCESS_CONTROL_MAX_AGE, MAX_AGE)
-        })
+        let reply = Reply::empty(StatusCode::NO_CONTENT)
+            .with(ACCESS_CONTROL_ALLOW_METHODS, methods)
+            .with(ACCESS_CONTROL_ALLOW_HEADERS, ACCEPTED)
+            .with(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        Some(reply)
     }
 
     /// Says in an answer who may read it.
