@@ -1,8 +1,12 @@
 //! What the metrics of this crate say, for those who read them. Counters are there from the start: a rate of what has not
 //! happened yet is 0 and not unknown.
 
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use metrics::{Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram};
 use model::webhook::Outcome;
+use parking_lot::RwLock;
 
 /// Gives every metric its help text.
 pub fn describe() {
@@ -101,4 +105,26 @@ pub fn describe() {
     counter!("gateway_media_repaired_total").increment(0);
     counter!("gateway_media_removed_total").increment(0);
     counter!("gateway_media_damaged_total").increment(0);
+}
+
+/// The metrics of sends that the network took. They are looked up by name when they are first needed: a node installs its
+/// recorder before it serves anybody, and a handle that was made before that would count for nobody.
+struct Sends {
+    seconds: Histogram,
+    /// By message type, of which there are few.
+    sent: RwLock<Vec<(&'static str, Counter)>>,
+}
+
+/// The network took a send of this message type, so long after it was accepted here.
+pub(crate) fn sent(message_type: &'static str, took: Duration) {
+    static SENDS: LazyLock<Sends> =
+        LazyLock::new(|| Sends { seconds: histogram!("gateway_send_seconds"), sent: RwLock::default() });
+    SENDS.seconds.record(took);
+    let known = SENDS.sent.read().iter().find(|(known, _)| *known == message_type).map(|(_, sent)| sent.clone());
+    let counter = known.unwrap_or_else(|| {
+        let counter = counter!("gateway_sends_total", "type" => message_type, "outcome" => "sent");
+        SENDS.sent.write().push((message_type, counter.clone()));
+        counter
+    });
+    counter.increment(1);
 }

@@ -11,6 +11,7 @@
 mod authentication;
 mod cors;
 mod head;
+mod path_metrics;
 mod rate;
 
 use std::panic::AssertUnwindSafe;
@@ -43,6 +44,7 @@ use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, Op
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
 use authentication::ticket;
 use cors::Judgement;
+use path_metrics::PathMetrics;
 use rate::RateHeaders;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -56,6 +58,7 @@ pub struct Gate {
     /// `None` where no route matches.
     paths: Option<PathRoutes>,
     entry: Entry,
+    metrics: PathMetrics,
 }
 
 /// By which way a request of an account comes in, and so what pays for it.
@@ -81,12 +84,13 @@ impl Answered {
 
 impl Gate {
     pub fn new(app: Arc<App>, paths: PathRoutes, entry: Entry) -> Self {
-        Self { app, paths: Some(paths), entry }
+        let metrics = PathMetrics::new(paths.path);
+        Self { app, paths: Some(paths), entry, metrics }
     }
 
     /// Answers what no route matches.
     pub fn nowhere(app: Arc<App>) -> Self {
-        Self { app, paths: None, entry: Entry::Interface }
+        Self { app, paths: None, entry: Entry::Interface, metrics: PathMetrics::new("") }
     }
 
     async fn answer(&self, ctx: RequestContext, origin: &Judgement) -> Answered {
@@ -270,9 +274,9 @@ fn request_id_of(request: &Request) -> RequestId {
 }
 
 /// A method as metrics and traces name it: whatever a stranger calls one, they stay few.
-fn label_of(method: &Method) -> &str {
-    let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
-    if known.contains(method) { method.as_str() } else { "other" }
+fn label_of(method: &Method) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
 
 #[async_trait]
@@ -347,10 +351,7 @@ impl Handler for Gate {
                 tracing::debug!(status, code = refused, elapsed_ms, "answered");
             }
         });
-        let labels =
-            [("method", label_of(&method).to_owned()), ("path", path.to_owned()), ("status", status.to_string())];
-        metrics::counter!("gateway_http_requests_total", &labels).increment(1);
-        metrics::histogram!("gateway_http_request_seconds", "path" => path).record(elapsed.as_secs_f64());
+        self.metrics.answered(label_of(&method), status, elapsed);
         if let (429, Some(rate)) = (status, &rate) {
             metrics::counter!("gateway_rate_limited_total", "scope" => rate.scope.as_str()).increment(1);
         }

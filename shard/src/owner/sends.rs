@@ -256,13 +256,12 @@ impl Channel {
         entry.answer(SendVerdict::Accepted);
         let row = &entry.row;
         let now = Timestamp::now();
-        metrics::histogram!("gateway_send_seconds").record(now.since(row.created_at).as_secs_f64());
+        crate::telemetry::sent(row.content.type_name(), now.since(row.created_at));
         figures::sent(now.since(row.created_at));
         if let Some(span) = trace::begin(&row.correlation_id, Place::Within, Kind::Client, || "send".to_owned()) {
             let span = span.since(row.created_at).with("gateway.message_id", id.as_str());
             span.with("gateway.channel_id", self.row.id.to_string()).end();
         }
-        metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "sent").increment(1);
         let sent = status_payload(row, AckStatus::Sent, at, None);
         let payloads = match &row.content {
             // It is no message of any chat; that a deletion is done shows in the story.
