@@ -143,7 +143,7 @@ impl Applier {
     fn write(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         let mut batch = WriteBatch::default();
-        self.overlay.drain_into(&self.disk, self.group, &mut batch);
+        self.overlay.drain_into(&self.disk, &mut batch);
         self.disk.put_applied(&mut batch, self.group, &last, self.log.durable());
         if std::mem::take(&mut self.membership_moved) {
             self.disk.put_membership(&mut batch, self.group, &self.membership);

@@ -65,6 +65,19 @@ pub(crate) fn state_key(group: GroupId, key: &[u8]) -> Vec<u8> {
     full
 }
 
+/// Keys of up to so many bytes are put behind their group without asking for memory; nearly all are shorter.
+const SHORT_KEY: usize = 126;
+
+/// Lends a machine's key behind its group.
+pub(super) fn with_state_key<T>(group: GroupId, key: &[u8], work: impl FnOnce(&[u8]) -> T) -> T {
+    let mut short = [0_u8; 2 + SHORT_KEY];
+    let Some(full) = short.get_mut(..2 + key.len()) else { return work(&state_key(group, key)) };
+    let (prefix, rest) = full.split_at_mut(2);
+    prefix.copy_from_slice(&group.to_be_bytes());
+    rest.copy_from_slice(key);
+    work(full)
+}
+
 /// The first key behind all keys of a group.
 pub(crate) fn state_end(group: GroupId) -> Vec<u8> {
     match group.checked_add(1) {

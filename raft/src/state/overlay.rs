@@ -3,23 +3,33 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use parking_lot::Mutex;
 use rocksdb::WriteBatch;
 
-use super::disk::{StateDisk, state_key};
+use super::disk::{StateDisk, state_key, with_state_key};
 use super::reader::StateReader;
-use crate::machine::{GroupId, Pairs, State, View};
+use super::recent::{self, Recent};
+use crate::machine::{Pairs, State, View};
 
-/// The changes of one batch over the written state.
+/// The changes of one batch over the written state. Nothing else may write the group's state while it lives: it remembers rows
+/// that were written or read before.
 pub(crate) struct Overlay {
     base: StateReader,
-    /// `None` is a deletion.
+    /// Keys stand behind their group, as they are written; `None` is a deletion.
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     bytes: usize,
+    /// What is written, never what the batch has changed. Never contended: a read remembers, too.
+    recent: Mutex<Recent>,
 }
 
 impl Overlay {
     pub(crate) fn new(base: StateReader) -> Self {
-        Self { base, changes: BTreeMap::new(), bytes: 0 }
+        Self::remembering(base, recent::GENERATION)
+    }
+
+    /// One that remembers two generations of so many bytes.
+    fn remembering(base: StateReader, generation: usize) -> Self {
+        Self { base, changes: BTreeMap::new(), bytes: 0, recent: Mutex::new(Recent::new(generation)) }
     }
 
     /// Bytes of keys and values that the batch holds, as a bound for its size.
@@ -27,13 +37,20 @@ impl Overlay {
         self.bytes
     }
 
-    /// Moves the changes into a write batch and is empty again.
-    pub(crate) fn drain_into(&mut self, disk: &StateDisk, group: GroupId, batch: &mut WriteBatch) {
+    /// Moves the changes into a write batch and is empty again. The batch is written before anything is read again; where that
+    /// fails, the group ends and this with it.
+    pub(crate) fn drain_into(&mut self, disk: &StateDisk, batch: &mut WriteBatch) {
+        let (state, recent) = (disk.state(), self.recent.get_mut());
         for (key, value) in std::mem::take(&mut self.changes) {
-            let key = state_key(group, &key);
             match value {
-                Some(value) => batch.put_cf(disk.state(), key, value),
-                None => batch.delete_cf(disk.state(), key),
+                Some(value) => {
+                    batch.put_cf(state, &key, &value);
+                    recent.written(key, value);
+                }
+                None => {
+                    batch.delete_cf(state, &key);
+                    recent.forget(&key);
+                }
             }
         }
         self.bytes = 0;
@@ -41,13 +58,24 @@ impl Overlay {
 
     fn change(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.bytes += key.len() + value.map_or(0, <[u8]>::len);
-        self.changes.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        self.changes.insert(state_key(self.base.group(), key), value.map(<[u8]>::to_vec));
+    }
+
+    /// The changes of a range, with their keys as the machine knows them.
+    fn changes_in<'a>(
+        &'a self,
+        from: &[u8],
+        to: &[u8],
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a Option<Vec<u8>>)> + use<'a> {
+        let (from, to) = (state_key(self.base.group(), from), state_key(self.base.group(), to));
+        let range = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+        self.changes.range::<[u8], _>(range).map(|(key, value)| (&key[2..], value))
     }
 
     /// Lays changes over the written pairs, both in the order in which `before` says that keys come.
     fn merge<'a>(
         mut base: impl FnMut(Option<&[u8]>) -> Pairs,
-        changes: impl Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>,
+        changes: impl Iterator<Item = (&'a [u8], &'a Option<Vec<u8>>)>,
         before: impl Fn(&[u8], &[u8]) -> bool,
         limit: usize,
     ) -> Pairs {
@@ -79,11 +107,11 @@ impl Overlay {
                 continue;
             }
             if let Some((key, value)) = changes.next() {
-                if written.peek().is_some_and(|(written, _)| written == key) {
+                if written.peek().is_some_and(|(written, _)| written.as_slice() == key) {
                     written.next();
                 }
                 if let Some(value) = value {
-                    out.push((key.clone(), value.clone()));
+                    out.push((key.to_vec(), value.clone()));
                 }
             }
         }
@@ -93,17 +121,25 @@ impl Overlay {
 
 impl View for Overlay {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        match self.changes.get(key) {
-            Some(change) => change.clone(),
-            None => self.base.get(key),
-        }
+        with_state_key(self.base.group(), key, |full| {
+            if let Some(change) = self.changes.get(full) {
+                return change.clone();
+            }
+            let mut recent = self.recent.lock();
+            if let Some(value) = recent.get(full) {
+                return Some(value);
+            }
+            let value = self.base.get_behind_group(full)?;
+            recent.read(full, &value);
+            Some(value)
+        })
     }
 
     fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
         if from >= to {
             return Pairs::new();
         }
-        let changes = self.changes.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)));
+        let changes = self.changes_in(from, to);
         let base = |after: Option<&[u8]>| match after {
             None => self.base.scan(from, to, limit),
             Some(after) => {
@@ -119,7 +155,7 @@ impl View for Overlay {
         if from >= to {
             return Pairs::new();
         }
-        let changes = self.changes.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to))).rev();
+        let changes = self.changes_in(from, to).rev();
         let base = |before: Option<&[u8]>| self.base.scan_back(from, before.unwrap_or(to), limit);
         Self::merge(base, changes, |a, b| a > b, limit)
     }
@@ -145,28 +181,46 @@ mod tests {
     use super::*;
     use crate::folder::USUAL_BUFFER;
     use crate::machine::MemoryState;
+    use crate::state::recent::{LARGEST_READ, LARGEST_WRITTEN};
 
     #[derive(Clone, Debug)]
     enum Step {
-        Put(u8, u8),
+        Put(u8, u8, usize),
         Delete(u8),
         Write,
+        Get(u8),
         Scan(u8, u8, usize),
+        /// Another state takes the place of the written one, and of what the batch has changed.
+        Replace(u8, u8),
+    }
+
+    /// A tenth of what a generation of the test holds, and lengths beyond which values are not remembered.
+    fn length() -> impl Strategy<Value = usize> {
+        prop_oneof![Just(1_usize), Just(100), Just(LARGEST_WRITTEN), Just(LARGEST_READ), Just(LARGEST_READ + 1)]
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            (0..20u8, any::<u8>()).prop_map(|(key, value)| Step::Put(key, value)),
-            (0..20u8).prop_map(Step::Delete),
-            Just(Step::Write),
-            (0..20u8, 0..20u8, 0..6usize).prop_map(|(from, to, limit)| Step::Scan(from, to, limit)),
+            6 => (0..20u8, any::<u8>(), length()).prop_map(|(key, value, length)| Step::Put(key, value, length)),
+            3 => (0..20u8).prop_map(Step::Delete),
+            4 => Just(Step::Write),
+            8 => (0..20u8).prop_map(Step::Get),
+            3 => (0..20u8, 0..20u8, 0..6usize).prop_map(|(from, to, limit)| Step::Scan(from, to, limit)),
+            1 => (0..20u8, any::<u8>()).prop_map(|(key, value)| Step::Replace(key, value)),
         ]
+    }
+
+    /// Some are so long that they are put behind their group in the other way.
+    fn key(number: u8) -> Vec<u8> {
+        let mut key = vec![number];
+        key.resize(if number % 5 == 0 { 200 } else { 1 }, 0);
+        key
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn an_overlay_reads_as_if_its_changes_were_written(steps in proptest::collection::vec(step(), 1..60)) {
+        fn an_overlay_reads_as_if_its_changes_were_written(steps in proptest::collection::vec(step(), 1..200)) {
             let folder = tempfile::tempdir().unwrap();
             let disk = StateDisk::open(folder.path(), folder.path().join("i"), USUAL_BUFFER, Arc::new(|r| panic!("{r}"))).unwrap();
             // A neighbour whose keys must never show.
@@ -175,29 +229,43 @@ mod tests {
                 batch.put_cf(disk.state(), state_key(group, &[3]), [9]);
                 disk.write(group, batch).unwrap();
             }
-            let mut overlay = Overlay::new(StateReader::new(disk.clone(), 7));
+            let new = || Overlay::remembering(StateReader::new(disk.clone(), 7), 1 << 10);
+            let mut overlay = new();
             let mut model = MemoryState::new();
+            let mut written = model.clone();
             for step in steps {
                 match step {
-                    Step::Put(key, value) => {
-                        overlay.put(&[key], &[value]);
-                        model.put(&[key], &[value]);
+                    Step::Put(number, value, length) => {
+                        overlay.put(&key(number), &vec![value; length]);
+                        model.put(&key(number), &vec![value; length]);
                     }
-                    Step::Delete(key) => {
-                        overlay.delete(&[key]);
-                        model.delete(&[key]);
+                    Step::Delete(number) => {
+                        overlay.delete(&key(number));
+                        model.delete(&key(number));
                     }
                     Step::Write => {
                         let mut batch = WriteBatch::default();
-                        overlay.drain_into(&disk, 7, &mut batch);
+                        overlay.drain_into(&disk, &mut batch);
                         disk.write(7, batch).unwrap();
+                        written = model.clone();
                     }
+                    Step::Get(number) => prop_assert_eq!(overlay.get(&key(number)), model.get(&key(number))),
                     Step::Scan(from, to, limit) => {
-                        prop_assert_eq!(overlay.scan(&[from], &[to], limit), model.scan(&[from], &[to], limit));
-                        prop_assert_eq!(overlay.scan_back(&[from], &[to], limit), model.scan_back(&[from], &[to], limit));
-                        prop_assert_eq!(overlay.get(&[from]), model.get(&[from]));
+                        let (from, to) = (key(from), key(to));
+                        prop_assert_eq!(overlay.scan(&from, &to, limit), model.scan(&from, &to, limit));
+                        prop_assert_eq!(overlay.scan_back(&from, &to, limit), model.scan_back(&from, &to, limit));
+                    }
+                    Step::Replace(number, value) => {
+                        let mut batch = WriteBatch::default();
+                        batch.put_cf(disk.state(), state_key(7, &key(number)), [value]);
+                        disk.write(7, batch).unwrap();
+                        written.put(&key(number), &[value]);
+                        (overlay, model) = (new(), written.clone());
                     }
                 }
+            }
+            for number in 0..20 {
+                prop_assert_eq!(overlay.get(&key(number)), model.get(&key(number)));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::disk::{StateDisk, state_key};
+use super::disk::{StateDisk, state_key, with_state_key};
 use crate::machine::{GroupId, Pairs, View};
 
 /// Reads what is written of one group's state. The group's prefix is hidden; a scan cannot leave the group.
@@ -16,11 +16,20 @@ impl StateReader {
     pub(crate) fn new(disk: Arc<StateDisk>, group: GroupId) -> Self {
         Self { disk, group }
     }
+
+    pub(super) fn group(&self) -> GroupId {
+        self.group
+    }
+
+    /// What is written under a key that stands behind the group already.
+    pub(super) fn get_behind_group(&self, full: &[u8]) -> Option<Vec<u8>> {
+        self.disk.get(full)
+    }
 }
 
 impl View for StateReader {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.disk.get(&state_key(self.group, key))
+        with_state_key(self.group, key, |full| self.disk.get(full))
     }
 
     fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {

@@ -1,0 +1,117 @@
+//! Rows that were written or read a moment ago. The commands of one send come close upon each other and read what the one before
+//! has written; none of that need go to the database.
+
+use std::collections::HashMap;
+
+/// Bytes of one generation.
+pub(super) const GENERATION: usize = 128 << 10;
+
+/// Larger values are not remembered when they are written: those are messages, which nothing reads soon.
+pub(super) const LARGEST_WRITTEN: usize = 256;
+
+/// The same of values that are read. What is read once, such as the row of a channel, is read again.
+pub(super) const LARGEST_READ: usize = 512;
+
+/// What an entry takes beside its bytes: two vectors, and their place in the map.
+const ENTRY: usize = 64;
+
+/// Keys and values of two generations. A full one grows old, and that before it is forgotten; what is read meanwhile becomes
+/// young again. A key stands in one of them at most, so that what is forgotten of one is not found in the other.
+pub(super) struct Recent {
+    young: HashMap<Vec<u8>, Vec<u8>>,
+    old: HashMap<Vec<u8>, Vec<u8>>,
+    /// Of the young ones.
+    bytes: usize,
+    generation: usize,
+}
+
+impl Recent {
+    pub(super) fn new(generation: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), bytes: 0, generation }
+    }
+
+    pub(super) fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        if let Some(value) = self.young.get(key) {
+            return Some(value.clone());
+        }
+        let (key, value) = self.old.remove_entry(key)?;
+        let found = value.clone();
+        self.keep(key, value);
+        Some(found)
+    }
+
+    /// Notes what a key has been given.
+    pub(super) fn written(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        if value.len() <= LARGEST_WRITTEN {
+            self.keep(key, value);
+        } else {
+            self.forget(&key);
+        }
+    }
+
+    /// Notes what was found written under a key that is not remembered.
+    pub(super) fn read(&mut self, key: &[u8], value: &[u8]) {
+        if value.len() <= LARGEST_READ {
+            self.keep(key.to_vec(), value.to_vec());
+        }
+    }
+
+    pub(super) fn forget(&mut self, key: &[u8]) {
+        self.old.remove(key);
+        if let Some(value) = self.young.remove(key) {
+            self.bytes -= size(key, &value);
+        }
+    }
+
+    fn keep(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.forget(&key);
+        self.bytes += size(&key, &value);
+        self.young.insert(key, value);
+        if self.bytes > self.generation {
+            std::mem::swap(&mut self.young, &mut self.old);
+            self.young.clear();
+            self.bytes = 0;
+        }
+    }
+}
+
+fn size(key: &[u8], value: &[u8]) -> usize {
+    key.len() + value.len() + ENTRY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u32) -> Vec<u8> {
+        number.to_be_bytes().to_vec()
+    }
+
+    #[test]
+    fn what_was_used_last_is_remembered_and_no_more_than_two_generations() {
+        let mut recent = Recent::new(GENERATION);
+        let size = 4 + 100 + ENTRY;
+        for number in 0..10_000 {
+            recent.written(key(number), vec![7; 100]);
+            // It is asked for all the time.
+            assert_eq!(recent.get(&key(0)), Some(vec![7; 100]), "{number}");
+            assert!((recent.young.len() + recent.old.len()) * size <= 2 * (GENERATION + size));
+        }
+        assert_eq!(recent.get(&key(9_999)), Some(vec![7; 100]));
+        assert_eq!(recent.get(&key(1)), None);
+    }
+
+    #[test]
+    fn a_value_that_is_too_large_takes_the_place_of_none() {
+        let mut recent = Recent::new(GENERATION);
+        recent.written(key(1), vec![1]);
+        recent.written(key(1), vec![2; LARGEST_WRITTEN + 1]);
+        assert_eq!(recent.get(&key(1)), None);
+        recent.read(&key(1), &[2; LARGEST_READ]);
+        assert_eq!(recent.get(&key(1)), Some(vec![2; LARGEST_READ]));
+        recent.read(&key(2), &[3; LARGEST_READ + 1]);
+        assert_eq!(recent.get(&key(2)), None);
+        recent.forget(&key(1));
+        assert_eq!((recent.get(&key(1)), recent.bytes), (None, 0));
+    }
+}
