@@ -1,6 +1,7 @@
 //! Puts the commands of all channels of a shard into log entries: what waits while one entry is on its way forms the
-//! next, so that a busy shard shares its entries and an idle one waits for nothing. Entries are bounded in bytes as well as in
-//! number: a large one would hold up all channels of the shard while it crosses a slow link.
+//! next, so that a busy shard shares its entries and an idle one waits for nothing. Where the way is long, the next one does
+//! not wait for its end. Entries are bounded in bytes as well as in number: a large one would hold up all channels of the
+//! shard while it crosses a slow link.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,6 +50,14 @@ pub const LARGEST_COMMAND: usize = MAX_COMMAND - BATCH_HEAD;
 
 /// How many entries are on their way at once. More would only make them smaller.
 const IN_FLIGHT: usize = 4;
+
+/// How long commands gather behind an entry that is on its way before they follow it. Each entry costs every replica the same
+/// work and a sync, however few commands it bears; a quorum nearby has mostly answered by then, and one far away is not waited
+/// for.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// So many submissions follow at once: an entry of them costs little more than they do.
+const WORTH_AN_ENTRY: usize = 64;
 
 /// How long commands that nobody waits for are held back, so that they share an entry with others. An entry of their
 /// own costs every replica as much as the send that they settle.
@@ -275,6 +284,12 @@ struct Announce {
     streams: Arc<Streams>,
 }
 
+/// Whether an entry may go out, with so many on their way, so long after the last one, and with so many submissions that wait.
+fn may_submit(on_their_way: usize, since_last: Duration, waiting: usize) -> bool {
+    let follows = since_last >= GATHER || waiting >= WORTH_AN_ENTRY;
+    on_their_way == 0 || (on_their_way < IN_FLIGHT && follows)
+}
+
 async fn run(
     mut immediate: mpsc::Receiver<Submission>,
     mut lingering: mpsc::Receiver<Submission>,
@@ -286,12 +301,17 @@ async fn run(
     let mut on_their_way = FuturesOrdered::new();
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
-    let mut gathered = Vec::new();
+    let mut gathered: Vec<Submission> = Vec::new();
     let mut deferred: Vec<Submission> = Vec::new();
     // Until when the oldest of the lingering commands waits.
     let mut linger_until: Option<Instant> = None;
+    let mut last_submit = Instant::now();
     loop {
-        let has_room = on_their_way.len() < IN_FLIGHT;
+        // What comes while there is no room stays in its queue, so that it does not wake this task one by one.
+        let waiting = deferred.len() + gathered.len() + immediate.len();
+        let has_room = may_submit(on_their_way.len(), last_submit.elapsed(), waiting);
+        // Also what was left of the last entry gathers.
+        let gathers = on_their_way.len() < IN_FLIGHT && !(has_room && gathered.is_empty());
         tokio::select! {
             () = lost.cancelled() => return,
             Some(outcome) = on_their_way.next() => {
@@ -331,8 +351,9 @@ async fn run(
             }
             () = tokio::time::sleep_until(linger_until.unwrap_or_else(Instant::now).into()),
                 if has_room && linger_until.is_some() => {}
+            () = tokio::time::sleep_until((last_submit + GATHER).into()), if gathers => {}
         }
-        while on_their_way.len() < IN_FLIGHT {
+        while may_submit(on_their_way.len(), last_submit.elapsed(), deferred.len() + gathered.len()) {
             let lingered = linger_until.is_some_and(|until| until <= Instant::now());
             if gathered.is_empty() && !lingered {
                 break;
@@ -344,6 +365,7 @@ async fn run(
             failpoint::reach(Point::CommitBefore);
             match group.submit(Bytes::from(entry)) {
                 Ok(pending) => {
+                    last_submit = Instant::now();
                     on_their_way.push_back(pending);
                     callers.push_back(waiting);
                 }
@@ -575,6 +597,23 @@ mod tests {
             shapes.push(callers.iter().map(|caller| caller.commands).collect::<Vec<_>>());
         }
         assert_eq!(shapes, [vec![2, 1, 1], vec![1], vec![1], vec![1]]);
+    }
+
+    #[test]
+    fn an_entry_follows_one_on_its_way_after_a_while_or_when_it_is_worth_it() {
+        let soon = GATHER / 2;
+        let table = [
+            (0, Duration::ZERO, 1, true),
+            (1, soon, 1, false),
+            (1, soon, WORTH_AN_ENTRY - 1, false),
+            (1, soon, WORTH_AN_ENTRY, true),
+            (IN_FLIGHT - 1, GATHER, 1, true),
+            (IN_FLIGHT, GATHER * 100, BATCH_SUBMISSIONS, false),
+        ];
+        for (on_their_way, since_last, waiting, expected) in table {
+            let found = may_submit(on_their_way, since_last, waiting);
+            assert_eq!(found, expected, "{on_their_way} on their way, {since_last:?}, {waiting} waiting");
+        }
     }
 
     #[tokio::test]
