@@ -20,6 +20,7 @@ export function Audit() {
       return get<Page<Entry>>(path, { ...query, limit: 50 }, signal);
     },
     [path, query],
+    { isHeld: more !== undefined },
   );
   const who = (row: Entry) => row.actor.email ?? row.actor.prefix ?? row.actor.id ?? "";
   return (

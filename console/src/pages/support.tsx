@@ -27,7 +27,7 @@ function All() {
       return get<Page<Row>>(PATH, { status, limit: 50 }, signal);
     },
     [status],
-    { every: 30_000 },
+    { every: 30_000, isHeld: more !== undefined },
   );
   return (
     <>
