@@ -12,8 +12,14 @@ export interface Issue {
   message: string;
 }
 
-/** An answer that is no success, or none at all (`status` 0). */
+/** Of an answer that is not the gateway's own, or of none. */
+const UNREACHABLE = "unreachable";
+
+/** An answer that is no success, or none at all. */
 export class Refused extends Error {
+  /** By this browser's clock: `retryAfter` counts from here. */
+  readonly at = Date.now();
+
   constructor(
     readonly status: number,
     readonly code: string,
@@ -30,8 +36,14 @@ export class Refused extends Error {
     return this.code === "invalid_request" && Array.isArray(this.details) ? (this.details as Issue[]) : [];
   }
 
+  /** The gateway itself has not answered: what answers in its place, such as a balancer, does not know what became of the call. */
   get unanswered(): boolean {
-    return this.status === 0;
+    return this.code === UNREACHABLE;
+  }
+
+  /** What was asked for may have happened all the same. */
+  get uncertain(): boolean {
+    return this.unanswered || this.code === "outcome_unknown" || (this.details as { upstream?: string } | null)?.upstream === "timeout";
   }
 }
 
@@ -57,6 +69,8 @@ export interface Call {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  /** The same for everybody: asked for where everybody does, without saying who asks. */
+  isPublic?: boolean;
 }
 
 export function withQuery(path: string, query: Query | undefined): string {
@@ -65,26 +79,69 @@ export function withQuery(path: string, query: Query | undefined): string {
   return `${path}?${new URLSearchParams(entries.map(([name, value]) => [name, String(value)]))}`;
 }
 
-const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
+export const wait = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+
+/** Waits until the tab is seen: a hidden one asks for nothing. */
+export const seen = () =>
+  new Promise<void>((done) => {
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+    look();
+  });
+
+// A call that says nothing for so long counts as one without an answer. The node takes 30 s for its longest one; a file takes its time
+// on the way.
+const READ_MS = 20_000;
+const CHANGE_MS = 40_000;
+const UPLOAD_MS = 300_000;
+/** A read that fails sooner is made again: another node may take it. */
+const SOON_MS = 5_000;
 
 async function refusal(response: Response): Promise<Refused> {
   const retryAfter = Number(response.headers.get("retry-after") ?? 0);
   const requestId = response.headers.get("x-request-id");
+  const { error } = await response.json().catch(() => ({}));
+  if (typeof error?.code === "string") return new Refused(response.status, error.code, error.message, requestId, error.details, retryAfter);
+  return new Refused(response.status, UNREACHABLE, `the node did not answer; something before it says ${response.status}`, requestId, null, retryAfter);
+}
+
+/** One request, and its answer as `read` takes it. What is no success is thrown as [`Refused`]. */
+export async function request<T>(path: string, init: RequestInit, read: (response: Response) => Promise<T>): Promise<T> {
+  const own = new AbortController();
+  const end = () => own.abort();
+  const { signal, method, body } = init;
+  signal?.addEventListener("abort", end);
+  if (signal?.aborted) end();
+  const patience = body instanceof FormData ? UPLOAD_MS : method === "GET" ? READ_MS : CHANGE_MS;
+  const timer = setTimeout(end, patience);
   try {
-    const { error } = await response.json();
-    return new Refused(response.status, error.code, error.message, requestId, error.details, retryAfter);
-  } catch {
-    return new Refused(response.status, "unknown", `the node answered ${response.status}`, requestId, null, retryAfter);
+    const response = await fetch(path, { ...init, cache: "no-store", signal: own.signal });
+    if (!response.ok) throw await refusal(response);
+    const data = await read(response);
+    reachable.value = true;
+    return data;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    const refused = error instanceof Refused ? error : new Refused(0, UNREACHABLE, "the node did not answer", null, null, 0);
+    reachable.value = !refused.unanswered;
+    throw refused;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
   }
 }
 
-/** A call as it goes out; the answer is a success, whole or a stream. */
-export async function open(method: string, path: string, call: Call = {}): Promise<Response> {
+async function repeated<T>(method: string, path: string, call: Call, read: (response: Response) => Promise<T>): Promise<T> {
+  const from = call.isPublic ? null : credentials;
   for (let attempt = 0; ; attempt++) {
     const headers: Record<string, string> = { ...call.headers };
-    const bearer = credentials ? await credentials.bearer() : "";
-    if (credentials) headers["authorization"] = `Bearer ${bearer}`;
-    const init: RequestInit = { method, headers, cache: "no-store" };
+    const bearer = from ? await from.bearer() : "";
+    if (from) headers["authorization"] = `Bearer ${bearer}`;
+    const init: RequestInit = { method, headers };
     if (call.signal) init.signal = call.signal;
     if (call.body instanceof FormData) {
       init.body = call.body;
@@ -92,37 +149,28 @@ export async function open(method: string, path: string, call: Call = {}): Promi
       headers["content-type"] = "application/json";
       init.body = JSON.stringify(call.body);
     }
-    let response: Response;
+    const began = Date.now();
     try {
-      response = await fetch(PREFIX + withQuery(path, call.query), init);
-    } catch (error) {
-      if (call.signal?.aborted) throw error;
-      reachable.value = false;
-      if (method === "GET" && attempt < 2) {
-        await wait(400 * (attempt + 1));
-        continue;
-      }
-      throw new Refused(0, "unreachable", "the node did not answer", null, null, 0);
+      return await request((call.isPublic ? "" : PREFIX) + withQuery(path, call.query), init, read);
+    } catch (refused) {
+      if (!(refused instanceof Refused)) throw refused;
+      if (refused.status === 401 && from && attempt === 0 && (await from.renew(refused, bearer))) continue;
+      // Reads are repeated, and wait for their turn, by themselves; what changes something is tried again by the person alone.
+      if (method !== "GET") throw refused;
+      const busy = refused.code === "rate_limited" || refused.status === 503;
+      if (busy && attempt < 4 && refused.retryAfter > 0 && refused.retryAfter <= 10) await wait(refused.retryAfter * 1000 + Math.random() * 300);
+      else if (refused.unanswered && attempt < 2 && Date.now() - began < SOON_MS) await wait(400 * (attempt + 1));
+      else throw refused;
+      if (call.signal?.aborted) throw refused;
     }
-    reachable.value = true;
-    if (response.ok) return response;
-    const refused = await refusal(response);
-    if (refused.status === 401 && credentials && attempt === 0 && (await credentials.renew(refused, bearer))) continue;
-    // Reads wait for their turn by themselves; what changes something is tried again by the person alone.
-    const busy = refused.code === "rate_limited" || refused.status === 503;
-    if (busy && method === "GET" && attempt < 4 && refused.retryAfter > 0 && refused.retryAfter <= 10) {
-      await wait(refused.retryAfter * 1000 + Math.random() * 300);
-      continue;
-    }
-    throw refused;
   }
 }
 
-export async function call<T>(method: string, path: string, options: Call = {}): Promise<T> {
-  const response = await open(method, path, options);
-  if (response.status === 204) return undefined as T;
-  return (await response.json()) as T;
-}
+/** A call whose answer is read by whoever makes it, such as a stream. */
+export const open = (method: string, path: string, options: Call = {}) => repeated(method, path, options, async (response) => response);
+
+export const call = <T>(method: string, path: string, options: Call = {}) =>
+  repeated<T>(method, path, options, async (response) => (response.status === 204 ? undefined : await response.json()));
 
 export const get = <T>(path: string, query?: Query, signal?: AbortSignal) =>
   call<T>("GET", path, { ...(query && { query }), ...(signal && { signal }) });

@@ -1,12 +1,12 @@
 // The console: signs in, and shows the page of the address within its frame.
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { type ComponentType } from "preact";
-import { door, get, reachable } from "./api";
+import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { type ComponentChildren, type ComponentType } from "preact";
+import { Refused, door, get, reachable } from "./api";
 import { begin as beginLive, state } from "./live";
-import { announcement, toast, useLoad } from "./parts";
+import { CopyByHand, Theirs, announcement, byHand, plain, say, toast, useLoad } from "./parts";
 import { follow, href, place } from "./router";
-import { begin, choosing, signOut, who } from "./session";
+import { begin, choosing, ended, signOut, who } from "./session";
 import { Search } from "./search";
 import { SignIn } from "./pages/sign-in";
 import * as members from "./pages/members";
@@ -59,7 +59,41 @@ function LiveDot() {
 
 function Customer() {
   const account = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), []);
-  return <strong class="customer">{account.data?.name ?? ""}</strong>;
+  return (
+    <strong class="customer">
+      <Theirs text={account.data?.name} />
+    </strong>
+  );
+}
+
+async function leave(): Promise<void> {
+  try {
+    await signOut();
+  } catch (error) {
+    say(`You are still signed in: ${error instanceof Refused ? error.message : String(error)}. Try again.`);
+  }
+}
+
+/** Keeps what breaks in a page within it. */
+function Bounded({ children }: { children: ComponentChildren }) {
+  const [error, reset] = useErrorBoundary();
+  const at = place.value;
+  useEffect(() => {
+    if (error) reset();
+  }, [at]);
+  if (!error) return <>{children}</>;
+  return (
+    <div class="failure" role="alert">
+      <h1 tabIndex={-1}>This page has failed</h1>
+      <p>{plain(String(error))}</p>
+      <button type="button" onClick={reset}>
+        Show it again
+      </button>{" "}
+      <button type="button" class="quiet" onClick={() => location.reload()}>
+        Load the console anew
+      </button>
+    </div>
+  );
 }
 
 function Frame() {
@@ -113,7 +147,7 @@ function Frame() {
         <span class="who" title={who.value?.role}>
           {who.value?.email}
         </span>
-        <button type="button" class="quiet" onClick={() => void signOut().catch(() => undefined)}>
+        <button type="button" class="quiet" onClick={() => void leave()}>
           Sign out
         </button>
       </header>
@@ -143,7 +177,7 @@ function Frame() {
             Live updates are off: ten streams are open.
           </p>
         )}
-        {Page ? <Page key={page} /> : <Nowhere />}
+        <Bounded key={page}>{Page ? <Page /> : <Nowhere />}</Bounded>
       </main>
       {finds && <Search pages={Object.entries(PAGES).flatMap(([name, { label }]) => (label ? [[name, label] as [string, string]] : []))} close={() => setFinds(false)} />}
     </div>
@@ -161,6 +195,25 @@ function Nowhere() {
   );
 }
 
+/** Over the page, which is kept with what was typed. */
+function SignInAgain() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const before = document.activeElement;
+    const own = dialog.current;
+    own?.showModal();
+    return () => {
+      own?.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={dialog} class="whole" aria-label="Sign in" onCancel={(event) => event.preventDefault()} onClose={() => dialog.current?.isConnected && dialog.current.showModal()}>
+      <SignIn />
+    </dialog>
+  );
+}
+
 function Spoken() {
   return (
     <>
@@ -172,6 +225,7 @@ function Spoken() {
           {toast.value}
         </p>
       )}
+      {byHand.value !== null && <CopyByHand text={byHand.value} />}
     </>
   );
 }
@@ -179,9 +233,11 @@ function Spoken() {
 function App() {
   const known = who.value;
   if (known === undefined) return <p class="hidden">Loading</p>;
+  const isWithin = known !== null && choosing.value === null;
   return (
     <>
-      {known === null || choosing.value !== null ? <SignIn /> : <Frame />}
+      {isWithin ? <Frame key={known.email} /> : <SignIn />}
+      {isWithin && ended.value && <SignInAgain />}
       <Spoken />
     </>
   );

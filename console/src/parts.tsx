@@ -1,10 +1,11 @@
 // The parts that pages are made of.
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
 import { type Page, Refused, door } from "./api";
-import { onEvent, reloads, state, type Event } from "./live";
+import { onEvent, opened, reloads, state, type Event } from "./live";
 import { href, place } from "./router";
+import { ended } from "./session";
 import { ADVICE, STATUS } from "./words";
 
 // Data.
@@ -24,67 +25,136 @@ export interface Watch {
   on?: (event: Event) => boolean;
   /** Milliseconds between two looks where no events come: live updates are off, or the operators' port has none. */
   every?: number;
+  /** More than the first part of a list is shown: nothing is loaded by itself, as that would fold it up again. */
+  isHeld?: boolean;
+}
+
+/** After the first of some events the data is loaded so soon; while they go on, less and less often. */
+const FIRST_MS = 150;
+const STEADY_MS = 2_000;
+
+/** Does something again and again for as long as the tab is seen, and also when it comes to be seen again. */
+export function whileSeen(ms: number, work: () => void): () => void {
+  let timer: ReturnType<typeof setInterval> | undefined;
+  const set = () => {
+    clearInterval(timer);
+    if (!document.hidden) timer = setInterval(work, ms);
+  };
+  const changed = () => {
+    set();
+    if (!document.hidden) work();
+  };
+  set();
+  document.addEventListener("visibilitychange", changed);
+  return () => {
+    clearInterval(timer);
+    document.removeEventListener("visibilitychange", changed);
+  };
+}
+
+function clock(ms: number): Signal<number> {
+  let stop = () => {};
+  const ticks: Signal<number> = signal(0, {
+    watched: () => (stop = whileSeen(ms, () => ticks.value++)),
+    unwatched: () => stop(),
+  });
+  return ticks;
+}
+
+const seconds = clock(1_000);
+const minutes = clock(60_000);
+
+/** The time, for what is drawn anew each second. */
+export function now(): number {
+  void seconds.value;
+  return Date.now();
 }
 
 function refused(error: unknown): Refused {
   return error instanceof Refused ? error : new Refused(0, "console", String(error), null, null, 0);
 }
 
-/** Loads what a page shows, and again when it may have changed. What is shown stays while a newer answer is on its way. */
+/** Loads what a page shows, and again when it may have changed. What is shown stays while a newer answer is on its way.
+ * One load is under way at a time; what comes meanwhile is followed by another one. */
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unknown[], watch: Watch = {}): Loaded<T> {
   const [shown, show] = useState<{ data?: T; error?: Refused; loading: boolean; at: number }>({ loading: true, at: 0 });
-  const again = useRef<() => void>(() => undefined);
+  const loading = useRef({ again: () => {}, poll: () => {} });
   const key = JSON.stringify(deps);
+  const isIn = !ended.value;
   const missed = reloads.value;
+  /** `missed` as it was when the last load began. */
+  const known = useRef(0);
   const latest = useRef({ load, watch });
   latest.current = { load, watch };
+  const { every, isHeld } = watch;
   useEffect(() => {
-    let stopped = new AbortController();
+    // Until the person has signed in again, all that is shown stays as it is.
+    if (!isIn) return;
+    const stop = new AbortController();
+    let isBusy = false;
+    let isWanted = false;
     let due: ReturnType<typeof setTimeout> | undefined;
+    let began = 0;
+    let pause = FIRST_MS;
     const run = async () => {
-      stopped.abort();
-      const mine = (stopped = new AbortController());
+      clearTimeout(due);
+      due = undefined;
+      if (stop.signal.aborted) return;
+      isWanted = isBusy || document.hidden;
+      if (isWanted) return;
+      isBusy = true;
       show((before) => ({ ...before, loading: true }));
+      if (latest.current.watch.on) await opened;
+      known.current = reloads.peek();
+      began = Date.now();
       try {
-        const data = await latest.current.load(mine.signal);
-        if (!mine.signal.aborted) show({ data, loading: false, at: Date.now() });
+        const data = await latest.current.load(stop.signal);
+        if (!stop.signal.aborted) show({ data, loading: false, at: Date.now() });
       } catch (error) {
-        if (!mine.signal.aborted) show((before) => ({ ...before, error: refused(error), loading: false }));
+        if (!stop.signal.aborted) show((before) => ({ ...before, error: refused(error), loading: false }));
       }
+      isBusy = false;
+      if (isWanted && !stop.signal.aborted) soon();
     };
     const soon = () => {
-      clearTimeout(due);
-      due = setTimeout(run, 150);
+      isWanted ||= isBusy || document.hidden;
+      if (isBusy || document.hidden || due !== undefined) return;
+      const rest = Date.now() - began;
+      pause = rest > 2 * STEADY_MS ? FIRST_MS : Math.min(2 * pause, STEADY_MS);
+      due = setTimeout(run, Math.max(FIRST_MS, pause - rest));
     };
-    again.current = run;
+    loading.current = { again: run, poll: () => void (isBusy || run()) };
     void run();
-    const stop = onEvent((event) => {
-      if (latest.current.watch.on?.(event)) soon();
+    const deaf = onEvent((event) => {
+      const { on, isHeld } = latest.current.watch;
+      if (!isHeld && on?.(event)) soon();
     });
-    const { every } = latest.current.watch;
-    const timer = every
-      ? setInterval(() => {
-          if (!document.hidden && (state.value !== "on" || !latest.current.watch.on)) void run();
-        }, every)
-      : undefined;
     const seen = () => {
-      if (!document.hidden && every) void run();
+      if (!document.hidden && isWanted && !isBusy) void run();
     };
     document.addEventListener("visibilitychange", seen);
     return () => {
-      stopped.abort();
+      stop.abort();
       clearTimeout(due);
-      clearInterval(timer);
-      stop();
+      deaf();
       document.removeEventListener("visibilitychange", seen);
     };
-  }, [key, missed]);
+  }, [key, isIn]);
+  useEffect(() => {
+    if (!every || isHeld || !isIn) return;
+    return whileSeen(every, () => {
+      if (state.peek() !== "on" || !latest.current.watch.on) loading.current.poll();
+    });
+  }, [key, isIn, every, isHeld]);
+  useEffect(() => {
+    if (missed > known.current && latest.current.watch.on && !isHeld) loading.current.again();
+  }, [missed]);
   return {
     data: shown.data,
     error: shown.error,
     loading: shown.loading,
     at: shown.at,
-    reload: () => again.current(),
+    reload: () => loading.current.again(),
     set: (data) => show({ data, loading: false, at: Date.now() }),
   };
 }
@@ -163,11 +233,17 @@ export function say(sentence: string): void {
 
 // Text that others wrote.
 
-const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+// The joiners of emoji and of Persian are left where they join: between plain letters they only hide.
+const INVISIBLE = /\r(?!\n)|[\0-\x08\x0b\f\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]|(?<=[ -~])[\u200c\u200d]/g;
 
 /** Control and direction characters are shown as their numbers, so that text cannot dress as other text. */
 export function plain(text: string): string {
   return text.replace(INVISIBLE, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+/** A name as somebody can type it who sees it: what cannot be seen does not count. */
+function typeable(name: string): string {
+  return name.replace(INVISIBLE, "").normalize().replace(/\s+/g, " ").trim();
 }
 
 export function Theirs({ text }: { text: string | null | undefined }) {
@@ -212,6 +288,7 @@ export function ago(then: number, now = Date.now()): string {
 export function Time({ at }: { at: string | number | null | undefined }) {
   if (at === null || at === undefined) return <span class="none">–</span>;
   const time = new Date(at);
+  void (Math.abs(time.getTime() - Date.now()) < 60_000 ? seconds : minutes).value;
   return (
     <time dateTime={time.toISOString()} title={time.toISOString()}>
       {ago(time.getTime())}
@@ -235,13 +312,27 @@ export function bytes(value: number | null | undefined): string {
   return `${value < 10 && at > 0 ? value.toFixed(1) : Math.round(value)} ${sizes[at]}`;
 }
 
+/** What the browser does not let this page copy, as on plain HTTP from another machine: the person does it by hand. */
+export const byHand = signal<string | null>(null);
+
 export async function copy(text: string, what = "Copied"): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
     say(what);
   } catch {
-    say("The browser does not let this page copy. Select the text and copy it by hand.");
+    byHand.value = text;
   }
+}
+
+export function CopyByHand({ text }: { text: string }) {
+  const close = () => (byHand.value = null);
+  return (
+    <Dialog title="Copy it by hand" close={close}>
+      <p>The browser does not let this page copy. The whole text is selected here: copy it with Ctrl-C.</p>
+      <textarea readOnly autofocus rows={4} aria-label="The text to copy" value={text} onFocus={(event) => event.currentTarget.select()} />
+      <Done close={close} />
+    </Dialog>
+  );
 }
 
 /** An id, shortened in the middle; a click copies it whole. */
@@ -309,6 +400,7 @@ export function Failure({ error, retry }: { error: Refused | undefined; retry?: 
           </>
         )}
       </p>
+      {error.status === 429 && error.retryAfter > 0 && <Countdown error={error} retry={retry} />}
       {retry && (
         <button type="button" onClick={retry}>
           Try again
@@ -316,6 +408,15 @@ export function Failure({ error, retry }: { error: Refused | undefined; retry?: 
       )}
     </div>
   );
+}
+
+/** How long there is to wait; what is only read goes on by itself. */
+function Countdown({ error, retry }: { error: Refused; retry: (() => void) | undefined }) {
+  const left = Math.max(0, Math.ceil((error.at - now()) / 1000 + error.retryAfter));
+  useEffect(() => {
+    if (left === 0) retry?.();
+  }, [left === 0]);
+  return <p aria-live="off">{retry ? `It goes on in ${left} s.` : left > 0 ? `Try again in ${left} s.` : "Try again now."}</p>;
 }
 
 function sentence(text: string): string {
@@ -343,7 +444,7 @@ export function Faces<T>({
     <>
       {error && (
         <>
-          <p class="stale">Shown as it was {ago(at)}.</p>
+          <p class="stale">Shown as it was <Time at={at} />.</p>
           <Failure error={error} retry={reload} />
         </>
       )}
@@ -419,7 +520,7 @@ export function Field({
   children,
   ...input
 }: {
-  label: string;
+  label: ComponentChildren;
   name: string;
   error?: Refused | undefined;
   hint?: ComponentChildren;
@@ -429,6 +530,14 @@ export function Field({
   const issues = error?.issues().filter((issue) => issue.path[0] === name || issue.path.join(".") === name) ?? [];
   const described = issues.length > 0 || hint ? `${id}-about` : undefined;
   const common = { id, name, "aria-describedby": described, "aria-invalid": issues.length > 0 };
+  // Who hears of the end of a change alone gives the former value until then, which must not take the place of what is being typed.
+  const [typed, setTyped] = useState<string>();
+  const { value, onChange, onInput } = input;
+  useEffect(() => setTyped(undefined), [value]);
+  const kept = onChange && !onInput && !children && {
+    value: typed ?? value,
+    onInput: (event: { currentTarget: HTMLInputElement }) => setTyped(event.currentTarget.value),
+  };
   return (
     <div class={issues.length > 0 ? "field is-wrong" : "field"}>
       <label for={id}>{label}</label>
@@ -437,7 +546,7 @@ export function Field({
           {children}
         </select>
       ) : (
-        <input {...({ ...common, ...input } as JSX.IntrinsicElements["input"])} />
+        <input {...({ ...common, ...input, ...kept } as JSX.IntrinsicElements["input"])} />
       )}
       {described && (
         <p id={described} class="fine">
@@ -448,13 +557,25 @@ export function Field({
   );
 }
 
+/** By how much a text is too long, in words. A browser's own limit would cut what is pasted without a word. */
+export function tooLong(text: string, longest: number): string {
+  const length = [...text].length;
+  return length > longest ? `${number(length)} characters, and at most ${number(longest)} are taken. Shorten it.` : "";
+}
+
 /** A labelled field of several lines. */
 export function TextField({ label, name, value, longest, set }: { label: string; name: string; value: string; longest: number; set: (value: string) => void }) {
   const id = useId();
+  const area = useRef<HTMLTextAreaElement>(null);
+  const wrong = tooLong(value, longest);
+  useEffect(() => area.current?.setCustomValidity(wrong), [wrong]);
   return (
-    <div class="field">
+    <div class={wrong ? "field is-wrong" : "field"}>
       <label for={id}>{label}</label>
-      <textarea id={id} name={name} rows={5} required maxLength={longest} value={value} onInput={(event) => set(event.currentTarget.value)} />
+      <textarea ref={area} id={id} name={name} rows={5} required value={value} aria-describedby={`${id}-about`} onInput={(event) => set(event.currentTarget.value)} />
+      <p id={`${id}-about`} class="fine" role="status">
+        {wrong}
+      </p>
     </div>
   );
 }
@@ -547,6 +668,7 @@ export function Confirm({
 }) {
   const [text, setText] = useState("");
   const { busy, error, run } = useAction();
+  const word = typed === undefined ? undefined : typeable(typed) || action;
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     if (await run(work)) close();
@@ -555,9 +677,9 @@ export function Confirm({
     <Dialog title={title} close={close}>
       <form onSubmit={submit}>
         <div>{about}</div>
-        {typed !== undefined && (
+        {word !== undefined && (
           <Field
-            label={`Type ${typed} to go on`}
+            label={<>Type <bdi>{word}</bdi> to go on</>}
             name="typed"
             value={text}
             autocomplete="off"
@@ -570,7 +692,7 @@ export function Confirm({
           </p>
         )}
         <Failure error={error} />
-        <FormEnd close={close} label={action} danger disabled={busy || !ready || (typed !== undefined && text !== typed)} />
+        <FormEnd close={close} label={action} danger disabled={busy || !ready || (word !== undefined && typeable(text) !== word)} />
       </form>
     </Dialog>
   );
@@ -646,72 +768,6 @@ export function Bars({ rows, label }: { rows: { at: string; values: [string, num
         });
       })}
     </svg>
-  );
-}
-
-export interface Line {
-  name: string;
-  /** One for each time; `null` where nothing is known. */
-  values: (number | null)[];
-}
-
-/** Lines over time, as a drawing; a table below has the same numbers. */
-export function Chart({ label, times, lines, show }: { label: string; times: string[]; lines: Line[]; show: (value: number) => string }) {
-  const most = Math.max(0, ...lines.flatMap((line) => line.values.map((value) => value ?? 0)));
-  const x = (index: number) => (times.length > 1 ? (index / (times.length - 1)) * 300 : 150);
-  const y = (value: number) => 58 - (most > 0 ? value / most : 0) * 54;
-  // A line begins anew behind each gap.
-  const path = (values: (number | null)[]) => {
-    let draws = false;
-    return values
-      .map((value, index) => {
-        const command = value === null ? "" : `${draws ? "L" : "M"}${x(index).toFixed(1)} ${y(value).toFixed(1)}h.01`;
-        draws = value !== null;
-        return command;
-      })
-      .join("");
-  };
-  const last = (values: (number | null)[]) => {
-    const value = values.findLast((value) => value !== null);
-    return value === undefined || value === null ? "–" : show(value);
-  };
-  return (
-    <figure class="chart">
-      <figcaption>
-        <strong>{label}</strong> <span class="fine">up to {show(most)}</span>
-      </figcaption>
-      <svg viewBox="0 0 300 60" preserveAspectRatio="none" role="img" aria-label={`${label} over time; the table below has the same numbers`}>
-        {lines.map((line, index) => (
-          <path key={line.name} class={`line-${index}`} d={path(line.values)} vector-effect="non-scaling-stroke" />
-        ))}
-      </svg>
-      <ul>
-        {lines.map((line, index) => (
-          <li key={line.name}>
-            <span class={`key line-${index}`} aria-hidden="true" /> {line.name}: {last(line.values)}
-          </li>
-        ))}
-      </ul>
-      <details>
-        <summary class="fine">As a table</summary>
-        <Table
-          name={`${label}, times in UTC`}
-          rows={times.map((time, index) => ({ time, index })).reverse()}
-          id={(row) => row.time}
-          columns={[
-            { head: "Time", cell: (row) => row.time.slice(11, 19) },
-            ...lines.map((line) => ({
-              head: line.name,
-              cell: (row: { index: number }) => {
-                const value = line.values[row.index];
-                return value === null || value === undefined ? "–" : show(value);
-              },
-              end: true,
-            })),
-          ]}
-        />
-      </details>
-    </figure>
   );
 }
 

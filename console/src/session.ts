@@ -1,7 +1,7 @@
 // Who is signed in. A member's access token lives in this module alone and its refresh token in a cookie that no script
 // reads; an operator's token lives here, and in this tab's storage only where that was asked for.
 import { signal } from "@preact/signals";
-import { type Credentials, Refused, call, door, use } from "./api";
+import { type Credentials, Refused, call, door, request, use } from "./api";
 import { type SharedToken, alone, listen, tell } from "./tabs";
 
 export interface Who {
@@ -13,6 +13,8 @@ export interface Who {
 export const who = signal<Who | null | undefined>(undefined);
 /** Whether the network is simulated, and has a phone that scans for whoever asks. */
 export const simulatedPhones = signal(false);
+/** The session of `who` is over. The page stays as it is, with what was typed, until that person has signed in again. */
+export const ended = signal(false);
 /** Why a person has to sign in again, where there is a reason. */
 export const why = signal<string | null>(null);
 /** The token of a link by which a member chooses a password, until that is done. */
@@ -34,32 +36,28 @@ function take(next: SharedToken): void {
   token = next;
   simulatedPhones.value = next.simulatedPhones;
   const told = claims(next.access);
+  ended.value = false;
   if (who.value?.email !== told.email || who.value.role !== told.role) who.value = told;
 }
 
 /** A call of the console's own, which needs no token. */
-async function ask(method: "POST" | "PUT" | "DELETE", body?: unknown, path = "/console/session"): Promise<Response> {
+function ask<T = void>(method: "POST" | "PUT" | "DELETE", body?: unknown, path = "/console/session"): Promise<T> {
   // Goes on when the page is left meanwhile: the cookie of the answer must not be lost, as the one before it is used up.
-  const init: RequestInit = { method, keepalive: true, cache: "no-store", credentials: "same-origin" };
+  const init: RequestInit = { method, keepalive: true, credentials: "same-origin" };
   if (body !== undefined) {
     init.headers = { "content-type": "application/json" };
     init.body = JSON.stringify(body);
   }
-  let response: Response;
-  try {
-    response = await fetch(path, init);
-  } catch {
-    throw new Refused(0, "unreachable", "the node did not answer", null, null, 0);
-  }
-  if (response.ok) return response;
-  const requestId = response.headers.get("x-request-id");
-  const { error } = await response.json().catch(() => ({ error: { code: "unknown", message: `${response.status}` } }));
-  const retryAfter = Number(response.headers.get("retry-after") ?? 0);
-  throw new Refused(response.status, error.code, error.message, requestId, error.details, retryAfter);
+  return request(path, init, async (response) => JSON.parse((await response.text()) || "null"));
 }
 
-async function tokenOf(response: Response): Promise<SharedToken> {
-  const { access_token, expires_in, simulated_phones } = await response.json();
+interface Answer {
+  access_token: string;
+  expires_in: number;
+  simulated_phones: boolean;
+}
+
+function tokenOf({ access_token, expires_in, simulated_phones }: Answer): SharedToken {
   return { access: access_token, until: Date.now() + expires_in * 1000, simulatedPhones: simulated_phones };
 }
 
@@ -79,14 +77,14 @@ async function refresh(link?: string): Promise<void> {
     // The turn may be given before the token has arrived that the other tab got.
     if (waited && link === undefined && (await fromOtherTab()) && fresh()) return;
     const body = link === undefined ? undefined : { refresh_token: link };
-    let response: Response;
+    let answer: Answer;
     try {
-      response = await ask("PUT", body);
+      answer = await ask("PUT", body);
     } catch (error) {
       if (!(error instanceof Refused) || !error.unanswered) throw error;
-      response = await ask("PUT", body);
+      answer = await ask("PUT", body);
     }
-    accept(await tokenOf(response));
+    accept(tokenOf(answer));
   });
 }
 
@@ -110,7 +108,16 @@ async function fromOtherTab(): Promise<boolean> {
 function signedOut(reason: string | null): void {
   token = null;
   why.value = reason;
+  ended.value = false;
   who.value = null;
+}
+
+/** The session is over, and nobody wanted that. */
+function sessionEnded(reason: string | null): void {
+  token = null;
+  why.value = reason;
+  if (who.value) ended.value = true;
+  else who.value = null;
 }
 
 const members: Credentials = {
@@ -119,7 +126,7 @@ const members: Credentials = {
       try {
         await refresh();
       } catch (error) {
-        if (error instanceof Refused && error.status === 401) signedOut("Your session has ended. Sign in again.");
+        if (error instanceof Refused && error.status === 401) sessionEnded("Your session has ended. Sign in again.");
         throw error;
       }
     }
@@ -129,7 +136,7 @@ const members: Credentials = {
     // The answer to a call from before this person signed in again.
     if (token && token.access !== bearer) return true;
     if (refused.code === "auth_revoked") {
-      signedOut("This session was ended. Sign in again.");
+      sessionEnded("This session was ended. Sign in again.");
       tell({ kind: "signed-out", why: why.value, of: bearer });
       return false;
     }
@@ -159,7 +166,9 @@ async function beginMembers(): Promise<void> {
     if (message.kind === "token") take(message.token);
     if (message.kind === "want-token" && token && fresh()) tell({ kind: "token", token });
     // Another tab may have signed in again meanwhile, and this one with it.
-    if (message.kind === "signed-out" && (message.of === null || !token || token.access === message.of)) signedOut(message.why);
+    if (message.kind === "signed-out" && (message.of === null || !token || token.access === message.of)) {
+      (message.of === null ? signedOut : sessionEnded)(message.why);
+    }
   });
   const link = takeLink();
   if (await fromOtherTab()) return;
@@ -186,7 +195,7 @@ async function beginMembers(): Promise<void> {
 }
 
 export async function signIn(email: string, password: string): Promise<void> {
-  accept(await tokenOf(await ask("POST", { email, password })));
+  accept(tokenOf(await ask("POST", { email, password })));
   why.value = null;
 }
 
@@ -222,7 +231,7 @@ export async function signOutEverywhere(): Promise<void> {
 
 /** Lets a phone of the simulated network scan a code; gives its number. */
 export async function scanWithSimulatedPhone(raw: string): Promise<string> {
-  const { number } = await (await ask("POST", { raw }, "/console/phones")).json();
+  const { number } = await ask<{ number: string }>("POST", { raw }, "/console/phones");
   return number;
 }
 
@@ -233,16 +242,18 @@ let operatorToken = "";
 
 const operators: Credentials = {
   bearer: async () => operatorToken,
-  async renew() {
-    forgetOperator("The token is not accepted any more.");
+  async renew(_, bearer) {
+    // The answer to a call from before another token was entered.
+    if (bearer !== operatorToken) return operatorToken !== "";
+    forgetToken();
+    sessionEnded("The token is not accepted any more.");
     return false;
   },
 };
 
-function forgetOperator(reason: string | null): void {
+function forgetToken(): void {
   operatorToken = "";
   sessionStorage.removeItem(KEPT);
-  signedOut(reason);
 }
 
 export async function enterToken(text: string, keep: boolean): Promise<void> {
@@ -258,7 +269,8 @@ export async function enterToken(text: string, keep: boolean): Promise<void> {
   }
   if (keep) sessionStorage.setItem(KEPT, text);
   why.value = null;
-  who.value = { email: "operator", role: "admin" };
+  ended.value = false;
+  who.value ??= { email: "operator", role: "admin" };
 }
 
 async function beginOperators(): Promise<void> {
@@ -271,7 +283,8 @@ async function beginOperators(): Promise<void> {
   try {
     await enterToken(kept, false);
   } catch {
-    forgetOperator(null);
+    forgetToken();
+    signedOut(null);
   }
 }
 
@@ -281,7 +294,8 @@ export function begin(): Promise<void> {
 
 export async function signOut(): Promise<void> {
   if (door === "operators") {
-    forgetOperator(null);
+    forgetToken();
+    signedOut(null);
     return;
   }
   await ask("DELETE");

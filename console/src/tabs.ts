@@ -1,5 +1,5 @@
-// What the tabs of one browser share: tokens and events, by a channel, and turns, by locks. Where a browser gives pages of
-// plain HTTP no locks, each tab is on its own.
+// What the tabs of one browser share: tokens and events, by a channel, and turns, by locks. A browser gives pages of plain HTTP from
+// another machine no locks: there a turn is a lease in the browser's storage.
 
 export interface SharedToken {
   access: string;
@@ -31,10 +31,45 @@ export function listen(listener: (message: Message) => void): () => void {
   return () => listeners.delete(listener);
 }
 
+/** A tab that is gone leaves its lease for so long; one that works renews it before. */
+const LEASE_MS = 5_000;
+const RENEW_MS = 1_500;
+/** Two tabs that take a lease at once see by then which of them has it. */
+const SETTLE_MS = 50;
+
+const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
+
+async function byLease<T>(name: string, work: (waited: boolean) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  const own = String(Math.random());
+  const holder = () => {
+    const [by, until] = (localStorage.getItem(name) ?? "").split(" ");
+    return Number(until) > Date.now() ? by : undefined;
+  };
+  const hold = () => localStorage.setItem(name, `${own} ${Date.now() + LEASE_MS}`);
+  let waited = false;
+  for (;;) {
+    signal?.throwIfAborted();
+    if (holder() === undefined) {
+      hold();
+      await pause(SETTLE_MS);
+      if (holder() === own) break;
+    }
+    waited = true;
+    await pause(200 + Math.random() * 200);
+  }
+  const renewal = setInterval(hold, RENEW_MS);
+  try {
+    return await work(waited);
+  } finally {
+    clearInterval(renewal);
+    if (holder() === own) localStorage.removeItem(name);
+  }
+}
+
 /** Does something while no other tab does, and tells it whether another one did just before; `signal` gives up the wait. */
 export async function alone<T>(name: string, work: (waited: boolean) => Promise<T>, signal?: AbortSignal): Promise<T> {
-  if (!navigator.locks) return work(false);
   const lock = `gateway-${name}`;
+  if (!navigator.locks) return byLease(lock, work, signal);
   const atOnce = { ifAvailable: true };
   const done = await navigator.locks.request(lock, atOnce, async (held) => held && { value: await work(false) });
   if (done) return done.value;

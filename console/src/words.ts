@@ -127,7 +127,7 @@ export const ADVICE: Record<string, string> = {
   not_connected: "The channel is not connected. Pair it, or connect it.",
   undeliverable_recipient: "This recipient cannot be written to. Check the number: country code, digits only, and registered on the network.",
   insufficient_scope: "Your role does not allow this.",
-  rate_limited: "Too many calls. It goes on in a moment.",
+  rate_limited: "Too many calls in a short time.",
   invalid_lifecycle_transition: "The channel's present status does not allow this.",
   auth_invalid: "That did not match.",
   unreachable: "The node did not answer. Check that it runs and that you reach it.",

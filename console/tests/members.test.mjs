@@ -74,6 +74,10 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("read", { exact: true }).waitFor();
   await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "hi, \u202egnp.exe" });
   await messages.getByText("⟨U+202E⟩gnp.exe").waitFor();
+  await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "👨\u200d👩\u200d👧 می\u200cخواهم\r\nx\u200dy \u061c" });
+  await messages.getByText("👨\u200d👩\u200d👧 می\u200cخواهم").waitFor();
+  await messages.getByText("x⟨U+200D⟩y ⟨U+061C⟩").waitFor();
+  assert.equal(await messages.getByText("U+000D").count(), 0, "the end of a line is no sign");
   await judge(page, "chats");
 
   // The answer of a send is cut off on its way: the console asks the history, and does not send again.
@@ -90,8 +94,51 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("only once").waitFor();
   assert.equal(sends, 1);
   await page.unroute(/\/messages$/);
-  const inbox = await simulator("GET", `/phones/${FRIEND}/inbox`);
-  assert.equal(inbox.data.filter((message) => message.text === "only once").length, 1);
+  const arrived = async (text) => (await simulator("GET", `/phones/${FRIEND}/inbox`)).data.filter((message) => message.text === text).length;
+  assert.equal(await arrived("only once"), 1);
+
+  // A balancer answers in place of the node, and the history cannot be read at once. What is written meanwhile stays.
+  let lookups = 0;
+  let release;
+  const held = new Promise((done) => (release = done));
+  const refs = [];
+  await page.route(/\/messages(\?client_ref=.*)?$/, async (route) => {
+    const request = route.request();
+    if (request.method() !== "POST") return new URL(request.url()).searchParams.has("client_ref") && lookups++ < 3 ? route.abort("connectionreset") : route.fallback();
+    const { client_ref, text } = request.postDataJSON();
+    refs.push(client_ref);
+    if (text !== "through a balancer") return route.fallback();
+    await route.fetch();
+    await held;
+    return route.fulfill({ status: 502, contentType: "text/html", body: "<html><body><h1>502 Bad Gateway</h1></body></html>" });
+  });
+  await box.fill("through a balancer");
+  await box.press("Enter");
+  await eventually("the box is free as soon as it is sent", async () => (await box.inputValue()) === "", 1_000);
+  await box.fill("the next one");
+  await box.press("Enter");
+  await box.fill("half wri");
+  release();
+  await page.getByText("it is not known yet whether the message was sent").waitFor();
+  await page.getByText("No answer came, but the message was sent.").waitFor();
+  await messages.getByText("the next one").waitFor();
+  assert.equal(await box.inputValue(), "half wri");
+  assert.equal(new Set(refs).size, 2, "a send each");
+  assert.equal(refs.length, 2);
+  await page.unroute(/\/messages(\?client_ref=.*)?$/);
+  await eventually("both have arrived", async () => (await arrived("through a balancer")) === 1 && (await arrived("the next one")) === 1);
+
+  // What is refused comes back into the box; what is too long is not cut.
+  await page.route(/\/messages$/, (route) => (route.request().method() === "POST" ? route.fulfill({ status: 429, headers: { "retry-after": "30" }, json: { error: { code: "rate_limited", message: "slow down", details: null } } }) : route.fallback()));
+  await box.fill("too fast");
+  await box.press("Enter");
+  await page.getByText(/Try again in \d+ s\./).waitFor();
+  assert.equal(await box.inputValue(), "too fast");
+  await page.unroute(/\/messages$/);
+  await box.fill("x".repeat(4_100));
+  await page.getByText("4,100 characters, and at most 4,096 are taken.").waitFor();
+  assert.ok(await page.getByRole("button", { name: "Send", exact: true }).isDisabled());
+  await box.fill("");
 
   const picture = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
   await page.getByLabel("File").setInputFiles({ name: "dot.png", mimeType: "image/png", buffer: picture });
@@ -123,6 +170,11 @@ test("a conversation of hundreds of messages, and a list of hundreds of channels
   }
   await messages.getByText("hello <b>there</b>").waitFor();
   await line(0).waitFor();
+  const box = page.getByRole("textbox", { name: "Message" });
+  await box.fill("from far back");
+  await box.press("Enter");
+  await messages.getByText("from far back").waitFor();
+  await older.click();
   await page.getByRole("button", { name: "Show newer messages" }).click();
   await line(words - 1).waitFor();
 
@@ -178,6 +230,11 @@ test("a webhook is made, tested, watched as it fails, and delivered again by han
     await phone(FIFTH);
     await simulator("POST", `/phones/${FIFTH}/messages`, { to: FOURTH, type: "text", text: "for the hook" });
     await page.getByRole("link", { name: "Its deliveries" }).click();
+    await page.getByLabel("message_id").pressSequentially("half a");
+    await page.waitForResponse((response) => response.url().includes("/v1/webhook-deliveries?"));
+    await settled(page);
+    assert.equal(await page.getByLabel("message_id").inputValue(), "half a", "a poll leaves what is typed");
+    await page.getByLabel("message_id").fill("");
     await page.getByLabel("Event", { exact: true }).selectOption("message.received");
     await page.getByRole("link", { name: "message.received" }).first().click();
     await page.getByText("status 500").first().waitFor();
@@ -254,6 +311,7 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.getByRole("button", { name: "message.sent" }).first().click();
   await page.getByRole("dialog").getByText("seen live").or(page.getByRole("dialog").getByText("message_id")).first().waitFor();
   await page.keyboard.press("Escape");
+  await page.getByText("0.0 a second").waitFor();
   await judge(page, "events");
   for (const tab of ["Messages", "Status", "Settings"]) {
     await page.goto(`${node().api}/console/channel?id=${id}`);
@@ -271,7 +329,7 @@ test("a viewer sees no button that changes something, and another customer's ids
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1, name }).waitFor();
     await settled(page);
-    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/, /^Invite/, /^Change role/]) {
+    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/, /^Invite/, /^Change role/, /^Save/]) {
       assert.equal(await page.getByRole("main").getByRole("button", { name: word }).count(), 0, `${name} ${word}`);
       assert.equal(await page.getByRole("main").getByRole("link", { name: word }).count(), 0, `${name} ${word}`);
     }
@@ -289,6 +347,15 @@ test("names full of markup run nothing, and nothing secret stays in the browser"
   await signIn(page, place.owner);
   await page.getByRole("link", { name: "Channels", exact: true }).click();
   await page.getByText("⟨U+202E⟩evil").waitFor();
+  // It can be deleted by what can be seen of it, and a long one makes no page too wide.
+  const long = await api("POST", "/v1/channels", { name: `${"W".repeat(64)}  \u202e!` });
+  await page.goto(`${node().api}/console/channel?id=${long.id}&tab=status`);
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await judge(page, "long-name");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(/^Type W+ ! to go on$/).fill(`${"W".repeat(64)} !`);
+  await dialog.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
   const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href]));
   assert.ok(!/eyJ|zrt_|zpk_/.test(stored), stored);
   await leave();
@@ -307,6 +374,10 @@ test("two tabs share one session and one stream, and signing out in one signs ou
   assert.ok(refreshes <= 1, `${refreshes} refreshes`);
   await page.reload();
   await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  await page.route(/\/console\/session$/, (route) => (route.request().method() === "DELETE" ? route.abort("connectionreset") : route.fallback()));
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText(/^You are still signed in/).first().waitFor();
+  await page.unroute(/\/console\/session$/);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -536,4 +607,62 @@ test("whoever is invited chooses a password by the link, and a password and sess
   await row.waitFor({ state: "detached" });
   await invited.leave();
   await owner.leave();
+});
+
+test("a session that ends leaves the page with what was typed, and a page that breaks can be shown again", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  await page.goto(`${node().api}/console/support?create=1`);
+  await page.getByLabel("Subject").fill("Half a question");
+  const json = { "content-type": "application/json" };
+  const login = await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: json, body: JSON.stringify({ email: place.owner, password: place.password }) });
+  const { access_token } = await login.json();
+  await fetch(`${node().api}/v1/account/sessions`, { method: "DELETE", headers: { authorization: `Bearer ${access_token}` } });
+  const again = page.getByRole("dialog", { name: "Sign in" });
+  await again.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+  await judge(page, "sign-in-again");
+  await page.keyboard.press("Escape");
+  await again.getByLabel("E-mail address").fill(place.owner);
+  await again.getByLabel("Password").fill(place.password);
+  await again.getByRole("button", { name: "Sign in" }).click();
+  await again.waitFor({ state: "detached" });
+  assert.equal(await page.getByLabel("Subject").inputValue(), "Half a question");
+  await page.keyboard.press("Escape");
+
+  // An answer that nobody expects.
+  await page.route(/\/v1\/account$/, (route) => route.fulfill({ json: {} }));
+  await page.getByRole("link", { name: "Home", exact: true }).click();
+  await page.getByRole("heading", { name: "This page has failed" }).waitFor();
+  await page.unroute(/\/v1\/account$/);
+  await page.getByRole("button", { name: "Show it again" }).click();
+  await page.getByText("The last 24 hours").waitFor();
+
+  // A refusal counts down, and is asked again by itself.
+  let refusals = 1;
+  await page.route(/\/v1\/account\/members$/, (route) =>
+    refusals-- > 0 ? route.fulfill({ status: 429, headers: { "retry-after": "11" }, json: { error: { code: "rate_limited", message: "slow down", details: null } } }) : route.fallback(),
+  );
+  await page.getByRole("link", { name: "Members", exact: true }).click();
+  await page.getByText(/It goes on in \d+ s\./).waitFor();
+  await page.getByRole("table", { name: "Members" }).waitFor();
+  await leave();
+});
+
+test("where a browser gives no clipboard and no locks, a text is copied by hand and tabs still take turns", async () => {
+  const { page, context, leave, asked } = await person(browser);
+  await context.addInitScript(() => {
+    for (const name of ["clipboard", "locks"]) Object.defineProperty(Navigator.prototype, name, { get: () => undefined });
+  });
+  await signIn(page, place.owner);
+  await page.getByText("Live updates are on.").waitFor({ state: "attached" });
+  const other = await context.newPage();
+  await other.goto(`${node().api}/console/account`);
+  await other.getByText("Live updates are on.").waitFor({ state: "attached" });
+  assert.equal(asked.filter((call) => call === "GET /console/api/v1/events").length, 1, "one stream");
+  const { id } = await api("GET", "/v1/account");
+  await other.getByRole("button", { name: /^Copy/ }).first().click();
+  const text = other.getByRole("textbox", { name: "The text to copy" });
+  assert.equal(await text.inputValue(), id);
+  assert.equal(await text.evaluate((field) => field.value.slice(field.selectionStart, field.selectionEnd)), id, "all of it is selected");
+  await leave();
 });

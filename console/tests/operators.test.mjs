@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before } from "node:test";
-import { eventually, judge, launch, node, operator, paired, person, place, settled, signIn as memberSignIn, test } from "./place.mjs";
+import { api, eventually, judge, launch, node, operator, paired, person, phone, place, settled, signIn as memberSignIn, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -42,6 +46,9 @@ test("every page of operators shows the cluster, and can be used by everybody", 
   await paired("Operated", place.phones[6]);
   await signIn(page);
   await page.getByText("Any one node can be lost", { exact: true }).waitFor();
+  await page.getByText("Deliveries that wait", { exact: true }).waitFor();
+  await page.getByText(/^Checks that are well: \d+$/).click();
+  await page.getByRole("table", { name: "Checks that are well" }).getByText("clock", { exact: true }).waitFor();
   for (const name of ["Overview", "Nodes", "Shards", "Layout", "Timeline", "Customers", "Channels", "Webhooks", "Trace", "Tickets", "Backup", "Secrets", "Releases", "Audit log"]) {
     await pages(page).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1 }).waitFor();
@@ -49,7 +56,111 @@ test("every page of operators shows the cluster, and can be used by everybody", 
     assert.equal(await page.getByRole("alert").count(), 0, name);
     await judge(page, `operators-${name.toLowerCase().replaceAll(" ", "-")}`);
   }
+  await pages(page).getByRole("link", { name: "Shards", exact: true }).click();
+  await page.getByLabel("Sorted by").selectOption("channels");
+  const channels = async () => (await page.getByRole("table").locator("tbody tr td:nth-child(4)").allTextContents()).map((text) => Number(text.replaceAll(",", "")));
+  await eventually("the shard with most channels comes first", async () => {
+    const counts = await channels();
+    return counts[0] > 0 && counts.every((count, index) => index === 0 || count <= counts[index - 1]);
+  });
   await leave();
+});
+
+test("a message is traced by its id: what became of it, and of each attempt at an endpoint", async () => {
+  const { page, leave } = await person(browser);
+  const receiver = createServer((request, response) => {
+    request.resume();
+    request.on("end", () => response.end());
+  });
+  await new Promise((listening) => receiver.listen(0, "127.0.0.1", listening));
+  let endpoint;
+  try {
+    endpoint = await api("POST", "/v1/webhook-endpoints", { url: `http://127.0.0.1:${receiver.address().port}/traced`, events: ["message.sent"], enabled: true });
+    const channel = await paired("Traced", place.phones[7]);
+    await phone(place.phones[5]);
+    const { message_id: id } = await api("POST", `/v1/channels/${channel}/messages`, { type: "text", to: place.phones[5], text: "traced" });
+    await eventually("its webhook was called", async () => (await operator("GET", `/v1/admin/messages/${id}/trace`)).data[0].steps.some(({ step }) => step === "attempt"));
+    await signIn(page);
+    await pages(page).getByRole("link", { name: "Trace" }).click();
+    await page.getByLabel("Message id").fill(id);
+    await page.getByRole("main").getByRole("button", { name: "Trace", exact: true }).click();
+    await page.getByRole("heading", { level: 2, name: "Traced" }).waitFor();
+    await page.getByRole("table", { name: "Steps", exact: true }).getByText("accepted", { exact: true }).waitFor();
+    await page.getByText(/^Endpoint .*: 1 attempt;/).first().click();
+    await page.getByRole("table", { name: /^Steps at Endpoint/ }).first().getByText("attempt", { exact: true }).waitFor();
+    await judge(page, "operators-traced");
+    await page.getByLabel("Message id").fill("3EB0000000000000000000");
+    await page.getByRole("main").getByRole("button", { name: "Trace", exact: true }).click();
+    await page.getByRole("alert").waitFor();
+    await leave();
+  } finally {
+    // Nothing is to wait for a receiver that is gone.
+    if (endpoint) await api("DELETE", `/v1/webhook-endpoints/${endpoint.id}`);
+    receiver.close();
+    receiver.closeAllConnections();
+  }
+});
+
+test("an open page costs the node less than half a call a second", async () => {
+  const SECONDS = 30;
+  const { context, leave } = await person(browser);
+  const open = ["Overview", "Nodes", "Shards", "Layout", "Timeline", "Webhooks", "Secrets"].map(async (name) => {
+    const page = await context.newPage();
+    await signIn(page);
+    await pages(page).getByRole("link", { name, exact: true }).click();
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    await settled(page);
+    return { name, page };
+  });
+  const counts = (await Promise.all(open)).map(({ name, page }) => {
+    const count = { name, calls: 0 };
+    page.on("request", (request) => request.url().includes("/v1/") && count.calls++);
+    return count;
+  });
+  // What happens within a time is what is measured here.
+  await new Promise((over) => setTimeout(over, SECONDS * 1_000));
+  for (const { name, calls } of counts) assert.ok(calls > 0 && calls < SECONDS / 2, `${name} has made ${calls} calls in ${SECONDS} s`);
+  await leave();
+});
+
+test("webhooks that are stuck are grouped by host, each with its last error in words", async () => {
+  const { page, leave } = await person(browser);
+  const row = (n, host, last_error) => ({
+    endpoint_id: `0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b1${n}`, customer_id: "0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b00", customer_name: "Acme", url: `https://${host}/hook/${n}`, state: "failing", disabled_reason: null,
+    failing_since: "2026-01-01T00:00:00.000Z", last_success_at: null, waiting: n, or_more: false, oldest: "2026-01-01T00:00:00.000Z", next_attempt_at: null, last_error,
+  });
+  await page.route("**/v1/admin/webhooks/stuck", (route) =>
+    route.fulfill({ json: { data: [row(1, "one.example", "it answered 503"), row(2, "two.example", "no answer <b>in time</b>"), row(3, "one.example", null)], next_cursor: null } }));
+  await signIn(page);
+  await pages(page).getByRole("link", { name: "Webhooks" }).click();
+  await page.getByRole("heading", { level: 2, name: /^one\.example 4 wait$/ }).waitFor();
+  assert.equal(await page.getByRole("table", { name: "Endpoints at one.example" }).getByRole("row").count(), 3, "two, and the heads");
+  await page.getByText("it answered 503", { exact: true }).waitFor();
+  await page.getByText("no answer <b>in time</b>", { exact: true }).waitFor();
+  await judge(page, "operators-stuck");
+  await leave();
+});
+
+test("a backup is taken by the page, and what became of it is there after a reload", async () => {
+  const { page, leave } = await person(browser);
+  const folder = mkdtempSync(join(tmpdir(), "gateway-backup-"));
+  try {
+    await signIn(page);
+    await pages(page).getByRole("link", { name: "Backup" }).click();
+    await page.getByLabel("To", { exact: true }).fill(join(folder, "first"));
+    await page.getByRole("button", { name: "Start a backup" }).click();
+    await page.getByText("It was read back, and is whole.").waitFor();
+    await page.reload();
+    await page.getByLabel("Operator token").fill(place.operatorToken);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("It was read back, and is whole.").waitFor();
+    await page.getByText(`gateway restore --from ${join(folder, "first")}`).first().waitFor();
+    await page.getByText(/^The last backup was read out/).waitFor();
+    await judge(page, "operators-backed-up");
+    await leave();
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 });
 
 test("a node is drained and taken back, and a second one is a warning", async () => {
@@ -61,6 +172,7 @@ test("a node is drained and taken back, and a second one is a warning", async ()
   const button = (name, id) => table.locator("tbody tr").nth(place.nodes.findIndex((known) => known.id === id)).getByRole("button", { name, exact: true });
   await button("Drain", first.id).click();
   await page.getByRole("dialog").getByText(`gateway drain ${first.id}`).waitFor();
+  await page.getByRole("dialog").getByText(/^The 2 other nodes that are ready have room for [\d,]+ more sessions: enough\.$/).waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Drain", exact: true }).click();
   await eventually("it leads nothing", async () => (await operator("GET", "/v1/admin/nodes")).data.find((known) => known.id === first.id).owns?.length === 0, 60_000);
   await button("Undrain", first.id).waitFor();
@@ -98,6 +210,10 @@ test("a weight and a plan move what they say, to the end", async () => {
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await pages(page).getByRole("link", { name: "Layout" }).click();
   await page.getByRole("button", { name: "Plan", exact: true }).click();
+  await page.getByRole("button", { name: /^Apply plan/ }).waitFor();
+  await page.reload();
+  await page.getByLabel("Operator token").fill(place.operatorToken);
+  await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("button", { name: /^Apply plan/ }).click();
   await page.getByText(/moves are done/).waitFor();
   await eventually("the change ends", async () => (await operator("GET", "/v1/admin/layout")).change?.state === "done", 60_000);
@@ -122,6 +238,8 @@ test("the timeline says in words what was done, and a ticket is answered", async
   await signIn(page);
   await pages(page).getByRole("link", { name: "Timeline" }).click();
   await page.getByText(`node ${node(2).id}: drained`).first().waitFor();
+  await page.getByRole("button", { name: "Mark before" }).click();
+  await page.getByRole("status").filter({ hasText: /^\d{4}-\d\d-\d\dT/ }).waitFor();
   await page.getByLabel("What", { exact: true }).selectOption("node");
   await page.getByText(`node ${node(2).id}: undrained`).first().waitFor();
   await pages(page).getByRole("link", { name: "Tickets" }).click();
@@ -193,6 +311,7 @@ test("keys are rotated by the page, and what needs more says what is missing", a
   await pages(page).getByRole("link", { name: "Secrets" }).click();
   await page.getByText("settled", { exact: true }).first().waitFor();
   await page.getByText("secrets.previous_master_key_file", { exact: true }).first().waitFor();
+  await page.getByRole("table", { name: "Certificates of the nodes" }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Exchange the master key" }).count(), 0, "no node was given another one");
   const dialog = page.getByRole("dialog");
   await page.getByRole("button", { name: "Rotate the authority" }).click();

@@ -70,6 +70,12 @@ impl EventId {
         Self(format!("evt_{ulid}"))
     }
 
+    /// When it was minted; of an inbound item the network's time.
+    pub fn time(&self) -> Timestamp {
+        let ulid = self.0.strip_prefix("evt_").and_then(|text| Ulid::from_string(text).ok());
+        Timestamp(ulid.map_or(0, |ulid| i64::try_from(ulid.timestamp_ms()).unwrap_or(i64::MAX)))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -341,6 +347,7 @@ mod tests {
             prop_assert_ne!(&id, &EventId::derived(b"other", item(&network_id, "delivered", millis)));
             let ulid = Ulid::from_string(id.as_str().strip_prefix("evt_").unwrap()).unwrap();
             prop_assert_eq!(ulid.timestamp_ms(), millis as u64);
+            prop_assert_eq!(id.time(), Timestamp(millis));
             prop_assert!(id.as_str()[4..].bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()));
         }
     }

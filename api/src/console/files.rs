@@ -53,11 +53,17 @@ pub async fn asset(ctx: &mut RequestContext) -> Outcome {
         Some((_, "js")) => "text/javascript; charset=utf-8",
         Some((_, "css")) => "text/css; charset=utf-8",
         Some((_, "svg")) => "image/svg+xml",
-        Some((_, "txt")) => "text/plain; charset=utf-8",
+        Some((_, "txt")) => super::TEXT,
         _ => return Err(CallError::route_not_found()),
     };
     let age = if content_type.starts_with("text/plain") { ASK_AGAIN } else { FOR_EVER };
     file(ctx, name, content_type, age).ok_or_else(CallError::route_not_found)
+}
+
+/// The licences of what is in the pages, under a name that is easy to find.
+pub async fn licences(ctx: &mut RequestContext) -> Outcome {
+    const NAME: &str = "licences.txt";
+    file(ctx, NAME, super::TEXT, ASK_AGAIN).ok_or_else(|| failure::internal("a file of the console is missing", &NAME))
 }
 
 /// A file in the smallest form that the browser takes, guarded.

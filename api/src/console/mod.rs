@@ -16,6 +16,7 @@ use crate::openapi::Doc;
 use crate::route::Route;
 
 const HTML: &str = "text/html; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Of the public port. They belong to the console alone and are not part of the interface.
 pub fn routes_for_members() -> Vec<Route> {
@@ -60,5 +61,8 @@ fn pages(first: Route, page: Route) -> Vec<Route> {
                 .content("text/javascript; charset=utf-8")
                 .errors(&[ErrorCode::NotFound]),
         ),
+        Route::get("/console/licences.txt")
+            .public(files::licences)
+            .doc(Doc::new("get_console_licences", "Read the licences of what the console is made of").content(TEXT)),
     ]
 }

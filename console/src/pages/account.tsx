@@ -42,9 +42,11 @@ function Form({ account, reload }: { account: M["Account"]; reload: () => void }
           <Field label="Name" name="name" required maxLength={120} value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
           <Field label="Time zone" name="timezone" required value={timezone} error={error} hint="Such as Europe/Berlin." onInput={(event) => setTimezone(event.currentTarget.value)} />
           <Failure error={error} />
-          <button type="submit" disabled={busy || (name === account.name && timezone === account.timezone)}>
-            Save
-          </button>
+          {may("account") && (
+            <button type="submit" disabled={busy || (name === account.name && timezone === account.timezone)}>
+              Save
+            </button>
+          )}
         </fieldset>
       </form>
       <h2>What the plan allows</h2>

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { type Page, door, get } from "../api";
-import { Badge, Faces, Field, Id, More, Table, Theirs, Time, Title, csv, download, param, useAction, useLoad } from "../parts";
+import { type Page, asCurl, door, get, withQuery } from "../api";
+import { Badge, CopyButton, Faces, Field, Id, More, Table, Theirs, Time, Title, csv, download, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { M } from "../types";
 
@@ -20,11 +20,12 @@ export function Audit() {
       return get<Page<Entry>>(path, { ...query, limit: 50 }, signal);
     },
     [path, query],
+    { isHeld: more !== undefined },
   );
   const who = (row: Entry) => row.actor.email ?? row.actor.prefix ?? row.actor.id ?? "";
   return (
     <>
-      <Title>Audit log</Title>
+      <Title extra={door === "operators" && <CopyButton text={asCurl("GET", withQuery(path, query))}>As a command</CopyButton>}>Audit log</Title>
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
         {NAMES.map((name) => (
           <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={name === "action" ? "key.issued" : ""}

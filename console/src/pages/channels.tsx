@@ -90,7 +90,7 @@ export function Channels() {
           </>
         )}
       </Faces>
-      {param("create") && <Create />}
+      {may("write") && param("create") && <Create />}
     </>
   );
 }
@@ -125,12 +125,14 @@ function Create() {
             void run(submit);
           }}
         >
-          <Field label="Name" name="name" required maxLength={64} autofocus value={name} error={error} hint="For you alone, such as Sales."
+          <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} hint="For you alone, such as Sales."
             onInput={(event) => setName(event.currentTarget.value)} />
-          <label class="check">
-            <input type="checkbox" checked={withKey} onChange={(event) => setWithKey(event.currentTarget.checked)} /> Make an API key for
-            it, too
-          </label>
+          {may("keys") && (
+            <label class="check">
+              <input type="checkbox" checked={withKey} onChange={(event) => setWithKey(event.currentTarget.checked)} /> Make an API key for
+              it, too
+            </label>
+          )}
           <Failure error={error} />
           <FormEnd close={close} label="Create" disabled={busy} />
         </form>

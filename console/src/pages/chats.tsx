@@ -1,8 +1,8 @@
 // Conversations of a channel: a list, the messages of one, and a box to write in.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Refused, call, get, post, type Page } from "../api";
+import { Refused, call, get, post, seen, wait, type Page } from "../api";
 import type { Event } from "../live";
-import { Faces, Failure, Field, Theirs, Time, announce, bytes, param, useAction, useLoad } from "../parts";
+import { Faces, Failure, Field, Pages, Theirs, Time, announce, bytes, param, plain, tooLong, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M, Message } from "../types";
@@ -29,8 +29,8 @@ export function ulid(now = Date.now()): string {
 export function Chats({ channel }: { channel: Channel }) {
   const chat = param("chat");
   const of = (event: Event) => event.data.channel_id === channel.id && /^(message|chat)\./.test(event.name);
-  const chats = useLoad(
-    (signal) => get<Page<M["Chat"]>>(`/v1/channels/${channel.id}/chats`, { limit: CHATS }, signal),
+  const chats = usePages<M["Chat"]>(
+    (cursor, signal) => get(`/v1/channels/${channel.id}/chats`, { limit: CHATS, cursor }, signal),
     [channel.id],
     { on: of, every: 5_000 },
   );
@@ -63,6 +63,7 @@ export function Chats({ channel }: { channel: Channel }) {
             </ul>
           )}
         </Faces>
+        <Pages of={chats} />
       </section>
       {chat ? <Conversation key={chat} channel={channel} chat={chat} /> : <p class="none chat-hint">Choose a chat.</p>}
     </div>
@@ -159,9 +160,15 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
     kept.current = { rows: [...page.data.slice().reverse(), ...kept.current.rows], cursor: page.next_cursor ?? null };
     setFrom(kept.current.rows.length > MOST_ROWS ? 0 : null);
   };
+  /** Whoever has sent something sees it. */
+  const sent = () => {
+    setFrom(null);
+    below.current = true;
+    newest.reload();
+  };
   const forth = () => setFrom(begin + STEP < newestAt ? begin + STEP : null);
   return (
-    <section class="conversation" aria-label={`Chat with ${chat}`}>
+    <section class="conversation" aria-label={`Chat with ${plain(chat)}`}>
       <header>
         <a class="back" href={href("channel", { id: channel.id, tab: "chats" })}>
           ‹ Chats
@@ -204,7 +211,7 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
         )}
       </Faces>
       {may("write") && (
-        <Writer channel={channel} chat={chat} quoted={quoted} unquote={() => setQuoted(undefined)} sent={newest.reload} />
+        <Writer channel={channel} chat={chat} quoted={quoted} quote={setQuoted} sent={sent} />
       )}
     </section>
   );
@@ -300,117 +307,202 @@ function Media({ media, type }: { media: NonNullable<Message["media"]>; type: st
   );
 }
 
-type Found = { ref: string; text: string; was: "looking" | "sent" | "not taken" };
-
 function typeOf(mime: string): string {
   const kind = mime.split("/")[0] ?? "";
   return ["image", "video", "audio"].includes(kind) ? kind : "document";
 }
 
+/** The longest texts that the gateway takes. */
+const TEXT = 4_096;
+const CAPTION = 1_024;
+
+/** After so long a send without an answer is not worked on any more: the node takes 30 s for its longest call. */
+const SETTLED_MS = 35_000;
+/** Between two looks for a send without an answer; each pause is twice the one before. */
+const LOOK_MS = 1_000;
+const LONGEST_LOOK_MS = 15_000;
+
+/** A send that was begun. Until it is known what became of it, it bears one label, by which it is found in the history. */
+interface Outgoing {
+  ref: string;
+  text: string;
+  file: File | undefined;
+  quoted: Message | undefined;
+  was: "sending" | "looking" | "sent" | "not taken" | "refused";
+  error?: Refused | undefined;
+}
+
+const FATE: Record<Outgoing["was"], string> = {
+  sending: "",
+  looking: "No answer came, and it is not known yet whether the message was sent. Looking.",
+  sent: "No answer came, but the message was sent.",
+  "not taken": "No answer came, and the message was not taken. Send it again if you still want to.",
+  refused: "The message was refused.",
+};
+
 /** A send is never repeated by itself: where no answer came, its own label is looked for in the history. */
-function Writer({ channel, chat, quoted, unquote, sent }: { channel: Channel; chat: string; quoted: Message | undefined; unquote: () => void; sent: () => void }) {
+function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat: string; quoted: Message | undefined; quote: (message: Message | undefined) => void; sent: () => void }) {
   const [text, setText] = useState("");
   const [file, setFile] = useState<File>();
-  const [found, setFound] = useState<Found>();
+  const [error, setError] = useState<Refused>();
+  const [outgoing, setOutgoing] = useState<Outgoing[]>([]);
   const input = useRef<HTMLInputElement>(null);
-  const { busy, error, run, clear } = useAction();
+  const area = useRef<HTMLTextAreaElement>(null);
+  const isWriting = useRef(false);
+  isWriting.current = text !== "" || file !== undefined;
+  /** One send after the other, in the order in which they were written. */
+  const turn = useRef(Promise.resolve());
+  const isGone = useRef(false);
+  useEffect(() => () => void (isGone.current = true), []);
   const path = `/v1/channels/${channel.id}/messages`;
+  const wrong = tooLong(text, file ? CAPTION : TEXT);
+  const isEmpty = !file && text.trim() === "";
 
-  const look = async (ref: string) => {
-    setFound({ ref, text, was: "looking" });
-    for (let attempt = 0; attempt < 5; attempt++) {
-      try {
-        const { data } = await get<Page<Message>>(path, { client_ref: ref, limit: 1 });
-        if (data.length > 0) {
-          setFound({ ref, text, was: "sent" });
-          announce("The message was sent.");
-          done();
-          return;
-        }
-      } catch (refused) {
-        if (!(refused instanceof Refused) || !refused.unanswered) throw refused;
-      }
-      await new Promise((wait) => setTimeout(wait, 1_000));
-    }
-    setFound({ ref, text, was: "not taken" });
+  const change = (one: Outgoing, now: Partial<Outgoing>) => setOutgoing((all) => all.map((other) => (other.ref === one.ref ? { ...other, ...now } : other)));
+  const drop = (one: Outgoing) => setOutgoing((all) => all.filter((other) => other.ref !== one.ref));
+  const put = (what: Pick<Outgoing, "text" | "file" | "quoted">) => {
+    setText(what.text);
+    setFile(what.file);
+    quote(what.quoted);
+    const files = new DataTransfer();
+    if (what.file) files.items.add(what.file);
+    if (input.current) input.current.files = files.files;
   };
-  const done = () => {
-    setText("");
-    setFile(undefined);
-    if (input.current) input.current.value = "";
-    unquote();
+
+  const find = async (one: Outgoing) => {
+    const { data } = await get<Page<Message>>(path, { client_ref: one.ref, limit: 1, deliveries: "none" });
+    if (data.length === 0) return false;
+    change(one, { was: "sent" });
+    announce("The message was sent.");
     sent();
+    return true;
   };
-  const send = async () => {
-    const ref = ulid();
-    const body: Record<string, unknown> = { to: chat, client_ref: ref };
-    if (quoted) {
-      body["quoted"] = { id: quoted.message_id, from_me: quoted.direction === "outbound", remote_jid: quoted.chat_id, ...(quoted.participant && { participant: quoted.participant }) };
+  /** Says that a send was not taken only where the history was read after its end. */
+  const look = async (one: Outgoing) => {
+    change(one, { was: "looking" });
+    const began = Date.now();
+    for (let pause = LOOK_MS; !isGone.current; pause = Math.min(2 * pause, LONGEST_LOOK_MS)) {
+      await seen();
+      const isOver = Date.now() - began > SETTLED_MS;
+      const found = await find(one).catch(() => undefined);
+      if (found) return;
+      if (found === false && isOver) return change(one, { was: "not taken" });
+      await wait(pause);
     }
-    if (file) {
-      const form = new FormData();
-      form.append("file", file);
-      const media = await call<M["MediaUpload"]>("POST", `/v1/channels/${channel.id}/media`, { body: form });
-      body["type"] = typeOf(media.mime_type);
-      body["media_url"] = media.url;
-      body["mime_type"] = media.mime_type;
-      if (body["type"] === "document") body["filename"] = file.name;
-      if (text && body["type"] !== "audio") body["caption"] = text;
-    } else {
-      body["type"] = "text";
-      body["text"] = text;
+  };
+  const bodyOf = async (one: Outgoing) => {
+    const body: Record<string, unknown> = { to: chat, client_ref: one.ref };
+    const about = one.quoted;
+    if (about) {
+      body["quoted"] = { id: about.message_id, from_me: about.direction === "outbound", remote_jid: about.chat_id, ...(about.participant && { participant: about.participant }) };
     }
-    setFound(undefined);
+    if (!one.file) return { ...body, type: "text", text: one.text };
+    const form = new FormData();
+    form.append("file", one.file);
+    const media = await call<M["MediaUpload"]>("POST", `/v1/channels/${channel.id}/media`, { body: form });
+    const type = typeOf(media.mime_type);
+    return {
+      ...body,
+      type,
+      media_url: media.url,
+      mime_type: media.mime_type,
+      ...(type === "document" && { filename: one.file.name }),
+      ...(one.text && type !== "audio" && { caption: one.text }),
+    };
+  };
+  const deliver = async (one: Outgoing) => {
+    let isAsked = false;
     try {
+      const body = await bodyOf(one);
+      isAsked = true;
       await post<M["SentMessage"]>(path, body);
-    } catch (refused) {
-      if (refused instanceof Refused && refused.unanswered) return look(ref);
-      throw refused;
+      drop(one);
+      sent();
+    } catch (thrown) {
+      const refused = thrown instanceof Refused ? thrown : new Refused(0, "console", String(thrown), null, null, 0);
+      // Looked for while what was written next is sent.
+      if (isAsked && refused.uncertain) void look(one);
+      // What was written comes back, unless something else is being written.
+      else if (isWriting.current) change(one, { was: "refused", error: refused });
+      else {
+        drop(one);
+        put(one);
+        setError(refused);
+      }
     }
-    done();
+  };
+  const queue = (work: () => Promise<void>) => (turn.current = turn.current.then(work));
+  const send = () => {
+    if (isEmpty || wrong) return;
+    const one: Outgoing = { ref: ulid(), text, file, quoted, was: "sending" };
+    setOutgoing((all) => [...all.filter((other) => other.was !== "sent"), one]);
+    setError(undefined);
+    put({ text: "", file: undefined, quoted: undefined });
+    area.current?.focus();
+    void queue(() => deliver(one));
+  };
+  /** Under the same label: it may have been taken late, and is not sent then. */
+  const again = (one: Outgoing) => {
+    change(one, { was: "sending", error: undefined });
+    void queue(async () => {
+      const found = one.was === "not taken" ? await find(one).catch(() => undefined) : false;
+      if (found === undefined) void look(one);
+      else if (!found) await deliver(one);
+    });
   };
   return (
     <form
       class="writer"
       onSubmit={(event) => {
         event.preventDefault();
-        void run(send);
+        send();
       }}
     >
       {channel.status !== "connected" && <p class="stale">The channel is {channel.status}.</p>}
       {quoted && (
         <blockquote>
           <Theirs text={quoted.text ?? quoted.type} />{" "}
-          <button type="button" class="quiet" onClick={unquote} aria-label="Do not quote">
+          <button type="button" class="quiet" onClick={() => quote(undefined)} aria-label="Do not quote">
             ✕
           </button>
         </blockquote>
       )}
-      {found && (
-        <p role="status" class={found.was === "not taken" ? "failure" : "stale"}>
-          {found.was === "looking" && "No answer came. Looking whether the message was sent."}
-          {found.was === "sent" && "No answer came, but the message was sent."}
-          {found.was === "not taken" && "No answer came, and the message was not taken. Send it again if you still want to."}{" "}
-          {found.was === "not taken" && (
-            <button type="button" class="quiet" onClick={() => void run(() => look(found.ref))}>
-              Look again
-            </button>
-          )}
-        </p>
-      )}
+      {outgoing.some((one) => one.was === "sending") && <p class="fine sending">Sending</p>}
+      {outgoing
+        .filter((one) => one.was !== "sending")
+        .map((one) => (
+          <div key={one.ref} class={one.was === "not taken" || one.was === "refused" ? "failure" : "stale"}>
+            <p class="fine cut">
+              <Theirs text={one.text || one.file?.name} />
+            </p>
+            <p role="status">{FATE[one.was]}</p>
+            <Failure error={one.error} />
+            {(one.was === "not taken" || one.was === "refused") && (
+              <p>
+                <button type="button" class="quiet" onClick={() => again(one)}>
+                  Send it again
+                </button>{" "}
+                <button type="button" class="quiet" onClick={() => drop(one)}>
+                  Leave it
+                </button>
+              </p>
+            )}
+          </div>
+        ))}
       <Failure error={error} />
       <label class="hidden" for="message">
         Message
       </label>
       <textarea
+        ref={area}
         id="message"
         rows={2}
-        maxLength={4096}
         placeholder="Message"
         value={text}
+        aria-describedby="message-about"
         onInput={(event) => {
           setText(event.currentTarget.value);
-          if (error) clear();
+          setError(undefined);
         }}
         onKeyDown={(event) => {
           if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -419,12 +511,15 @@ function Writer({ channel, chat, quoted, unquote, sent }: { channel: Channel; ch
           }
         }}
       />
+      <p id="message-about" class="bad" role="status">
+        {wrong}
+      </p>
       <div class="actions">
         <label class="attach">
           <span class="hidden">File</span>
           <input ref={input} type="file" onChange={(event) => setFile(event.currentTarget.files?.[0])} />
         </label>
-        <button type="submit" disabled={busy || (!file && text.trim() === "")}>
+        <button type="submit" disabled={isEmpty || wrong !== ""}>
           Send
         </button>
       </div>

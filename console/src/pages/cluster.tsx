@@ -1,33 +1,46 @@
 // The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { type Page, Refused, asCurl, get, patch, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Secret, Table, Tile, Time, Title, bytes, number, say, useAction, useLoad } from "../parts";
-import { href } from "../router";
+import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, Secret, Table, Tile, Time, Title, bytes, number, param, say, useAction, useLoad } from "../parts";
+import { go, href, place } from "../router";
 import { Figures } from "./figures";
 import type { O } from "../types";
 
-const EVERY = { every: 3_000 };
+// Between two looks. An open page is to cost the node less than half a call a second, whatever it shows.
+/** Where something moves: one call. */
+const OFTEN = { every: 3_000 };
+/** Two calls. */
+const NOW_AND_THEN = { every: 6_000 };
+/** Up to four calls, beside those of the figures. */
+const SELDOM = { every: 15_000 };
 
 function Findings({ of, changes }: { of: O["Finding"][]; changes: O["TimelineEntry"][] }) {
   const bad = of.filter((finding) => finding.level !== "ok");
   const since = (row: O["Finding"]) => changes.find((entry) => entry.details["check"] === row.check)?.at;
   const ticket = (row: O["Finding"]) => `${row.check} is ${row.level}${row.node_id ? ` on node ${row.node_id}` : ""}: ${row.message}. ${row.remedy ? `Remedy: ${row.remedy}. ` : ""}Since ${since(row) ?? "an unknown time"}.`;
-  if (bad.length === 0) return <p class="is-good">Every check is well.</p>;
+  const well = of.filter((finding) => finding.level === "ok");
+  const columns: Column<O["Finding"]>[] = [
+    { head: "Check", cell: (row) => row.check },
+    { head: "Level", cell: (row) => <Badge status={row.level} /> },
+    { head: "Node", cell: (row) => row.node_id ?? "–" },
+    { head: "What", cell: (row) => row.message },
+  ];
+  const more: Column<O["Finding"]>[] = [
+    { head: "What to do", cell: (row) => row.remedy ?? "–" },
+    { head: "Since", cell: (row) => <Time at={since(row)} /> },
+    { head: "", cell: (row) => <CopyButton text={ticket(row)}>Copy as a ticket</CopyButton> },
+  ];
+  const id = (row: O["Finding"]) => row.check + row.message + row.node_id;
   return (
-    <Table
-      name="Findings"
-      rows={bad}
-      id={(row) => row.check + row.message + row.node_id}
-      columns={[
-        { head: "Check", cell: (row) => row.check },
-        { head: "Level", cell: (row) => <Badge status={row.level} /> },
-        { head: "Node", cell: (row) => row.node_id ?? "–" },
-        { head: "What", cell: (row) => row.message },
-        { head: "What to do", cell: (row) => row.remedy ?? "–" },
-        { head: "Since", cell: (row) => <Time at={since(row)} /> },
-        { head: "", cell: (row) => <CopyButton text={ticket(row)}>Copy as a ticket</CopyButton> },
-      ]}
-    />
+    <>
+      {bad.length === 0 ? <p class="is-good">Every check is well.</p> : <Table name="Findings" rows={bad} id={id} columns={[...columns, ...more]} />}
+      {well.length > 0 && (
+        <details>
+          <summary>Checks that are well: {well.length}</summary>
+          <Table name="Checks that are well" rows={well} id={id} columns={columns} />
+        </details>
+      )}
+    </>
   );
 }
 
@@ -39,16 +52,17 @@ function leads(node: O["Node"]): string {
 export function Overview() {
   const shown = useLoad(
     async (signal) => {
-      const [status, check, nodes, changes] = await Promise.all([
+      const [status, check, nodes] = await Promise.all([
         get<O["ClusterStatus"]>("/v1/admin/status", {}, signal),
         get<O["ClusterCheck"]>("/v1/admin/check", {}, signal),
         get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal),
-        get<Page<O["TimelineEntry"]>>("/v1/admin/timeline", { kind: "check", limit: 100 }, signal),
       ]);
-      return { status, check, nodes: nodes.data, changes: changes.data };
+      const ill = check.checks.some((finding) => finding.level !== "ok");
+      const changes = ill ? (await get<Page<O["TimelineEntry"]>>("/v1/admin/timeline", { kind: "check", limit: 100 }, signal)).data : [];
+      return { status, check, nodes: nodes.data, changes };
     },
     [],
-    EVERY,
+    SELDOM,
   );
   return (
     <>
@@ -66,6 +80,7 @@ export function Overview() {
                 <Tile label="Shards ready" value={`${status.shards.ready} of ${status.shards.total}`} warn={status.shards.ready < status.shards.total} />
                 <Tile label="Customers" value={number(status.customers)} />
                 <Tile label="Webhook endpoints" value={number(status.webhook_endpoints)} />
+                <Waiting />
                 {Object.entries(channels)
                   .filter(([, count]) => count > 0)
                   .map(([word, count]) => (
@@ -110,8 +125,20 @@ export function Overview() {
   );
 }
 
+/** Deliveries that wait for longer than they should. Every shard is asked for them: where one does not answer, the rest of the page does
+ * not wait for it. */
+function Waiting() {
+  const { data: stuck, error } = useLoad((signal) => get<Page<O["StuckEndpoint"]>>("/v1/admin/webhooks/stuck", {}, signal), [], { every: 30_000 });
+  if (!stuck || error) return <Tile label="Deliveries that wait" value="–" about={error && "not every shard answers"} warn={!!error} />;
+  const waiting = stuck.data.reduce((sum, row) => sum + row.waiting, 0);
+  const more = stuck.data.some((row) => row.or_more) ? " or more" : "";
+  const endpoints = `at ${number(stuck.data.length)} ${stuck.data.length === 1 ? "endpoint" : "endpoints"}`;
+  const about = stuck.data.length === 0 ? "none for more than a minute" : <a href={href("webhooks")}>{endpoints}</a>;
+  return <Tile label="Deliveries that wait" value={`${number(waiting)}${more}`} about={about} warn={waiting > 0} />;
+}
+
 export function Nodes() {
-  const list = useLoad((signal) => get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal), [], EVERY);
+  const list = useLoad((signal) => get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal), [], OFTEN);
   const [asked, ask] = useState<{ what: "drain" | "remove" | "weigh" | "let-in"; node?: O["Node"] }>();
   const { busy, error, run } = useAction();
   const away = list.data?.data.filter((node) => node.state !== "ready") ?? [];
@@ -119,9 +146,12 @@ export function Nodes() {
     <>
       <Title
         extra={
-          <button type="button" onClick={() => ask({ what: "let-in" })}>
-            Let a node in
-          </button>
+          <>
+            <CopyButton text="gateway nodes">As a command</CopyButton>
+            <button type="button" onClick={() => ask({ what: "let-in" })}>
+              Let a node in
+            </button>
+          </>
         }
       >
         Nodes
@@ -171,7 +201,7 @@ export function Nodes() {
         )}
       </Faces>
       {asked?.what === "drain" && asked.node && (
-        <Drain node={asked.node} others={away.filter((other) => other.id !== asked.node!.id)} close={() => { ask(undefined); list.reload(); }} />
+        <Drain node={asked.node} nodes={list.data?.data ?? []} others={away.filter((other) => other.id !== asked.node!.id)} close={() => { ask(undefined); list.reload(); }} />
       )}
       {asked?.what === "remove" && asked.node && <Remove node={asked.node} close={() => { ask(undefined); list.reload(); }} />}
       {asked?.what === "weigh" && asked.node && <Weigh node={asked.node} close={() => { ask(undefined); list.reload(); }} />}
@@ -180,7 +210,21 @@ export function Nodes() {
   );
 }
 
-function Drain({ node, others, close }: { node: O["Node"]; others: O["Node"][]; close: () => void }) {
+/** Whether the nodes that are left can bear what a node hands over, by the sessions that they have room for. */
+function Rest({ node, nodes }: { node: O["Node"]; nodes: O["Node"][] }) {
+  const rest = nodes.filter((other) => other.id !== node.id && other.state === "ready" && other.serves);
+  const room = rest.reduce((sum, other) => sum + Math.max(0, other.slots - (other.used ?? 0)), 0);
+  const sessions = node.used ?? node.channels_connected ?? 0;
+  if (rest.length === 0) return <p class="failure">No other node is ready to take them.</p>;
+  return (
+    <p class={room < sessions ? "failure" : ""}>
+      {rest.length === 1 ? "The other node that is ready has" : `The ${rest.length} other nodes that are ready have`} room for {number(room)} more sessions:{" "}
+      {room < sessions ? "too few. Some channels will wait for a place." : "enough."}
+    </p>
+  );
+}
+
+function Drain({ node, nodes, others, close }: { node: O["Node"]; nodes: O["Node"][]; others: O["Node"][]; close: () => void }) {
   const risky = others.length > 0;
   return (
     <Confirm
@@ -190,6 +234,7 @@ function Drain({ node, others, close }: { node: O["Node"]; others: O["Node"][]; 
           <p>
             Its {node.leads} leads and {number(node.channels_connected)} sessions go to the other nodes; its replicas stay. It can be undone.
           </p>
+          <Rest node={node} nodes={nodes} />
           {risky && (
             <p class="failure">
               Node {others.map((other) => `${other.id} (${other.state})`).join(", ")} is away or drained already. With another one drained, the loss of one more may
@@ -309,24 +354,41 @@ function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: (
   );
 }
 
+/** The orders in which shards are listed. What is equal stays in the order of its numbers. */
+const ORDERS: Record<string, [string, (a: O["Shard"], b: O["Shard"]) => number]> = {
+  number: ["number", () => 0],
+  channels: ["load: most channels first", (a, b) => b.channels - a.channels],
+  risk: ["risk: fewest that can be lost first", (a, b) => a.can_lose - b.can_lose],
+};
+
 export function Shards() {
   const shown = useLoad(
     async (signal) => {
       const [shards, nodes] = await Promise.all([get<Page<O["Shard"]>>("/v1/admin/shards", {}, signal), get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal)]);
-      return { shards: shards.data, nodes: nodes.data.map((node) => node.id) };
+      return { shards: shards.data, nodes: nodes.data };
     },
     [],
-    EVERY,
+    NOW_AND_THEN,
   );
   const [moving, setMoving] = useState<O["Shard"]>();
+  const sort = param("sort") in ORDERS ? param("sort") : "number";
   return (
     <>
-      <Title extra={<CopyButton text={asCurl("GET", "/v1/admin/shards")}>As a command</CopyButton>}>Shards</Title>
+      <Title extra={<CopyButton text="gateway shards">As a command</CopyButton>}>Shards</Title>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <Field label="Sorted by" name="sort" value={sort} onChange={(event) => go(href("shards", { sort: event.currentTarget.value }), true)}>
+          {Object.entries(ORDERS).map(([name, [label]]) => (
+            <option key={name} value={name}>
+              {label}
+            </option>
+          ))}
+        </Field>
+      </form>
       <Faces of={shown}>
         {({ shards, nodes }) => (
           <Table
             name="Shards by nodes"
-            rows={shards}
+            rows={shards.toSorted(ORDERS[sort]![1])}
             id={(row) => `${row.kind}-${row.id}`}
             columns={[
               { head: "Shard", cell: (row) => (row.kind === "directory" ? "directory" : row.id) },
@@ -334,7 +396,7 @@ export function Shards() {
               { head: "Can lose", cell: (row) => row.can_lose, end: true },
               { head: "Channels", cell: (row) => number(row.channels), end: true },
               { head: "Term", cell: (row) => row.term, end: true },
-              ...nodes.map((node) => ({
+              ...nodes.map(({ id: node }) => ({
                 head: `Node ${node}`,
                 cell: (row: O["Shard"]) => {
                   const replica = row.replicas.find((replica) => replica.node_id === node);
@@ -362,28 +424,38 @@ export function Shards() {
           />
         )}
       </Faces>
-      {moving && <MoveLead shard={moving} close={() => { setMoving(undefined); shown.reload(); }} />}
+      {moving && <Move shard={moving} nodes={shown.data?.nodes ?? []} close={() => { setMoving(undefined); shown.reload(); }} />}
     </>
   );
 }
 
-function MoveLead({ shard, close }: { shard: O["Shard"]; close: () => void }) {
-  const choices = shard.replicas.filter((replica) => replica.role === "voter" && replica.node_id !== shard.leader);
-  const [to, setTo] = useState(String(choices[0]?.node_id ?? ""));
+/** Moves the lead, and a replica with it where the node has none. */
+function Move({ shard, nodes, close }: { shard: O["Shard"]; nodes: O["Node"][]; close: () => void }) {
+  const votes = (id: number) => shard.replicas.some((replica) => replica.role === "voter" && replica.node_id === id);
+  const choices = nodes
+    .filter((node) => node.id !== shard.leader && node.state === "ready")
+    .map((node) => node.id)
+    .sort((a, b) => Number(votes(b)) - Number(votes(a)));
+  const [to, setTo] = useState(String(choices[0] ?? ""));
   const { busy, error, run } = useAction();
   return (
-    <Dialog title={`Move the lead of shard ${shard.id}`} close={close}>
-      <Field label="To node" name="node_id" value={to} error={error} onChange={(event) => setTo(event.currentTarget.value)}>
-        {choices.map((replica) => (
-          <option key={replica.node_id} value={replica.node_id}>
-            {replica.node_id}
+    <Dialog title={`Move shard ${shard.id}`} close={close}>
+      <Field label="To be led by node" name="node_id" value={to} error={error} onChange={(event) => setTo(event.currentTarget.value)}>
+        {choices.map((node) => (
+          <option key={node} value={node}>
+            {votes(node) ? node : `${node} (a replica is copied there first)`}
           </option>
         ))}
       </Field>
-      <p class="fine">Its {number(shard.channels)} channels log in again there; sends meanwhile are queued.</p>
+      <p class="fine">Its {number(shard.channels)} channels log in again there; sends meanwhile are queued. The next plan of the layout may want it back.</p>
+      {to && (
+        <p class="fine">
+          The same by command: <code>{`gateway shard move ${shard.id} --to ${to}`}</code>
+        </p>
+      )}
       <Failure error={error} />
       <div class="actions">
-        <button type="button" disabled={busy || !to} onClick={() => void run(async () => { await post(`/v1/admin/shards/${shard.id}/move`, { node_id: Number(to) }); say("Moved"); close(); })}>
+        <button type="button" disabled={busy || !to} onClick={() => void run(async () => { await post(`/v1/admin/shards/${shard.id}/move`, { node_id: Number(to) }); say("It has begun"); close(); })}>
           Move
         </button>
       </div>
@@ -392,9 +464,25 @@ function MoveLead({ shard, close }: { shard: O["Shard"]; close: () => void }) {
 }
 
 export function Layout() {
-  const shown = useLoad((signal) => get<O["Layout"]>("/v1/admin/layout", {}, signal), [], { every: 2_000 });
+  const shown = useLoad((signal) => get<O["Layout"]>("/v1/admin/layout", {}, signal), [], OFTEN);
   const [plan, setPlan] = useState<O["LayoutPlan"]>();
   const { busy, error, run } = useAction();
+  // A plan is kept by no node: its number stands in the address, and after a reload the same moves are worked out again.
+  const open = (plan: O["LayoutPlan"] | undefined) => {
+    setPlan(plan);
+    // Whoever has gone elsewhere meanwhile stays there.
+    if (place.value.page === "layout") go(href("layout", { plan: plan && String(plan.number) }), true);
+  };
+  const make = () => run(async () => open(await post<O["LayoutPlan"]>("/v1/admin/layout/plan")));
+  useEffect(() => {
+    const before = param("plan");
+    if (!before) return;
+    void run(async () => {
+      const again = await post<O["LayoutPlan"]>("/v1/admin/layout/plan");
+      if (String(again.number) !== before) say("The layout was changed since: this is another plan");
+      open(again);
+    });
+  }, []);
   const change = shown.data?.change;
   const rate = change?.began_at ? change.done / Math.max(1, (Date.now() - Date.parse(change.began_at)) / 1000) : 0;
   const left = change && rate > 0 ? Math.ceil((change.total - change.done - change.cancelled) / rate) : undefined;
@@ -402,9 +490,12 @@ export function Layout() {
     <>
       <Title
         extra={
-          <button type="button" disabled={busy || change?.state === "running"} onClick={() => void run(async () => setPlan(await post<O["LayoutPlan"]>("/v1/admin/layout/plan")))}>
-            Plan
-          </button>
+          <>
+            <CopyButton text="gateway layout show">As a command</CopyButton>
+            <button type="button" disabled={busy || change?.state === "running"} onClick={() => void make()}>
+              Plan
+            </button>
+          </>
         }
       >
         Layout
@@ -434,7 +525,7 @@ export function Layout() {
               <p class="fine">
                 The same by command: <code>gateway layout apply --number {plan.number}</code>
               </p>
-              <button type="button" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/apply", { number: plan.number }); setPlan(undefined); shown.reload(); })}>
+              <button type="button" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/apply", { number: plan.number }); open(undefined); shown.reload(); })}>
                 Apply plan {plan.number}
               </button>
             </>

@@ -1,7 +1,7 @@
 // Customers, their plans and their limits.
 import { useState } from "preact/hooks";
 import { asCurl, patch, post, remove } from "../api";
-import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, bytes, plain, say, useAction } from "../parts";
+import { Badge, Confirm, CopyButton, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, bytes, plain, say, useAction } from "../parts";
 import { href } from "../router";
 import type { O } from "../types";
 import { useList } from "./operate";
@@ -23,9 +23,12 @@ export function Customers() {
     <>
       <Title
         extra={
-          <button type="button" onClick={() => ask({ what: "create" })}>
-            Create a customer
-          </button>
+          <>
+            <CopyButton text="gateway customer list">As a command</CopyButton>
+            <button type="button" onClick={() => ask({ what: "create" })}>
+              Create a customer
+            </button>
+          </>
         }
       >
         Customers

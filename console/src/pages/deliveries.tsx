@@ -26,7 +26,7 @@ function All() {
       return get<Page<Row>>("/v1/webhook-deliveries", { ...query, limit: 50 }, signal);
     },
     [query],
-    { every: more ? 0 : 5_000 },
+    { every: 5_000, isHeld: more !== undefined },
   );
   const filter = (name: string, value: string) => go(href("deliveries", { ...query, [name]: value }));
   return (

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Event, onEvent, state } from "../live";
-import { Dialog, Field, Id, Table, Time, Title, plain } from "../parts";
+import { Dialog, Field, Id, Table, Time, Title, now, plain } from "../parts";
 import { href } from "../router";
 import { may } from "../session";
 import { EVENT } from "../words";
@@ -38,7 +38,7 @@ export function Events() {
     };
   }, []);
   const fitting = kept.current.filter((event) => (!name || event.name === name) && (!channel || event.data.channel_id === channel));
-  const rate = times.current.filter((at) => at > Date.now() - 5_000).length / 5;
+  const rate = times.current.filter((at) => at > now() - 5_000).length / 5;
   return (
     <>
       <Title

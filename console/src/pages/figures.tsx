@@ -1,6 +1,7 @@
 // What the nodes had to do lately, as lines over time; a table has the same numbers.
+import { useState } from "preact/hooks";
 import { get } from "../api";
-import { Chart, Faces, Field, bytes, number, param, useLoad } from "../parts";
+import { Faces, Field, Table, bytes, number, param, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
 
@@ -17,7 +18,7 @@ export function Figures() {
   const shown = useLoad(
     (signal) => get<O["Figures"]>("/v1/admin/figures", { since: new Date(Date.now() - Number(minutes) * 60_000).toISOString() }, signal),
     [minutes],
-    { every: 10_000 },
+    { every: 20_000 },
   );
   return (
     <section>
@@ -62,5 +63,74 @@ function Charts({ figures }: { figures: O["Figures"] }) {
       <Chart label="Memory" times={times} show={bytes} lines={each((point) => point.rss_bytes)} />
       <Chart label="Sync of the log, 99 of 100" times={times} show={millis} lines={each((point) => point.fsync_p99_ms)} />
     </div>
+  );
+}
+
+interface Line {
+  name: string;
+  /** One for each time; `null` where nothing is known. */
+  values: (number | null)[];
+}
+
+/** Lines over time, as a drawing; a table below has the same numbers, once it is opened. */
+function Chart({ label, times, lines, show }: { label: string; times: string[]; lines: Line[]; show: (value: number) => string }) {
+  const [opened, open] = useState(false);
+  const most = Math.max(0, ...lines.flatMap((line) => line.values.map((value) => value ?? 0)));
+  const x = (index: number) => (times.length > 1 ? (index / (times.length - 1)) * 300 : 150);
+  const y = (value: number) => 58 - (most > 0 ? value / most : 0) * 54;
+  // A line begins anew behind each gap.
+  const path = (values: (number | null)[]) => {
+    let draws = false;
+    return values
+      .map((value, index) => {
+        const command = value === null ? "" : `${draws ? "L" : "M"}${x(index).toFixed(1)} ${y(value).toFixed(1)}h.01`;
+        draws = value !== null;
+        return command;
+      })
+      .join("");
+  };
+  const last = (values: (number | null)[]) => {
+    const value = values.findLast((value) => value !== null);
+    return value === undefined || value === null ? "–" : show(value);
+  };
+  return (
+    <figure class="chart">
+      <figcaption>
+        <strong>{label}</strong> <span class="fine">up to {show(most)}</span>
+      </figcaption>
+      <svg viewBox="0 0 300 60" preserveAspectRatio="none" role="img" aria-label={`${label} over time; the table below has the same numbers`}>
+        {lines.map((line, index) => (
+          <path key={line.name} class={`line-${index}`} d={path(line.values)} vector-effect="non-scaling-stroke" />
+        ))}
+      </svg>
+      <ul>
+        {lines.map((line, index) => (
+          <li key={line.name}>
+            <span class={`key line-${index}`} aria-hidden="true" /> {line.name}: {last(line.values)}
+          </li>
+        ))}
+      </ul>
+      <details onToggle={(event) => open(event.currentTarget.open)}>
+        <summary class="fine">As a table</summary>
+        {opened && (
+          <Table
+            name={`${label}, times in UTC`}
+            rows={times.map((time, index) => ({ time, index })).reverse()}
+            id={(row) => row.time}
+            columns={[
+              { head: "Time", cell: (row) => row.time.slice(11, 19) },
+              ...lines.map((line) => ({
+                head: line.name,
+                cell: (row: { index: number }) => {
+                  const value = line.values[row.index];
+                  return value === null || value === undefined ? "–" : show(value);
+                },
+                end: true,
+              })),
+            ]}
+          />
+        )}
+      </details>
+    </figure>
   );
 }

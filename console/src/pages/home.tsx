@@ -1,13 +1,15 @@
-import { get, type Page } from "../api";
-import { Faces, Tile, Title, Time, number, useLoad } from "../parts";
+import { call, get, type Page } from "../api";
+import { Faces, Theirs, Tile, Title, Time, number, useLoad } from "../parts";
 import { href } from "../router";
+import { may } from "../session";
 import type { Channel, M } from "../types";
 
 interface Shown {
   account: M["Account"];
   metrics: M["Metrics"];
   endpoints: M["WebhookEndpoint"][];
-  summary: M["StatusSummary"];
+  /** Not known, where it was refused: that keeps nobody from the rest. */
+  summary: M["StatusSummary"] | null;
   newest: Channel[];
 }
 
@@ -16,7 +18,7 @@ async function load(signal: AbortSignal): Promise<Shown> {
     get<M["Account"]>("/v1/account", {}, signal),
     get<M["Metrics"]>("/v1/metrics", { window: "24h" }, signal),
     get<Page<M["WebhookEndpoint"]>>("/v1/webhook-endpoints", {}, signal),
-    fetch("/v1/status/summary", { signal }).then((answer) => answer.json() as Promise<M["StatusSummary"]>),
+    call<M["StatusSummary"]>("GET", "/v1/status/summary", { isPublic: true, signal }).catch(() => null),
     get<Page<Channel>>("/v1/channels", { limit: 5 }, signal),
   ]);
   return { account, metrics, endpoints: endpoints.data, summary, newest: newest.data };
@@ -34,7 +36,7 @@ export function Home() {
           const { outbound, inbound } = metrics.messages;
           return (
             <>
-              {summary.status !== "operational" && (
+              {summary && summary.status !== "operational" && (
                 <p class="stale" role="status">
                   The service is {summary.status}:{" "}
                   {summary.components
@@ -43,7 +45,7 @@ export function Home() {
                     .join(", ")}
                 </p>
               )}
-              {account.channels.total === 0 && (
+              {may("write") && account.channels.total === 0 && (
                 <section class="next">
                   <h2>Pair your first number</h2>
                   <p>A channel is a phone number that you link by scanning a code. It takes a minute.</p>
@@ -54,12 +56,12 @@ export function Home() {
                   </p>
                 </section>
               )}
-              {account.channels.total > 0 && account.channels.connected === 0 && newest[0] && (
+              {may("write") && account.channels.total > 0 && account.channels.connected === 0 && newest[0] && (
                 <section class="next">
                   <h2>No channel is connected</h2>
                   <p>
                     <a class="button" href={href("channel", { id: newest[0].id, tab: "pairing" })}>
-                      Pair {newest[0].name}
+                      Pair <Theirs text={newest[0].name} />
                     </a>
                   </p>
                 </section>
@@ -93,14 +95,14 @@ export function Home() {
                 <h2>Webhooks</h2>
                 {endpoints.length === 0 && (
                   <p>
-                    No endpoint hears of events yet. <a href={href("webhooks", { create: "1" })}>Add a webhook</a>
+                    No endpoint hears of events yet. {may("write") && <a href={href("webhooks", { create: "1" })}>Add a webhook</a>}
                   </p>
                 )}
                 {endpoints.length > 0 && failing.length === 0 && <p>All {number(endpoints.length)} endpoints are well.</p>}
                 {failing.map((endpoint) => (
                   <div key={endpoint.id} class="failure">
                     <p>
-                      <a href={href("webhooks", { id: endpoint.id })}>{endpoint.url}</a>{" "}
+                      <a href={href("webhooks", { id: endpoint.id })}><Theirs text={endpoint.url} /></a>{" "}
                       {endpoint.disabled_reason ? (
                         `was switched off: ${endpoint.disabled_reason}`
                       ) : (

@@ -1,21 +1,31 @@
 // What keeps the cluster: backups, what its secrets are sealed under, and which releases it runs.
 import { useState } from "preact/hooks";
-import { get, post } from "../api";
-import { Badge, Confirm, Faces, Failure, Field, Table, Time, Title, number, say, useAction, useLoad } from "../parts";
+import { type Page, get, post } from "../api";
+import { Badge, Confirm, CopyButton, Faces, Failure, Field, Table, Theirs, Time, Title, number, param, say, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
 import type { O } from "../types";
 
+/** A backup that is older than this is one that somebody forgot. */
+const OLD_MS = 7 * 86_400_000;
+
 export function Backup() {
-  const [job, setJob] = useState<string>();
+  // In the address, so that a job is found again after a reload.
+  const job = param("job");
   const [to, setTo] = useState("");
   const { busy, error, run } = useAction();
+  const begin = async () => {
+    const { job_id } = await post<O["BackupJob"]>("/v1/admin/backup", { to });
+    go(href("backup", { job: job_id }), true);
+  };
   return (
     <>
-      <Title>Backup</Title>
+      <Title extra={<CopyButton text={`gateway backup --to ${to || "FOLDER"}`}>As a command</CopyButton>}>Backup</Title>
+      <Last key={job} />
       <form
         class="filters"
         onSubmit={(event) => {
           event.preventDefault();
-          void run(async () => setJob((await post<O["BackupJob"]>("/v1/admin/backup", { to })).job_id));
+          void run(begin);
         }}
       >
         <Field label="To" name="to" required placeholder="/var/backups/gateway" value={to} error={error} hint="An empty folder of the node that serves this page, or s3://BUCKET/PREFIX." onInput={(event) => setTo(event.currentTarget.value)} />
@@ -25,21 +35,67 @@ export function Backup() {
       </form>
       <Failure error={error} />
       {job && <Job key={job} id={job} />}
-      <p class="fine">
-        To restore: <code>gateway restore --from FOLDER --master-key-file master.key</code>, with the master key of its time; <code>gateway restore --help</code> says the rest.
-      </p>
+      <Restoring from={to || "FOLDER"} />
     </>
   );
 }
 
+function Restoring({ from }: { from: string }) {
+  return (
+    <p class="fine">
+      To restore, on a new machine: <code>{`gateway restore --from ${from} --master-key-file master.key --advertise NODE:8082 --base-url URL`}</code>, with the master key of its time;{" "}
+      <code>gateway restore --help</code> says the rest.
+    </p>
+  );
+}
+
+/** The last backup that was taken, by whomever. The node does not know where it lies, nor how large it is. */
+function Last() {
+  const taken = useLoad((signal) => get<Page<O["TimelineEntry"]>>("/v1/admin/timeline", { kind: "backup", limit: 1 }, signal), [], { every: 30_000 });
+  return (
+    <Faces of={taken} isEmpty={({ data }) => data.length === 0} empty={<p>No backup was taken in the last 90 days.</p>}>
+      {({ data: [last] }) => {
+        const isOld = Date.now() - Date.parse(last!.at) > OLD_MS;
+        return (
+          <p class={isOld ? "stale" : ""}>
+            The last backup was read out <Time at={last!.at} /> by <Theirs text={last!.actor.id ?? last!.actor.type} />.{isOld && " That is more than a week: take another one."} Whether it is whole says{" "}
+            <code>gateway backup verify PLACE</code>.
+          </p>
+        );
+      }}
+    </Faces>
+  );
+}
+
 function Job({ id }: { id: string }) {
-  const job = useLoad((signal) => get<O["BackupJob"]>(`/v1/admin/backup/jobs/${id}`, {}, signal), [id], { every: 2_000 });
+  const [over, end] = useState(false);
+  const job = useLoad(
+    async (signal) => {
+      const job = await get<O["BackupJob"]>(`/v1/admin/backup/jobs/${encodeURIComponent(id)}`, {}, signal);
+      end(job.state !== "running");
+      return job;
+    },
+    [id, over],
+    over ? {} : { every: 3_000 },
+  );
+  if (job.error?.status === 404 && !job.data) {
+    return <p class="stale">This node knows nothing of that job: ask the node that takes it, unless it was restarted since. Then there is no backup.</p>;
+  }
   return (
     <Faces of={job}>
       {(shown) => (
-        <p role="status">
-          <Badge status={shown.state} /> to <code>{shown.to}</code>, began <Time at={shown.began_at} /> {shown.problem}
-        </p>
+        <>
+          <p role="status">
+            <Badge status={shown.state} /> to <code>{shown.to}</code>, began <Time at={shown.began_at} />
+            {shown.ended_at && <>, ended <Time at={shown.ended_at} /></>} {shown.problem}
+          </p>
+          {shown.state === "done" && (
+            <>
+              <p class="is-good">It was read back, and is whole.</p>
+              <Restoring from={shown.to} />
+            </>
+          )}
+        </>
       )}
     </Faces>
   );
@@ -101,10 +157,11 @@ function exchangeTo(key: string): Rotation {
 
 export function Secrets() {
   const secrets = useLoad((signal) => get<O["Secrets"]>("/v1/admin/secrets", {}, signal), [], { every: 3_000 });
+  const check = useLoad((signal) => get<O["ClusterCheck"]>("/v1/admin/check", {}, signal), [], { every: 30_000 });
   const [asked, ask] = useState<Rotation>();
   return (
     <>
-      <Title>Secrets</Title>
+      <Title extra={<CopyButton text="gateway secrets status">As a command</CopyButton>}>Secrets</Title>
       <Faces of={secrets}>
         {(shown) => (
           <>
@@ -117,6 +174,15 @@ export function Secrets() {
               <p class="next">
                 The former key <code>{shown.exchange.from}</code> may go: take <code>secrets.previous_master_key_file</code> out of each node's configuration.
               </p>
+            )}
+            {Object.keys(shown.sealed_under).length > 1 && (
+              <ul>
+                {Object.entries(shown.sealed_under).map(([key, count]) => (
+                  <li key={key}>
+                    <code>{key}</code> seals {number(count)} data keys
+                  </li>
+                ))}
+              </ul>
             )}
             <MasterKey secrets={shown} ask={ask} />
             <Table
@@ -148,6 +214,22 @@ export function Secrets() {
               ]}
             />
           </>
+        )}
+      </Faces>
+      <h2>Certificates</h2>
+      <Faces of={check}>
+        {({ checks }) => (
+          <Table
+            name="Certificates of the nodes"
+            rows={checks.filter((finding) => finding.check === "certificates")}
+            id={(row) => row.message}
+            columns={[
+              { head: "Level", cell: (row) => <Badge status={row.level} /> },
+              { head: "Node", cell: (row) => row.node_id ?? "all" },
+              { head: "What", cell: (row) => row.message },
+              { head: "What to do", cell: (row) => row.remedy ?? "–" },
+            ]}
+          />
         )}
       </Faces>
       {asked && (
@@ -215,7 +297,7 @@ export function Releases() {
   const [to, raise] = useState<number>();
   return (
     <>
-      <Title>Releases</Title>
+      <Title extra={<CopyButton text="gateway format show">As a command</CopyButton>}>Releases</Title>
       <Faces of={format}>
         {(shown) => (
           <>

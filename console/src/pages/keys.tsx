@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { type Page, get, post, remove } from "../api";
-import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, param, plain, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -19,7 +19,7 @@ function granted(scopes: string[]): string {
 
 export function Keys() {
   const revoked = param("revoked");
-  const list = useLoad((signal) => get<Page<Key>>("/v1/api-keys", { include_revoked: revoked ? true : undefined }, signal), [revoked]);
+  const list = usePages<Key>((cursor, signal) => get("/v1/api-keys", { include_revoked: revoked ? true : undefined, cursor }, signal), [revoked]);
   const [gone, setGone] = useState<Key>();
   return (
     <>
@@ -39,36 +39,39 @@ export function Keys() {
       </p>
       <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>A key lets a program of yours call the interface.</p>}>
         {({ data }) => (
-          <Table
-            name="API keys"
-            rows={data}
-            id={(row) => row.id}
-            columns={[
-              { head: "Name", cell: (row) => <Theirs text={row.name} /> },
-              { head: "Begins with", cell: (row) => <code>{row.prefix}</code> },
-              { head: "State", cell: (row) => <Badge status={row.status} /> },
-              { head: "May", cell: (row) => granted(row.scopes) },
-              { head: "Of", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "the account") },
-              { head: "Last used", cell: (row) => <Time at={row.last_used_at} /> },
-              { head: "Ends", cell: (row) => <Time at={row.expires_at} /> },
-              {
-                head: "",
-                cell: (row) =>
-                  may("keys") && row.status === "active" ? (
-                    <button type="button" class="danger" onClick={() => setGone(row)}>
-                      Revoke
-                    </button>
-                  ) : null,
-              },
-            ]}
-          />
+          <>
+            <Table
+              name="API keys"
+              rows={data}
+              id={(row) => row.id}
+              columns={[
+                { head: "Name", cell: (row) => <Theirs text={row.name} /> },
+                { head: "Begins with", cell: (row) => <code>{row.prefix}</code> },
+                { head: "State", cell: (row) => <Badge status={row.status} /> },
+                { head: "May", cell: (row) => granted(row.scopes) },
+                { head: "Of", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "the account") },
+                { head: "Last used", cell: (row) => <Time at={row.last_used_at} /> },
+                { head: "Ends", cell: (row) => <Time at={row.expires_at} /> },
+                {
+                  head: "",
+                  cell: (row) =>
+                    may("keys") && row.status === "active" ? (
+                      <button type="button" class="danger" onClick={() => setGone(row)}>
+                        Revoke
+                      </button>
+                    ) : null,
+                },
+              ]}
+            />
+            <Pages of={list} />
+          </>
         )}
       </Faces>
       {gone && (
-        <Confirm title="Revoke the key" about={<p>Programs that use <strong>{gone.name}</strong> are refused on every node at once.</p>} action="Revoke"
+        <Confirm title="Revoke the key" about={<p>Programs that use <strong><Theirs text={gone.name} /></strong> are refused on every node at once.</p>} action="Revoke"
           close={() => setGone(undefined)} work={() => remove(`/v1/api-keys/${gone.id}`).then(list.reload)} />
       )}
-      {param("create") && <Create close={() => { go(href("keys"), true); list.reload(); }} />}
+      {may("keys") && param("create") && <Create close={() => { go(href("keys"), true); list.reload(); }} />}
     </>
   );
 }
@@ -85,7 +88,7 @@ function Create({ close }: { close: () => void }) {
   if (made) {
     return (
       <Dialog title="The key" close={close}>
-        <Secret label={made.name} secret={made.secret} />
+        <Secret label={plain(made.name)} secret={made.secret} />
         <Done close={close} />
       </Dialog>
     );
@@ -104,7 +107,7 @@ function Create({ close }: { close: () => void }) {
           <option value="">all of the account</option>
           {channels.data?.data.map((row) => (
             <option key={row.id} value={row.id}>
-              {row.name}
+              {plain(row.name)}
             </option>
           ))}
         </Field>

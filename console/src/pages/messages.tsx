@@ -1,12 +1,14 @@
 import { useState } from "preact/hooks";
 import { asCurl, get, type Page } from "../api";
-import { CopyButton, Dialog, Faces, Field, Id, More, Table, Theirs, Time, param, useAction, useLoad, Badge } from "../parts";
+import { CopyButton, Dialog, Faces, Field, Id, More, Table, Theirs, Time, param, plain, useAction, useLoad, Badge } from "../parts";
 import { go, href } from "../router";
 import type { Channel, M, Message } from "../types";
 import { DELIVERY } from "../words";
 import { Tick } from "./chats";
 
-const FILTERS = ["direction", "type", "status", "chat_id", "from", "to", "message_id", "client_ref", "since", "until"] as const;
+const FILTERS = ["direction", "type", "status", "has_media", "order", "chat_id", "from", "to", "participant", "message_id", "client_ref", "since", "until"] as const;
+/** Those that are chosen of a few words. */
+const CHOSEN = ["direction", "status", "has_media", "order"];
 
 export function Messages({ channel }: { channel: Channel }) {
   const query = Object.fromEntries(FILTERS.map((name) => [name, param(name)])) as Record<(typeof FILTERS)[number], string>;
@@ -20,6 +22,7 @@ export function Messages({ channel }: { channel: Channel }) {
       return get<Page<Message>>(path, { ...query, limit: 50 }, signal);
     },
     [channel.id, query],
+    { isHeld: more !== undefined },
   );
   const filter = (name: string, value: string) => go(href("channel", { id: channel.id, tab: "messages", ...query, [name]: value }));
   const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
@@ -39,7 +42,16 @@ export function Messages({ channel }: { channel: Channel }) {
             </option>
           ))}
         </Field>
-        {FILTERS.filter((name) => name !== "direction" && name !== "status").map((name) => (
+        <Field label="Media" name="has_media" value={query.has_media} onChange={(event) => filter("has_media", event.currentTarget.value)}>
+          <option value="">with or without</option>
+          <option value="true">with</option>
+          <option value="false">without</option>
+        </Field>
+        <Field label="Order" name="order" value={query.order} onChange={(event) => filter("order", event.currentTarget.value)}>
+          <option value="">the newest first</option>
+          <option value="asc">the oldest first</option>
+        </Field>
+        {FILTERS.filter((name) => !CHOSEN.includes(name)).map((name) => (
           <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={name === "since" || name === "until" ? "2026-01-31T00:00:00Z" : ""}
             onChange={(event) => filter(name, event.currentTarget.value)} />
         ))}
@@ -55,7 +67,7 @@ export function Messages({ channel }: { channel: Channel }) {
           return (
             <>
               <Table
-                name="Messages, the newest first"
+                name={query.order === "asc" ? "Messages, the oldest first" : "Messages, the newest first"}
                 rows={rows}
                 id={(row) => row.id}
                 columns={[
@@ -96,7 +108,7 @@ export function Messages({ channel }: { channel: Channel }) {
             <Id id={open.message_id} /> · request <Id id={open.request_id} />
           </p>
           <Deliveries of={open.webhook_deliveries} />
-          <pre tabIndex={0}>{JSON.stringify(open, null, 2)}</pre>
+          <pre tabIndex={0}>{plain(JSON.stringify(open, null, 2))}</pre>
         </Dialog>
       )}
     </>

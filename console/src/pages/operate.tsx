@@ -1,6 +1,6 @@
 // What operators look after beside the cluster itself: channels of customers, webhooks that are stuck, traces of messages.
 import { useState } from "preact/hooks";
-import { type Page, asCurl, get, post } from "../api";
+import { type Page, asCurl, get, post, withQuery } from "../api";
 import { Badge, CopyButton, Dialog, Faces, Failure, Field, Id, Pages, Table, Theirs, Time, Title, number, param, plain, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
@@ -18,7 +18,7 @@ export function Placed() {
   const { busy, error, run } = useAction();
   return (
     <>
-      <Title>Channels of all customers</Title>
+      <Title extra={<CopyButton text={asCurl("GET", withQuery("/v1/admin/channels", { customer_id: customer }))}>As a command</CopyButton>}>Channels of all customers</Title>
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
         <Field label="Customer id" name="customer_id" value={customer} error={list.error} onChange={(event) => go(href("channels", { customer_id: event.currentTarget.value.trim() }))} />
       </form>
@@ -90,29 +90,50 @@ function Disable({ channel, close }: { channel: O["PlacedChannel"]; close: () =>
   );
 }
 
+/** The host of a URL, by which endpoints of one receiver are known. */
+function host(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : url;
+}
+
+/** The endpoints of each host, in the order of the list: the host that has waited longest comes first. */
+function byHost(rows: O["StuckEndpoint"][]): [string, O["StuckEndpoint"][]][] {
+  const hosts = new Map<string, O["StuckEndpoint"][]>();
+  for (const row of rows) hosts.set(host(row.url), [...(hosts.get(host(row.url)) ?? []), row]);
+  return [...hosts];
+}
+
 export function Stuck() {
   const list = useLoad((signal) => get<Page<O["StuckEndpoint"]>>("/v1/admin/webhooks/stuck", {}, signal), [], { every: 10_000 });
   return (
     <>
-      <Title extra={<CopyButton text={asCurl("GET", "/v1/admin/webhooks/stuck")}>As a command</CopyButton>}>Webhooks that are stuck</Title>
+      <Title extra={<CopyButton text="gateway webhooks stuck">As a command</CopyButton>}>Webhooks that are stuck</Title>
       <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>Nothing waits for long.</p>}>
-        {({ data }) => (
-          <Table
-            name="Endpoints for which deliveries wait"
-            rows={data}
-            id={(row) => row.endpoint_id}
-            columns={[
-              { head: "URL", cell: (row) => <Theirs text={row.url} /> },
-              { head: "State", cell: (row) => <Badge status={row.state} title={row.disabled_reason ?? undefined} /> },
-              { head: "Waiting", cell: (row) => `${number(row.waiting)}${row.or_more ? " or more" : ""}`, end: true },
-              { head: "Oldest", cell: (row) => <Time at={row.oldest} /> },
-              { head: "Next attempt", cell: (row) => <Time at={row.next_attempt_at} /> },
-              { head: "Failing since", cell: (row) => <Time at={row.failing_since} /> },
-              { head: "Customer", cell: (row) => <Theirs text={row.customer_name ?? row.customer_id} /> },
-              { head: "Id", cell: (row) => <Id id={row.endpoint_id} /> },
-            ]}
-          />
-        )}
+        {({ data }) =>
+          byHost(data).map(([name, rows]) => (
+            <section key={name}>
+              <h2>
+                <Theirs text={name} /> <span class="fine">{`${number(rows.reduce((sum, row) => sum + row.waiting, 0))}${rows.some((row) => row.or_more) ? " or more" : ""} wait`}</span>
+              </h2>
+              <Table
+                name={`Endpoints at ${plain(name)} for which deliveries wait`}
+                rows={rows}
+                id={(row) => row.endpoint_id}
+                columns={[
+                  { head: "URL", cell: (row) => <Theirs text={row.url} /> },
+                  { head: "State", cell: (row) => <><Badge status={row.state} />{row.disabled_reason && ` ${row.disabled_reason}`}</> },
+                  { head: "Last error", cell: (row) => (row.last_error ? <Theirs text={row.last_error} /> : "–") },
+                  { head: "Waiting", cell: (row) => `${number(row.waiting)}${row.or_more ? " or more" : ""}`, end: true },
+                  { head: "Oldest", cell: (row) => <Time at={row.oldest} /> },
+                  { head: "Next attempt", cell: (row) => <Time at={row.next_attempt_at} /> },
+                  { head: "Failing since", cell: (row) => <Time at={row.failing_since} /> },
+                  { head: "Last success", cell: (row) => <Time at={row.last_success_at} /> },
+                  { head: "Customer", cell: (row) => <Theirs text={row.customer_name ?? row.customer_id} /> },
+                  { head: "Id", cell: (row) => <Id id={row.endpoint_id} /> },
+                ]}
+              />
+            </section>
+          ))
+        }
       </Faces>
     </>
   );
@@ -123,7 +144,7 @@ export function Trace() {
   const [typed, setTyped] = useState(id);
   return (
     <>
-      <Title>Trace of a message</Title>
+      <Title extra={id && <CopyButton text={`gateway message trace '${id.replaceAll("'", `'\\''`)}'`}>As a command</CopyButton>}>Trace of a message</Title>
       <form
         class="filters"
         role="search"
@@ -135,36 +156,140 @@ export function Trace() {
         <Field label="Message id" name="id" required value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
         <button type="submit">Trace</button>
       </form>
-      {id && <Steps key={id} id={id} />}
+      {id && <Traces key={id} id={id} />}
     </>
   );
 }
 
-function Steps({ id }: { id: string }) {
-  const shown = useLoad((signal) => get<O["MessageTrace"]>(`/v1/admin/messages/${encodeURIComponent(id)}/trace`, {}, signal), [id]);
+/** In each channel that knows the message: both ends of a conversation may be channels here. */
+function Traces({ id }: { id: string }) {
+  const shown = useLoad((signal) => get<Page<O["MessageTrace"]>>(`/v1/admin/messages/${encodeURIComponent(id)}/trace`, {}, signal), [id]);
   return (
-    <Faces of={shown}>
-      {(trace) => (
-        <>
-          <p>
-            <Badge status={trace.status} /> {trace.direction} {trace.type}, channel <Theirs text={trace.channel_name} />, shard {trace.shard}, node {trace.node_id}, epoch {trace.epoch}
-          </p>
-          {trace.error && <p class="failure">{trace.error.message}</p>}
-          <Table
-            name="Steps"
-            rows={trace.steps}
-            id={(row) => row.at + row.step + row.detail}
-            columns={[
-              { head: "Time (UTC)", cell: (row) => <code>{row.at.slice(11, 23)}</code> },
-              { head: "After", cell: (row) => `${number(Date.parse(row.at) - Date.parse(trace.steps[0]!.at))} ms`, end: true },
-              { head: "Step", cell: (row) => row.step },
-              { head: "What", cell: (row) => plain(row.detail) },
-              { head: "Endpoint", cell: (row) => <Id id={row.endpoint_id} /> },
-              { head: "Delivery", cell: (row) => <Id id={row.delivery_id} /> },
-            ]}
-          />
-        </>
-      )}
+    <Faces of={shown} isEmpty={({ data }) => data.length === 0} empty={<p>No channel knows this message.</p>}>
+      {({ data }) => data.map((trace, index) => <One key={index} trace={trace} />)}
     </Faces>
+  );
+}
+
+type Step = O["TraceStep"];
+
+/** What happened to the message itself is told apart from what happened at each endpoint. */
+interface Lane {
+  name: string;
+  steps: Step[];
+}
+
+function lanes(steps: Step[]): Lane[] {
+  const own = steps.filter((step) => !step.endpoint_id);
+  const endpoints = [...new Set(steps.map((step) => step.endpoint_id).filter((id) => id !== null))];
+  const of = (id: string) => steps.filter((step) => step.endpoint_id === id);
+  return [{ name: "Message", steps: own }, ...endpoints.map((id) => ({ name: `Endpoint ${id.slice(0, 8)}…`, steps: of(id) }))];
+}
+
+const at = (step: Step) => Date.parse(step.at);
+
+/** A time between two steps, in the unit in which it is short. */
+function span(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  return ms < 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
+}
+
+/** A time without a step that is as long gets a row of its own. */
+const GAP_MS = 1_000;
+
+function One({ trace }: { trace: O["MessageTrace"] }) {
+  const { steps } = trace;
+  const from = steps[0] ? at(steps[0]) : 0;
+  return (
+    <section>
+      <h2>
+        <Theirs text={trace.channel_name} />
+      </h2>
+      <p>
+        <Badge status={trace.status} /> {trace.direction} {trace.type} from <Theirs text={trace.from} /> to <Theirs text={trace.to} />
+      </p>
+      <p class="fine">
+        Channel <Id id={trace.channel_id} />, shard {trace.shard}, node {trace.node_id}, epoch {trace.epoch}
+        {trace.request_id && <>, request <Id id={trace.request_id} /></>}
+        {trace.client_ref && <>, client_ref <Theirs text={trace.client_ref} /></>}
+      </p>
+      {trace.error && (
+        <p class="failure">
+          <Theirs text={trace.error.message} /> <code>{trace.error.code}</code>
+        </p>
+      )}
+      {steps.length > 1 && <Axis lanes={lanes(steps)} from={from} to={at(steps.at(-1)!)} />}
+      {lanes(steps).map((lane, index) =>
+        index === 0 ? (
+          <Steps key={lane.name} name="Steps" steps={lane.steps} from={from} />
+        ) : (
+          <details key={lane.name} open={lane.steps.some((step) => step.step === "next_attempt")}>
+            <summary>
+              {lane.name}: {outcome(lane.steps)}
+            </summary>
+            <p class="fine">
+              Endpoint <Id id={lane.steps[0]!.endpoint_id} />
+            </p>
+            <Steps name={`Steps at ${lane.name}`} steps={lane.steps} from={from} />
+          </details>
+        ),
+      )}
+    </section>
+  );
+}
+
+/** How many attempts were made at an endpoint, and what the last step came to. */
+function outcome(steps: Step[]): string {
+  const attempts = steps.filter((step) => step.step === "attempt").length;
+  return `${attempts === 1 ? "1 attempt" : `${attempts} attempts`}; ${plain(steps.at(-1)!.detail)}`;
+}
+
+/** The steps of each lane over time. */
+function Axis({ lanes, from, to }: { lanes: Lane[]; from: number; to: number }) {
+  const x = (step: Step) => ((at(step) - from) / Math.max(1, to - from)) * 994;
+  return (
+    <figure class="lines" aria-label="Steps over time; the table below says the same">
+      {lanes.map((lane) => (
+        <div key={lane.name}>
+          <span>{lane.name}</span>
+          <svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">
+            <rect class="stands" x={0} width={1000} y={9.5} height={1} />
+            {lane.steps.map((step, index) => (
+              <rect key={index} class="mark" x={x(step)} width={6} y={2} height={16}>
+                <title>{`${step.step} after ${span(at(step) - from)}: ${plain(step.detail)}`}</title>
+              </rect>
+            ))}
+          </svg>
+        </div>
+      ))}
+      <figcaption class="fine">
+        From {new Date(from).toISOString()} on, {span(to - from)}.
+      </figcaption>
+    </figure>
+  );
+}
+
+/** A step, or the time in which none came before it. */
+type Row = { step: Step } | { gap: number; before: Step };
+
+function Steps({ name, steps, from }: { name: string; steps: Step[]; from: number }) {
+  const rows = steps.flatMap((step, index): Row[] => {
+    const gap = index > 0 ? at(step) - at(steps[index - 1]!) : 0;
+    return gap >= GAP_MS ? [{ gap, before: step }, { step }] : [{ step }];
+  });
+  return (
+    <Table
+      name={name}
+      rows={rows.map((row, index) => ({ row, index }))}
+      id={({ index }) => String(index)}
+      columns={[
+        { head: "Time (UTC)", cell: ({ row }) => ("step" in row ? <code title={row.step.at}>{row.step.at.slice(11, 23)}</code> : "") },
+        { head: "After", cell: ({ row }) => ("step" in row ? span(at(row.step) - from) : ""), end: true },
+        { head: "Step", cell: ({ row }) => ("step" in row ? row.step.step : <span class="none">{span(row.gap)} without a step</span>) },
+        { head: "What", cell: ({ row }) => ("step" in row ? plain(row.step.detail) : <span class="none">until {row.before.step}</span>) },
+        ...(steps.some((step) => step.delivery_id) ? [{ head: "Delivery", cell: ({ row }: { row: Row }) => ("step" in row ? <Id id={row.step.delivery_id} /> : "") }] : []),
+      ]}
+    />
   );
 }

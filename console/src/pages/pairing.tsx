@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Page, type Refused, get, post } from "../api";
 import { onEvent, state } from "../live";
-import { Failure, Field, announce, useAction, useLoad } from "../parts";
+import { Failure, Field, announce, now, useAction, useLoad, whileSeen } from "../parts";
 import { href } from "../router";
 import { may, scanWithSimulatedPhone, simulatedPhones } from "../session";
 import type { Channel, M } from "../types";
@@ -118,7 +118,6 @@ function Lifecycle({ channel, call, reload, children }: { channel: Channel; call
 function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; stop: () => void }) {
   const [code, setCode] = useState<Code>();
   const [error, setError] = useState<Refused>();
-  const [now, setNow] = useState(Date.now());
   const [byCode, setByCode] = useState(false);
   const shown = useRef<Code | undefined>(undefined);
   shown.current = code;
@@ -148,22 +147,19 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
   }, [channel.id]);
 
   useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.hidden) return;
-      setNow(Date.now());
+    return whileSeen(1_000, () => {
       const due = shown.current && Date.parse(shown.current.expires_at) + 500 < Date.now();
       // With live updates the next code comes by itself; it is asked for where it does not.
       const late = shown.current && Date.parse(shown.current.expires_at) + 3_000 < Date.now();
       if (late || (due && state.value !== "on")) void ask();
-    }, 1_000);
-    return () => clearInterval(timer);
+    });
   }, [channel.id]);
 
   useEffect(() => {
     if (broken && shown.current) void ask();
   }, [broken]);
 
-  const left = code ? Math.max(0, Date.parse(code.expires_at) - now) : 0;
+  const left = code ? Math.max(0, Date.parse(code.expires_at) - now()) : 0;
   const seconds = Math.ceil(left / 1000);
   return (
     <div class="pairing">
@@ -232,15 +228,11 @@ function SimulatedPhone({ raw }: { raw: string | undefined }) {
 function ByCode({ channel }: { channel: Channel }) {
   const [phone, setPhone] = useState("");
   const [given, setGiven] = useState<M["PairCode"]>();
-  const [locked, setLocked] = useState(0);
+  const [until, setUntil] = useState(0);
   const { busy, error, run } = useAction();
+  const locked = Math.max(0, Math.ceil((until - now()) / 1_000));
   useEffect(() => {
-    if (locked <= 0) return;
-    const timer = setTimeout(() => setLocked(locked - 1), 1_000);
-    return () => clearTimeout(timer);
-  }, [locked]);
-  useEffect(() => {
-    if (error?.code === "rate_limited") setLocked(error.retryAfter);
+    if (error?.code === "rate_limited") setUntil(error.at + error.retryAfter * 1_000);
   }, [error]);
   return (
     <form
@@ -249,7 +241,7 @@ function ByCode({ channel }: { channel: Channel }) {
         void run(async () => {
           const code = await post<M["PairCode"]>(`/v1/channels/${channel.id}/pair-code`, { phone_number: phone.replace(/[^0-9]/g, "") });
           setGiven(code);
-          setLocked(60);
+          setUntil(Date.now() + 60_000);
           announce(`The code is ${[...code.code].join(" ")}.`);
         });
       }}
@@ -293,9 +285,11 @@ function Connected({ channel }: { channel: Channel }) {
         <a class="button" href={href("channel", { id: channel.id, tab: "chats", chat: channel.phone_number })}>
           Send a message to yourself
         </a>{" "}
-        <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>
-          Add a webhook
-        </a>
+        {may("write") && (
+          <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>
+            Add a webhook
+          </a>
+        )}
       </p>
     </section>
   );

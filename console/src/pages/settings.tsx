@@ -102,14 +102,16 @@ export function Settings({ channel }: { channel: Channel }) {
               </div>
               {moved && <p class="stale">Somebody else changed the settings meanwhile. Load them again, then change them.</p>}
               <Failure error={error} {...(moved && { retry: loaded.reload })} />
-              <div class="actions">
-                <button type="button" class="quiet" disabled={busy} onClick={() => void act("DELETE", etag)}>
-                  Back to the defaults
-                </button>
-                <button type="submit" disabled={busy || Object.keys(changes).length === 0}>
-                  Save
-                </button>
-              </div>
+              {may("write") && (
+                <div class="actions">
+                  <button type="button" class="quiet" disabled={busy} onClick={() => void act("DELETE", etag)}>
+                    Back to the defaults
+                  </button>
+                  <button type="submit" disabled={busy || Object.keys(changes).length === 0}>
+                    Save
+                  </button>
+                </div>
+              )}
             </fieldset>
           </form>
         );

@@ -1,7 +1,7 @@
 // Tickets: members ask, operators answer. Both see the same conversation.
 import { useState } from "preact/hooks";
-import { type Page, door, get, patch, post } from "../api";
-import { Badge, Dialog, Faces, Failure, Field, FormEnd, Id, More, Table, TextField, Theirs, Time, Title, param, say, useAction, useLoad } from "../parts";
+import { type Page, asCurl, door, get, patch, post, withQuery } from "../api";
+import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, More, Table, TextField, Theirs, Time, Title, param, say, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { M, O } from "../types";
 
@@ -27,16 +27,18 @@ function All() {
       return get<Page<Row>>(PATH, { status, limit: 50 }, signal);
     },
     [status],
-    { every: 30_000 },
+    { every: 30_000, isHeld: more !== undefined },
   );
   return (
     <>
       <Title
         extra={
-          door === "members" && (
+          door === "members" ? (
             <a class="button" href={href("support", { create: "1" })}>
               Ask for help
             </a>
+          ) : (
+            <CopyButton text={asCurl("GET", withQuery(PATH, { status }))}>As a command</CopyButton>
           )
         }
       >

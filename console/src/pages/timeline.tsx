@@ -1,6 +1,6 @@
 // What happened to the cluster: a line for each node with marks, and the same as a list.
 import { useState } from "preact/hooks";
-import { type Page, asCurl, get } from "../api";
+import { type Page, asCurl, get, withQuery } from "../api";
 import { CopyButton, Faces, Field, More, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
@@ -43,12 +43,13 @@ export function Timeline() {
       return { nodes: nodes.data, entries, cursor, since, until };
     },
     [hours, kind],
-    { every: 10_000 },
+    // Up to six calls.
+    { every: 15_000, isHeld: more !== undefined },
   );
   const choose = (name: string, value: string) => go(href("timeline", { hours, kind, [name]: value }));
   return (
     <>
-      <Title extra={<CopyButton text={asCurl("GET", "/v1/admin/timeline")}>As a command</CopyButton>}>Timeline</Title>
+      <Title extra={<CopyButton text={asCurl("GET", withQuery("/v1/admin/timeline", { kind }))}>As a command</CopyButton>}>Timeline</Title>
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
         <Field label="Of" name="hours" value={hours} onChange={(event) => choose("hours", event.currentTarget.value)}>
           {HOURS.map(([value, label]) => (
@@ -86,7 +87,7 @@ export function Timeline() {
                     { head: "When", cell: (row) => <Time at={row.at} /> },
                     { head: "What", cell: (row) => <span class={`kind is-${row.kind}`} title={KIND[row.kind]}>{row.kind}</span> },
                     { head: "In words", cell: (row) => <Theirs text={row.summary} /> },
-                    { head: "By", cell: (row) => (row.actor.type === "system" ? "seen by node " + row.actor.id : <Theirs text={row.actor.id ?? row.actor.type} />) },
+                    { head: "By", cell: (row) => <By entry={row} /> },
                   ]}
                 />
               )}
@@ -129,11 +130,29 @@ function standings(node: O["Node"], entries: Entry[], from: number, to: number):
   return [...parts, { begin: at, end: to, as }];
 }
 
+/** Who did it, or saw it. */
+function By({ entry }: { entry: Entry }) {
+  return entry.actor.type === "system" ? <>seen by node {entry.actor.id}</> : <Theirs text={entry.actor.id ?? entry.actor.type} />;
+}
+
 const HIGH: Record<Standing, number> = { up: 10, draining: 6, down: 2 };
 
 function Lines({ nodes, entries, from, to }: { nodes: O["Node"][]; entries: Entry[]; from: number; to: number }) {
+  const [picked, pick] = useState<string>();
   const x = (at: number) => ((at - from) / (to - from)) * 1_000;
   const marks = entries.filter((entry) => !["node", "check"].includes(entry.kind));
+  const oldestFirst = marks.toReversed();
+  const index = oldestFirst.findIndex((entry) => entry.id === picked);
+  const shown = oldestFirst[index];
+  // Without one that is picked, the way begins at the newest.
+  const next = (by: -1 | 1) => (shown ? oldestFirst[index + by] : by < 0 ? oldestFirst.at(-1) : undefined);
+  const mark = (entry: Entry, y: number, kind = "") => (
+    <g key={entry.id} cursor="pointer" onClick={() => pick(entry.id)}>
+      <rect fill="none" pointer-events="all" x={x(Date.parse(entry.at)) - 8} width={16} y={0} height={20} />
+      <rect class={`mark ${kind}`} x={x(Date.parse(entry.at)) - (entry === shown ? 4.5 : 1.5)} width={entry === shown ? 9 : 3} y={y} height={20 - 2 * y} />
+      <title>{`${entry.summary} (${hour(Date.parse(entry.at))} UTC)`}</title>
+    </g>
+  );
   const hour = (at: number) => new Date(at).toISOString().slice(5, 16).replace("T", " ");
   return (
     <figure class="lines" aria-label="Nodes over time; the table below says the same">
@@ -148,11 +167,7 @@ function Lines({ nodes, entries, from, to }: { nodes: O["Node"][]; entries: Entr
                   <title>{`${part.as} from ${hour(part.begin)} to ${hour(part.end)} UTC`}</title>
                 </rect>
               ))}
-              {own.map((entry) => (
-                <rect key={entry.id} class="mark" x={x(Date.parse(entry.at)) - 1.5} width={3} y={0} height={20}>
-                  <title>{`${entry.summary} (${hour(Date.parse(entry.at))} UTC)`}</title>
-                </rect>
-              ))}
+              {own.map((entry) => mark(entry, 0))}
             </svg>
           </div>
         );
@@ -161,16 +176,29 @@ function Lines({ nodes, entries, from, to }: { nodes: O["Node"][]; entries: Entr
         <span>Cluster</span>
         <svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">
           <rect class="stands" x={0} width={1000} y={9.5} height={1} />
-          {marks.map((entry) => (
-            <rect key={entry.id} class={`mark is-${entry.kind}`} x={x(Date.parse(entry.at)) - 1.5} width={3} y={2} height={16}>
-              <title>{`${entry.summary} (${hour(Date.parse(entry.at))} UTC)`}</title>
-            </rect>
-          ))}
+          {marks.map((entry) => mark(entry, 2, `is-${entry.kind}`))}
         </svg>
       </div>
       <figcaption class="fine">
         From {hour(from)} to {hour(to)} UTC. Thick: up; half: drained; thin and red: down. Marks: take-overs at the node that lost its shards, and changes of the cluster.
       </figcaption>
+      {marks.length > 0 && (
+        <p>
+          <button type="button" class="quiet" disabled={!next(-1)} onClick={() => pick(next(-1)?.id)}>
+            Mark before
+          </button>{" "}
+          <button type="button" class="quiet" disabled={!next(1)} onClick={() => pick(next(1)?.id)}>
+            Mark after
+          </button>{" "}
+          <span role="status">
+            {shown && (
+              <>
+                {new Date(shown.at).toISOString()}: <Theirs text={shown.summary} />, <By entry={shown} />
+              </>
+            )}
+          </span>
+        </p>
+      )}
     </figure>
   );
 }

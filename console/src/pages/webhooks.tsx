@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { type Page, get, patch, post, remove } from "../api";
+import { type Page, call, get, patch, post, remove } from "../api";
 import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, number, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
@@ -55,7 +55,7 @@ function All() {
           />
         )}
       </Faces>
-      {param("create") && <Edit close={() => go(href("webhooks"), true)} done={(endpoint) => go(href("webhooks", { id: endpoint.id }), true)} />}
+      {may("write") && param("create") && <Edit close={() => go(href("webhooks"), true)} done={(endpoint) => go(href("webhooks", { id: endpoint.id }), true)} />}
     </>
   );
 }
@@ -150,7 +150,7 @@ function One({ id }: { id: string }) {
 
 /** What each event looks like; the same for everybody, and so asked for without a session. */
 const eventTypes = (signal: AbortSignal) =>
-  fetch("/v1/event-types", { signal }).then((answer) => answer.json() as Promise<{ data: M["EventType"][] }>);
+  call<{ data: M["EventType"][] }>("GET", "/v1/event-types", { isPublic: true, signal });
 
 function Example({ name }: { name: string }) {
   const types = useLoad(eventTypes, []);

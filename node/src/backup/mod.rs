@@ -6,13 +6,14 @@
 //! group-0001.state …  the shards                       media/aa/HASH   the bytes that the shards refer to
 //! ```
 //!
-//! - [`depot`]: where a backup lies. [`manifest`]: what a backup consists of. [`take`]: making one. [`check`]: whether one is whole.
+//! - [`depot`]: where a backup lies. [`manifest`]: what a backup consists of. [`take`]: making one, with [`progress`] in words. [`check`]: whether one is whole.
 //! - [`jobs`]: those that a node takes by itself. [`restore`]: the first node of a new cluster out of one.
 
 mod check;
 mod depot;
 pub mod jobs;
 mod manifest;
+mod progress;
 pub mod restore;
 mod take;
 

@@ -13,6 +13,7 @@ use shard::backup::{in_order, restore};
 use super::check::{self, name_of};
 use super::depot::Depot;
 use super::manifest::{GroupPart, MANIFEST, Manifest, MediaPart, group_name, media_name, read_group};
+use super::progress::{Amount, Progress};
 use crate::cli::backup::Location;
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
@@ -115,8 +116,13 @@ impl Backup {
             say(format!("{number} of {groups}  {name}: {} rows, {size}", part.pairs));
         }
         self.manifest.groups.push(part);
+        let whole = Amount { files: bytes.len(), bytes: bytes.values().sum() };
+        let mut progress = Progress::begin(group, whole, self.tells);
         for (sha256, size) in bytes {
             self.take_media(group, &sha256, size).await?;
+            if let Some(progress) = &mut progress {
+                progress.step(size);
+            }
         }
         Ok(())
     }

@@ -314,6 +314,11 @@ impl Pace {
     pub fn told(&self, done: usize, whole: usize) -> String {
         told(done.saturating_sub(self.from), whole.saturating_sub(done), self.began.elapsed())
     }
+
+    /// The same of bytes, of which nothing was done at the begin.
+    pub fn told_bytes(&self, done: u64, whole: u64) -> String {
+        told_bytes(done, whole.saturating_sub(done), self.began.elapsed())
+    }
 }
 
 fn told(done: usize, left: usize, took: Duration) -> String {
@@ -323,6 +328,17 @@ fn told(done: usize, left: usize, took: Duration) -> String {
     }
     let rate = if a_second >= 1.0 { format!("{a_second:.0}/s") } else { format!("{:.1}/min", a_second * 60.0) };
     format!(", {rate}, {} left", duration(Duration::from_secs_f64((left as f64 / a_second).ceil())))
+}
+
+fn told_bytes(done: u64, left: u64, took: Duration) -> String {
+    /// What would take longer is told as if it took so long.
+    const LONGEST: f64 = 1e9;
+    let a_second = done as f64 / took.as_secs_f64().max(0.001);
+    if done == 0 || left == 0 {
+        return String::new();
+    }
+    let left = Duration::from_secs_f64((left as f64 / a_second).ceil().min(LONGEST));
+    format!(", {}/s, {} left", bytes(a_second as u64), duration(left))
 }
 
 /// `1.5 GiB`.
@@ -390,6 +406,9 @@ mod tests {
         assert_eq!(told(10, 0, seconds(5)), "");
         assert_eq!(told(100, 50, seconds(10)), ", 10/s, 5s left");
         assert_eq!(told(1, 3, seconds(40)), ", 1.5/min, 2m left");
+        assert_eq!(told_bytes(0, 10, seconds(5)), "");
+        assert_eq!(told_bytes(10, 0, seconds(5)), "");
+        assert_eq!(told_bytes(20_480, 10_240, seconds(10)), ", 2.0 KiB/s, 5s left");
     }
 
     fn is_narrow(table: &Table) -> bool {

@@ -18,9 +18,16 @@ pub struct Frame {
 pub struct Frames {
     rest: Vec<u8>,
     frame: Frame,
+    /// What the gateway calls the stream: a ULID of when it began.
+    stream: Option<String>,
 }
 
 impl Frames {
+    /// What the gateway calls the stream, once its first line has come.
+    pub fn stream(&self) -> Option<&str> {
+        self.stream.as_deref()
+    }
+
     /// The frames that these bytes complete.
     ///
     /// # Errors
@@ -56,7 +63,9 @@ impl Frames {
                 self.frame.data.push('\n');
                 self.frame.data.push_str(value);
             }
-            // Comments, which keep the connection open, and the wait before the next one.
+            // The first line of a stream, which is a comment: `: connected 01JG...`.
+            "" if self.stream.is_none() => self.stream = value.strip_prefix("connected ").map(str::to_owned),
+            // Other comments, which keep the connection open, and the wait before the next one.
             _ => {}
         }
     }
@@ -90,6 +99,7 @@ mod tests {
                 event("stream.closing", None, r#"{"reason":"drain"}"#),
             ];
             assert_eq!(found, expected, "{size}");
+            assert_eq!(frames.stream(), Some("01JG"), "{size}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use model::event::EventId;
 use model::id::ChannelId;
 use model::time::Timestamp;
 use reqwest::{Client, Response, StatusCode};
@@ -37,8 +38,8 @@ pub async fn run(args: ListenArgs) -> anyhow::Result<()> {
     let receiver = args.forward_to.clone().map(|url| Receiver::new(url, args.signing_secret.clone())).transpose()?;
     let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).build();
     let client = client.context("making an HTTP client")?;
-    let listening =
-        Listening { account, receiver, client, query: query(&args), json: args.json, last: None, told: HashMap::new() };
+    let (query, json) = (query(&args), args.json);
+    let listening = Listening { account, receiver, client, query, json, last: None, began: None, told: HashMap::new() };
     tokio::select! {
         ended = listening.run() => ended,
         _ = tokio::signal::ctrl_c() => Ok(()),
@@ -63,6 +64,9 @@ struct Listening {
     json: bool,
     /// The last event, after which the stream goes on.
     last: Option<String>,
+    /// Where the first stream began, as an event's id that no event has: what came since then is asked for after a cut
+    /// before the first event.
+    began: Option<EventId>,
     /// What was said of each node that does not answer, since one did.
     told: HashMap<String, String>,
 }
@@ -89,16 +93,29 @@ impl Listening {
 
     /// Listens at one node until the stream ends.
     async fn listen(&mut self, node: &str) -> anyhow::Result<()> {
+        let again = self.began.is_some();
         let mut response = self.open(node).await?;
         self.told.clear();
-        warn(format_args!("gateway: listening at {node}; Ctrl-C ends it"));
         let mut frames = Frames::default();
+        let mut is_heard = false;
         loop {
             let piece = timeout(SILENCE, response.chunk()).await;
             let piece = piece.with_context(|| format!("{node} said nothing for {SILENCE:?}"))?;
             let piece = piece.map_err(reqwest::Error::without_url).with_context(|| format!("{node} was cut off"))?;
             let Some(piece) = piece else { return Ok(()) };
-            for frame in frames.take(&piece)? {
+            let whole = frames.take(&piece)?;
+            if self.began.is_none() {
+                self.began = frames.stream().and_then(|stream| EventId::parse(&format!("evt_{stream}")));
+            }
+            if !is_heard {
+                // From here on nothing is missed: what the stream is called says where it begins.
+                warn(format_args!("gateway: listening at {node}; Ctrl-C ends it"));
+                is_heard = true;
+            }
+            for frame in whole {
+                if again && self.is_of_before(&frame) {
+                    continue;
+                }
                 self.hear(frame).await;
                 if !is_read() {
                     return Ok(());
@@ -107,9 +124,18 @@ impl Listening {
         }
     }
 
+    /// Whether a frame is of an event from before anybody listened. Ids do not tell: those of what the network brought have
+    /// the network's time.
+    fn is_of_before(&self, frame: &Frame) -> bool {
+        let (None, Some(began), Some(_)) = (&self.last, &self.began, &frame.id) else { return false };
+        let envelope: Value = serde_json::from_str(&frame.data).unwrap_or_default();
+        let occurred_at = envelope["occurred_at"].as_str().and_then(Timestamp::parse_iso);
+        occurred_at.is_some_and(|at| at < began.time())
+    }
+
     async fn open(&self, node: &str) -> anyhow::Result<Response> {
         let mut request = self.client.get(format!("{node}/v1/events?{}", self.query)).bearer_auth(&self.account.key);
-        if let Some(last) = &self.last {
+        if let Some(last) = self.last.as_deref().or(self.began.as_ref().map(EventId::as_str)) {
             request = request.header("last-event-id", last);
         }
         let answer = timeout(OPENING, request.send()).await;
@@ -134,9 +160,14 @@ impl Listening {
 
     async fn hear(&mut self, frame: Frame) {
         let Some(id) = frame.id else {
-            match frame.event.as_str() {
-                "stream.gap" => warn("gateway: some events are lost to the stream: it was cut for too long"),
-                "stream.overflow" => warn("gateway: events came faster than they were read; going on"),
+            match (frame.event.as_str(), &self.began) {
+                // There is no event of that id, and so the stream begins with the oldest that the gateway has.
+                ("stream.gap", Some(began)) if self.last.is_none() => warn(format_args!(
+                    "gateway: no event had come before the cut; going on with those since {} that the gateway still has",
+                    began.time()
+                )),
+                ("stream.gap", _) => warn("gateway: some events are lost to the stream: it was cut for too long"),
+                ("stream.overflow", _) => warn("gateway: events came faster than they were read; going on"),
                 _ => {}
             }
             return;

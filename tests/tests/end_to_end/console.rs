@@ -215,7 +215,9 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
         for nothing in ["/console/assets/app.js", "/console/assets/members.html", "/console/assets/..%2fCargo.toml"] {
             api.get(nothing).await.expect_error(404, "not_found");
         }
-        assert_eq!(api.get("/console/assets/licences.txt").await.status, 200);
+        let licences = api.get("/console/licences.txt").await;
+        assert_eq!((licences.status, licences.header("content-type")), (200, Some("text/plain; charset=utf-8")));
+        assert_eq!(licences.text(), api.get("/console/assets/licences.txt").await.text());
     }
 }
 

@@ -110,6 +110,24 @@ async fn events_are_printed_and_forwarded_signed_and_go_on_after_a_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_while_the_stream_is_cut_before_its_first_event_is_heard_after_all() {
+    let cluster = Cluster::start(Options::nodes(3)).await;
+    let tenant = Tenant::new(&cluster).await;
+    let channel = tenant.paired("Home").await;
+    let ann = number();
+    tenant.simulator().phone(&ann, json!({})).await;
+    let owner = tenant.owner(cluster.running_node(), &channel.id).await.node;
+    let others: Vec<u64> = cluster.node_ids().into_iter().filter(|node| *node != owner).collect();
+    let apis = others.iter().map(|node| cluster.node(*node).api).collect::<Vec<_>>().join(",");
+    let arguments = ["--api", &apis, "--key", &tenant.key, "--events", "message.sent", "--json"];
+    let listening = Listening::start(&arguments).await;
+    cluster.kill(others[0]);
+    let sent = tenant.api(owner).post(&channel.path("/messages"), text(&ann, "while it is away")).await.expect(202);
+    listening.says("out", sent["message_id"].as_str().unwrap()).await;
+    listening.says("err", "no event had come before the cut").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_it() {
     let cluster = Cluster::shared().await;
     let tenant = Tenant::new(&cluster).await;

@@ -1,0 +1,93 @@
+//! How far the copying of a shard's media is, in words: on a terminal one line that is written over, in a file a line now
+//! and then.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use model::id::ShardId;
+
+use super::check::name_of;
+use crate::console::{rewrite, say};
+use crate::operator::show::{Pace, bytes};
+
+/// Between two lines, on a terminal and in a file.
+const ON_TERMINAL: Duration = Duration::from_millis(250);
+const IN_FILE: Duration = Duration::from_secs(60);
+
+/// Files, and their bytes.
+#[derive(Clone, Copy, Default)]
+pub struct Amount {
+    pub files: usize,
+    pub bytes: u64,
+}
+
+pub struct Progress {
+    shard: ShardId,
+    done: Amount,
+    whole: Amount,
+    pace: Pace,
+    on_terminal: bool,
+    told_at: Instant,
+    last: String,
+}
+
+impl Progress {
+    /// Of the media of a shard; none where nobody is told.
+    pub fn begin(shard: ShardId, whole: Amount, tells: bool) -> Option<Self> {
+        let on_terminal = std::io::stdout().is_terminal();
+        let (done, pace, told_at) = (Amount::default(), Pace::begin(0), Instant::now());
+        (tells && whole.files > 0).then(|| Self { shard, done, whole, pace, on_terminal, told_at, last: String::new() })
+    }
+
+    /// One more file is there.
+    pub fn step(&mut self, size: u64) {
+        self.done.files += 1;
+        self.done.bytes += size;
+        let is_last = self.done.files == self.whole.files;
+        let pause = if self.on_terminal { ON_TERMINAL } else { IN_FILE };
+        if is_last || self.told_at.elapsed() >= pause {
+            self.told_at = Instant::now();
+            self.tell(is_last);
+        }
+    }
+
+    fn tell(&mut self, is_last: bool) {
+        let pace = self.pace.told_bytes(self.done.bytes, self.whole.bytes);
+        let line = line(self.shard, self.done, self.whole) + &pace;
+        if self.on_terminal {
+            rewrite(&line, self.last.chars().count());
+            if is_last {
+                say("");
+            }
+        } else {
+            say(&line);
+        }
+        self.last = line;
+    }
+}
+
+fn line(shard: ShardId, done: Amount, whole: Amount) -> String {
+    let name = name_of(shard);
+    format!(
+        "  media of {name}: {} of {} files, {} of {}",
+        done.files,
+        whole.files,
+        bytes(done.bytes),
+        bytes(whole.bytes)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_done_of_what() {
+        let amount = |files, bytes| Amount { files, bytes };
+        assert_eq!(
+            line(3, amount(1, 2_048), amount(4, 10_240)),
+            "  media of shard 3: 1 of 4 files, 2.0 KiB of 10.0 KiB"
+        );
+        assert!(Progress::begin(3, amount(0, 0), true).is_none() && Progress::begin(3, amount(1, 1), false).is_none());
+    }
+}
