@@ -1,8 +1,8 @@
 //! Failed authentications on their way into the audit log.
 //!
-//! They come as fast as an attacker likes, so they are folded: one entry for each key prefix, address, code and minute,
-//! under an id that is made of these, so that two nodes that fold the same failure write one entry. It bears the time
-//! of the first failure that was written.
+//! They come as fast as an attacker likes, so they are folded: one entry for each key prefix, address (of IPv6: network),
+//! code and minute, under an id that is made of these, so that two nodes that fold the same failure write one entry. It
+//! bears the time and the address of the first failure that was written.
 //!
 //! Of what belongs to nobody, the prefix is the attacker's to invent: there an entry stands for an address, a code and an
 //! hour, and addresses beyond a bounded number share the entries of none.
@@ -109,7 +109,7 @@ struct Fold {
     customer: Option<CustomerId>,
     /// A key's prefix, or a member's id; nothing of a stranger.
     shown: String,
-    /// `None` for all strangers beyond [`MOST_STRANGERS`].
+    /// The address, or the network of an IPv6 address; `None` for all strangers beyond [`MOST_STRANGERS`].
     ip: Option<IpAddr>,
     code: &'static str,
     /// The minute, or of strangers the hour, that the entry stands for.
@@ -125,7 +125,7 @@ impl Fold {
             Some(_) => Self {
                 customer,
                 shown: actor.prefix.clone().or_else(|| actor.id.clone()).unwrap_or_default(),
-                ip: Some(ip),
+                ip: Some(network_of(ip)),
                 code,
                 begin: begin(MINUTE_MILLIS),
                 length: MINUTE_MILLIS,
@@ -338,6 +338,9 @@ mod tests {
         let customer = Some(CustomerId(Uuid::nil()));
         let of_key = |n: usize, at| noted(&log, &prefix(n), customer, "198.51.100.1", at);
         assert!(of_key(1, 0) && of_key(2, 0) && !of_key(1, 59_999) && of_key(1, 60_000));
+        // By the network, too.
+        let of_one = |ip: &str| noted(&log, &prefix(3), customer, ip, 0);
+        assert!(of_one("2001:db8::1") && !of_one("2001:db8::ffff:2") && of_one("2001:db8:0:1::1"));
     }
 
     #[test]

@@ -12,6 +12,10 @@ use salvo::http::header::CONTENT_TYPE;
 /// How long a body may take to arrive. A client that dribbles holds a connection, not a worker, but not for ever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The largest JSON body of somebody who has not shown yet who he is: of a login, say. A thousand of them that come slowly
+/// hold 16 MiB; the longest that is of use has a refresh token of 8 KiB.
+pub const STRANGERS_LIMIT_BYTES: u64 = 16 * 1024;
+
 /// How much of a body that is too large is read to its end and thrown away. Most clients write all before they read, and
 /// would see a broken connection instead of the answer; what is larger still is cut off.
 const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
@@ -28,11 +32,11 @@ pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, CallError>
 ///
 /// # Errors
 /// As [`json`].
-pub async fn optional_json(request: &mut Request) -> Result<Option<Bytes>, CallError> {
+pub async fn optional_json(request: &mut Request, limit: u64) -> Result<Option<Bytes>, CallError> {
     if !is_json(request) && request.headers().contains_key(CONTENT_TYPE) {
         return Err(no_json());
     }
-    let bytes = bytes(request, JSON_LIMIT_BYTES).await?;
+    let bytes = bytes(request, limit).await?;
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -57,8 +61,8 @@ fn is_json_type(content_type: &str) -> bool {
 /// Reads a body that nobody wants: most clients write all before they read, and would see a broken connection instead of the
 /// answer.
 pub async fn throw_away(request: &mut Request) {
-    // It is refused for another reason already.
-    let _ = bytes(request, JSON_LIMIT_BYTES).await;
+    // It is refused for another reason already, and nothing of it is kept.
+    let _ = bytes(request, 0).await;
 }
 
 async fn bytes(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
@@ -96,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_kept_up_to_its_limit_and_no_further() {
-        for limit in [JSON_LIMIT_BYTES, SEND_LIMIT_BYTES] {
+        for limit in [STRANGERS_LIMIT_BYTES, JSON_LIMIT_BYTES, SEND_LIMIT_BYTES] {
             let of = |bytes: u64| ReqBody::Once(vec![b'x'; usize::try_from(bytes).unwrap()].into());
             assert_eq!(read(of(limit), limit).await.unwrap().len() as u64, limit);
             let refused = read(of(limit + 1), limit).await.unwrap_err();

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shard::call::Live;
 use shard::call::read::{Filter, Read};
-use shard::call::request::{GetStatus, Operate, ReadCounted, ReadMany, ReadOne};
+use shard::call::request::{GetStatus, Operate, ReadCounted, ReadMany, ReadOne, ReadPage};
 use shard::projection::Entity;
 
 use crate::failure;
@@ -77,16 +77,23 @@ impl Page {
 
     /// The page of things that begin with its first.
     pub fn up_to_limit<T: Serialize>(&self, things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
-        self.cut(things, false, id)
+        self.cut(things, false, None, id)
     }
 
-    /// As [`Self::up_to_limit`], with what is known of things that did not come along.
-    fn cut<T: Serialize>(&self, mut things: Vec<T>, more: bool, id: impl Fn(&T) -> String) -> List<T> {
+    /// As [`Self::up_to_limit`], with what is known of things that did not come along: whether there are `more` behind the
+    /// last one, or behind which id nothing was looked at. A page may then be short, or empty, and have a next one.
+    fn cut<T: Serialize>(
+        &self,
+        mut things: Vec<T>,
+        more: bool,
+        stopped_at: Option<String>,
+        id: impl Fn(&T) -> String,
+    ) -> List<T> {
         let fitting = Room::of_page().rows(&things[..things.len().min(self.limit)]);
         let more = more || fitting < things.len();
         things.truncate(fitting);
-        let last = things.last().filter(|_| more);
-        match last.map(|last| RowCursor { id: id(last) }.encode(self.list)) {
+        let last = things.last().filter(|_| more).map(id);
+        match last.or(stopped_at).map(|id| RowCursor { id }.encode(self.list)) {
             None if self.is_whole => List::whole(things),
             next => List::page(things, next),
         }
@@ -145,12 +152,6 @@ impl ChannelCall {
         Ok(self.ask(ReadMany(read)).await?.iter().map(|row| decode(row)).collect())
     }
 
-    /// As [`Self::read_many`], of a page that ends at its bytes. Says whether it did, and there may be more.
-    async fn read_page<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, bool), CallError> {
-        let rows = self.ask(ReadMany(read)).await?;
-        Ok((rows.iter().map(|row| decode(row)).collect(), is_filled(&rows)))
-    }
-
     /// As [`Self::read_many`], with how many there are in all, and whether what came fills a page.
     ///
     /// # Errors
@@ -195,9 +196,10 @@ impl ChannelCall {
     pub async fn page_of<E: Entity>(&mut self, filter: Filter, page: Page) -> Result<List<E>, CallError> {
         let (prefix, after) = (page.prefix.clone(), page.after.clone());
         let limit = page.limit.saturating_add(1);
-        let read = Read::Page { kind: E::KIND, filter, prefix, after, limit, in_bytes: true };
-        let (rows, more) = self.read_page(read).await?;
-        Ok(page.cut(rows, more, E::id))
+        let read = Read::Page { kind: E::KIND, filter, prefix, after, limit, in_bytes: true, marked: true };
+        let (rows, stopped_at) = self.ask(ReadPage(read)).await?;
+        let more = is_filled(&rows);
+        Ok(page.cut(rows.iter().map(|row| decode(row)).collect(), more, stopped_at, E::id))
     }
 
     /// The person that the path names by `{contact_id}`.
@@ -253,4 +255,34 @@ pub async fn check_people(call: &mut ChannelCall, people: &[Address]) -> Result<
 pub fn parse_refresh(query: Query<'_>) -> Result<bool, CallError> {
     let refresh = query.flag("refresh").unwrap_or(false);
     query.finish(refresh)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn page(limit: usize, is_whole: bool) -> Page {
+        Page { prefix: String::new(), limit, after: None, list: ListId::only(), is_whole }
+    }
+
+    /// The rows of an answer, and behind which id the next one begins.
+    fn cut(page: &Page, rows: &[&str], stopped_at: Option<&str>) -> (usize, Option<String>) {
+        let rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
+        let List { data, next_cursor } = page.cut(rows, false, stopped_at.map(str::to_owned), String::clone);
+        let next = next_cursor.flatten().map(|next| RowCursor::decode(&next, ListId::only()).unwrap().id);
+        (data.len(), next)
+    }
+
+    #[test]
+    fn a_page_goes_on_behind_its_last_row_or_where_its_owner_stopped_looking() {
+        let next = |id: &str| Some(id.to_owned());
+        for is_whole in [false, true] {
+            let page = page(2, is_whole);
+            assert_eq!(cut(&page, &["a", "b"], None), (2, None));
+            assert_eq!(cut(&page, &["a", "b", "c"], None), (2, next("b")));
+            assert_eq!(cut(&page, &["a", "b"], Some("f")), (2, next("f")));
+            assert_eq!(cut(&page, &[], Some("f")), (0, next("f")), "what passes may stand behind it");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::{CallError, ErrorCode, JSON_LIMIT_BYTES, SEND_LIMIT_BYTES};
+use model::error::{CallError, ErrorCode, SEND_LIMIT_BYTES};
 use model::field::Body;
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
 use model::limit::{BucketLevel, BucketRule, LimitScope};
@@ -66,6 +66,8 @@ pub struct RequestContext {
     pub http: Request,
     /// Whose it is, once that is known.
     pub account: Option<CustomerId>,
+    /// The largest JSON body that is read: more, once it is known who asks.
+    pub body_limit: u64,
     /// That of its body, where it is a large one of an account.
     pub turn: Option<Turn>,
 }
@@ -86,7 +88,7 @@ impl RequestContext {
     /// Those of [`body::json`], `bad_request` for unreadable JSON, `invalid_request` for JSON that is no object, and
     /// `worker_at_capacity` when its turn does not come.
     pub async fn object(&mut self) -> Result<Body, CallError> {
-        self.object_within(JSON_LIMIT_BYTES).await
+        self.object_within(self.body_limit).await
     }
 
     /// The body of a send, which is a smaller one.
@@ -103,7 +105,7 @@ impl RequestContext {
     /// As [`RequestContext::object`].
     pub async fn optional_object(&mut self) -> Result<Body, CallError> {
         self.can_take_body().await?;
-        match body::optional_json(&mut self.http).await? {
+        match body::optional_json(&mut self.http, self.body_limit).await? {
             Some(bytes) => self.parse(&bytes).await,
             None => Ok(Body::default()),
         }

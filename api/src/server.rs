@@ -108,9 +108,12 @@ pub async fn serve_operator(
     let mut routes = operator::routes();
     let document = document_of("Gateway, for its operators", &routes, &deployment(&config, &cluster));
     let app = App::operator(config, cluster, document);
-    let (writing, noting) = (CancellationToken::new(), app.clone());
-    let until = writing.clone();
-    let failures = tokio::spawn(async move { noting.failures.run(&noting.cluster, until).await });
+    let writing = CancellationToken::new();
+    let (noting, noted_until) = (app.clone(), writing.clone());
+    let failures = supervise::spawn("the audit of operators' failed authentications", move || {
+        let (app, until) = (noting.clone(), noted_until.clone());
+        async move { app.failures.run(&app.cluster, until).await }
+    });
     let (watching, watched_until) = (app.clone(), writing.clone());
     let timeline = supervise::spawn("the cluster's timeline", move || {
         operator::timeline::keep(watching.clone(), watched_until.clone())

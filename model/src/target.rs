@@ -133,8 +133,8 @@ const METADATA_NAMES: &[&str] = &[
 
 /// Judges the text of a URL.
 pub fn judge_url(text: &str, policy: &TargetPolicy) -> Result<Target, Blocked> {
-    if text.chars().count() > LONGEST_URL {
-        let message = "at most 2048 characters";
+    if text.len() > LONGEST_URL {
+        let message = "at most 2048 bytes";
         return Err(Blocked { code: IssueCode::TooLong, reason: "length", message });
     }
     // The URL parser drops or converts these silently; a receiver's log and ours would then name different URLs.
@@ -391,6 +391,9 @@ mod tests {
             assert_eq!(judge_url(url, &policy).unwrap_err().code, code, "{url}");
         }
         assert!(judge_url(&long[..2048], &policy).is_ok());
+        let wide = format!("https://good.com/{}", "é".repeat(1015));
+        assert!(judge_url(&wide, &policy).is_ok());
+        assert_eq!(judge_url(&(wide + "é"), &policy).unwrap_err().code, IssueCode::TooLong);
     }
 
     #[test]

@@ -177,8 +177,11 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             keep_authority(cluster.clone(), ca_pem.clone(), key_file.clone(), stop.clone())
         });
     }
-    let renewal = Renewal { cluster: cluster.clone(), peers: peers.clone(), config: config.clone(), shown };
-    tokio::spawn(renewal.keep(close_ports.clone()));
+    let (of_cluster, of_peers, renewed, stop) = (cluster.clone(), peers.clone(), config.clone(), close_ports.clone());
+    supervise::spawn("the renewal of the peer certificate", move || {
+        let (cluster, peers) = (of_cluster.clone(), of_peers.clone());
+        Renewal { cluster, peers, config: renewed.clone(), shown: shown.clone() }.keep(stop.clone())
+    });
     peers.serve_unauthenticated(Arc::new(JoinService {
         cluster: cluster.clone(),
         config: config.clone(),
@@ -204,8 +207,10 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     }
     let backups = Jobs::new(Operator::at(&config.ops, &operator_token)?, config.media.clone());
     let operator_tokens = OperatorTokens::new(operator_tokens);
-    let keeping = operator_tokens::keep(config.clone(), operator_token, operator_tokens.clone(), close_ports.clone());
-    tokio::spawn(keeping);
+    let (looked_at, kept, stop) = (config.clone(), operator_tokens.clone(), close_ports.clone());
+    supervise::spawn("the operators' tokens", move || {
+        operator_tokens::keep(looked_at.clone(), operator_token.clone(), kept.clone(), stop.clone())
+    });
     let http = http(&config, (api_port, ops_port), auth, support, Arc::new(backups), operator_tokens, metrics);
     let http = ApiConfig { tls, operator_tls, ..http };
     let ports = [

@@ -16,10 +16,13 @@ use nix::sys::statvfs::statvfs;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::telemetry;
+use crate::{supervise, telemetry};
 
 /// How often the file systems are looked at. A disk that takes a gigabyte a second must not fill up in between.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What a panic of a look is counted under.
+const LOOKING: &str = "the look at the disks";
 
 /// How much of a file system is to be free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,11 +234,18 @@ impl Room {
 }
 
 fn keep_looking(room: &Weak<Room>, mut standings: Vec<Standing>) {
+    telemetry::task_begun(LOOKING);
     loop {
         std::thread::sleep(LOOK_EVERY);
         let Some(room) = room.upgrade() else { return };
-        room.look(&mut standings);
+        look_again(&room, &mut standings);
     }
+}
+
+/// A look that panics must not be the last one: a node whose levels stand still takes things until its disks are full. What
+/// stood before stands until the next look.
+fn look_again(room: &Room, standings: &mut [Standing]) {
+    supervise::noticed_in_thread(LOOKING, || room.look(standings));
 }
 
 #[cfg(test)]
@@ -301,6 +311,17 @@ pub(crate) mod tests {
         let mut standings = vec![ROOMY; 2];
         room.look(&mut standings);
         assert_eq!((room.stores(), room.large(), room.takes_entries()), (Level::Enough, Level::Low, true));
+        assert!(room.least_free() < u64::MAX);
+    }
+
+    #[test]
+    fn a_look_that_panics_is_not_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let room = Room::new(Marks::DEFAULT, vec![folder.path().to_owned()], folder.path().to_owned());
+        // Nothing is known of the media's file system.
+        look_again(&room, &mut []);
+        assert_eq!(room.least_free(), u64::MAX);
+        look_again(&room, &mut [ROOMY; 2]);
         assert!(room.least_free() < u64::MAX);
     }
 

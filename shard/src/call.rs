@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use model::address::Address;
 use model::error::CallError;
-use model::id::{ChannelId, CustomerId, MessageId, RequestId, ShardId};
+use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, RequestId, ShardId};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::message::{Content, MessageKey};
 use model::send::SendAround;
@@ -29,6 +29,7 @@ use self::request::{Lifecycle, PairCode, StatusHistory};
 use self::usage::{UsageAsk, UsageDone};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{HistoryQuery, Page};
+use crate::media::command::MediaRoom;
 use crate::media::record::MediaRow;
 use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
@@ -78,8 +79,13 @@ pub enum Ask {
     Channel { customer: CustomerId, channel: ChannelId, charge: Option<BucketRule>, work: Work },
     /// The live part of many channels of this shard.
     Lives { channels: Vec<(CustomerId, ChannelId)> },
-    /// The deliveries of a message in each of these channels of this shard that have stored it.
-    MessageDeliveries { channels: Vec<ChannelId>, message: MessageId },
+    /// The deliveries of a message, behind one of them, in each of these channels of this shard that have stored it.
+    MessageDeliveries {
+        channels: Vec<ChannelId>,
+        message: MessageId,
+        #[serde(default)]
+        after: Option<DeliveryId>,
+    },
     /// A page of stored messages of this shard's channels of a customer, ordered.
     History { customer: CustomerId, query: HistoryQuery },
     /// What a customer's streams ask of its home.
@@ -136,8 +142,11 @@ pub struct Send {
     pub to: Address,
     pub body: SendBody,
     #[serde(default)]
-    pub around: SendAround,
+    pub around: Box<SendAround>,
     pub client_ref: Option<String>,
+    /// What the account's quota leaves for the bytes of it.
+    #[serde(default)]
+    pub media_room: Option<Box<MediaRoom>>,
 }
 
 /// What a send says.
@@ -207,6 +216,11 @@ pub enum Done {
     /// A row of the projection as it is stored.
     Row(Option<Bytes>),
     Rows(Vec<Bytes>),
+    /// Rows of the projection, and the id of the last that was looked at where looking for more of them was given up.
+    Page {
+        rows: Vec<Bytes>,
+        stopped_at: Option<String>,
+    },
     Settings(Changed),
     /// A page of rows, and how many there are in all.
     Counted {

@@ -19,7 +19,7 @@ use futures::future::{BoxFuture, join_all, try_join_all};
 use model::address::Suffixes;
 use model::error::CallError;
 use model::format::Format;
-use model::id::{ChannelId, CustomerId, MessageId, NodeId, RequestId, ShardId, Slot};
+use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, NodeId, RequestId, ShardId, Slot};
 use model::limit::{BucketLevel, BucketRule};
 use model::seal::WrappedKey;
 use model::time::Timestamp;
@@ -38,7 +38,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use self::usage::MediaRoom;
 use crate::backup::exports::Exports;
 use crate::call::request::Request;
 use crate::call::{Answer, Ask, Call, Done, Live, Work, of_kind};
@@ -53,6 +52,7 @@ use crate::layout::load_balancer::Rules;
 use crate::layout::removal::{self, Rest, Risk};
 use crate::layout::service::{self, Obstacle};
 use crate::media::blobs::{BlobError, Blobs};
+pub use crate::media::command::MediaRoom;
 use crate::media::fetch::Fetcher;
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
@@ -519,7 +519,8 @@ impl Cluster {
         Ok(page)
     }
 
-    /// The deliveries of a message in each of the channels that have stored it.
+    /// The deliveries of a message, behind one of them, in each of the channels that have stored it: as many as one answer
+    /// holds.
     ///
     /// # Errors
     /// As [`Cluster::lives`].
@@ -527,10 +528,11 @@ impl Cluster {
         &self,
         channels: Vec<ChannelId>,
         message: MessageId,
+        after: Option<DeliveryId>,
         context: &CallContext,
     ) -> Result<Vec<MessageDeliveries>, CallError> {
         let parts = self.by_shard(&channels).into_iter().map(|(shard, channels)| {
-            let ask = Ask::MessageDeliveries { channels, message: message.clone() };
+            let ask = Ask::MessageDeliveries { channels, message: message.clone(), after };
             async move {
                 let answer = self.ask_shard(shard, ask, context.deadline, context).await?;
                 of_kind!(answer, Done::MessageDeliveries(found) => found)

@@ -12,17 +12,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::first_head::FirstHead;
 use super::refusal;
 use super::wire::Wire;
 
 /// Clients open connections ahead of their requests. One that is not used yet has no request that could be in flight,
 /// and would hold up the end of the port for as long as requests have; so it reads its end once the port closes, when
 /// another one takes its place, or when it has been silent for long.
+///
+/// Once its first request has begun it goes on, whether the port closes or not. It has proven itself, and keeps its place,
+/// when the head of that request is whole: until then it gives way to another one, and ends when the head takes too long.
 pub struct IdleConnection {
     wire: Wire,
     place: Place,
-    /// Until the first byte was read.
-    ending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Until the first head was read.
+    unproven: Option<Unproven>,
     /// What was read since the last answer holds no end of a line: it is still the first line of a request.
     in_first_line: bool,
     /// What is written in place of an answer without a body.
@@ -30,6 +34,15 @@ pub struct IdleConnection {
     /// Something was, and what its client still says is to be read: a connection that is closed with bytes in it is reset, and
     /// the answer is lost.
     lingering: Option<Lingering>,
+}
+
+struct Unproven {
+    head: FirstHead,
+    /// Whether anything of it was read.
+    has_begun: bool,
+    /// How long the head may take from its first byte on.
+    patience: Duration,
+    ending: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 struct Lingering {
@@ -47,23 +60,36 @@ struct Instead {
 }
 
 impl IdleConnection {
-    pub fn new(wire: Wire, place: Place, patience: Duration, closing: CancellationToken) -> Self {
+    /// It may be silent for so long before its first byte, and take so long for the head that begins with it.
+    pub fn new(wire: Wire, place: Place, silence: Duration, head: Duration, closing: CancellationToken) -> Self {
         let gives_way = place.gives_way().clone();
         let ending = async move {
             tokio::select! {
                 () = closing.cancelled() => {}
                 () = gives_way.cancelled() => {}
-                () = tokio::time::sleep(patience) => {}
+                () = tokio::time::sleep(silence) => {}
             }
         };
-        Self { wire, place, ending: Some(Box::pin(ending)), in_first_line: true, instead: None, lingering: None }
+        let unproven = Unproven { head: FirstHead::BEGIN, has_begun: false, patience: head, ending: Box::pin(ending) };
+        Self { wire, place, unproven: Some(unproven), in_first_line: true, instead: None, lingering: None }
     }
 
     fn heard(&mut self, bytes: &[u8]) {
-        if self.ending.take().is_some() {
-            self.place.proven();
-        }
         self.in_first_line &= !bytes.contains(&b'\n');
+        let Some(unproven) = self.unproven.as_mut().filter(|_| !bytes.is_empty()) else { return };
+        if unproven.head.ends_in(bytes) {
+            self.unproven = None;
+            self.place.proven();
+        } else if !unproven.has_begun {
+            let (gives_way, patience) = (self.place.gives_way().clone(), unproven.patience);
+            unproven.has_begun = true;
+            unproven.ending = Box::pin(async move {
+                tokio::select! {
+                    () = gives_way.cancelled() => {}
+                    () = tokio::time::sleep(patience) => {}
+                }
+            });
+        }
     }
 
     /// Writes something else in place of `bytes`, when they are a refusal of the HTTP server's own.
@@ -91,9 +117,9 @@ impl AsyncRead for IdleConnection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
-        match (Pin::new(&mut this.wire).poll_read(cx, buf), &mut this.ending) {
-            (Poll::Pending, Some(ending)) => {
-                ready!(ending.as_mut().poll(cx));
+        match (Pin::new(&mut this.wire).poll_read(cx, buf), &mut this.unproven) {
+            (Poll::Pending, Some(unproven)) => {
+                ready!(unproven.ending.as_mut().poll(cx));
                 Poll::Ready(Ok(()))
             }
             (Poll::Pending, None) => Poll::Pending,
@@ -156,5 +182,89 @@ impl AsyncWrite for IdleConnection {
                 Poll::Pending => return lingering.until.as_mut().poll(cx).map(Ok),
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::sync::Arc;
+
+    use raft::transport::admission::{Admission, Port};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Longer than any test takes.
+    const LONG: Duration = Duration::from_secs(600);
+    const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    /// What a client of HTTP/2 says before its first request.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+    /// A port that has one place for an address.
+    fn port() -> Arc<Port> {
+        Port::new("test", Admission { most: 8, most_per_address: 1 })
+    }
+
+    fn place(port: &Arc<Port>) -> Option<Place> {
+        port.admit([192, 0, 2, 1].into(), false)
+    }
+
+    /// A connection from both of its ends.
+    async fn connected(port: &Arc<Port>, head: Duration, closing: &CancellationToken) -> (TcpStream, IdleConnection) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (served, _) = listener.accept().await.unwrap();
+        let place = place(port).unwrap();
+        (client, IdleConnection::new(Wire::Plain(served), place, LONG, head, closing.clone()))
+    }
+
+    /// Says something, and has it read to its last byte.
+    async fn said(client: &mut TcpStream, served: &mut IdleConnection, bytes: &[u8]) {
+        client.write_all(bytes).await.unwrap();
+        served.read_exact(&mut vec![0; bytes.len()]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_keeps_its_place_once_its_first_head_is_whole_and_gives_way_before() {
+        let closing = CancellationToken::new();
+        for begun in [&b""[..], b"G", &HEAD[..HEAD.len() - 1], PREFACE] {
+            let port = port();
+            let (mut client, mut served) = connected(&port, LONG, &closing).await;
+            said(&mut client, &mut served, begun).await;
+            assert!(place(&port).is_some(), "{begun:?} is no request");
+            assert_eq!(served.read(&mut [0; 16]).await.unwrap(), 0, "{begun:?}");
+        }
+        let port = port();
+        let (mut client, mut served) = connected(&port, LONG, &closing).await;
+        let (first, rest) = HEAD.split_at(HEAD.len() - 1);
+        said(&mut client, &mut served, first).await;
+        said(&mut client, &mut served, rest).await;
+        assert!(place(&port).is_none(), "it is in use");
+    }
+
+    #[tokio::test]
+    async fn a_head_that_does_not_come_to_its_end_has_its_time_and_a_whole_one_ends_that() {
+        let closing = CancellationToken::new();
+        for begun in [&HEAD[..HEAD.len() - 1], PREFACE] {
+            let (mut client, mut served) = connected(&port(), Duration::from_millis(1), &closing).await;
+            said(&mut client, &mut served, begun).await;
+            assert_eq!(served.read(&mut [0; 16]).await.unwrap(), 0, "{begun:?}");
+        }
+        let (mut client, mut served) = connected(&port(), Duration::from_millis(1), &closing).await;
+        said(&mut client, &mut served, HEAD).await;
+        assert!(served.unproven.is_none(), "nothing ends it any more");
+    }
+
+    #[tokio::test]
+    async fn when_the_port_closes_silent_connections_end_and_requests_that_have_begun_do_not() {
+        let closing = CancellationToken::new();
+        let (_client, mut silent) = connected(&port(), LONG, &closing).await;
+        let (mut client, mut begun) = connected(&port(), LONG, &closing).await;
+        said(&mut client, &mut begun, b"G").await;
+        closing.cancel();
+        assert_eq!(silent.read(&mut [0; 16]).await.unwrap(), 0);
+        said(&mut client, &mut begun, &HEAD[1..]).await;
     }
 }

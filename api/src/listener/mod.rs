@@ -3,6 +3,7 @@
 //!
 //! Connections that are still on their way in wait beside each other, so that a slow one holds nobody up.
 
+mod first_head;
 mod idle_connection;
 mod proxy;
 mod refusal;
@@ -32,7 +33,8 @@ use wire::Wire;
 /// From the connection to the end of its handshake, and from there to the first byte of HTTP.
 const WAY_IN: Duration = Duration::from_secs(10);
 
-/// How long the head of a request may take, and how long a connection may wait for the next request.
+/// How long the head of a request may take, and how long a connection may wait for the next request. Over HTTP/2 that of the
+/// first one alone, with what comes before it; later ones have [`IDLE`].
 const HEAD: Duration = Duration::from_secs(30);
 
 /// How long an answer may wait for a client that takes nothing of it.
@@ -189,7 +191,7 @@ impl Acceptor for ClientListener {
     async fn accept(&mut self, _: Option<ArcFusePolicy>) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
         let Entered { wire, client, place } = self.next().await;
         let (holding, conn_ctrl) = (&self.holdings[0], ConnCtrl::new());
-        let idle_connection = IdleConnection::new(wire, place, WAY_IN, self.closing.clone());
+        let idle_connection = IdleConnection::new(wire, place, WAY_IN, HEAD, self.closing.clone());
         Ok(Accepted {
             coupler: TcpCoupler::new(),
             stream: StraightStream::new(idle_connection, Some(patience()), conn_ctrl.clone(), None),

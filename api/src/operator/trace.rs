@@ -93,7 +93,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     };
     let mut traces = Vec::new();
     for part in channels.chunks(AT_ONCE) {
-        let found = call.cluster().message_deliveries(part.to_vec(), message.clone(), &call.context()).await?;
+        let found = call.cluster().message_deliveries(part.to_vec(), message.clone(), None, &call.context()).await?;
         for in_channel in found {
             traces.extend(trace(call, in_channel.channel, &message, in_channel.deliveries).await?);
         }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::FutureExt;
-use model::error::CallError;
+use model::error::{CallError, JSON_LIMIT_BYTES};
 use model::id::{ChannelId, CustomerId, RequestId};
 use model::limit::LimitScope;
 use model::time::Timestamp;
@@ -35,6 +35,7 @@ pub use authentication::{Address, caller, fresh_directory};
 pub use head::MOST_HTTP2_LIST;
 
 use crate::app::App;
+use crate::body::STRANGERS_LIMIT_BYTES;
 use crate::caller::Caller;
 use crate::client::client_of;
 use crate::failure;
@@ -132,9 +133,10 @@ impl Gate {
     }
 }
 
-async fn operate(ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint<OperatorCall>) -> Outcome {
+async fn operate(mut ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint<OperatorCall>) -> Outcome {
     let rules = &route.rules;
     let operator = authentication::operator(&ctx, rules).await?;
+    ctx.body_limit = JSON_LIMIT_BYTES;
     let directory = authentication::operators_directory(&ctx, rules).await?;
     check_path(&ctx, route.path)?;
     let reply = guarded(endpoint, &mut OperatorCall { ctx, operator }).await?;
@@ -152,6 +154,7 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
         Err(error) => return Err(Answered::uncounted(Err(error))),
     };
     ctx.account = Some(caller.customer.id);
+    ctx.body_limit = JSON_LIMIT_BYTES;
     Span::current().record("customer", field::display(caller.customer.id));
     let (bucket, rule, scope) = match (entry, caller.session()) {
         (Entry::Interface, _) => (caller.customer.id, ctx.app.customer_rule(&caller.customer), LimitScope::Customer),
@@ -296,6 +299,7 @@ impl Handler for Gate {
             arrived: started,
             http: std::mem::take(request),
             account: None,
+            body_limit: STRANGERS_LIMIT_BYTES,
             turn: None,
         };
         // The server looks at the method once more, to leave the body of a HEAD out, and at how the answer may be compressed.

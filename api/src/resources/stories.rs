@@ -5,7 +5,7 @@ use model::error::{CallError, ErrorCode};
 use model::id::MessageId;
 use model::message::Content;
 use model::page::ListId;
-use model::send::{SendAround, StoryContent, StoryRequest};
+use model::send::{StoryContent, StoryRequest};
 use model::story::Story;
 use model::time::Timestamp;
 use schemars::JsonSchema;
@@ -14,6 +14,7 @@ use serde_json::json;
 use shard::call::read::Filter;
 use shard::call::request::CheckSend;
 use shard::call::{Send, SendBody, SentStatus};
+use shard::cluster::MediaRoom;
 use shard::projection::{PostedStory, StoryView};
 
 use crate::failure;
@@ -96,25 +97,26 @@ async fn post(call: &mut ChannelCall) -> Outcome {
     let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&body, &call.app.config.suffixes)?;
     check_people(call, recipients.as_deref().unwrap_or_default()).await?;
     let story = |says| Content::Story(Box::new(Story::new(says, style, recipients)));
-    let body = match says {
-        StoryContent::Ready(says) => SendBody::Content(story(says)),
+    let (body, room) = match says {
+        StoryContent::Ready(says) => (SendBody::Content(story(says)), None),
         StoryContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
             call.ask(CheckSend(None)).await?;
             let (customer, channel) = (call.customer_id(), call.channel.id);
-            let fetched = call.cluster().send_media(customer, channel, &media, &["media_url"], &call.context()).await?;
+            let (fetched, room) =
+                call.cluster().send_media(customer, channel, &media, &["media_url"], &call.context()).await?;
             let SendBody::Media { content, media } = fetched else { return Err(failure::unexpected(&"no media")) };
-            SendBody::Media { content: story(content), media }
+            (SendBody::Media { content: story(content), media }, room)
         }
     };
-    let (story_id, status) = send(call, body, client_ref.clone()).await?;
+    let (story_id, status) = send(call, body, room, client_ref.clone()).await?;
     Ok(Reply::accepted(&PostedView { story_id: story_id.0, client_ref, status }))
 }
 
 async fn delete(call: &mut ChannelCall) -> Outcome {
     let story_id = MessageId(call.parameter("story_id").to_owned());
     let deletion = SendBody::Content(Content::StoryDelete { story: story_id.clone() });
-    let (_, status) = send(call, deletion, None).await?;
+    let (_, status) = send(call, deletion, None, None).await?;
     Ok(Reply::accepted(&DeletedView { story_id: story_id.0, status }))
 }
 
@@ -122,11 +124,20 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
 async fn send(
     call: &mut ChannelCall,
     body: SendBody,
+    media_room: Option<MediaRoom>,
     client_ref: Option<String>,
 ) -> Result<(MessageId, &'static str), CallError> {
     let message_id = MessageId::mint(rand::random());
-    let around = SendAround::default();
-    let sent = call.ask(Send { message_id, to: Address::stories(), body, around, client_ref }).await?;
+    let sent = call
+        .ask(Send {
+            message_id,
+            to: Address::stories(),
+            body,
+            around: Box::default(),
+            client_ref,
+            media_room: media_room.map(Box::new),
+        })
+        .await?;
     Ok((sent.message_id, word(sent.status)))
 }
 

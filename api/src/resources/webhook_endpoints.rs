@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::error::{CallError, ErrorCode};
 use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
+use model::issue::{IssueCode, Violation};
 use model::payload::ChatTypeFilter;
 use model::scope::Access;
 use model::time::Timestamp;
@@ -26,6 +27,9 @@ use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::route::Route;
+
+/// Bytes of the URLs of an account's endpoints together at most: fifty of the longest fit, and an event bears all of them.
+const MOST_URL_BYTES: usize = 128 << 10;
 
 /// What stands in the place of what must not be shown.
 const MASK: &str = "***";
@@ -151,6 +155,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
         (None, None) => {}
     }
     let id = EndpointId::new();
+    judge_urls(call, id, &asked.url)?;
     let headers = seal_headers(call, id, &asked.headers)?;
     let endpoint = EndpointRecord {
         id,
@@ -183,6 +188,9 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let body = call.object().await?;
     let asked = ChangeEndpoint::parse(&body, &call.app.config.target_policy)?;
     let endpoint = find(call)?;
+    if let Change::To(url) = &asked.url {
+        judge_urls(call, endpoint.id, url)?;
+    }
     let secret = match asked.signing_secret {
         Change::Keep => Change::Keep,
         Change::To(None) => Change::To(None),
@@ -205,6 +213,17 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let command = Command::UpdateEndpoint { customer: call.customer_id(), id: endpoint.id, change };
     let answer = call.update(command, entry.into_iter().collect()).await?;
     of_kind!(answer, Updated::Endpoint(endpoint) => Reply::ok(&EndpointView::new(&endpoint)))
+}
+
+/// Refuses a URL with which those of the account would be too long together: an event bears all that want it.
+fn judge_urls(call: &AccountCall, id: EndpointId, url: &str) -> Result<(), CallError> {
+    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let others = endpoints.iter().filter(|endpoint| endpoint.id != id).map(|endpoint| endpoint.url.len());
+    if others.sum::<usize>() + url.len() <= MOST_URL_BYTES {
+        return Ok(());
+    }
+    let message = "makes the URLs of the account's endpoints longer than 131072 bytes together";
+    Err(Violation::new(IssueCode::TooLong, message).at(&["url"]))
 }
 
 /// Deliveries that are queued keep their schedule and fail against the missing endpoint.

@@ -186,6 +186,7 @@ impl Owner {
             outbox: Bytes::new(),
             media: None,
             projected: Vec::new(),
+            room: None,
         };
         if self.scene.chance.hits(PAUSED) {
             clock::sleep(self.scene.chance.time(&(Duration::ZERO..PAUSE))).await;

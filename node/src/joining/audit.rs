@@ -7,6 +7,7 @@ use model::id::AuditId;
 use model::time::Timestamp;
 use raft::directory::command::Rejection;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use raft::transport::admission::network_of;
 use uuid::Uuid;
 
 const MINUTE_MILLIS: i64 = 60_000;
@@ -29,7 +30,7 @@ impl Asker<'_> {
     }
 
     /// That its token did not let it in; `None` when something else was in the way. Folded as failed authentications
-    /// are: one entry for each address, reason and minute, whatever node was asked.
+    /// are: one entry for each address (of IPv6: network), reason and minute, whatever node was asked.
     pub fn refused(&self, rejection: &Rejection, at: Timestamp) -> Option<AuditEntry> {
         let code = match rejection {
             Rejection::TokenUnknown => "join_token_unknown",
@@ -38,7 +39,7 @@ impl Asker<'_> {
             _ => return None,
         };
         let minute = at.0 - at.0.rem_euclid(MINUTE_MILLIS);
-        let name = format!("auth.failed|{code}|{}|{minute}", self.from);
+        let name = format!("auth.failed|{code}|{}|{minute}", network_of(self.from));
         let id = AuditId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()));
         let details = BTreeMap::from([("code".to_owned(), code.to_owned())]);
         Some(self.entry(id, "auth.failed", "unknown", false, at, details))
@@ -93,6 +94,9 @@ mod tests {
         ] {
             assert_ne!(other.id, first.id, "{other:?}");
         }
+        let of_ipv6 = |from| refused(from, Rejection::TokenUsed, 60_000).id;
+        assert_eq!(of_ipv6("2001:db8::1"), of_ipv6("2001:db8::ffff:2"), "one network");
+        assert_ne!(of_ipv6("2001:db8::1"), of_ipv6("2001:db8:0:1::1"));
         assert!(asker("10.0.0.1").refused(&Rejection::NodeLimit { limit: 9 }, Timestamp(0)).is_none());
         let joined = asker("10.0.0.1").joined(Timestamp(1));
         assert_eq!((joined.action.as_str(), joined.ip.as_deref()), ("node.joined", Some("10.0.0.1")));

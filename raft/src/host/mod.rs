@@ -322,7 +322,7 @@ impl Host {
         let (started, result) = oneshot::channel();
         let fatal = shared.fatal.clone();
         let life = shared.peers.runtime().spawn(async move {
-            supervise::required("the life of a group", &fatal, life.run(started)).await;
+            supervise::required("the life of a group", &fatal, Box::pin(life.run(started))).await;
         });
         // Known before it has started: a leader that is there already may speak to it as soon as it can answer.
         self.inner.groups.write().insert(id, Open { core: core.clone(), stop, life, right });

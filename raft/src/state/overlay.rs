@@ -213,7 +213,7 @@ mod tests {
     /// Some are so long that they are put behind their group in the other way.
     fn key(number: u8) -> Vec<u8> {
         let mut key = vec![number];
-        key.resize(if number % 5 == 0 { 200 } else { 1 }, 0);
+        key.resize(if number.is_multiple_of(5) { 200 } else { 1 }, 0);
         key
     }
 

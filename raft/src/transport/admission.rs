@@ -157,7 +157,7 @@ impl Drop for Place {
 }
 
 /// What one client can hold: an IPv4 address, or the 64 bits of an IPv6 address that a provider gives to one customer.
-fn network_of(address: IpAddr) -> IpAddr {
+pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address => address,

@@ -79,6 +79,9 @@ pub struct ReadOne(pub Read);
 /// A read that finds rows.
 pub struct ReadMany(pub Read);
 
+/// A read of a page: its rows, and the id of the last that was looked at where looking for more of them was given up.
+pub struct ReadPage(pub Read);
+
 /// A read that finds rows, and how many there are in all.
 pub struct ReadCounted(pub Read);
 
@@ -132,6 +135,23 @@ requests! {
     ChangeSettings => Changed: |change| Work::ChangeSettings(change), Done::Settings(changed) => changed;
     Forget => (): |_| Work::Forget, Done::Nothing => ();
     StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page), Done::StatusHistory(changes) => changes;
+}
+
+impl Request for ReadPage {
+    type Reply = (Vec<Bytes>, Option<String>);
+
+    fn work(self) -> Work {
+        Work::Read(self.0)
+    }
+
+    fn reply(done: Done) -> Option<Self::Reply> {
+        match done {
+            Done::Page { rows, stopped_at } => Some((rows, stopped_at)),
+            // Earlier releases do not say where they gave up.
+            Done::Rows(rows) => Some((rows, None)),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

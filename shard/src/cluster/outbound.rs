@@ -9,6 +9,7 @@ use model::time::Timestamp;
 
 use super::{CallContext, Cluster};
 use crate::call::SendBody;
+use crate::media::command::MediaRoom;
 use crate::media::fetch::{FetchError, Fetched};
 use crate::media::record::{MediaDirection, MediaRow};
 use crate::media::sniff;
@@ -21,8 +22,9 @@ const WEBP: &str = "image/webp";
 const OPUS: &str = "audio/ogg; codecs=opus";
 
 impl Cluster {
-    /// Makes a send of what a URL names. The bytes are on a quorum of the channel's shard when this returns; the row
-    /// that refers to them comes to be with the message. `field` is the path of the URL in the caller's body.
+    /// Makes a send of what a URL names, with what the account's quota leaves for it. The bytes are on a quorum of the
+    /// channel's shard when this returns; the row that refers to them comes to be with the message, which is when the quota is
+    /// judged for good. `field` is the path of the URL in the caller's body.
     ///
     /// # Errors
     /// The codes of media, `plan_limit`, and `invalid_request` for bytes that cannot be sent as what they are said to
@@ -34,7 +36,7 @@ impl Cluster {
         send: &MediaSend,
         field: &[&str],
         context: &CallContext,
-    ) -> Result<SendBody, CallError> {
+    ) -> Result<(SendBody, Option<MediaRoom>), CallError> {
         // An account without room is not worth a fetch.
         self.media_room(customer, channel, None, context).await?;
         let url = &send.source.url;
@@ -53,7 +55,7 @@ impl Cluster {
         } else {
             (spooled, filename, None)
         };
-        self.media_room(customer, channel, Some(spooled.size), context).await?;
+        let room = self.media_room(customer, channel, Some(spooled.size), context).await?;
         let retention = media.retention();
         let row = MediaRow::new(
             MediaId::new(),
@@ -75,7 +77,7 @@ impl Cluster {
             }
             None => row,
         };
-        Ok(SendBody::Media { content, media: Box::new(row) })
+        Ok((SendBody::Media { content, media: Box::new(row) }, room))
     }
 }
 

@@ -12,18 +12,11 @@ use model::time::Day;
 use super::{CallContext, Cluster};
 use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
 use crate::call::{Ask, Done, of_kind};
+use crate::media::command::MediaRoom;
 use crate::usage::{Counts, Hour};
 
 /// How long a shard may take to say how much media of an account it keeps.
 const COUNT_PATIENCE: Duration = Duration::from_secs(1);
-
-/// What an account may keep, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MediaRoom {
-    pub limit: u64,
-    /// What is kept in other shards than the channel's.
-    pub elsewhere: u64,
-}
 
 impl Cluster {
     /// What a customer used on the days of `[from, to)`, deleted channels included: by day, or by day and channel.
@@ -136,18 +129,30 @@ impl Cluster {
         size: Option<u64>,
         context: &CallContext,
     ) -> Result<Option<MediaRoom>, CallError> {
+        let Some((room, own)) = self.media_left(customer, channel, context).await else { return Ok(None) };
+        let used = room.elsewhere + own;
+        if used.saturating_add(size.unwrap_or(1)) > room.limit {
+            return Err(CallError::plan_limit(Quota::MediaBytes, room.limit, used));
+        }
+        Ok(Some(room))
+    }
+
+    /// What an account may keep, and what it keeps in the channel's shard; `None` while the cluster's format knows no quotas.
+    pub async fn media_left(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        context: &CallContext,
+    ) -> Option<(MediaRoom, u64)> {
         if !self.media_store().counts() {
-            return Ok(None);
+            return None;
         }
         let kept = self.media_kept(customer, context).await;
         let used: u64 = kept.values().sum();
-        let limit = self.context().allowed(customer, Quota::MediaBytes);
-        if used.saturating_add(size.unwrap_or(1)) > limit {
-            return Err(CallError::plan_limit(Quota::MediaBytes, limit, used));
-        }
         let here = self.by_shard(&[channel]).into_keys().next();
         let own = here.and_then(|shard| kept.get(&shard)).copied().unwrap_or(0);
-        Ok(Some(MediaRoom { limit, elsewhere: used - own }))
+        let limit = self.context().allowed(customer, Quota::MediaBytes);
+        Some((MediaRoom { limit, elsewhere: used - own }, own))
     }
 
     async fn ask_usage(&self, shard: ShardId, ask: UsageAsk, context: &CallContext) -> Result<UsageDone, CallError> {

@@ -39,6 +39,17 @@ const MOST_MEMORY: u64 = 256 << 20;
 /// What scaling takes beside the pixels.
 const SCALING: u64 = 40 << 20;
 
+/// What a PNG's decoder may take, beside what is charged, for all that is no pixel: texts, and a colour profile, a few KiB of
+/// which may stand for gigabytes. What 5 MB hold as it is has room; a profile that inflates beyond is left out.
+const MOST_BESIDE: u64 = 16 << 20;
+
+/// `RIFF`, a length, `WEBP`: what a WebP begins with.
+const WEBP_HEAD: usize = 12;
+
+/// The head of a chunk `VP8 `, three bytes, those that each key frame has, and its sides.
+const LOSSY_HEAD: usize = 18;
+const LOSSY_START: [u8; 3] = [0x9d, 0x01, 0x2a];
+
 /// Memory is counted in pieces of so many bytes.
 const PIECE: u64 = 1 << 10;
 
@@ -122,13 +133,17 @@ impl Unfit {
 fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
     let is_progressive = is_progressive_jpeg(&mut source).unwrap_or(false);
     source.rewind().map_err(ImageError::IoError)?;
-    let reader = ImageReader::new(source).with_guessed_format().map_err(ImageError::IoError)?;
+    let (frame_width, frame_height) = webp(&mut source)?.map_or((0, 0), |bytes| largest_frame(&bytes));
+    let reader = bounded(source)?;
     let format = reader.format();
     let decoder = reader.into_decoder()?;
     let (width, height) = decoder.dimensions();
     let pixels = u64::from(width) * u64::from(height);
     if pixels > MOST_PIXELS || width.max(height) > LONGEST_SIDE {
         return Err(Unfit::TooManyPixels);
+    }
+    if frame_width > width || frame_height > height {
+        return Err(Unfit::Damaged);
     }
     let decoded = decoder.total_bytes();
     let beside = match format {
@@ -140,6 +155,54 @@ fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
     };
     let charge = decoded + beside + SCALING;
     if charge > MOST_MEMORY { Err(Unfit::TooManyPixels) } else { Ok(charge) }
+}
+
+/// A reader whose decoder is bounded from its first byte on: a PNG's reads all that stands before the pixels when it is made.
+fn bounded<R: BufRead + Seek>(source: R) -> Result<ImageReader<R>, Unfit> {
+    let mut limits = Limits::no_limits();
+    limits.max_image_width = Some(LONGEST_SIDE);
+    limits.max_image_height = Some(LONGEST_SIDE);
+    limits.max_alloc = Some(MOST_BESIDE);
+    let mut reader = ImageReader::new(source).with_guessed_format().map_err(ImageError::IoError)?;
+    reader.limits(limits);
+    Ok(reader)
+}
+
+/// The bytes of a WebP, whose decoder has no bounds of its own; `None` for what is no WebP. The source stands at its
+/// beginning again.
+fn webp(source: &mut (impl BufRead + Seek)) -> Result<Option<Vec<u8>>, Unfit> {
+    let mut bytes = vec![0; WEBP_HEAD];
+    let is_webp = source.read_exact(&mut bytes).is_ok() && bytes.starts_with(b"RIFF") && bytes.ends_with(b"WEBP");
+    if is_webp {
+        source.read_to_end(&mut bytes).map_err(ImageError::IoError)?;
+    }
+    source.rewind().map_err(ImageError::IoError)?;
+    Ok(is_webp.then_some(bytes))
+}
+
+/// The largest sides of the lossy frames of a WebP. Each is decoded in its own size before that is compared with the
+/// picture's, which is what was charged. They are looked for in all places, as a chunk may stand inside another one.
+fn largest_frame(webp: &[u8]) -> (u32, u32) {
+    let frames = webp.windows(LOSSY_HEAD).filter(|head| head.starts_with(b"VP8 ") && head[11..14] == LOSSY_START);
+    let side = |low: u8, high: u8| u32::from(u16::from_le_bytes([low, high]) & 0x3fff);
+    let sides = frames.map(|head| (side(head[14], head[15]), side(head[16], head[17])));
+    sides.fold((0, 0), |(width, height), frame| (width.max(frame.0), height.max(frame.1)))
+}
+
+/// The EXIF of a WebP, when it is all there. The decoder takes as much memory as a chunk claims to be long, 4 GiB at most,
+/// and looks afterwards.
+fn exif_of(webp: &[u8]) -> Option<&[u8]> {
+    let mut chunks = webp.get(WEBP_HEAD..)?;
+    loop {
+        let (name, rest) = chunks.split_at_checked(4)?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let length = u32::from_le_bytes(*length) as usize;
+        if name == b"EXIF" {
+            return rest.get(..length);
+        }
+        // A chunk of an odd length is followed by one byte more.
+        chunks = rest.get(length.checked_next_multiple_of(2)?..)?;
+    }
 }
 
 /// Whether the first frame of a JPEG comes in several passes. `None` for what is no JPEG.
@@ -174,16 +237,11 @@ fn is_progressive_jpeg(source: &mut (impl BufRead + Seek)) -> Option<bool> {
 }
 
 /// Decodes, turns it upright, crops and scales.
-fn cut(source: impl BufRead + Seek) -> Result<Picture, Unfit> {
-    let mut decoder =
-        ImageReader::new(source).with_guessed_format().map_err(image::ImageError::IoError)?.into_decoder()?;
+fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
+    let of_webp = webp(&mut source)?.map(|bytes| exif_of(&bytes).and_then(Orientation::from_exif_chunk));
+    let mut decoder = bounded(source)?.into_decoder()?;
     let (width, height) = decoder.dimensions();
-    let mut limits = Limits::no_limits();
-    limits.max_image_width = Some(LONGEST_SIDE);
-    limits.max_image_height = Some(LONGEST_SIDE);
-    limits.max_alloc = Some(MOST_MEMORY);
-    decoder.set_limits(limits)?;
-    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let orientation = of_webp.unwrap_or_else(|| decoder.orientation().ok()).unwrap_or(Orientation::NoTransforms);
     let whole = DynamicImage::from_decoder(decoder)?;
     let side = width.min(height);
     // A view: a copy would take as much again. Scaling well takes memory by the width of what is scaled, so what is large is
@@ -220,7 +278,8 @@ fn jpeg(picture: &DynamicImage) -> Result<Bytes, Unfit> {
 mod tests {
     use std::io::Cursor;
 
-    use image::GenericImageView;
+    use image::codecs::png::PngEncoder;
+    use image::{ExtendedColorType, GenericImageView, ImageEncoder};
 
     use super::*;
 
@@ -313,6 +372,64 @@ mod tests {
         assert_eq!(charge_of(bomb(&plain, 7_143)), Err(Unfit::TooManyPixels));
         assert_eq!(charge_of(bomb(&DynamicImage::new_luma8(1, 1), LONGEST_SIDE + 1)), Err(Unfit::TooManyPixels));
         assert!(charge_of(bomb(&DynamicImage::new_luma8(1, 1), LONGEST_SIDE)).is_ok());
+    }
+
+    /// A PNG of one pixel with a colour profile of so many bytes, which are a thousandth of that in it.
+    fn with_profile(length: u64) -> Cursor<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut encoder = PngEncoder::new(&mut bytes);
+        encoder.set_icc_profile(vec![0; length as usize]).unwrap();
+        encoder.write_image(&[9, 9, 9], 1, 1, ExtendedColorType::Rgb8).unwrap();
+        Cursor::new(bytes)
+    }
+
+    #[test]
+    fn a_colour_profile_inflates_up_to_its_bound_and_is_left_out_beyond() {
+        for (length, is_kept) in [(MOST_BESIDE / 2, true), (MOST_BESIDE + 1, false)] {
+            let png = with_profile(length);
+            assert!((png.get_ref().len() as u64) < LARGEST_PICTURE, "{length}");
+            let mut decoder = bounded(png.clone()).unwrap().into_decoder().unwrap();
+            let kept = decoder.icc_profile().unwrap().map(|profile| profile.len() as u64);
+            assert_eq!(kept, is_kept.then_some(length));
+            assert_eq!(charge_of(png.clone()), Ok(3 + SCALING));
+            assert!(cut(png).is_ok());
+        }
+    }
+
+    /// A WebP of one pixel by its head, with these chunks.
+    fn extended_webp(chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
+        let mut body = b"WEBP".to_vec();
+        for (name, content) in [(b"VP8X", &[0_u8; 10][..])].iter().chain(chunks) {
+            body.extend_from_slice(*name);
+            body.extend_from_slice(&(content.len() as u32).to_le_bytes());
+            body.extend_from_slice(content);
+            body.resize(body.len().next_multiple_of(2), 0);
+        }
+        let length = (body.len() as u32).to_le_bytes();
+        [&b"RIFF"[..], &length[..], &body[..]].concat()
+    }
+
+    #[test]
+    fn a_webp_whose_frame_is_larger_than_itself_is_damaged_before_it_is_decoded() {
+        let framed = |width: u8, height: u8| {
+            let frame = [0, 0, 0, 0x9d, 0x01, 0x2a, width, 0, height, 0];
+            charge_of(Cursor::new(extended_webp(&[(b"VP8 ", &frame)])))
+        };
+        assert_eq!(framed(1, 1), Ok(6 + SCALING));
+        assert_eq!((framed(2, 1), framed(1, 2)), (Err(Unfit::Damaged), Err(Unfit::Damaged)));
+    }
+
+    #[test]
+    fn what_a_webp_claims_to_be_its_exif_counts_only_where_it_is_there() {
+        let webp = extended_webp(&[(b"XMP ", b"odd"), (b"EXIF", b"MM\0*")]);
+        assert_eq!(exif_of(&webp), Some(&b"MM\0*"[..]));
+        let mut claiming = webp.clone();
+        let length = webp.len() - 8;
+        claiming[length..length + 4].copy_from_slice(&5_u32.to_le_bytes());
+        assert_eq!(exif_of(&claiming), None);
+        claiming[length..length + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(exif_of(&claiming), None);
+        assert_eq!(exif_of(&extended_webp(&[])), None);
     }
 
     #[test]

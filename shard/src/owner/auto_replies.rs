@@ -6,7 +6,6 @@ use std::time::Duration;
 use model::address::Address;
 use model::id::{MessageId, RequestId};
 use model::message::Content;
-use model::send::SendAround;
 use model::time::Timestamp;
 use network::operation::calls::CallOperation;
 use network::operation::chats::ChatOperation;
@@ -48,7 +47,8 @@ impl Channel {
             message_id: MessageId::derived(&self.owner.deployment_key, self.row.id, &format!("rejected call {call}")),
             to: self.best_address(batch, from),
             body: SendBody::Content(Content::Text { text }),
-            around: SendAround::default(),
+            media_room: None,
+            around: Box::default(),
             client_ref: None,
         };
         // Nobody waits for it: what becomes of it is told as of any send.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::customer::Quota;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId, RequestId};
 use model::status::{Status, Trigger};
@@ -23,7 +24,7 @@ use super::Owner;
 use super::committer::{LARGEST_COMMAND, LeadershipLost};
 use super::number_checks::NumberChecks;
 use super::operations::Operations;
-use super::outbox::{Outbox, SendVerdict};
+use super::outbox::{Charge, Outbox, SendVerdict};
 use super::pace::{Booking, SlotGuard};
 use super::send_delay::SendDelay;
 use super::transfers::downloads::FetchEnd;
@@ -32,6 +33,7 @@ use super::transfers::{Finished, Transfers};
 use crate::call::{Done, Live, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
+use crate::media::command::MediaRoom;
 use crate::projection::Projected;
 use crate::records::{ChannelRow, MessageRow, OutboxEntry, decode};
 use crate::settings::SettingsRow;
@@ -160,6 +162,9 @@ pub(super) enum OnCommit {
         command: usize,
         row: Box<MessageRow>,
         client_ref: Option<String>,
+        /// What its account's quota left for its bytes.
+        room: Option<MediaRoom>,
+        charge: Charge,
         reply: oneshot::Sender<Result<Worked, CallError>>,
     },
     Acknowledge(ItemId),
@@ -221,13 +226,15 @@ impl Channel {
             return;
         }
         let reader = &self.owner.reader;
+        let account = self.owner.outbox_bytes.of(self.row.customer);
         let (from, to) = keys::outbox_of(self.row.id);
         for (key, entry) in reader.scan(&from, &to, usize::MAX) {
             let entry: OutboxEntry = decode(&entry);
             if let Some(row) = entry.id().and_then(|id| self.stored_message(id)) {
                 let message = entry.outbound(&row);
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
-                self.outbox.push(message, row, out);
+                let charge = account.take(row.encode().len());
+                self.outbox.push(message, row, out, charge);
             }
         }
     }
@@ -460,13 +467,17 @@ impl Channel {
                 OnCommit::Refuse(caller, verdict) => {
                     let _ = caller.send(verdict);
                 }
-                OnCommit::Send { command, row, client_ref, reply } => {
+                OnCommit::Send { command, row, client_ref, room, charge, reply } => {
                     let answer = match replies.get(command) {
-                        Some(Reply::Done) => Ok(self.sent(*row, client_ref)),
+                        Some(Reply::Done) => Ok(self.sent(*row, client_ref, charge)),
                         Some(Reply::Unchanged) => self.sent_before(*row, client_ref),
                         Some(Reply::Refused(status)) => Err(self.refuse_send(*status)),
                         Some(Reply::QueueFull) => Err(CallError::worker_at_capacity()),
                         Some(Reply::Forgotten) => Err(CallError::channel_not_found()),
+                        Some(Reply::OverQuota { used }) => {
+                            let MediaRoom { limit, elsewhere } = room.unwrap_or_default();
+                            Err(CallError::plan_limit(Quota::MediaBytes, limit, elsewhere + used))
+                        }
                         Some(Reply::TooLarge) => Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64)),
                         _ => Err(CallError::internal_error()),
                     };

@@ -661,6 +661,7 @@ mod tests {
             outbox: Bytes::from_static(b"entry"),
             media: None,
             projected,
+            room: None,
         };
         let commands = [
             settle(vec![event.clone(), NewEvent { streamed, ..event }], Vec::new()),

@@ -50,7 +50,7 @@ impl Channel {
                 (content, media, true)
             }
         };
-        let asked = send.around.clone();
+        let asked = (*send.around).clone();
         let link_preview = match asked.preview {
             AskedPreview::Shown(preview) => Some(preview),
             AskedPreview::Usual if self.settings.settings.link_preview => first_link_of(&content),
@@ -156,10 +156,11 @@ impl Channel {
         if key.from_me {
             return self.stored_message(&key.id);
         }
-        // Of several that bear the id, the one of the conversation that the key names.
-        let mut rows = sameness::all(&self.owner.reader, self.row.id, &key.id);
-        let named = rows.iter().position(|row| row.chat == key.remote_jid).unwrap_or(0);
-        (named < rows.len()).then(|| rows.swap_remove(named))
+        // Of several that bear the id, the one of the conversation that the key names. Where one alone does, it is meant.
+        sameness::in_chat(&self.owner.reader, self.row.id, &key.id, &key.remote_jid, None).or_else(|| {
+            let mut rows = sameness::all(&self.owner.reader, self.row.id, &key.id);
+            rows.pop().filter(|_| rows.is_empty())
+        })
     }
 
     /// The stored row of a message that this channel sent.

@@ -12,7 +12,7 @@ use model::time::Timestamp;
 use raft::directory::Directory;
 use raft::directory::records::EndpointRecord;
 
-use crate::command::{NewDelivery, NewEvent};
+use crate::command::{MOST_DELIVERY_BYTES, NewDelivery, NewEvent, weight_to};
 use crate::stream::Streamed;
 
 /// What an event tells beside its payload.
@@ -126,13 +126,30 @@ fn deliveries(
                 && endpoint.events.includes(name)
                 && endpoint.chat_type_filter.passes(chat_type)
         });
-        let deliveries = endpoints.map(|endpoint| NewDelivery {
-            id: DeliveryId::made_at(now, in_order()),
-            endpoint: endpoint.id,
-            url: endpoint.url.clone(),
-        });
-        (deliveries.collect(), !directory.is_fresh())
+        (delivered_to(endpoints, now), !directory.is_fresh())
     })
+}
+
+/// A delivery each, as long as a log entry can hold them. What an account's URLs may take together is bounded where they come
+/// to be, so that nothing is left out here but by what several calls have added at the same moment.
+fn delivered_to(endpoints: impl Iterator<Item = Arc<EndpointRecord>>, now: Timestamp) -> Vec<NewDelivery> {
+    let mut room = MOST_DELIVERY_BYTES;
+    let fits = |endpoint: &Arc<EndpointRecord>| {
+        let left = room.checked_sub(weight_to(&endpoint.url));
+        if let Some(left) = left {
+            room = left;
+        } else {
+            tracing::error!(endpoint = %endpoint.id, "the account's URLs are too long together: a delivery is left out");
+            metrics::counter!("gateway_deliveries_left_out_total").increment(1);
+        }
+        left.is_some()
+    };
+    let deliveries = endpoints.filter(fits).map(|endpoint| NewDelivery {
+        id: DeliveryId::made_at(now, in_order()),
+        endpoint: endpoint.id,
+        url: endpoint.url.clone(),
+    });
+    deliveries.collect()
 }
 
 /// What tells deliveries of one millisecond apart: random, but for a count at its beginning, so that they sort as they

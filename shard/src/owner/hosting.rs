@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use super::committer::Committer;
 use super::hearing::{Deaf, give_lead_away, is_deaf};
+use super::outbox::OutboxBytes;
 use super::settling::Settling;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
@@ -271,6 +272,7 @@ impl Hosting {
             tasks: TaskTracker::new(),
             status_counts: StatusCounts::default(),
             settling: Settling::default(),
+            outbox_bytes: OutboxBytes::default(),
             streams,
             channels: Mutex::new(HashMap::new()),
             recovering: Mutex::default(),

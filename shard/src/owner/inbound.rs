@@ -24,8 +24,8 @@ use crate::records::{MessageRow, decode};
 use crate::trace::{self, Kind, Place};
 use crate::{keys, sameness};
 
-/// Bytes of a message's events at most: with its row and its deliveries they go into one log entry. What the network delivers
-/// is within [`InboundItem::fit`] here, but JSON may take six times the bytes of a text.
+/// Bytes of a message's events with their deliveries at most: with its row they go into one log entry. What the network
+/// delivers is within [`InboundItem::fit`] here, but JSON may take six times the bytes of a text.
 const LARGEST_EVENT: usize = 512 << 10;
 
 /// Tells the event of a recovered message from that of the undecryptable one.
@@ -112,7 +112,7 @@ impl Channel {
             Some(self.network_event(row.message_id.as_str(), &told_apart, at, payload, about(row), now))
         };
         let Some(mut event) = told(&row, is_cut) else { return };
-        if event.body.len() > LARGEST_EVENT {
+        if event.weight() > LARGEST_EVENT {
             leave_out(&mut row);
             let Some(smaller) = told(&row, true) else { return };
             event = smaller;
@@ -171,7 +171,7 @@ impl Channel {
             payloads.map(of_network).collect()
         };
         let mut events = told(&row);
-        if events.iter().map(|event| event.body.len()).sum::<usize>() > LARGEST_EVENT {
+        if events.iter().map(NewEvent::weight).sum::<usize>() > LARGEST_EVENT {
             leave_out(&mut row);
             events = told(&row);
         }

@@ -69,10 +69,7 @@ impl Channel {
 /// About how much room a command takes in the log.
 fn weight(command: &Command) -> usize {
     let Command::Settle { events, projected, .. } = command else { return 0 };
-    let events = events.iter().map(|event| {
-        let deliveries = event.deliveries.iter().map(|delivery| delivery.url.len() + 100);
-        event.body.len() + 500 + deliveries.sum::<usize>()
-    });
+    let events = events.iter().map(|event| event.weight() + 500);
     let rows = projected.iter().map(|write| write.id.len() + write.row.as_ref().map_or(0, |row| row.len()));
     events.sum::<usize>() + rows.sum::<usize>()
 }

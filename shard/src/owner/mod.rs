@@ -68,7 +68,7 @@ use self::channel::{Channel, MAILBOX, Piece, ToChannel, Worked};
 use self::committer::Committer;
 pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
-use self::outbox::SendVerdict;
+use self::outbox::{OutboxBytes, SendVerdict};
 use self::pace::{Slots, StartLimiter};
 use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;
@@ -168,6 +168,7 @@ pub struct Owner {
     pub status_counts: StatusCounts,
     /// Acceptances that were answered and are not committed yet.
     settling: Settling,
+    outbox_bytes: OutboxBytes,
     /// Event streams of the customers at home here, and events on their way to the homes of others.
     pub streams: Arc<Streams>,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,

@@ -351,9 +351,13 @@ impl Channel {
         let own: Vec<Address> = [Some(self.own_address()), self.row.lid.clone()].into_iter().flatten().collect();
         let phone_behind = |lid: &Address| self.phone_behind(lid);
         let lid_behind = |phone: &Address| self.lid_behind(phone);
-        let stored = |direction: Direction, id: &MessageId| match direction {
-            Direction::Inbound => sameness::all(&self.owner.reader, self.row.id, id),
-            Direction::Outbound => self.stored_message(id).into_iter().collect(),
+        let best = |address: &Address| {
+            let phone = if address.is_lid() { self.phone_behind(address) } else { None };
+            phone.unwrap_or_else(|| address.clone())
+        };
+        let stored = |direction: Direction, id: &MessageId, chat: &Address, author: Option<&Address>| match direction {
+            Direction::Inbound => sameness::in_chat(&self.owner.reader, self.row.id, id, chat, author),
+            Direction::Outbound => self.stored_message(id).filter(|row| best(&row.chat) == best(chat)),
         };
         work(&Context {
             suffixes: &self.owner.node.suffixes,

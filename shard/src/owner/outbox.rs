@@ -1,13 +1,16 @@
 //! The owner's picture of a channel's outbox: what is accepted here and not yet by the network, in order.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use model::id::MessageId;
+use model::id::{CustomerId, MessageId};
 use model::media::MediaHandle;
 use model::time::Timestamp;
 use network::driver::Outbound;
 use network::operation::Refused;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::pace::resend_delay;
@@ -31,6 +34,51 @@ pub struct Entry {
     may_be_out: bool,
     waiting: Option<oneshot::Sender<SendVerdict>>,
     bytes: BytesAtNetwork,
+    _charge: Charge,
+}
+
+/// Bytes of an account's sends that wait at one owner at most, all of its channels together. A full queue of the longest texts
+/// fits.
+pub const ACCOUNT_OUTBOX_BYTES: usize = 32 << 20;
+
+/// What the sends that wait take, by account.
+#[derive(Default)]
+pub struct OutboxBytes(Mutex<HashMap<CustomerId, AccountBytes>>);
+
+impl OutboxBytes {
+    pub fn of(&self, customer: CustomerId) -> AccountBytes {
+        self.0.lock().entry(customer).or_default().clone()
+    }
+}
+
+/// What one account's sends take.
+#[derive(Clone, Default)]
+pub struct AccountBytes(Arc<AtomicUsize>);
+
+impl AccountBytes {
+    /// Takes bytes for a send, unless they are more than there may be.
+    pub fn try_take(&self, bytes: usize) -> Option<Charge> {
+        let charge = self.take(bytes);
+        (self.0.load(Ordering::Relaxed) <= ACCOUNT_OUTBOX_BYTES).then_some(charge)
+    }
+
+    /// Takes bytes for a send that was accepted before.
+    pub fn take(&self, bytes: usize) -> Charge {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        Charge { of: self.clone(), bytes }
+    }
+}
+
+/// Bytes that a send has taken; given back when it is dropped.
+pub struct Charge {
+    of: AccountBytes,
+    bytes: usize,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.of.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// How long the network keeps the bytes of a message.
@@ -90,11 +138,11 @@ impl Outbox {
 
     /// Puts a message at the end; messages come in the order of the log. `may_be_out` says that an earlier owner may
     /// have written it.
-    pub fn push(&mut self, message: Outbound, row: MessageRow, may_be_out: bool) {
+    pub fn push(&mut self, message: Outbound, row: MessageRow, may_be_out: bool, charge: Charge) {
         self.places.insert(message.id.clone(), self.next);
         let bytes = BytesAtNetwork::default();
         let since = Instant::now();
-        let entry = Entry { message, row, since, written: None, may_be_out, waiting: None, bytes };
+        let entry = Entry { message, row, since, written: None, may_be_out, waiting: None, bytes, _charge: charge };
         self.entries.insert(self.next, Box::new(entry));
         self.next += 1;
     }
@@ -237,7 +285,7 @@ mod tests {
         let media = Media { id: Some(MediaId::new()), ..Media::of_type("image/png") };
         for (id, content) in [("A", text()), ("B", Content::Image { media, caption: None }), ("C", text())] {
             let row = row(id, content);
-            outbox.push(row.outbound(), row, false);
+            outbox.push(row.outbound(), row, false, AccountBytes::default().take(0));
         }
         assert_eq!(due(&outbox), ["A"]);
         outbox.written(&MessageId("A".into()), Instant::now());
@@ -257,13 +305,27 @@ mod tests {
     }
 
     #[test]
+    fn an_accounts_waiting_sends_take_so_many_bytes_and_not_one_more() {
+        let all = OutboxBytes::default();
+        let (one, other) = (CustomerId::random(), CustomerId::random());
+        let first = all.of(one).try_take(ACCOUNT_OUTBOX_BYTES - 10).unwrap();
+        let rest = all.of(one).try_take(10);
+        assert!(rest.is_some());
+        assert!(all.of(one).try_take(1).is_none());
+        assert!(all.of(other).try_take(1).is_some(), "another account's do not count");
+        drop(first);
+        assert!(all.of(one).try_take(ACCOUNT_OUTBOX_BYTES - 10).is_some());
+        assert!(all.of(one).try_take(ACCOUNT_OUTBOX_BYTES - 9).is_none());
+    }
+
+    #[test]
     fn no_message_is_old_before_this_owner_has_had_it_for_long_whatever_its_own_time_says() {
         const LIFE: Duration = Duration::from_secs(24 * 3600);
         let mut outbox = Outbox::default();
         // Accepted in 1970, as a clock that is far ahead would have it.
         let row = row("A", Content::Text { text: "hi".into() });
         let before = Instant::now();
-        outbox.push(row.outbound(), row, true);
+        outbox.push(row.outbound(), row, true, AccountBytes::default().take(0));
         assert!(outbox.older_than(LIFE, before + LIFE - Duration::from_millis(1)).is_empty());
         assert_eq!(outbox.older_than(LIFE, Instant::now() + LIFE), [MessageId("A".into())]);
     }

@@ -23,7 +23,7 @@ use crate::projection::contacts::{self, ContactRow};
 use crate::projection::{Projected, Rows, labels, presences};
 use crate::records::{LidRow, decode, encode};
 
-/// How many rows one page looks at, at most, before it answers what it has.
+/// How many rows one page looks at before it answers what it has, and how far it came.
 const ROWS_LOOKED_AT: usize = 20_000;
 
 /// Rows that are read from disk at a time.
@@ -90,9 +90,10 @@ impl<V: View> Reading<V> {
             Read::Row { kind, id } => {
                 Done::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
             }
-            Read::Page { kind, filter, prefix, after, limit, in_bytes } => {
+            Read::Page { kind, filter, prefix, after, limit, in_bytes, marked } => {
                 let range = keys::projected_under(self.channel, kind, &prefix, after.as_deref());
-                Done::Rows(self.page(range, &filter, limit, largest(in_bytes)))
+                let (rows, stopped_at) = self.page(range, &filter, limit, largest(in_bytes));
+                if marked { Done::Page { rows, stopped_at } } else { Done::Rows(rows) }
             }
             Read::Chat(id) => Done::Row(chats::one(&self.best(&id), &rows).map(|chat| Bytes::from(encode(&chat)))),
             Read::Chats(page) => {
@@ -141,14 +142,25 @@ impl<V: View> Reading<V> {
         }
     }
 
-    /// Ends with the row that fills it.
-    fn page(&self, (mut from, to): keys::Range, filter: &Filter, limit: usize, most_bytes: usize) -> Vec<Bytes> {
+    /// Ends with the row that fills it, or where it has looked at too many: then with the id of the last one of these.
+    fn page(
+        &self,
+        (mut from, to): keys::Range,
+        filter: &Filter,
+        limit: usize,
+        most_bytes: usize,
+    ) -> (Vec<Bytes>, Option<String>) {
         let mut found = Vec::new();
         let (mut bytes, mut looked_at) = (0, 0);
-        while looked_at < ROWS_LOOKED_AT {
+        let mut upto = None;
+        loop {
             let rows = self.view.scan(&from, &to, CHUNK);
-            let Some((last, _)) = rows.last() else { break };
+            let Some((last, _)) = rows.last() else { return (found, None) };
+            if looked_at >= ROWS_LOOKED_AT {
+                return (found, upto);
+            }
             from = [last.as_slice(), &[0]].concat();
+            upto = keys::id_of_projected(last).map(str::to_owned);
             looked_at += rows.len();
             for (_, row) in rows {
                 if filter.passes(&row) {
@@ -156,11 +168,10 @@ impl<V: View> Reading<V> {
                     found.push(Bytes::from(row));
                 }
                 if found.len() >= limit || bytes >= most_bytes {
-                    return found;
+                    return (found, None);
                 }
             }
         }
-        found
     }
 
     fn lid(&self, lid: &Address) -> Option<KnownLidPair> {
@@ -197,5 +208,87 @@ impl<V: View> Reading<V> {
             AddressKind::Newsletter => Some(ChatKind::Newsletter),
             AddressKind::Unknown => None,
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::business::OrderStatus;
+    use model::id::MessageId;
+    use raft::machine::{MemoryState, State};
+
+    use super::*;
+    use crate::projection::{Entity, Kind};
+
+    /// Rows that a page looks at: whole chunks.
+    const LOOKED_AT: usize = ROWS_LOOKED_AT.next_multiple_of(CHUNK);
+
+    /// When the newest order was placed, in Unix seconds.
+    const NEWEST: i64 = 1_767_225_600;
+
+    /// Orders of a second each; those that were accepted are named by their number.
+    fn orders(count: usize, accepted: &[usize]) -> Reading<MemoryState> {
+        let suffixes = Suffixes::simulated();
+        let mut reading = Reading { view: MemoryState::new(), suffixes, channel: ChannelId::random() };
+        let mut order = Order {
+            id: "order".to_owned(),
+            token: None,
+            from: reading.suffixes.phone_address("15551230000"),
+            from_phone: None,
+            status: OrderStatus::Placed,
+            note: None,
+            currency: "EUR".to_owned(),
+            subtotal_amount: 1,
+            tax_amount: None,
+            total_amount: 1,
+            items: Vec::new(),
+            message_id: MessageId("M".to_owned()),
+            placed_at: 0,
+        };
+        for number in 0..count {
+            // The newest come first.
+            order.placed_at = NEWEST - i64::try_from(number).unwrap();
+            order.status = if accepted.contains(&number) { OrderStatus::Accepted } else { OrderStatus::Placed };
+            reading.view.put(&keys::projected(reading.channel, Kind::Order, &Entity::id(&order)), &encode(&order));
+        }
+        reading
+    }
+
+    /// Numbers of orders that a page holds, and where it stopped.
+    fn accepted(reading: &Reading<MemoryState>, after: Option<String>, marked: bool) -> (Vec<i64>, Option<String>) {
+        let filter = Filter::Orders { since: None, until: None, statuses: vec![OrderStatus::Accepted] };
+        let prefix = String::new();
+        let read = Read::Page { kind: Kind::Order, filter, prefix, after, limit: 10, in_bytes: true, marked };
+        let (rows, stopped_at) = match reading.done(read) {
+            Done::Page { rows, stopped_at } => (rows, stopped_at),
+            Done::Rows(rows) => (rows, None),
+            _ => panic!("no page"),
+        };
+        (rows.iter().map(|row| NEWEST - decode::<Order>(row).placed_at).collect(), stopped_at)
+    }
+
+    #[test]
+    fn a_page_that_looked_at_too_many_rows_says_where_the_next_one_goes_on() {
+        let last = LOOKED_AT - 1;
+        let whole = orders(LOOKED_AT, &[3, last]);
+        assert_eq!(accepted(&whole, None, true), (vec![3, last as i64], None));
+        let longer = orders(LOOKED_AT + 1, &[3, LOOKED_AT]);
+        let (found, stopped_at) = accepted(&longer, None, true);
+        assert_eq!((found, stopped_at.is_some()), (vec![3], true));
+        assert_eq!(accepted(&longer, stopped_at, true), (vec![LOOKED_AT as i64], None));
+    }
+
+    #[test]
+    fn a_page_without_a_match_that_gave_up_is_empty_and_has_a_next_one() {
+        let reading = orders(LOOKED_AT + 1, &[]);
+        let (found, stopped_at) = accepted(&reading, None, true);
+        assert_eq!((found, stopped_at.is_some()), (Vec::new(), true));
+        assert_eq!(accepted(&reading, stopped_at, true), (Vec::new(), None));
+        assert_eq!(
+            accepted(&reading, None, false),
+            (Vec::new(), None),
+            "who does not ask for the mark gets rows alone"
+        );
     }
 }

@@ -20,7 +20,7 @@ use super::channel::{Batch, Channel, OnCommit, Worked};
 use super::compose::Composed;
 use super::events::About;
 use super::inbound::reaction_payload;
-use super::outbox::{Entry, SendVerdict};
+use super::outbox::{Charge, Entry, SendVerdict};
 use crate::call::{Send, Sent, SentStatus};
 use crate::command::{Command, NewEvent, NewMessage, ProjectedWrite, Verdict};
 use crate::figures;
@@ -60,23 +60,27 @@ impl Channel {
                 if let Some(media) = &mut media {
                     media.counted = self.owner.node.media.counts();
                 }
-                let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
-                stories::sent(&row.message_id, &row.content, &mut rows, row.created_at);
-                let projected = rows.into_writes();
                 // Where the row holds all of it, a second copy would only make the log longer.
                 let is_stored = self.keep().bodies && self.owner.node.directory.format() >= Format::THIRD;
                 let outbox = if is_stored { Bytes::new() } else { Bytes::from(encode(&OutboxEntry::whole(&row))) };
-                let accept = Command::AcceptSend {
-                    customer: self.row.customer,
-                    message: self.new_message(&row),
-                    outbox,
-                    media,
-                    projected,
+                let message = self.new_message(&row);
+                let bytes = message.row.len() + outbox.len();
+                let Some(charge) = self.owner.outbox_bytes.of(self.row.customer).try_take(bytes) else {
+                    let _ = reply.send(Err(CallError::worker_at_capacity()));
+                    return;
                 };
+                let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
+                stories::sent(&row.message_id, &row.content, &mut rows, row.created_at);
+                let projected = rows.into_writes();
+                let customer = self.row.customer;
+                let room = send.media_room.filter(|_| media.is_some()).map(|room| *room);
+                let accept = Command::AcceptSend { customer, message, outbox, media, projected, room };
                 batch.on_commit.push(OnCommit::Send {
                     command: batch.commands.len(),
                     row: Box::new(row),
                     client_ref: send.client_ref,
+                    room,
+                    charge,
                     reply,
                 });
                 batch.commands.push(accept);
@@ -215,12 +219,12 @@ impl Channel {
     }
 
     /// A send was committed: it stands in the outbox from here on.
-    pub fn sent(&mut self, row: MessageRow, client_ref: Option<String>) -> Worked {
+    pub fn sent(&mut self, row: MessageRow, client_ref: Option<String>, charge: Charge) -> Worked {
         let message = row.outbound();
         let sent =
             Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to.clone() };
         let id = row.message_id.clone();
-        self.outbox.push(message, row, false);
+        self.outbox.push(message, row, false, charge);
         // Only a connected channel can have a verdict soon; the others' callers need not wait.
         let verdict = if self.row.status == Status::Connected { self.outbox.wait_for(&id) } else { None };
         Worked::Accepted(sent, verdict)

@@ -12,7 +12,7 @@ use traffic::item::{AuthWrite, ReceiptStatus};
 use uuid::Uuid;
 
 use crate::deliveries::command::DeliveryCommand;
-use crate::media::command::MediaCommand;
+use crate::media::command::{MediaCommand, MediaRoom};
 use crate::media::record::MediaRow;
 pub use crate::records::ProjectedWrite;
 use crate::records::{ChannelRow, Failure, MessageRow};
@@ -58,6 +58,9 @@ pub enum Command {
         /// Rows that come to be with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         projected: Vec<ProjectedWrite>,
+        /// What the account's quota leaves for its media, from format 3 on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        room: Option<MediaRoom>,
     },
     /// The network's verdict on a send.
     Settle {
@@ -159,8 +162,7 @@ impl Command {
         events: Vec<NewEvent>,
     ) -> Vec<Self> {
         let with = |writes, events| Self::Project { channel, customer, writes, events };
-        let mut events =
-            portions(events, |event| event.body.len() + event.deliveries.iter().map(weight).sum::<usize>());
+        let mut events = portions(events, NewEvent::weight);
         let mut writes = portions(writes, |write| write.id.len() + write.row.as_ref().map_or(0, Bytes::len));
         let last = events.pop().unwrap_or_default();
         let first = if writes.is_empty() { Vec::new() } else { writes.remove(0) };
@@ -168,10 +170,6 @@ impl Command {
         let rest = writes.into_iter().map(|writes| with(writes, Vec::new()));
         told.chain([with(first, last)]).chain(rest).collect()
     }
-}
-
-fn weight(delivery: &NewDelivery) -> usize {
-    delivery.url.len() + 64
 }
 
 /// A sealed value in the place of another one.
@@ -274,6 +272,22 @@ impl NewEvent {
     pub fn is_wanted(&self) -> bool {
         !self.deliveries.is_empty() || self.streamed.is_some() || self.outdated
     }
+
+    /// About how many bytes its body and its deliveries take in the log.
+    pub fn weight(&self) -> usize {
+        self.body.len() + self.deliveries.iter().map(|delivery| weight_to(&delivery.url)).sum::<usize>()
+    }
+}
+
+/// Bytes of an event's deliveries in the log at most. With the largest message, or with the other events of one command, they
+/// go into one log entry.
+pub const MOST_DELIVERY_BYTES: usize = 192 << 10;
+
+/// About how many bytes a delivery to a URL takes in the log.
+pub fn weight_to(url: &str) -> usize {
+    /// Its two ids and what tells the fields apart.
+    const HEAD: usize = 96;
+    url.len() + HEAD
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -226,6 +226,14 @@ pub fn namesakes(channel: ChannelId, id: &MessageId) -> Range {
     under(key(MESSAGE_ID, &[channel.as_bytes(), b"j", id.as_str().as_bytes(), &[0]]))
 }
 
+/// All that [`namesake`] makes of an id in one chat that does not follow from its author.
+pub fn namesakes_in(channel: ChannelId, id: &MessageId, chat: &Address) -> Range {
+    let mut prefix = namesakes(channel, id).0;
+    prefix.extend_from_slice(chat.as_str().as_bytes());
+    prefix.push(0);
+    under(prefix)
+}
+
 /// The outbox of a channel, in the order of acceptance.
 pub fn outbox(channel: ChannelId, sequence: u64) -> Vec<u8> {
     key(OUTBOX, &[channel.as_bytes(), &sequence.to_be_bytes()])
@@ -517,13 +525,18 @@ pub fn projected(channel: ChannelId, kind: Kind, id: &str) -> Vec<u8> {
     key(PROJECTED, &[channel.as_bytes(), &[kind as u8], id.as_bytes()])
 }
 
-/// The rows of a kind that stand behind an id; all of them without one.
+/// The id that a key of [`projected`] was made of.
+pub fn id_of_projected(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.get(2 + size_of::<ChannelId>()..)?).ok()
+}
+
 /// The rows of a kind whose ids begin with `prefix`, behind an id.
 pub fn projected_under(channel: ChannelId, kind: Kind, prefix: &str, after: Option<&str>) -> Range {
     let (first, end) = under(projected(channel, kind, prefix));
     (after.map_or(first, |id| projected_after(channel, kind, Some(id)).0), end)
 }
 
+/// The rows of a kind that stand behind an id; all of them without one.
 pub fn projected_after(channel: ChannelId, kind: Kind, after: Option<&str>) -> Range {
     let (first, end) = under(key(PROJECTED, &[channel.as_bytes(), &[kind as u8]]));
     let next = |id| {

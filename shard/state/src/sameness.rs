@@ -5,7 +5,7 @@
 //! on, others that bear the same id stand beside it as *namesakes*, by chat and author. Pure; the rules hold for the state
 //! machine and for what its owner looks up.
 
-use machine::{State, View};
+use machine::{Pairs, State, View};
 use model::address::Address;
 use model::id::{ChannelId, MessageId};
 use traffic::item::InboundMessage;
@@ -14,8 +14,11 @@ use crate::keys;
 use crate::keys::Direction;
 use crate::records::{LidRow, MessagePointer, MessageRow, decode};
 
-/// How many messages of one id are looked up.
+/// How many namesakes are looked at for the one that takes the place of the first. Replicas have to come to the same.
 const MOST_NAMESAKES: usize = 16;
+
+/// Pointers that are read at a time.
+const CHUNK: usize = 64;
 
 /// The stored message that is the same as one that came in.
 ///
@@ -43,21 +46,81 @@ pub fn is_same(view: &dyn View, one: &MessageRow, other: &MessageRow) -> bool {
 }
 
 /// Whether a stored message may be the one that comes in: its author's and its chat's, whatever its id.
-pub fn is_of(view: &dyn View, row: &MessageRow, message: &InboundMessage) -> bool {
+fn is_of(view: &dyn View, row: &MessageRow, message: &InboundMessage) -> bool {
     let names = names_of(view, row);
     let mut told = [Some(&message.from), message.from_phone.as_ref()].into_iter().flatten();
     let chat = (message.chat != message.from).then_some(&message.chat);
     told.any(|name| names.contains(name)) && chat_of(row) == chat
 }
 
-/// The messages that came in under an id, the first one first.
+/// The stored message that one may be which comes in.
+pub fn known(view: &dyn View, channel: ChannelId, message: &InboundMessage) -> Option<MessageRow> {
+    let is_direct = message.chat == message.from;
+    let of_author = |author: &Address| {
+        let chat = if is_direct { author } else { &message.chat };
+        in_chat(view, channel, &message.id, chat, Some(author)).filter(|row| is_of(view, row, message))
+    };
+    [Some(&message.from), message.from_phone.as_ref()].into_iter().flatten().find_map(of_author)
+}
+
+/// The message of a conversation that came in under an id: an author's, where one is named. Looked up by chat and author,
+/// however many others bear the id; without an author, a group's first one that is found.
+pub fn in_chat(
+    view: &dyn View,
+    channel: ChannelId,
+    id: &MessageId,
+    chat: &Address,
+    author: Option<&Address>,
+) -> Option<MessageRow> {
+    let first: MessagePointer = read(view, &keys::message_id(channel, Direction::Inbound, id))?;
+    let chats = names(view, channel, vec![chat.clone()]);
+    let authors = author.map(|author| names(view, channel, vec![author.clone()]));
+    let is_one_of = |row: &MessageRow, wanted: &[Address]| names_of(view, row).iter().any(|name| wanted.contains(name));
+    let is_wanted = |row: &MessageRow| {
+        let is_there = chat_of(row).map_or_else(|| is_one_of(row, &chats), |group| chats.contains(group));
+        row.message_id == *id && is_there && authors.as_ref().is_none_or(|authors| is_one_of(row, authors))
+    };
+    let direct = chats.iter().map(|name| keys::namesake(channel, id, None, name));
+    let of_author = authors.iter().flatten().map(|name| keys::namesake(channel, id, Some(chat), name));
+    let noted = direct.chain(of_author).filter_map(|key| read::<MessagePointer>(view, &key));
+    let of_anybody = authors.is_none().then(|| scanned(view, keys::namesakes_in(channel, id, chat)));
+    // Whoever was noted under an address that nothing leads to any more is looked for among the first few.
+    let few = pointers(view, channel, id).take(MOST_NAMESAKES + 1);
+    let all = [first].into_iter().chain(noted).chain(of_anybody.into_iter().flatten()).chain(few);
+    all.filter_map(|pointer| row_at(view, channel, &pointer)).find(is_wanted)
+}
+
+/// The first few messages that came in under an id, the first one first.
 pub fn all(view: &dyn View, channel: ChannelId, id: &MessageId) -> Vec<MessageRow> {
-    let first = view.get(&keys::message_id(channel, Direction::Inbound, id));
-    let Some(first) = first else { return Vec::new() };
-    let (from, to) = keys::namesakes(channel, id);
-    let others = view.scan(&from, &to, MOST_NAMESAKES).into_iter().map(|(_, pointer)| pointer);
-    let rows = [first].into_iter().chain(others).filter_map(|pointer| row_at(view, channel, &decode(&pointer)));
-    rows.filter(|row| row.message_id == *id).collect()
+    let rows = pointers(view, channel, id).filter_map(|pointer| row_at(view, channel, &pointer));
+    rows.filter(|row| row.message_id == *id).take(MOST_NAMESAKES + 1).collect()
+}
+
+/// Where the messages stand that came in under an id, the first one first, however many they are: they are read a few at a
+/// time, as they are asked for. What bears a longer id may be among them, so that the rows have to say whose they are.
+pub fn pointers<'a>(
+    view: &'a dyn View,
+    channel: ChannelId,
+    id: &MessageId,
+) -> impl Iterator<Item = MessagePointer> + use<'a> {
+    let first: Option<MessagePointer> = read(view, &keys::message_id(channel, Direction::Inbound, id));
+    // Without a first one there are no others: what is found there bears longer ids.
+    let others = first.is_some().then(|| scanned(view, keys::namesakes(channel, id)));
+    first.into_iter().chain(others.into_iter().flatten())
+}
+
+/// The pointers of a range of keys.
+fn scanned<'a>(view: &'a dyn View, (mut from, to): keys::Range) -> impl Iterator<Item = MessagePointer> + use<'a> {
+    let mut chunk = Pairs::new().into_iter();
+    std::iter::from_fn(move || {
+        let next = chunk.next().or_else(|| {
+            chunk = view.scan(&from, &to, CHUNK).into_iter();
+            chunk.next()
+        });
+        let (key, pointer) = next?;
+        from = [key.as_slice(), &[0]].concat();
+        Some(decode::<MessagePointer>(&pointer))
+    })
 }
 
 /// Takes a message out of the index. Where it was the first of its id, a namesake takes its place: what is not in that
@@ -108,12 +171,16 @@ fn author_of(row: &MessageRow) -> &Address {
 /// All addresses that are known of an author.
 fn names_of(view: &dyn View, row: &MessageRow) -> Vec<Address> {
     let told = [Some(&row.from), row.from_lid.as_ref(), row.from_phone.as_ref()];
-    let mut names: Vec<Address> = told.into_iter().flatten().cloned().collect();
+    names(view, row.channel, told.into_iter().flatten().cloned().collect())
+}
+
+/// Addresses of somebody, and those that have become known beside them.
+fn names(view: &dyn View, channel: ChannelId, mut names: Vec<Address>) -> Vec<Address> {
     let learned = names.iter().filter_map(|name| {
         if name.is_lid() {
-            read::<LidRow>(view, &keys::lid(row.channel, name.local())).map(|row| row.phone)
+            read::<LidRow>(view, &keys::lid(channel, name.local())).map(|row| row.phone)
         } else {
-            read::<Address>(view, &keys::lid_of(row.channel, name.local()))
+            read::<Address>(view, &keys::lid_of(channel, name.local()))
         }
     });
     let learned: Vec<Address> = learned.collect();

@@ -24,7 +24,10 @@ struct Scene {
 
 impl Scene {
     async fn new(cluster: &Cluster) -> Self {
-        let tenant = Tenant::new(cluster).await;
+        Self::of(Tenant::new(cluster).await).await
+    }
+
+    async fn of(tenant: Tenant) -> Self {
         let channel = tenant.paired("media").await;
         let phone = number();
         tenant.simulator().phone(&phone, json!({ "name": "Ann" })).await;
@@ -336,6 +339,34 @@ async fn forwarded_media_is_not_fetched_again() {
     let id = scene.send(json!({ "type": "forward", "to": other, "message_key": key(&own, true) })).await;
     assert_eq!(scene.inbox_row(&other, &id).await["sha256"], json!(sha256(&file("png", 40_000))));
     assert_eq!(scene.web.received().len(), fetched);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sends_of_media_at_the_same_time_and_forwards_never_exceed_the_accounts_quota_together() {
+    let limits = json!({ "limits": { "storage": { "media_bytes": 100_000 } } });
+    let scene = Scene::of(Tenant::with(&Cluster::shared().await, limits).await).await;
+    let text = scene.send(json!({ "type": "text", "to": scene.phone, "text": "hi" })).await;
+    // Each alone has room for its 40,000 bytes.
+    let path = scene.channel.path("/messages");
+    let send = |_| async {
+        let image = scene.media("image", "/a.png", "image/png", json!({}));
+        scene.api().post(&path, image).await
+    };
+    let sent = futures::future::join_all((0..6).map(send)).await;
+    let taken: Vec<String> = sent
+        .iter()
+        .filter(|answer| answer.status == 202)
+        .map(|answer| string(&answer.expect(202)["message_id"]))
+        .collect();
+    assert_eq!(taken.len(), 2);
+    for refused in sent.iter().filter(|answer| answer.status != 202) {
+        assert_eq!(refused.expect_error(409, "plan_limit")["quota"], "media_bytes");
+    }
+    let key = |id: &str| json!({ "id": id, "from_me": true, "remote_jid": address(&scene.phone) });
+    let forward = |id: &str| json!({ "type": "forward", "to": scene.phone, "message_key": key(id) });
+    let full = json!({ "quota": "media_bytes", "limit": 100_000, "used": 80_000 });
+    assert_eq!(scene.api().post(&path, forward(&taken[0])).await.expect_error(409, "plan_limit"), full);
+    scene.send(forward(&text)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

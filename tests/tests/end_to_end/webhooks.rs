@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::{string, time, uuid};
 use tests::receiver::{Receiver, Reply};
-use tests::tenant::{CONNECT, Paired, Tenant, number, wait_status};
+use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 /// Lets a fresh phone write to a channel and gives the message's id.
@@ -80,6 +80,52 @@ async fn an_account_has_at_most_fifty_endpoints() {
     let body = json!({ "url": "http://127.0.0.1:65535/51", "events": ["message.sent"] });
     let details = tenant.any().post("/v1/webhook-endpoints", body).await.expect_error(409, "plan_limit");
     assert_eq!(details, json!({ "quota": "endpoints", "limit": 50, "used": 50 }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_urls_of_an_account_are_bounded_together_and_an_event_reaches_them_all() {
+    let limits = json!({ "limits": { "storage": { "endpoints": 250 } } });
+    let tenant = Tenant::with(&Cluster::shared().await, limits).await;
+    let receiver = Receiver::start().await;
+    let url = |name: usize, bytes: usize| {
+        let start = receiver.url(&format!("/{name}/"));
+        format!("{start}{}", "x".repeat(bytes - start.len()))
+    };
+    let create =
+        async |url: String| tenant.any().post("/v1/webhook-endpoints", json!({ "url": url, "events": ["*"] })).await;
+    create(url(0, 2_049)).await.expect_issue(&json!(["url"]), "too_long");
+    create(url(0, 2_045) + "é😀").await.expect_issue(&json!(["url"]), "too_long");
+    let mut first = String::new();
+    for name in 0..64 {
+        let made = create(url(name, 2_048)).await.expect(201);
+        first = string(&made["id"]);
+    }
+    create(url(64, 40)).await.expect_issue(&json!(["url"]), "too_long");
+    let path = format!("/v1/webhook-endpoints/{first}");
+    tenant.any().patch(&path, json!({ "url": url(63, 1_024) })).await.expect(200);
+    create(url(64, 1_025)).await.expect_issue(&json!(["url"]), "too_long");
+    create(url(64, 1_024)).await.expect(201);
+    tenant.any().patch(&path, json!({ "url": url(63, 1_025) })).await.expect_issue(&json!(["url"]), "too_long");
+
+    // What connects, is sent and comes in bears all of them.
+    let channel = tenant.paired("Wide").await;
+    let to = number();
+    tenant.simulator().phone(&to, json!({})).await;
+    let sent = tenant.any().post(&channel.path("/messages"), text(&to, "out")).await.expect(202);
+    let sent = string(&sent["message_id"]);
+    let received = write_to(&tenant, &channel, "in").await;
+    for (event, id) in [("message.sent", sent), ("message.received", received)] {
+        eventually(&format!("all endpoints have {event}"), seconds(60), async || {
+            let received = receiver.received();
+            let of_it = received
+                .iter()
+                .filter(|request| request.event() == event && request.json()["data"]["message_id"] == id);
+            let heard = of_it.map(|request| &request.path);
+            let heard = heard.collect::<BTreeSet<_>>().len();
+            check(heard == 65, heard.to_string())
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

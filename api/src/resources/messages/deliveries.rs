@@ -1,28 +1,51 @@
 //! `GET /v1/messages/{message_id}/deliveries`: what webhooks were told of a message.
 
 use model::error::CallError;
-use model::id::{ChannelId, MessageId};
+use model::id::{ChannelId, DeliveryId, MessageId};
 use model::issue::{IssueCode, Violation};
+use model::page::{Cursor, ListId};
+use serde::{Deserialize, Serialize};
 
 use super::history::all_channels;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 
+/// The last delivery of an answer that could not hold all.
+#[derive(Serialize, Deserialize)]
+struct DeliveryCursor {
+    id: DeliveryId,
+}
+
+impl Cursor for DeliveryCursor {
+    const KIND: &'static str = "message-deliveries.1";
+}
+
+/// Reads the channel, and where the answer before ended.
+pub fn read(query: &Query<'_>, list: ListId) -> (Option<ChannelId>, Option<DeliveryId>) {
+    (query.id("channel_id"), query.cursor::<DeliveryCursor>(list).map(|cursor| cursor.id))
+}
+
 pub async fn of_message(call: &mut AccountCall) -> Outcome {
+    let message = MessageId(call.parameter("message_id").to_owned());
+    let list = ListId::of(&[call.customer_id().as_bytes(), message.as_str().as_bytes()]);
     let query = call.query();
-    let named: Option<ChannelId> = query.id("channel_id");
-    let named = query.finish(named)?;
+    let asked = read(&query, list);
+    let (named, after) = query.finish(asked)?;
     let channels = match (named, call.bound_channel()) {
         (Some(channel), _) => vec![call.own_channel(channel)?.id],
         // A bound key sees the messages of its channel, and no others.
         (None, Some(bound)) => vec![bound],
         (None, None) => all_channels(call),
     };
-    let message = MessageId(call.parameter("message_id").to_owned());
-    let mut found = call.cluster().message_deliveries(channels, message.clone(), &call.context()).await?;
+    let mut found = call.cluster().message_deliveries(channels, message.clone(), after, &call.context()).await?;
     match found.len() {
         0 => Err(CallError::message_not_found(message.as_str())),
-        1 => Ok(Reply::ok(&List::whole(found.remove(0).deliveries))),
+        1 => {
+            let found = found.remove(0);
+            let next = found.stopped_at.map(|id| Some(DeliveryCursor { id }.encode(list)));
+            Ok(Reply::ok(&List { data: found.deliveries, next_cursor: next }))
+        }
         // Two channels of the account that write to each other know the message by the same id.
         _ => {
             Err(Violation::new(IssueCode::Required, "several channels have this message: name one").at(&["channel_id"]))

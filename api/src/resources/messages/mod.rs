@@ -6,8 +6,8 @@ mod media;
 mod send;
 
 use model::error::ErrorCode;
-use model::id::ChannelId;
 use model::media::MediaRef;
+use model::page::ListId;
 use shard::deliveries::view::DeliveryView;
 use shard::history::StoredMessage;
 
@@ -59,9 +59,12 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/messages/{message_id}/deliveries").account(deliveries::of_message).doc(
             Doc::new("list_message_deliveries", "List the webhook deliveries that carried a message")
-                .about("Name the channel where several of the account have the message.")
-                .query(|query| query.id::<ChannelId>("channel_id"))
-                .list::<DeliveryView>()
+                .about(
+                    "Name the channel where several of the account have the message. There is a `next_cursor` where they \
+                     are too many for one answer.",
+                )
+                .query(|query| deliveries::read(&query, ListId::only()))
+                .list_or_page::<DeliveryView>()
                 .errors(&[E::MessageNotFound, E::ChannelNotFound, E::ChannelAccessDenied]),
         ),
     ]

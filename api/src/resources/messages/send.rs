@@ -25,21 +25,33 @@ pub struct SentView {
 pub async fn send(call: &mut ChannelCall) -> Outcome {
     let body = call.send_object().await?;
     let SendRequest { to, content, around, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
-    let said = match content {
-        SendContent::Ready(content) => SendBody::Content(content),
-        SendContent::Forward(key) => SendBody::Forward(key),
+    let (customer, channel) = (call.customer_id(), call.channel.id);
+    let (said, media_room) = match content {
+        SendContent::Ready(content) => (SendBody::Content(content), None),
+        SendContent::Forward(key) => {
+            let left = call.cluster().media_left(customer, channel, &call.context()).await;
+            (SendBody::Forward(key), left.map(|(room, _)| room))
+        }
         SendContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
             call.ask(CheckSend(Some(to.clone()))).await?;
             let nested = !body.contains_key("type");
             let field: &[&str] = if nested { &["body", "media_url"] } else { &["media_url"] };
-            let (customer, channel) = (call.customer_id(), call.channel.id);
             call.cluster().send_media(customer, channel, &media, field, &call.context()).await?
         }
     };
     // Minted before the owner is asked: asking another owner after a doubt is the same send.
     let message_id = MessageId::mint(rand::random());
-    let sent = call.ask(Send { message_id, to, body: said, around, client_ref }).await?;
+    let sent = call
+        .ask(Send {
+            message_id,
+            to,
+            body: said,
+            around: Box::new(around),
+            client_ref,
+            media_room: media_room.map(Box::new),
+        })
+        .await?;
     Ok(Reply::accepted(&SentView {
         message_id: sent.message_id,
         client_ref: sent.client_ref,

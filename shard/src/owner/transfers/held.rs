@@ -142,10 +142,7 @@ impl Channel {
         let (message, direction) = item.message_mut()?;
         let reader = &self.owner.reader;
         let known = match direction {
-            Direction::Inbound => {
-                let mut rows = sameness::all(reader, self.row.id, &message.id).into_iter();
-                rows.find(|row| sameness::is_of(reader, row, message))
-            }
+            Direction::Inbound => sameness::known(reader, self.row.id, message),
             Direction::Outbound => self.stored_message(&message.id),
         };
         if known.is_some_and(|row| !matches!(row.content, Content::Undecryptable { .. })) {

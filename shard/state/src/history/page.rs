@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use machine::View;
 use model::address::Address;
-use model::id::ChannelId;
+use model::id::{ChannelId, MessageId};
 use model::page::{Room, json_bytes};
 use model::time::Timestamp;
 
@@ -24,18 +24,34 @@ pub struct Budget<'a> {
     pub rows: usize,
     /// Whether the time is up: the walk stops, wherever it is.
     pub is_over: &'a dyn Fn() -> bool,
+    /// Whether nobody waits for the page any more.
+    pub is_given_up: &'a dyn Fn() -> bool,
 }
 
-/// Reads a page. `oldest` says from when on a channel's rows are shown; `None` shows none of them.
+/// Rows between two looks at the time.
+const ROWS_BETWEEN_LOOKS: usize = 64;
+
+/// Reads a page. `oldest` says from when on a channel's rows are shown; `None` shows none of them. Before a page can say how
+/// far it reaches, something of every channel is read; there is none where its caller gives up meanwhile.
 pub fn page(
     view: &dyn View,
     query: &HistoryQuery,
     oldest: impl Fn(ChannelId) -> Option<Timestamp>,
     budget: Budget<'_>,
-) -> Page {
-    let channels: Vec<_> = query.channels.iter().filter_map(|id| Some((*id, oldest(*id)?))).collect();
+) -> Option<Page> {
+    let mut channels = Vec::new();
+    for id in &query.channels {
+        if (budget.is_given_up)() {
+            return None;
+        }
+        channels.extend(oldest(*id).map(|oldest| (*id, oldest)));
+    }
     let filling = Filling::new(view, query);
-    if query.message_ids.is_empty() { walk(filling, channels, budget) } else { by_message_id(filling, &channels) }
+    if query.message_ids.is_empty() {
+        walk(filling, channels, budget)
+    } else {
+        by_message_id(filling, &channels, budget)
+    }
 }
 
 /// A page while it is filled: as many rows as were asked for, and no more bytes than a page may have.
@@ -100,7 +116,7 @@ fn sort<T>(rows: &mut [T], ascending: bool, place: impl Fn(&T) -> Place) {
 
 /// Walks over all rows of the channels in order until the page is full, the budget is used up, or there are no more.
 /// The frontier is the last row that was looked at, unless all were.
-fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget: Budget<'_>) -> Page {
+fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget: Budget<'_>) -> Option<Page> {
     let (view, query) = (filling.view, filling.query);
     let first_chunk = if channels.len() > 8 { 4 } else { 16 };
     let most_bytes = RUNS_BYTES / channels.len().max(1);
@@ -109,6 +125,9 @@ fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget:
     // The next row of each run, by its place.
     let mut heads: BTreeSet<(Place, usize)> = BTreeSet::new();
     for (n, run) in runs.iter_mut().enumerate() {
+        if (budget.is_given_up)() {
+            return None;
+        }
         heads.extend(run.head(view).map(|place| (place, n)));
     }
     let mut behind = None;
@@ -117,20 +136,20 @@ fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget:
         if let Some(row) = runs[n].rows.pop_front()
             && !filling.add(row)
         {
-            return filling.up_to(behind);
+            return Some(filling.up_to(behind));
         }
         behind = Some(place);
         heads.extend(runs[n].head(view).map(|place| (place, n)));
         looked_at += 1;
-        let is_late = looked_at % 64 == 0 && (budget.is_over)();
+        let is_late = looked_at % ROWS_BETWEEN_LOOKS == 0 && (budget.is_over)();
         if (filling.is_full() || looked_at >= budget.rows || is_late) && !heads.is_empty() {
-            return filling.up_to(behind);
+            return Some(filling.up_to(behind));
         }
         if filling.is_full() {
             break;
         }
     }
-    filling.up_to(None)
+    Some(filling.up_to(None))
 }
 
 /// Bytes of rows that one walk holds in memory, over all its channels, beside one row of each.
@@ -190,42 +209,57 @@ impl Run {
     }
 }
 
-/// The rows of a few ids. Where they stand is known without reading them: none is read beyond the page.
-fn by_message_id(mut filling: Filling<'_>, channels: &[(ChannelId, Timestamp)]) -> Page {
+/// The rows of a few ids. Where they stand is known without reading them: none is read beyond the page, and of more places
+/// than the budget has rows only the nearest are kept.
+fn by_message_id(mut filling: Filling<'_>, channels: &[(ChannelId, Timestamp)], budget: Budget<'_>) -> Option<Page> {
     let (view, query) = (filling.view, filling.query);
-    let of_channel = |(channel, oldest): &(ChannelId, Timestamp)| {
-        let (channel, oldest) = (*channel, *oldest);
-        let pointers = query.message_ids.iter().flat_map(move |id| pointers_of(view, channel, id));
-        let shown = pointers.filter(move |pointer| pointer.occurred_at >= oldest);
-        shown.map(move |pointer| (channel, (pointer.occurred_at, pointer.row)))
-    };
-    let mut places: Vec<(ChannelId, Place)> = channels.iter().flat_map(of_channel).collect();
-    places.retain(|(_, place)| query.within_time(*place) && query.beyond_cursor(*place));
-    sort(&mut places, query.ascending, |(_, place)| *place);
+    let mut places: BTreeSet<(Place, ChannelId)> = BTreeSet::new();
+    let mut are_all = true;
+    for (channel, oldest) in channels {
+        if (budget.is_given_up)() {
+            return None;
+        }
+        for place in query.message_ids.iter().flat_map(|id| places_of(view, *channel, id)) {
+            if (budget.is_given_up)() {
+                return None;
+            }
+            if place.0 >= *oldest && query.within_time(place) && query.beyond_cursor(place) {
+                places.insert((place, *channel));
+            }
+            if places.len() > budget.rows {
+                let farthest = if query.ascending { places.pop_last() } else { places.pop_first() };
+                are_all &= farthest.is_none();
+            }
+        }
+    }
     let mut behind = None;
-    for (channel, place) in places {
-        let row = view.get(&keys::message(channel, place.0, place.1)).map(|row| decode(&row));
+    let mut looked_at = 0;
+    while let Some((place, channel)) = if query.ascending { places.pop_first() } else { places.pop_last() } {
+        let row = view.get(&keys::message(channel, place.0, place.1)).map(|row| decode::<MessageRow>(&row));
+        let row = row.filter(|row| query.message_ids.contains(&row.message_id));
         if filling.is_full() || row.is_some_and(|row| !filling.add(row)) {
-            return filling.up_to(behind);
+            return Some(filling.up_to(behind));
         }
         behind = Some(place);
+        looked_at += 1;
+        if looked_at % ROWS_BETWEEN_LOOKS == 0 && !places.is_empty() && (budget.is_over)() {
+            return Some(filling.up_to(behind));
+        }
     }
-    filling.up_to(None)
+    Some(filling.up_to(behind.filter(|_| !are_all)))
 }
 
-/// The rows of a network id in a channel: those that came in, and the one that went out.
-pub(super) fn rows_of(view: &dyn View, channel: ChannelId, id: &model::id::MessageId) -> Vec<MessageRow> {
-    let sent = || {
-        let pointer: MessagePointer = decode(&view.get(&keys::message_id(channel, Direction::Outbound, id))?);
-        Some(decode(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?))
-    };
-    sameness::all(view, channel, id).into_iter().chain(sent()).collect()
-}
-
-/// Where they stand.
-fn pointers_of(view: &dyn View, channel: ChannelId, id: &model::id::MessageId) -> impl Iterator<Item = MessagePointer> {
-    let rows = rows_of(view, channel, id).into_iter();
-    rows.map(|row| MessagePointer { occurred_at: row.occurred_at, row: row.id, outbox: None })
+/// Where the rows of a network id may stand in a channel: those that came in, however many, and the one that went out. The
+/// rows have to say that they bear it.
+pub(super) fn places_of<'a>(
+    view: &'a dyn View,
+    channel: ChannelId,
+    id: &MessageId,
+) -> impl Iterator<Item = Place> + use<'a> {
+    let sent = view.get(&keys::message_id(channel, Direction::Outbound, id));
+    let sent = sent.map(|pointer| decode::<MessagePointer>(&pointer));
+    let pointers = sameness::pointers(view, channel, id).chain(sent);
+    pointers.map(|pointer| (pointer.occurred_at, pointer.row))
 }
 
 fn just_after(key: &[u8]) -> Vec<u8> {
@@ -269,4 +303,4 @@ impl HistoryQuery {
 
 #[cfg(test)]
 #[path = "page_tests.rs"]
-mod tests;
+pub(super) mod tests;

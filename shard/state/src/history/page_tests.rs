@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use machine::{MemoryState, State};
@@ -13,11 +14,11 @@ use super::*;
 use crate::history::Source;
 use crate::records::{LidRow, MessagePointer, encode};
 
-fn channel(n: u8) -> ChannelId {
+pub(in crate::history) fn channel(n: u8) -> ChannelId {
     ChannelId(Uuid::from_u128(u128::from(n)))
 }
 
-fn row(channel_n: u8, at: i64, chat: u8) -> MessageRow {
+pub(in crate::history) fn row(channel_n: u8, at: i64, chat: u8) -> MessageRow {
     let chat = Suffixes::simulated().phone_address(&format!("155512300{chat:02}"));
     MessageRow {
         id: RowId::new(),
@@ -44,6 +45,11 @@ fn row(channel_n: u8, at: i64, chat: u8) -> MessageRow {
     }
 }
 
+/// A budget of so many rows, and all the time there is.
+fn patient(rows: usize) -> Budget<'static> {
+    Budget { rows, is_over: &|| false, is_given_up: &|| false }
+}
+
 /// Rows of several channels, dealt to shards by the channel's number.
 struct Store {
     shards: Vec<MemoryState>,
@@ -66,12 +72,11 @@ impl Store {
     }
 
     fn page(&self, query: &HistoryQuery, rows: usize) -> Page {
-        let budget = Budget { rows, is_over: &|| false };
         let pages = self.shards.iter().enumerate().map(|(n, state)| {
             let here = |id: &ChannelId| id.as_bytes()[15] as usize % self.shards.len() == n;
             let channels = query.channels.iter().copied().filter(here).collect();
             let query = HistoryQuery { channels, ..query.clone() };
-            page(state, &query, |_| Some(Timestamp(0)), budget)
+            page(state, &query, |_| Some(Timestamp(0)), patient(rows)).unwrap()
         });
         merge(pages.collect(), query)
     }
@@ -133,8 +138,8 @@ fn a_filter_that_matches_nothing_stops_at_its_budget_and_goes_on_from_there() {
 fn a_walk_whose_time_is_up_stops_and_still_moves() {
     let mut store = Store::new((0..500).map(|at| row(1, at, 1)).collect(), 1);
     let query = HistoryQuery { channels: vec![channel(1)], limit: 1000, ..HistoryQuery::default() };
-    let late = Budget { rows: 1000, is_over: &|| true };
-    let first = page(&store.shards[0], &query, |_| Some(Timestamp(0)), late);
+    let late = Budget { is_over: &|| true, ..patient(1000) };
+    let first = page(&store.shards[0], &query, |_| Some(Timestamp(0)), late).unwrap();
     assert_eq!(first.rows.len(), 64);
     assert_eq!(first.frontier.unwrap().0, Timestamp(500 - 64));
     assert_eq!(store.read(&query, 77, |_| ()).len(), 500);
@@ -143,14 +148,14 @@ fn a_walk_whose_time_is_up_stops_and_still_moves() {
 #[test]
 fn rows_beyond_their_retention_are_not_shown() {
     let store = Store::new((0..100).map(|at| row(1, at, 1)).collect(), 1);
-    let budget = Budget { rows: 1000, is_over: &|| false };
     for ascending in [false, true] {
         let query = HistoryQuery { channels: vec![channel(1)], limit: 500, ascending, ..HistoryQuery::default() };
-        let shown = |oldest| page(&store.shards[0], &query, |_| oldest, budget).rows.len();
+        let shown = |oldest| page(&store.shards[0], &query, |_| oldest, patient(1000)).unwrap().rows.len();
         assert_eq!(shown(Some(Timestamp(90))), 10);
         assert_eq!(shown(None), 0);
         let early = HistoryQuery { since: Some(Timestamp(50)), ..query.clone() };
-        assert_eq!(page(&store.shards[0], &early, |_| Some(Timestamp(90)), budget).rows.len(), 10);
+        let shown = page(&store.shards[0], &early, |_| Some(Timestamp(90)), patient(1000)).unwrap();
+        assert_eq!(shown.rows.len(), 10);
     }
 }
 
@@ -171,12 +176,60 @@ fn a_page_of_large_rows_ends_at_its_bytes_and_the_next_one_goes_on() {
         assert!(first.rows.len() >= 3, "{}", first.rows.len());
         assert_eq!(first.frontier, first.rows.last().map(|row| (row.occurred_at, row.id)));
         for state in &store.shards {
-            let budget = Budget { rows: 1000, is_over: &|| false };
-            let answer = page(state, &query, |_| Some(Timestamp(0)), budget);
+            let answer = page(state, &query, |_| Some(Timestamp(0)), patient(1000)).unwrap();
             assert!(json_bytes(&answer.rows) <= model::page::LARGEST_PAGE, "one node's answer to another");
         }
         let found = store.read(&query, 1000, |_| ());
         assert_eq!(ids(&found), store.expected(&query));
+    }
+}
+
+#[test]
+fn a_page_whose_caller_gives_up_ends_before_the_next_channel() {
+    let store = Store::new((0..20).map(|n| row(n, i64::from(n), 1)).collect(), 1);
+    let channels: Vec<ChannelId> = (0..20).map(channel).collect();
+    let named = store.rows.iter().map(|row| row.message_id.clone()).collect();
+    for message_ids in [Vec::new(), named] {
+        let query = HistoryQuery { channels: channels.clone(), limit: 10, message_ids, ..HistoryQuery::default() };
+        // At the first look, while the channels are asked for their times, and while their rows are.
+        for patience in [0, 10, 30] {
+            let looks = Cell::new(0);
+            let is_given_up = || looks.replace(looks.get() + 1) >= patience;
+            let budget = Budget { is_given_up: &is_given_up, ..patient(1000) };
+            assert!(page(&store.shards[0], &query, |_| Some(Timestamp(0)), budget).is_none());
+            assert_eq!(looks.get(), patience + 1);
+        }
+    }
+}
+
+#[test]
+fn all_messages_of_one_id_are_paged_however_many_wrote_under_it() {
+    let of_id = |n: u8| MessageRow {
+        message_id: MessageId("A".into()),
+        direction: Direction::Inbound,
+        ..row(1, i64::from(n) / 3, n)
+    };
+    let mut store = Store::new(Vec::new(), 1);
+    for row in (0..100).map(of_id) {
+        let pointer = MessagePointer { occurred_at: row.occurred_at, row: row.id, outbox: None };
+        if store.rows.is_empty() {
+            store.put(row);
+            continue;
+        }
+        let namesake = keys::namesake(row.channel, &row.message_id, None, &row.from);
+        store.shards[0].put(&namesake, &encode(&pointer));
+        store.shards[0].put(&keys::message(row.channel, row.occurred_at, row.id), &encode(&row));
+        store.rows.push(row);
+    }
+    for ascending in [false, true] {
+        let message_ids = vec![MessageId("A".into())];
+        let query =
+            HistoryQuery { channels: vec![channel(1)], limit: 7, ascending, message_ids, ..HistoryQuery::default() };
+        // Budgets beyond all places, as many, and fewer than fill a page.
+        for budget in [1000, 100, 99, 5] {
+            let found = store.read(&query, budget, |_| ());
+            assert_eq!(ids(&found), store.expected(&query), "{budget}");
+        }
     }
 }
 

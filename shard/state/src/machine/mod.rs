@@ -23,7 +23,7 @@ use traffic::item::AuthWrite;
 use crate::command::{Batch, BatchReply, Command, Effect, Move, NewEvent, NewMessage, Reply, Verdict};
 use crate::deliveries::Job;
 use crate::history::Direction;
-use crate::media::command::MediaCommand;
+use crate::media::command::{MediaCommand, MediaRoom};
 use crate::media::record::MediaRow;
 use crate::projection::Entity;
 use crate::projection::chats::{LastInbound, LastOutbound};
@@ -96,8 +96,8 @@ struct Apply<'a> {
 impl Apply<'_> {
     fn command(&mut self, command: Command) -> Reply {
         match command {
-            Command::AcceptSend { customer: _, message, outbox, media, projected } => {
-                let reply = self.accept_send(&message, &outbox, media);
+            Command::AcceptSend { customer: _, message, outbox, media, projected, room } => {
+                let reply = self.accept_send(&message, &outbox, media, room);
                 if reply == Reply::Done {
                     self.write_projected(message.channel, projected);
                 }
@@ -156,7 +156,13 @@ impl Apply<'_> {
         self.read(&keys::channel(id)).unwrap_or(ChannelStanding::UNTOUCHED)
     }
 
-    fn accept_send(&mut self, message: &NewMessage, outbox: &[u8], media: Option<Box<MediaRow>>) -> Reply {
+    fn accept_send(
+        &mut self,
+        message: &NewMessage,
+        outbox: &[u8],
+        media: Option<Box<MediaRow>>,
+        room: Option<MediaRoom>,
+    ) -> Reply {
         let channel = self.standing(message.channel);
         if channel.forgotten {
             return Reply::Forgotten;
@@ -174,6 +180,10 @@ impl Apply<'_> {
                 }
             }
             OnSend::NotConnected | OnSend::Unavailable => return Reply::Refused(channel.status),
+        }
+        let over = media.as_ref().zip(room).and_then(|(row, room)| media::apply::over(&*self.state, row, room));
+        if let Some(used) = over {
+            return Reply::OverQuota { used };
         }
         let sequence = self.next_place();
         self.place += 1;

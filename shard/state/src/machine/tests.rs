@@ -164,6 +164,7 @@ pub(super) fn accept(row: &MessageRow) -> Command {
         outbox: Bytes::from(encode(&entry)),
         media: None,
         projected: Vec::new(),
+        room: None,
     }
 }
 

@@ -95,8 +95,10 @@ fn a_message_without_its_body_still_takes_receipts_and_drops_repeats() {
 fn a_send_that_waits_is_given_to_the_network_whole_though_its_row_loses_its_body() {
     let mut rig = Rig::connected();
     let waiting = row("A", Direction::Outbound);
-    let Command::AcceptSend { customer, message, media, projected, .. } = accept(&waiting) else { panic!("a send") };
-    rig.run(Command::AcceptSend { customer, message, outbox: Bytes::new(), media, projected });
+    let Command::AcceptSend { customer, message, media, projected, room, .. } = accept(&waiting) else {
+        panic!("a send")
+    };
+    rig.run(Command::AcceptSend { customer, message, outbox: Bytes::new(), media, projected, room });
     let (from, to) = keys::outbox_of(CHANNEL);
     let entry = |rig: &Rig| decode::<OutboxEntry>(&rig.view().scan(&from, &to, 2)[0].1);
     assert_eq!(entry(&rig), OutboxEntry::stored(waiting.message_id.clone()));

@@ -10,7 +10,7 @@ use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::MediaState;
 use model::time::Timestamp;
 
-use super::command::MediaCommand;
+use super::command::{MediaCommand, MediaRoom};
 use super::record::{DELETED_KEPT, GONE_KEPT, MediaRow};
 use crate::keys;
 use crate::records::ChannelRow;
@@ -21,12 +21,11 @@ pub fn command(state: &mut dyn State, command: MediaCommand) -> Reply {
     match command {
         MediaCommand::Add(row) => add(state, &row),
         MediaCommand::AddWithin { row, limit, elsewhere } => {
-            let used = kept_bytes(state, row.customer);
             let is_new = state.get(&keys::media(row.channel, row.id)).is_none();
-            if is_new && elsewhere.saturating_add(used).saturating_add(row.counted_bytes()) > limit {
-                return Reply::OverQuota { used };
+            match over(state, &row, MediaRoom { limit, elsewhere }).filter(|_| is_new) {
+                Some(used) => Reply::OverQuota { used },
+                None => add(state, &row),
             }
-            add(state, &row)
         }
         MediaCommand::Ready { channel, id, stored, expires_at } => change(state, channel, id, |row| {
             if row.deleted || row.state == MediaState::Ready {
@@ -68,6 +67,12 @@ pub fn command(state: &mut dyn State, command: MediaCommand) -> Reply {
             true
         }),
     }
+}
+
+/// What the account keeps in this shard, when it has no room for a row's bytes beside it.
+pub fn over(state: &dyn State, row: &MediaRow, room: MediaRoom) -> Option<u64> {
+    let used = kept_bytes(state, row.customer);
+    (room.elsewhere.saturating_add(used).saturating_add(row.counted_bytes()) > room.limit).then_some(used)
 }
 
 /// Deletes at most `limit` rows of a channel that is deleted, with what belongs to them; says how many.

@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{MediaRow, StoredBytes};
 
+/// What an account may keep, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediaRoom {
+    pub limit: u64,
+    /// What is kept in other shards than the channel's.
+    pub elsewhere: u64,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum MediaCommand {
     /// A new row. One whose id is known is left as it is (`Unchanged`).

@@ -189,11 +189,7 @@ fn received_at(
     participant: Option<&Address>,
     context: &Context<'_>,
 ) -> Result<Timestamp, CallError> {
-    let author = participant.map(|participant| context.best(participant));
-    let found = (context.stored)(Direction::Inbound, id).into_iter().find(|message| {
-        context.best(&message.chat) == *chat
-            && author.as_ref().is_none_or(|author| context.best(&message.from) == *author)
-    });
+    let found = (context.stored)(Direction::Inbound, id, chat, participant);
     found.map(|message| message.occurred_at).ok_or_else(|| CallError::message_not_found(id.as_str()))
 }
 

@@ -59,9 +59,14 @@ impl Projection {
         let phone_behind =
             |wanted: &Address| lids.iter().find(|(lid, _)| lid == wanted).map(|(_, phone)| phone.clone());
         let lid_behind = |wanted: &Address| lids.iter().find(|(_, phone)| phone == wanted).map(|(lid, _)| lid.clone());
-        let stored = |direction: Direction, id: &MessageId| {
-            let found = messages.iter().filter(|message| message.direction == direction && message.message_id == *id);
-            found.cloned().collect()
+        let best = |address: &Address| phone_behind(address).unwrap_or_else(|| address.clone());
+        let stored = |direction: Direction, id: &MessageId, chat: &Address, author: Option<&Address>| {
+            let mut of_id =
+                messages.iter().filter(|message| message.direction == direction && message.message_id == *id);
+            let found = of_id.find(|message| {
+                best(&message.chat) == best(chat) && author.is_none_or(|author| best(&message.from) == best(author))
+            });
+            found.cloned()
         };
         let context = Context {
             suffixes: &self.suffixes,

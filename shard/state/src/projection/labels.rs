@@ -127,10 +127,12 @@ fn check_there(on: &Labelled, rows: &Rows<'_>, context: &Context<'_>) -> Result<
         None if is_shown => Ok(()),
         None => Err(CallError::chat_not_found(on.chat.as_str())),
         Some(id) => {
-            let stored = [Direction::Inbound, Direction::Outbound].into_iter();
-            let mut stored = stored.flat_map(|direction| (context.stored)(direction, id));
-            let is_there = is_shown && stored.any(|message| context.best(&message.chat) == on.chat);
-            if is_there { Ok(()) } else { Err(CallError::message_not_found(id.as_str())) }
+            let is_stored = |direction| (context.stored)(direction, id, &on.chat, None).is_some();
+            if is_shown && (is_stored(Direction::Inbound) || is_stored(Direction::Outbound)) {
+                Ok(())
+            } else {
+                Err(CallError::message_not_found(id.as_str()))
+            }
         }
     }
 }

@@ -54,6 +54,9 @@ pub use self::stories::{PostedStory, StoryView};
 /// The network's codes that have a meaning in several areas.
 const NOT_FOUND: u16 = 404;
 
+/// Finds a stored message.
+pub type Stored<'a> = dyn Fn(Direction, &MessageId, &Address, Option<&Address>) -> Option<MessageRow> + 'a;
+
 /// What the functions of an area know of the channel.
 pub struct Context<'a> {
     pub suffixes: &'a Suffixes,
@@ -63,8 +66,8 @@ pub struct Context<'a> {
     pub phone_behind: &'a dyn Fn(&Address) -> Option<Address>,
     /// The LID of a phone address, where it is known.
     pub lid_behind: &'a dyn Fn(&Address) -> Option<Address>,
-    /// The stored messages of an id that the channel received, or sent.
-    pub stored: &'a dyn Fn(Direction, &MessageId) -> Vec<MessageRow>,
+    /// The stored message of an id that the channel received in a chat, or sent there; where an author is named, the author's.
+    pub stored: &'a Stored<'a>,
     /// What the account's plan allows.
     pub allowed: &'a dyn Fn(Quota) -> u64,
     /// The network's time of what is taken in.

@@ -1,5 +1,7 @@
 //! What comes in again, and what only looks as if it did.
 
+use traffic::item::InboundMessage;
+
 use super::*;
 use crate::command::ProjectedWrite;
 use crate::machine::project::NOTICED;
@@ -118,6 +120,59 @@ fn messages_of_one_id_are_trimmed_one_by_one_and_what_is_left_is_still_known() {
     }
     assert_eq!(rig.count(keys::namesakes(CHANNEL, &MessageId("A".into()))), 0);
     assert_eq!(receive(&mut rig, &rows[0]), Reply::Done);
+}
+
+#[test]
+fn each_of_many_messages_of_one_id_is_found_by_its_chat_and_author() {
+    let mut rig = Rig::connected();
+    let (id, group) = (MessageId("A".into()), Address::parse("120363025246125486@g.example").unwrap());
+    let of_author = |n: usize| {
+        let direct = from(&format!("15550{n:02}@s.example"), "A");
+        let in_group = MessageRow { id: RowId::new(), chat: group.clone(), is_group: true, ..direct.clone() };
+        [direct, in_group]
+    };
+    let rows: Vec<MessageRow> = (0..20).flat_map(of_author).collect();
+    rows.iter().for_each(|row| assert_eq!(receive(&mut rig, row), Reply::Done));
+    assert_eq!(sameness::pointers(rig.view(), CHANNEL, &id).count(), rows.len());
+    let found = |chat: &Address, author: Option<&Address>| {
+        sameness::in_chat(rig.view(), CHANNEL, &id, chat, author).map(|found| found.id)
+    };
+    for row in &rows {
+        assert_eq!(found(&row.chat, Some(&row.from)), Some(row.id));
+        let comes_again = InboundMessage {
+            id: id.clone(),
+            chat: row.chat.clone(),
+            from: row.from.clone(),
+            from_phone: None,
+            to: row.to.clone(),
+            push_name: None,
+            content: row.content.clone(),
+            around: Default::default(),
+        };
+        assert_eq!(sameness::known(rig.view(), CHANNEL, &comes_again).map(|known| known.id), Some(row.id));
+    }
+    let direct = rows.iter().filter(|row| !row.is_group);
+    direct.for_each(|row| assert_eq!(found(&row.chat, None), Some(row.id)));
+    assert!(rows.iter().any(|row| row.is_group && found(&group, None) == Some(row.id)));
+    let nobody = Address::parse("1666@s.example").unwrap();
+    assert_eq!((found(&nobody, None), found(&group, Some(&nobody))), (None, None));
+}
+
+#[test]
+fn a_message_among_many_of_its_id_is_found_under_its_authors_phone_number_once_that_is_known() {
+    let mut rig = Rig::connected();
+    let (lid, phone) = (Address::parse("25@lid").unwrap(), Address::parse("1555@s.example").unwrap());
+    for n in 0..20 {
+        // Their keys come before the wanted one's.
+        assert_eq!(receive(&mut rig, &from(&format!("10{n:02}@s.example"), "A")), Reply::Done);
+    }
+    let wanted = from("25@lid", "A");
+    assert_eq!(receive(&mut rig, &wanted), Reply::Done);
+    let found = |rig: &Rig| sameness::in_chat(rig.view(), CHANNEL, &wanted.message_id, &phone, None).map(|row| row.id);
+    assert_eq!(found(&rig), None);
+    let (event, _) = event(EventName::ContactResolved);
+    rig.run(Command::LearnLid { channel: CHANNEL, lid, phone: phone.clone(), at: Timestamp(1), event });
+    assert_eq!(found(&rig), Some(wanted.id));
 }
 
 fn notice(id: &EventId, text: &str) -> Command {

@@ -91,7 +91,14 @@ fn the_bytes_of_messages_count_when_they_first_are_here() {
     let sent = row("A", Direction::Outbound);
     let Command::AcceptSend { customer, message, outbox, .. } = accept(&sent) else { panic!("it is a send") };
     let bytes = media(MediaDirection::Outbound).with_bytes(stored(20));
-    let send = Command::AcceptSend { customer, message, outbox, media: Some(Box::new(bytes)), projected: Vec::new() };
+    let send = Command::AcceptSend {
+        customer,
+        message,
+        outbox,
+        media: Some(Box::new(bytes)),
+        projected: Vec::new(),
+        room: None,
+    };
     rig.run(Command::Media(MediaCommand::Add(Box::new(uploaded))));
     rig.run(Command::Media(MediaCommand::Add(Box::new(pending.clone()))));
     assert_eq!(rig.used().counts.media_bytes, 0, "neither belongs to a message whose bytes are here");
