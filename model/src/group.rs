@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::address::Address;
+use crate::address::{Address, Suffixes};
 
 /// A group as the channel sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,21 @@ pub enum Rank {
 impl Rank {
     pub fn is_admin(self) -> bool {
         self != Self::Member
+    }
+}
+
+/// An invite as the interface shows it.
+#[derive(Serialize, JsonSchema)]
+pub struct GroupInvite {
+    invite_url: String,
+    invite_code: String,
+}
+
+impl GroupInvite {
+    pub fn of(invite_code: String, suffixes: &Suffixes) -> Self {
+        // The real network's site is not called as its groups are.
+        let site = if suffixes.group == "g.us" { "whatsapp.com" } else { &suffixes.group };
+        Self { invite_url: format!("https://chat.{site}/{invite_code}"), invite_code }
     }
 }
 

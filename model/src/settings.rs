@@ -199,10 +199,10 @@ impl SettingsPatch {
             days.map(|days| days.and_then(|days| u32::try_from(days).ok())).into()
         };
         let download_type = rule::one_of(&DownloadType::WORDS, DownloadType::parse);
-        let types = fields.list("auto_download_types", DownloadType::ALL.len(), download_type);
+        let types = fields.list_or_empty("auto_download_types", DownloadType::ALL.len(), download_type);
         let change = SettingsChange {
             reject_calls: flag("reject_calls"),
-            reject_call_message: fields.nullable("reject_call_message", rule::text(1..=1024)).into(),
+            reject_call_message: fields.nullable("reject_call_message", rule::text(0..=1024)).into(),
             ignore_groups: flag("ignore_groups"),
             ignore_stories: flag("ignore_stories"),
             ignore_newsletters: flag("ignore_newsletters"),
@@ -294,7 +294,6 @@ mod tests {
             (json!({ "reject_calls": "yes" }), "[reject_calls] type"),
             (json!({ "reject_call_message": "x".repeat(1025) }), "[reject_call_message] too_long"),
             (json!({ "presence_on_connect": "away" }), "[presence_on_connect] enum"),
-            (json!({ "auto_download_types": [] }), "[auto_download_types] empty"),
             (json!({ "auto_download_types": ["image", "story"] }), "[auto_download_types,1] enum"),
             (json!({ "auto_download_max_bytes": 26_214_401 }), "[auto_download_max_bytes] too_big"),
             (json!({ "media_retention_days": 0 }), "[media_retention_days] too_small"),

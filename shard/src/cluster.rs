@@ -60,7 +60,7 @@ use crate::nodes::Nodes;
 use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Slots, StartLimiter};
 use crate::owner::taken_over::TakeOvers;
-use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE};
+use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE, OutboxBytes};
 use crate::retention::Retention;
 use crate::rewrap;
 use crate::room::Rooms;
@@ -196,6 +196,7 @@ impl Cluster {
             trimming: Semaphore::new(1),
             handing_over: Semaphore::new(1),
             take_overs: TakeOvers::default(),
+            outbox_bytes: OutboxBytes::default(),
         });
         let cluster = Arc::new(Self {
             node,

@@ -4,14 +4,14 @@ use model::address::{Address, Suffixes};
 use model::community::{Community, CommunityChanges, KnownCommunity, SubGroup};
 use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
-use model::group::{Group, GroupParticipant, Joined};
+use model::group::{Group, GroupInvite, GroupParticipant, Joined};
 use model::issue::Issues;
 use model::page::ListId;
 use network::operation::communities::{CommunityAnswer, CommunityOperation};
 use serde_json::json;
 use shard::call::read::Filter;
 
-use super::groups::{GroupInvite, MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
+use super::groups::{MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};

@@ -3,7 +3,9 @@
 use model::address::{Address, Suffixes};
 use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, rule};
-use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
+use model::group::{
+    Group, GroupChanges, GroupInvite, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult,
+};
 use model::issue::{IssueCode, Issues, Violation};
 use model::page::ListId;
 use model::target::LONGEST_URL;
@@ -182,7 +184,7 @@ impl CreateGroup {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let subject = fields.required("subject", rule::text(1..=100));
-        let participants = fields.required_list("participants", MOST_NAMED, rule::address(suffixes));
+        let participants = fields.required_list_or_empty("participants", MOST_NAMED, rule::address(suffixes));
         issues.finish(|| Some(Self { subject: subject?, participants: participants? }))
     }
 }
@@ -324,21 +326,6 @@ async fn change_participants(call: &mut ChannelCall) -> Outcome {
     let (action, participants) = parse_participants(&body, call.suffixes())?;
     let group = group_id(call)?;
     results(call.operate(GroupOperation::Participants { group, action, participants }).await?)
-}
-
-/// An invite as the interface shows it.
-#[derive(Serialize, JsonSchema)]
-pub struct GroupInvite {
-    invite_url: String,
-    invite_code: String,
-}
-
-impl GroupInvite {
-    pub fn of(invite_code: String, suffixes: &Suffixes) -> Self {
-        // The real network's site is not called as its groups are.
-        let site = if suffixes.group == "g.us" { "whatsapp.com" } else { &suffixes.group };
-        Self { invite_url: format!("https://chat.{site}/{invite_code}"), invite_code }
-    }
 }
 
 async fn invite(call: &mut ChannelCall) -> Outcome {

@@ -371,7 +371,7 @@ struct AdminInvite {
 
 /// The contact that the path names.
 async fn contact(call: &mut ChannelCall) -> Result<Address, CallError> {
-    let whom = call.address("contact_id", "contact")?;
+    let whom = call.contact()?;
     check_people(call, std::slice::from_ref(&whom)).await?;
     Ok(whom)
 }

@@ -155,7 +155,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
         (None, None) => {}
     }
     let id = EndpointId::new();
-    judge_urls(call, id, &asked.url)?;
+    judge_urls(call, None, &asked.url)?;
     let headers = seal_headers(call, id, &asked.headers)?;
     let endpoint = EndpointRecord {
         id,
@@ -189,7 +189,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let asked = ChangeEndpoint::parse(&body, &call.app.config.target_policy)?;
     let endpoint = find(call)?;
     if let Change::To(url) = &asked.url {
-        judge_urls(call, endpoint.id, url)?;
+        judge_urls(call, Some(&endpoint), url)?;
     }
     let secret = match asked.signing_secret {
         Change::Keep => Change::Keep,
@@ -215,11 +215,13 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     of_kind!(answer, Updated::Endpoint(endpoint) => Reply::ok(&EndpointView::new(&endpoint)))
 }
 
-/// Refuses a URL with which those of the account would be too long together: an event bears all that want it.
-fn judge_urls(call: &AccountCall, id: EndpointId, url: &str) -> Result<(), CallError> {
+/// Refuses a URL with which those of the account would be too long together: an event bears all that want it. One that is no
+/// longer than that in whose place it comes is taken: those of an account from before there was the bound become shorter so.
+fn judge_urls(call: &AccountCall, before: Option<&EndpointRecord>, url: &str) -> Result<(), CallError> {
     let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
-    let others = endpoints.iter().filter(|endpoint| endpoint.id != id).map(|endpoint| endpoint.url.len());
-    if others.sum::<usize>() + url.len() <= MOST_URL_BYTES {
+    let all: usize = endpoints.iter().map(|endpoint| endpoint.url.len()).sum();
+    let known = before.map_or(0, |endpoint| endpoint.url.len());
+    if url.len() <= known || all.saturating_sub(known) + url.len() <= MOST_URL_BYTES {
         return Ok(());
     }
     let message = "makes the URLs of the account's endpoints longer than 131072 bytes together";

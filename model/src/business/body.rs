@@ -96,8 +96,8 @@ pub fn read_collection_changes(body: &Body) -> Result<CollectionChanges, CallErr
     let fields = Fields::patch(body, &issues);
     let changes = CollectionChanges {
         name: fields.optional("name", rule::text(1..=100)),
-        add_product_ids: fields.list("add_product_ids", MOST_PRODUCTS, product_id).unwrap_or_default(),
-        remove_product_ids: fields.list("remove_product_ids", MOST_PRODUCTS, product_id).unwrap_or_default(),
+        add_product_ids: fields.list_or_empty("add_product_ids", MOST_PRODUCTS, product_id).unwrap_or_default(),
+        remove_product_ids: fields.list_or_empty("remove_product_ids", MOST_PRODUCTS, product_id).unwrap_or_default(),
     };
     issues.finish(|| Some(changes))
 }

@@ -1,12 +1,15 @@
 //! What a network may deliver: bounds that hold for every driver. What is beyond is cut where its sense survives that,
 //! and left out where it does not; nothing of any size gets behind them.
 
-use model::address::Address;
+use model::address::{Address, LONGEST_ADDRESS};
+use model::business::Product;
+use model::id::MessageId;
+use model::label::Labelled;
 use model::page::ByteCount;
 use serde::Serialize;
 
-use crate::item::{InboundItem, InboundKind, InboundMessage, MOST_SYNCED, SyncedPart};
-use crate::notice::{CallNews, GroupNews, News, Notice, PresenceNews, StoryNews};
+use crate::item::{Identity, InboundItem, InboundKind, InboundMessage, MOST_SYNCED, SyncedPart};
+use crate::notice::{BusinessNews, CallNews, GroupNews, LabelNews, News, Notice, PresenceNews, StoryNews};
 
 /// The largest notice, as it would be stored. A group of the network's largest, with all its members, has half of it.
 const LARGEST_NOTICE: usize = 256 * 1024;
@@ -14,8 +17,9 @@ const LARGEST_NOTICE: usize = 256 * 1024;
 /// The longest name by which somebody calls itself, in bytes.
 const LONGEST_PUSH_NAME: usize = 255;
 
-/// The longest name of a call, in bytes.
-const LONGEST_CALL: usize = 255;
+/// The longest id of a call, a product, an order, a label and the like, and the longest token of an order, in bytes: rows
+/// are found by them.
+const LONGEST_ID: usize = 255;
 
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ impl InboundItem {
             InboundKind::Message(message) | InboundKind::OwnMessage(message) => message.fit(),
             InboundKind::Receipt(receipt) => {
                 let addresses = [Some(&receipt.chat), receipt.participant.as_ref()];
-                beyond_if(receipt.message_id.is_too_long() || any_too_long(addresses), "address")
+                beyond_if(!may_be_kept(&receipt.message_id) || any_too_long(addresses), "address")
             }
             InboundKind::LidDisclosed { lid, phone } => {
                 beyond_if(any_too_long([Some(&*lid), Some(&*phone)]), "address")
@@ -54,18 +58,41 @@ fn any_too_long<'a>(addresses: impl IntoIterator<Item = Option<&'a Address>>) ->
     addresses.into_iter().flatten().any(Address::is_too_long)
 }
 
-impl InboundMessage {
-    fn fit(&mut self) -> Fit {
-        if self.id.is_too_long() || any_too_long([Some(&self.chat), Some(&self.from), Some(&self.to)]) {
+/// Whether messages are found by such an id: the keys of rows set ids off by characters that no network has in them.
+fn may_be_kept(id: &MessageId) -> bool {
+    !id.is_too_long() && !id.as_str().contains(char::is_control)
+}
+
+/// Cuts a name by which somebody calls itself, and says whether it was too long.
+fn cut_push_name(name: &mut Option<String>) -> bool {
+    let Some(name) = name.as_mut().filter(|name| name.len() > LONGEST_PUSH_NAME) else { return false };
+    name.truncate(name.floor_char_boundary(LONGEST_PUSH_NAME));
+    true
+}
+
+impl Identity {
+    /// Brings who a channel is into its bounds.
+    pub fn fit(&mut self) -> Fit {
+        if self.phone_number.len() > LONGEST_ADDRESS {
             return Fit::Beyond("address");
         }
-        let mut cut = self.content.cut() | self.around.cut();
-        if self.from_phone.as_ref().is_some_and(Address::is_too_long) {
-            self.from_phone = None;
+        let mut cut = cut_push_name(&mut self.push_name);
+        if self.lid.as_ref().is_some_and(Address::is_too_long) {
+            self.lid = None;
             cut = true;
         }
-        if let Some(name) = self.push_name.as_mut().filter(|name| name.len() > LONGEST_PUSH_NAME) {
-            name.truncate(name.floor_char_boundary(LONGEST_PUSH_NAME));
+        if cut { Fit::Cut } else { Fit::Whole }
+    }
+}
+
+impl InboundMessage {
+    fn fit(&mut self) -> Fit {
+        if !may_be_kept(&self.id) || any_too_long([Some(&self.chat), Some(&self.from), Some(&self.to)]) {
+            return Fit::Beyond("address");
+        }
+        let mut cut = self.content.cut() | self.around.cut() | cut_push_name(&mut self.push_name);
+        if self.from_phone.as_ref().is_some_and(Address::is_too_long) {
+            self.from_phone = None;
             cut = true;
         }
         if cut { Fit::Cut } else { Fit::Whole }
@@ -87,17 +114,22 @@ impl SyncedPart {
 
 impl Notice {
     /// A part of a state would be another state: what is too large is left out as a whole.
-    fn fit(&self) -> Fit {
+    fn fit(&mut self) -> Fit {
+        if let News::Business(news) = &mut self.news
+            && let BusinessNews::OrderPlaced(order) = &mut **news
+        {
+            // Nothing was ordered before 1970: the time is not known.
+            order.placed_at = order.placed_at.max(0);
+        }
         let about = self.news.about();
         if any_too_long([self.actor.as_ref(), about]) || self.news.people().any(Address::is_too_long) {
             return Fit::Beyond("address");
         }
-        let long_name = match &self.news {
-            News::Call { call, .. } => call.len() > LONGEST_CALL,
-            News::Story { story, .. } => story.is_too_long(),
-            _ => false,
-        };
-        beyond_if(long_name || stored_bytes(self) > LARGEST_NOTICE, "size")
+        if self.news.messages().into_iter().any(|id| !may_be_kept(id)) {
+            return Fit::Beyond("address");
+        }
+        let long_id = self.news.ids().into_iter().any(|id| id.len() > LONGEST_ID);
+        beyond_if(long_id || stored_bytes(self) > LARGEST_NOTICE, "size")
     }
 }
 
@@ -138,8 +170,76 @@ impl News {
             }
             Self::Presence { news: PresenceNews { participant, .. }, .. } => Box::new(participant.iter()),
             Self::Story { news: StoryNews::Viewed { viewer }, .. } => Box::new(std::iter::once(viewer)),
+            Self::Business(news) => match &**news {
+                BusinessNews::OrderPlaced(order) => Box::new(std::iter::once(&order.from).chain(&order.from_phone)),
+                _ => Box::new(std::iter::empty()),
+            },
+            Self::Labels(news) => Box::new(labelled(news).into_iter().map(|on| &on.chat)),
+            Self::Blocked(blocked) => Box::new(blocked.lid.iter()),
             _ => Box::new(std::iter::empty()),
         }
+    }
+
+    /// Which messages it names.
+    fn messages(&self) -> Vec<&MessageId> {
+        match self {
+            Self::Story { story, .. } => vec![story],
+            Self::Business(news) => match &**news {
+                BusinessNews::OrderPlaced(order) => vec![&order.message_id],
+                _ => Vec::new(),
+            },
+            Self::Labels(news) => labelled(news).into_iter().filter_map(|on| on.message.as_ref()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What else it names by ids that the network made.
+    fn ids(&self) -> Vec<&String> {
+        match self {
+            Self::Call { call, .. } => vec![call],
+            Self::Business(news) => match &**news {
+                BusinessNews::Account(None) | BusinessNews::Profile(_) => Vec::new(),
+                BusinessNews::Account(Some(state)) => {
+                    let products = state.products.iter().flat_map(ids_of_product);
+                    products.chain(state.collections.iter().map(|collection| &collection.id)).collect()
+                }
+                BusinessNews::Product(product) => ids_of_product(product).collect(),
+                BusinessNews::ProductGone { product } => vec![product],
+                BusinessNews::Collection(collection) => vec![&collection.id],
+                BusinessNews::CollectionGone { collection } => vec![collection],
+                BusinessNews::OrderPlaced(order) => {
+                    let items = order.items.iter().map(|item| &item.product_id);
+                    std::iter::once(&order.id).chain(&order.token).chain(items).collect()
+                }
+                BusinessNews::OrderMoved { order, .. } => vec![order],
+                BusinessNews::Cart { cart, items, .. } => {
+                    cart.iter().chain(items.iter().map(|item| &item.product_id)).collect()
+                }
+            },
+            Self::Labels(news) => match news {
+                LabelNews::All(state) => {
+                    let borne = state.borne.iter().flat_map(|borne| &borne.labels);
+                    state.labels.iter().map(|label| &label.id).chain(borne).collect()
+                }
+                LabelNews::Label(label) => vec![&label.id],
+                LabelNews::Gone { label } => vec![label],
+                LabelNews::Moved { put, taken, .. } => put.iter().chain(taken).collect(),
+            },
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn ids_of_product(product: &Product) -> impl Iterator<Item = &String> {
+    std::iter::once(&product.id).chain(&product.collection_ids)
+}
+
+/// What bears labels, of what the news tell.
+fn labelled(news: &LabelNews) -> Vec<&Labelled> {
+    match news {
+        LabelNews::All(state) => state.borne.iter().map(|borne| &borne.by).collect(),
+        LabelNews::Moved { on, .. } => vec![on],
+        LabelNews::Label(_) | LabelNews::Gone { .. } => Vec::new(),
     }
 }
 
@@ -153,7 +253,7 @@ fn stored_bytes(value: &impl Serialize) -> usize {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use model::id::MessageId;
+    use model::business::{Order, OrderStatus};
     use model::message::{Content, Surroundings};
     use model::profile::ChannelProfile;
     use model::time::Timestamp;
@@ -234,5 +334,51 @@ mod tests {
         assert_eq!(told(viewed(address(128))), Fit::Whole);
         assert_eq!(told(viewed(address(129))), Fit::Beyond("address"));
         assert_eq!(told(News::Unblocked { contact: address(129) }), Fit::Beyond("address"));
+        let gone = |bytes| News::Labels(LabelNews::Gone { label: "1".repeat(bytes) });
+        assert_eq!((told(gone(LONGEST_ID)), told(gone(LONGEST_ID + 1))), (Fit::Whole, Fit::Beyond("size")));
+        let posted = |id: &str| News::Story { story: MessageId(id.into()), news: StoryNews::Posted };
+        assert_eq!((told(posted("A ")), told(posted("A\0"))), (Fit::Whole, Fit::Beyond("address")));
+    }
+
+    #[test]
+    fn an_order_has_ids_that_can_be_kept_and_a_time_that_there_was() {
+        let placed = |id: usize, token: usize, placed_at| Notice {
+            actor: None,
+            news: News::Business(Box::new(BusinessNews::OrderPlaced(Box::new(Order {
+                id: "1".repeat(id),
+                token: Some("t".repeat(token)),
+                from: address(20),
+                from_phone: None,
+                status: OrderStatus::Placed,
+                note: None,
+                currency: "EUR".into(),
+                subtotal_amount: 1,
+                tax_amount: None,
+                total_amount: 1,
+                items: Vec::new(),
+                message_id: MessageId("A".into()),
+                placed_at,
+            })))),
+        };
+        assert_eq!(placed(255, 255, 0).fit(), Fit::Whole);
+        assert_eq!((placed(256, 1, 0).fit(), placed(1, 256, 0).fit()), (Fit::Beyond("size"), Fit::Beyond("size")));
+        let mut before = placed(1, 1, -1);
+        assert_eq!((before.fit(), before), (Fit::Whole, placed(1, 1, 0)));
+    }
+
+    #[test]
+    fn who_a_channel_is_has_a_name_that_can_be_kept() {
+        let identity = |phone: usize, lid: Option<usize>, name: usize| Identity {
+            phone_number: "1".repeat(phone),
+            lid: lid.map(address),
+            push_name: Some("n".repeat(name)),
+        };
+        let mut most = identity(128, Some(128), 255);
+        assert_eq!((most.fit(), most), (Fit::Whole, identity(128, Some(128), 255)));
+        let mut named = identity(1, Some(129), 256);
+        assert_eq!((named.fit(), named), (Fit::Cut, identity(1, None, 255)));
+        let mut wide = Identity { push_name: Some("ü".repeat(128)), ..identity(1, None, 0) };
+        assert_eq!((wide.fit(), wide.push_name), (Fit::Cut, Some("ü".repeat(127))));
+        assert_eq!(identity(129, None, 1).fit(), Fit::Beyond("address"));
     }
 }

@@ -431,6 +431,8 @@ async fn unpause(owner: &Owner, endpoint: EndpointId) -> bool {
         let jobs = owner.reader.scan(&from, &to, AT_ONCE);
         let Some((last, _)) = jobs.last() else { return any };
         from = [last.as_slice(), &[0]].concat();
+        // An endpoint may have hundreds of thousands, none of them paused.
+        tokio::task::yield_now().await;
         let paused = jobs.iter().filter(|(_, mark)| mark == keys::JOB_PAUSED);
         let deliveries: Vec<_> = paused.filter_map(|(key, _)| Some(keys::parse_job(key)?.2)).collect();
         if !deliveries.is_empty() {

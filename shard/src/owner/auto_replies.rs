@@ -39,7 +39,7 @@ impl Channel {
         if !settings.reject_calls || Timestamp::now().since(at) > RINGS_FOR {
             return;
         }
-        let text = settings.reject_call_message.clone().filter(|_| alone);
+        let text = settings.reject_call_message.clone().filter(|text| alone && !text.is_empty());
         let reject = CallOperation::Reject { call_id: call.to_owned(), from: Some(from.clone()) };
         batch.on_commit.push(OnCommit::Ask(Box::new(reject.into())));
         let Some(text) = text else { return };

@@ -226,14 +226,14 @@ impl Channel {
             return;
         }
         let reader = &self.owner.reader;
-        let account = self.owner.outbox_bytes.of(self.row.customer);
+        let account = self.owner.node.outbox_bytes.of(self.row.customer);
         let (from, to) = keys::outbox_of(self.row.id);
-        for (key, entry) in reader.scan(&from, &to, usize::MAX) {
-            let entry: OutboxEntry = decode(&entry);
+        for (key, stored) in reader.scan(&from, &to, usize::MAX) {
+            let entry: OutboxEntry = decode(&stored);
             if let Some(row) = entry.id().and_then(|id| self.stored_message(id)) {
                 let message = entry.outbound(&row);
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
-                let charge = account.take(row.encode().len());
+                let charge = account.take(stored.len() + row.encode().len());
                 self.outbox.push(message, row, out, charge);
             }
         }
@@ -532,7 +532,7 @@ impl Channel {
         let session = running.session.clone();
         let paced = self.is_paced();
         for message in self.outbox.due(Instant::now()) {
-            if !self.owner.hears_directory() {
+            if !self.owner.hears_directory() || self.owner.is_deleted(self.row.id) {
                 // Others may rely on it that a deleted channel writes nothing any more.
                 return false;
             }

@@ -308,8 +308,8 @@ async fn run(
     let mut last_submit = Instant::now();
     loop {
         // What comes while there is no room stays in its queue, so that it does not wake this task one by one.
-        let waiting = deferred.len() + gathered.len() + immediate.len();
-        let has_room = may_submit(on_their_way.len(), last_submit.elapsed(), waiting);
+        let all = deferred.len() + gathered.len() + immediate.len();
+        let has_room = may_submit(on_their_way.len(), last_submit.elapsed(), all);
         // Also what was left of the last entry gathers.
         let gathers = on_their_way.len() < IN_FLIGHT && !(has_room && gathered.is_empty());
         tokio::select! {
@@ -353,7 +353,9 @@ async fn run(
                 if has_room && linger_until.is_some() => {}
             () = tokio::time::sleep_until((last_submit + GATHER).into()), if gathers => {}
         }
-        while may_submit(on_their_way.len(), last_submit.elapsed(), deferred.len() + gathered.len()) {
+        let waiting =
+            |deferred: &[Submission], gathered: &[Submission]| deferred.len() + gathered.len() + immediate.len();
+        while may_submit(on_their_way.len(), last_submit.elapsed(), waiting(&deferred, &gathered)) {
             let lingered = linger_until.is_some_and(|until| until <= Instant::now());
             if gathered.is_empty() && !lingered {
                 break;

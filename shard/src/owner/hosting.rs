@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use model::id::{Epoch, NodeId, ShardId, Slot};
+use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
 use model::status::Status;
 use network::fence::Fence;
 use parking_lot::{Mutex, RwLock};
@@ -17,19 +17,18 @@ use raft::directory::command::Command as DirectoryCommand;
 use raft::failpoint::{self, Point};
 use raft::group::Group;
 use raft::supervise;
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::committer::Committer;
 use super::hearing::{Deaf, give_lead_away, is_deaf};
-use super::outbox::OutboxBytes;
 use super::settling::Settling;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
 use super::{NodeContext, Owner, members};
 use crate::buckets::Buckets;
-use crate::command::{BATCH_VERSION, Batch};
+use crate::command::{BATCH_VERSION, Batch, BatchReply};
 use crate::stream::Streams;
 
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
@@ -57,6 +56,9 @@ const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A task beside an ownership, as it is begun.
 type Upkeep = fn(Arc<Owner>) -> BoxFuture<'static, ()>;
+
+/// Deleted channels that are wiped at once: each of them fills the log as fast as it takes it.
+const WIPED_AT_ONCE: usize = 2;
 
 /// The owners that live on this node now.
 #[derive(Default)]
@@ -233,7 +235,11 @@ impl Hosting {
     async fn begin(&self, epoch: Epoch, buckets: Arc<Mutex<Buckets>>) -> Option<Arc<Owner>> {
         let barrier = Batch { version: BATCH_VERSION, epoch, node: self.context.node, commands: Vec::new() };
         let entry = rmp_serde::to_vec_named(&barrier).expect("a batch of plain fields is always written");
-        self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
+        let answer = self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
+        // The lead may have been lost and won again meanwhile: then the barrier is of the past.
+        if !matches!(rmp_serde::from_slice(&answer), Ok(BatchReply::Replies(..))) {
+            return None;
+        }
         let cluster = self.context.directory.read(|state| state.cluster.clone())?;
         let deployment_key = match self.context.secrets.deployment_key(&cluster.deployment_key) {
             Ok(key) => key,
@@ -272,11 +278,11 @@ impl Hosting {
             tasks: TaskTracker::new(),
             status_counts: StatusCounts::default(),
             settling: Settling::default(),
-            outbox_bytes: OutboxBytes::default(),
             streams,
             channels: Mutex::new(HashMap::new()),
             recovering: Mutex::default(),
             handing_over: AtomicBool::new(false),
+            wiping: Semaphore::new(WIPED_AT_ONCE),
         }))
     }
 
@@ -421,7 +427,7 @@ async fn watch_directory(owner: Arc<Owner>) {
                     (deleted && here).then_some(record.customer_id)
                 });
                 if let Some(customer) = mine {
-                    owner.forget(customer, id).await;
+                    forget_soon(&owner, customer, id);
                 }
             }
             Ok(Change::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => forget_deleted(&owner).await,
@@ -438,6 +444,12 @@ async fn forget_deleted(owner: &Arc<Owner>) {
         here.map(|record| (record.customer_id, record.id)).collect()
     });
     for (customer, id) in deleted {
-        owner.forget(customer, id).await;
+        forget_soon(owner, customer, id);
     }
+}
+
+/// All of a deleted account's channels end at once; what they have stored is wiped a few channels at a time.
+fn forget_soon(owner: &Arc<Owner>, customer: CustomerId, channel: ChannelId) {
+    let forgetting = owner.clone();
+    owner.tasks.spawn(async move { forgetting.forget(customer, channel).await });
 }

@@ -8,6 +8,7 @@ use model::id::MessageId;
 use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Payload, QrUpdated};
 use model::status::{self, Move as Step, OnPairing, Reason, Refusal, Status, Trigger};
 use model::time::Timestamp;
+use network::bounds::Fit;
 use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, SessionEvent};
 use raft::failpoint::{self, Point};
 use raft::machine::View;
@@ -70,6 +71,17 @@ pub struct Extra {
     pub call_id: Option<Uuid>,
 }
 
+impl Extra {
+    /// Who the network says that the channel is, within bounds. Where its number cannot be kept, it stays who it was.
+    fn identified(mut identity: Identity) -> Self {
+        if let Fit::Beyond(reason) = identity.fit() {
+            metrics::counter!("gateway_inbound_beyond_bounds_total", "what" => reason).increment(1);
+            return Self::default();
+        }
+        Self { identity: Some(identity), ..Self::default() }
+    }
+}
+
 impl Channel {
     /// Takes over what an earlier owner left (T11 and its kin).
     pub async fn recover(&mut self) -> Result<(), LeadershipLost> {
@@ -119,6 +131,14 @@ impl Channel {
             // Only this task moves the channel, so that another version means another owner.
             Reply::Forgotten => {
                 self.end_session();
+                return Ok(Err(Refusal::Invalid));
+            }
+            // No entry can hold it, and one of another owner could not either: the attempt comes to nothing, and the
+            // ownership of the shard goes on.
+            Reply::TooLarge => {
+                self.end_session();
+                self.failures += 1;
+                self.start_at = Some(Instant::now() + self.backoff());
                 return Ok(Err(Refusal::Invalid));
             }
             _ => return Err(LeadershipLost),
@@ -417,8 +437,7 @@ impl Channel {
             SessionEvent::Paired(identity) => {
                 self.row.credentials = true;
                 self.forget_sync().await?;
-                let extra = Extra { identity: Some(*identity), ..Extra::default() };
-                let _ = self.transition(Trigger::Paired, Some(extra)).await?;
+                let _ = self.transition(Trigger::Paired, Some(Extra::identified(*identity))).await?;
                 if let Some(running) = &mut self.running {
                     running.opened_at = Instant::now();
                 }
@@ -434,8 +453,7 @@ impl Channel {
                 if let Some(running) = &mut self.running {
                     running.logged_in = true;
                 }
-                let extra = Extra { identity: Some(*identity), ..Extra::default() };
-                let _ = self.transition(Trigger::LoginOk, Some(extra)).await?;
+                let _ = self.transition(Trigger::LoginOk, Some(Extra::identified(*identity))).await?;
                 self.show_settled_presence().await;
                 self.take_up_downloads();
                 self.take_up_operations().await?;
@@ -531,6 +549,8 @@ impl Channel {
                 self.end_sends("the channel was deleted").await?;
                 self.start_at = None;
                 self.resume_at = None;
+                let owner = self.owner.clone();
+                let _turn = owner.wiping.acquire().await;
                 let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };
                 while self.commit(forget.clone()).await? == Reply::More {}
                 if !self.row.forgotten && (self.row.version > 0 || self.row.credentials) {

@@ -68,7 +68,8 @@ use self::channel::{Channel, MAILBOX, Piece, ToChannel, Worked};
 use self::committer::Committer;
 pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
-use self::outbox::{OutboxBytes, SendVerdict};
+pub use self::outbox::OutboxBytes;
+use self::outbox::SendVerdict;
 use self::pace::{Slots, StartLimiter};
 use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;
@@ -135,6 +136,8 @@ pub struct NodeContext {
     /// Lets one lead of this node go at a time.
     pub handing_over: Semaphore,
     pub take_overs: TakeOvers,
+    /// What the sends take that wait at all owners of this node.
+    pub outbox_bytes: OutboxBytes,
 }
 
 impl NodeContext {
@@ -168,13 +171,14 @@ pub struct Owner {
     pub status_counts: StatusCounts,
     /// Acceptances that were answered and are not committed yet.
     settling: Settling,
-    outbox_bytes: OutboxBytes,
     /// Event streams of the customers at home here, and events on their way to the homes of others.
     pub streams: Arc<Streams>,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
     /// Channels that an earlier owner left `connected` and that are not claimed yet: they are not.
     recovering: Mutex<HashSet<ChannelId>>,
     handing_over: AtomicBool,
+    /// Lets a few deleted channels be wiped at a time.
+    wiping: Semaphore,
 }
 
 /// The call cannot be served here (any more): ask the next owner.
@@ -427,7 +431,7 @@ impl Owner {
     /// Wipes a channel that the directory has deleted, or what an earlier owner left of it.
     pub(super) async fn forget(self: &Arc<Self>, customer: CustomerId, channel: ChannelId) {
         let row: Option<ChannelRow> = self.reader.get(&keys::channel(channel)).map(|row| decode(&row));
-        if row.is_none_or(|row| row.wiped) {
+        if row.is_none_or(|row| row.wiped) || self.lost.is_cancelled() {
             return;
         }
         let deadline = Instant::now() + Duration::from_secs(30);

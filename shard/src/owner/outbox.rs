@@ -37,9 +37,12 @@ pub struct Entry {
     _charge: Charge,
 }
 
-/// Bytes of an account's sends that wait at one owner at most, all of its channels together. A full queue of the longest texts
-/// fits.
+/// Bytes of an account's sends that wait at a node at most, all of its channels together, as they are stored. Memory holds some
+/// two and a half times as many. A full queue of the longest texts fits.
 pub const ACCOUNT_OUTBOX_BYTES: usize = 32 << 20;
+
+/// Above this many accounts, those of which nothing waits are dropped.
+const SWEEP_ABOVE: usize = 1024;
 
 /// What the sends that wait take, by account.
 #[derive(Default)]
@@ -47,7 +50,11 @@ pub struct OutboxBytes(Mutex<HashMap<CustomerId, AccountBytes>>);
 
 impl OutboxBytes {
     pub fn of(&self, customer: CustomerId) -> AccountBytes {
-        self.0.lock().entry(customer).or_default().clone()
+        let mut accounts = self.0.lock();
+        if accounts.len() > SWEEP_ABOVE {
+            accounts.retain(|_, account| Arc::strong_count(&account.0) > 1);
+        }
+        accounts.entry(customer).or_default().clone()
     }
 }
 

@@ -65,8 +65,11 @@ impl Channel {
                 let outbox = if is_stored { Bytes::new() } else { Bytes::from(encode(&OutboxEntry::whole(&row))) };
                 let message = self.new_message(&row);
                 let bytes = message.row.len() + outbox.len();
-                let Some(charge) = self.owner.outbox_bytes.of(self.row.customer).try_take(bytes) else {
-                    let _ = reply.send(Err(CallError::worker_at_capacity()));
+                let Some(charge) = self.owner.node.outbox_bytes.of(self.row.customer).try_take(bytes) else {
+                    // As above.
+                    let full = Err(CallError::worker_at_capacity());
+                    let stored = self.stored_message(&send.message_id);
+                    let _ = reply.send(stored.map_or(full, |row| self.sent_before(row, send.client_ref)));
                     return;
                 };
                 let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);

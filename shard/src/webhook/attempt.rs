@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response};
 use model::event::EventId;
 use model::id::DeliveryId;
@@ -26,9 +26,33 @@ use super::resolver::{Resolver, checked_addresses};
 /// As much of an answer's body as is read and kept.
 const LONGEST_BODY: usize = 4096;
 
-/// As many of its headers as are kept, and as much of each.
+/// As many of its headers as are kept, as much of each, and as much of all, in bytes: whoever receives chooses them, and they are
+/// kept for weeks with each attempt.
 const MOST_HEADERS: usize = 20;
 const LONGEST_HEADER: usize = 1024;
+const MOST_HEADER_BYTES: usize = 4096;
+
+/// The first headers of an answer.
+fn kept_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let mut room = MOST_HEADER_BYTES;
+    let mut kept = Vec::new();
+    for (name, value) in headers.iter().take(MOST_HEADERS) {
+        let name = cut(name.as_str(), room);
+        let value: String = String::from_utf8_lossy(value.as_bytes()).chars().take(LONGEST_HEADER).collect();
+        let value = cut(&value, room - name.len());
+        room -= name.len() + value.len();
+        if name.is_empty() {
+            break;
+        }
+        kept.push((name, value));
+    }
+    kept
+}
+
+/// As much of a text as so many bytes hold.
+fn cut(text: &str, most: usize) -> String {
+    text[..text.floor_char_boundary(most)].to_owned()
+}
 
 /// How attempts are made.
 #[derive(Clone, Debug)]
@@ -299,21 +323,16 @@ impl Attempter {
         let outcome = outcome_of_status(status);
         let remote_ip = connection.remote_ip;
         let retry_after = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let response_headers = head.headers.iter().take(MOST_HEADERS).map(|(name, value)| {
-            let value = String::from_utf8_lossy(value.as_bytes());
-            (name.as_str().to_owned(), value.chars().take(LONGEST_HEADER).collect())
-        });
-
         let limit = self.config.body_timeout.min(self.config.whole_timeout.saturating_sub(started.elapsed()));
         let (bytes, ended) = read_some(body, limit).await;
         if ended {
             self.pool.put(receiver, connection);
         }
-        let text: String = String::from_utf8_lossy(&bytes).chars().take(LONGEST_BODY).collect();
+        let text = cut(&String::from_utf8_lossy(&bytes), LONGEST_BODY);
         AttemptOutcome {
             outcome,
             http_status: Some(status),
-            response_headers: response_headers.collect(),
+            response_headers: kept_headers(&head.headers),
             response_body: (!text.is_empty()).then_some(text),
             retry_after: retry_after.and_then(|text| parse_retry_after(text, request.now)),
             latency_ms: millis(latency),

@@ -1,16 +1,21 @@
 //! From a host to the addresses that may be connected to.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 
 use async_trait::async_trait;
 use model::target::{Target, TargetHost, TargetPolicy, judge_ip};
 use model::webhook::Outcome;
+use tokio::sync::Semaphore;
 
 use super::attempt::Failure;
 
 /// The most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 4;
+
+/// Names that are looked up at once. The system's look-up holds a thread for as long as a name server says nothing, whoever has
+/// given it up meanwhile: those of everything else must not run out.
+static LOOK_UPS: Semaphore = Semaphore::const_new(128);
 
 /// Looks names up. A trait, so that tests can answer with any address.
 #[async_trait]
@@ -25,7 +30,13 @@ pub struct SystemResolver;
 #[async_trait]
 impl Resolver for SystemResolver {
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        Ok(tokio::net::lookup_host((host, port)).await?.collect())
+        let turn = LOOK_UPS.acquire().await.map_err(io::Error::other)?;
+        let host = host.to_owned();
+        let look_up = move || {
+            let _turn = turn;
+            (host.as_str(), port).to_socket_addrs().map(Iterator::collect)
+        };
+        tokio::task::spawn_blocking(look_up).await.map_err(io::Error::other)?
     }
 }
 

@@ -17,6 +17,10 @@ use crate::records::{LidRow, MessagePointer, MessageRow, decode};
 /// How many namesakes are looked at for the one that takes the place of the first. Replicas have to come to the same.
 const MOST_NAMESAKES: usize = 16;
 
+/// How many messages of one id are looked at in a chat for one that is still there, where no author is named: anybody in a
+/// group can write under an id as often as they like.
+const MOST_OF_ANYBODY: usize = 1_024;
+
 /// Pointers that are read at a time.
 const CHUNK: usize = 64;
 
@@ -83,7 +87,8 @@ pub fn in_chat(
     let direct = chats.iter().map(|name| keys::namesake(channel, id, None, name));
     let of_author = authors.iter().flatten().map(|name| keys::namesake(channel, id, Some(chat), name));
     let noted = direct.chain(of_author).filter_map(|key| read::<MessagePointer>(view, &key));
-    let of_anybody = authors.is_none().then(|| scanned(view, keys::namesakes_in(channel, id, chat)));
+    let noted_in_chat = || scanned(view, keys::namesakes_in(channel, id, chat)).take(MOST_OF_ANYBODY);
+    let of_anybody = authors.is_none().then(noted_in_chat);
     // Whoever was noted under an address that nothing leads to any more is looked for among the first few.
     let few = pointers(view, channel, id).take(MOST_NAMESAKES + 1);
     let all = [first].into_iter().chain(noted).chain(of_anybody.into_iter().flatten()).chain(few);

@@ -8,7 +8,7 @@ mod send;
 use model::error::ErrorCode;
 use model::media::MediaRef;
 use model::page::ListId;
-use shard::deliveries::view::DeliveryView;
+use shard::deliveries::view::DeliveryRecord;
 use shard::history::StoredMessage;
 
 use crate::openapi::Doc;
@@ -64,7 +64,7 @@ pub fn routes() -> Vec<Route> {
                      are too many for one answer.",
                 )
                 .query(|query| deliveries::read(&query, ListId::only()))
-                .list_or_page::<DeliveryView>()
+                .list_or_page::<DeliveryRecord>()
                 .errors(&[E::MessageNotFound, E::ChannelNotFound, E::ChannelAccessDenied]),
         ),
     ]

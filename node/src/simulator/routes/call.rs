@@ -65,7 +65,8 @@ impl Call {
     /// The body as a picture, which a phone has cut itself: it is taken as it is.
     pub fn picture(&self) -> Result<Picture, ControlError> {
         let bytes = Bytes::from(self.body.clone());
-        if bytes.is_empty() {
+        // JSON that names a URL, as the gateway takes it, is not fetched.
+        if bytes.is_empty() || bytes.starts_with(b"{") {
             return Err(ControlError::Invalid("the body must be the bytes of a JPEG".into()));
         }
         Ok(Picture { full: bytes.clone(), preview: bytes })

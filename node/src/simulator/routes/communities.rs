@@ -1,7 +1,8 @@
 //! Communities of a phone, with the bodies and answers of the gateway's own routes.
 
-use model::address::Address;
+use model::address::{Address, Suffixes};
 use model::community::CommunityChanges;
+use model::group::GroupInvite;
 use network::operation::communities::{CommunityAnswer, CommunityOperation};
 use network::simulator::answers::ControlError;
 use salvo::http::StatusCode;
@@ -43,7 +44,7 @@ fn run(call: &Call, operation: CommunityOperation) -> Outcome {
         CommunityAnswer::CreatedGroup(group) => Answer::json(StatusCode::CREATED, &group),
         CommunityAnswer::Participants(results) => Answer::ok(&json!({ "participants": results })),
         CommunityAnswer::Joined(joined) => Answer::ok(&joined),
-        CommunityAnswer::Invite { invite_code } => Answer::ok(&json!({ "invite_code": invite_code })),
+        CommunityAnswer::Invite { invite_code } => Answer::ok(&GroupInvite::of(invite_code, &Suffixes::simulated())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Groups of a phone, with the bodies and answers of the gateway's own routes.
 
-use model::address::Address;
-use model::group::{Group, GroupChanges, ParticipantAction, ParticipantResult};
+use model::address::{Address, Suffixes};
+use model::group::{Group, GroupChanges, GroupInvite, ParticipantAction, ParticipantResult};
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use network::simulator::answers::ControlError;
 use salvo::http::StatusCode;
@@ -49,7 +49,7 @@ fn answer(answer: GroupAnswer) -> Outcome {
         GroupAnswer::Picture { picture_url: Some(picture_url) } => Answer::ok(&json!({ "picture_url": picture_url })),
         GroupAnswer::Picture { picture_url: None } => Answer::done(),
         GroupAnswer::Participants(results) => Answer::ok(&json!({ "participants": results })),
-        GroupAnswer::Invite { invite_code } => Answer::ok(&json!({ "invite_code": invite_code })),
+        GroupAnswer::Invite { invite_code } => Answer::ok(&GroupInvite::of(invite_code, &Suffixes::simulated())),
         GroupAnswer::Preview(preview) => Answer::ok(&preview),
         GroupAnswer::Joined(joined) => Answer::ok(&joined),
         GroupAnswer::JoinRequests(requests) => Answer::ok(&json!({ "total": requests.len(), "data": requests })),

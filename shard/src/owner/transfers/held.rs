@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often items that wait for room look for it.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
+/// How far the network's clock may be ahead: an item of a later time would stand before all others for ever.
+const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
+
 /// An item that is not committed yet.
 pub struct Held {
     item: InboundItem,
@@ -52,6 +55,7 @@ impl Channel {
                 return;
             }
         };
+        item.at = item.at.clamp(Timestamp(0), Timestamp::now().plus(MOST_AHEAD));
         if self.ignores(&item.kind) {
             batch.on_commit.push(OnCommit::Acknowledge(item.id));
             return;

@@ -69,7 +69,8 @@ impl Entity for Order {
 
 /// The id of an order's row; without the order's own id, one that stands before all rows of the time.
 fn order_row(placed_at: i64, order: &str) -> String {
-    format!("{:016x}/{order}", i64::MAX - placed_at)
+    // A time before 1970 goes around to the upper half, which has as many digits and stands behind all others.
+    format!("{:016x}/{order}", i64::MAX.wrapping_sub(placed_at))
 }
 
 /// Where an order stands.

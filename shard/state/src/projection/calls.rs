@@ -1,5 +1,6 @@
 //! Calls: rows of those that the channel heard of in the last minutes.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use model::address::Address;
@@ -19,6 +20,12 @@ const KNOWN_FOR: Duration = Duration::from_secs(120);
 
 /// After this nothing is heard of a call any more.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// How many calls a channel knows: anybody can offer some, and each offer looks at all of them.
+const MOST_KNOWN: usize = 256;
+
+/// How many are looked at, at most: releases before knew any number.
+const MOST_LOOKED_AT: usize = 2 * MOST_KNOWN;
 
 /// The network's codes for a call that it does not know, and for one that rings no more.
 const GONE: [u16; 2] = [404, 409];
@@ -69,7 +76,7 @@ pub fn take(id: &str, news: &CallNews, rows: &mut Rows<'_>, context: &Context<'_
     let known = rows.get::<KnownCall>(id);
     let told = match (news, known) {
         (CallNews::Offered { from, is_video, group, offline }, None) => {
-            forget_old(rows, context.at);
+            make_room(rows, context.at);
             let call = KnownCall {
                 id: id.to_owned(),
                 from: from.clone(),
@@ -115,11 +122,16 @@ impl KnownCall {
     }
 }
 
-/// Drops calls that nothing more is to be heard of, or asked about.
-fn forget_old(rows: &mut Rows<'_>, now: Timestamp) {
-    for call in rows.all::<KnownCall>() {
-        let kept = if call.over.is_some() { KNOWN_FOR } else { LONGEST };
-        if now.since(call.offered_at) > kept {
+/// Drops calls that nothing more is to be heard of, or asked about; and where one more would be too many, the oldest.
+fn make_room(rows: &mut Rows<'_>, now: Timestamp) {
+    let mut calls = rows.under::<KnownCall>("", MOST_LOOKED_AT);
+    calls.sort_by_key(|call| Reverse(call.offered_at));
+    let mut kept = 0;
+    for call in calls {
+        let lasts = if call.over.is_some() { KNOWN_FOR } else { LONGEST };
+        if kept < MOST_KNOWN - 1 && now.since(call.offered_at) <= lasts {
+            kept += 1;
+        } else {
             rows.remove::<KnownCall>(&call.id);
         }
     }
@@ -168,5 +180,20 @@ mod tests {
             take("B", &offered(false), rows, context);
             assert!(!rows.has::<KnownCall>("A"));
         });
+    }
+
+    #[test]
+    fn so_many_calls_are_known_and_the_oldest_makes_room() {
+        let mut projection = Projection::new();
+        let mut known = |calls: std::ops::Range<usize>| {
+            for n in calls {
+                let news =
+                    CallNews::Offered { from: address("1555@s.example"), is_video: false, group: None, offline: false };
+                projection.at(at(n as i64), |rows, context| take(&format!("{n:04}"), &news, rows, context));
+            }
+            projection.at(at(0), |rows, _| (rows.all::<KnownCall>().len(), rows.has::<KnownCall>("0000")))
+        };
+        assert_eq!(known(0..MOST_KNOWN), (MOST_KNOWN, true));
+        assert_eq!(known(MOST_KNOWN..MOST_KNOWN + 1), (MOST_KNOWN, false));
     }
 }

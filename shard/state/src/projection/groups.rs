@@ -1,5 +1,7 @@
 //! Groups: rows of [`Group`], kept up to date by notices.
 
+use std::collections::{HashMap, HashSet};
+
 use model::address::Address;
 use model::error::CallError;
 use model::group::{Group, GroupParticipant, Rank};
@@ -11,6 +13,10 @@ use traffic::operation::{Refused, RefusedKind};
 use super::{Context, EmittedEvent, Entity, Kind, NOT_FOUND, Rows, Synced, chats, contacts};
 
 pub const AREA: &str = "groups";
+
+/// How many members of a group are kept: more than the network's largest group has, and few enough that its row goes into
+/// one log entry with an event.
+const MOST_MEMBERS: usize = 5_000;
 
 impl Entity for Group {
     const KIND: Kind = Kind::Group;
@@ -97,12 +103,27 @@ pub fn absorb(operation: &GroupOperation, answer: &GroupAnswer, rows: &mut Rows<
     }
 }
 
+/// The best addresses of all members, each looked up once.
+fn best_of_members(group: &Group, context: &Context<'_>) -> Vec<Address> {
+    group.participants.iter().map(|member| context.best(&member.id)).collect()
+}
+
+/// Leaves out members beyond the number that is kept; the channel itself stays.
+fn cut_members(group: &mut Group, context: &Context<'_>) {
+    let mut beyond = group.participants.iter().skip(MOST_MEMBERS);
+    if let Some(place) = beyond.position(|member| context.is_own(&member.id)) {
+        group.participants.swap(MOST_MEMBERS - 1, MOST_MEMBERS + place);
+    }
+    group.participants.truncate(MOST_MEMBERS);
+}
+
 /// A group as it is stored: members by their best addresses, and the invite code that was fetched before.
 fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
     let mut group = group.clone();
     for member in &mut group.participants {
         member.id = context.best(&member.id);
     }
+    cut_members(&mut group, context);
     group.created_by = group.created_by.map(|creator| context.best(&creator));
     let fetched = || rows.get::<Group>(group.id.as_str()).and_then(|known| known.invite_code);
     group.invite_code = group.invite_code.clone().or_else(fetched);
@@ -178,21 +199,27 @@ pub fn take(
     payload.map(|payload| EmittedEvent { payload, chat: Some(id.clone()) }).into_iter().collect()
 }
 
-/// Adds those who are not in the group, and says who that was.
+/// Adds those who are not in the group, and says who that was, whether or not the row holds them all.
 fn add(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let members: HashSet<Address> = best_of_members(&group, context).into_iter().collect();
     let mut named = context.best_all(named);
-    named.retain(|address| !group.participants.iter().any(|member| context.best(&member.id) == *address));
+    named.retain(|address| !members.contains(address));
     let added = named.iter().map(|address| GroupParticipant { id: address.clone(), rank: Rank::Member });
     group.participants.extend(added);
+    cut_members(&mut group, context);
     rows.put(&group);
     named
 }
 
 /// Takes those who are in the group out of it; the group itself, when the channel is among them.
 fn remove(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let members = best_of_members(&group, context);
+    let known: HashSet<&Address> = members.iter().collect();
     let mut named = context.best_all(named);
-    named.retain(|address| group.participants.iter().any(|member| context.best(&member.id) == *address));
-    group.participants.retain(|member| !named.contains(&context.best(&member.id)));
+    named.retain(|address| known.contains(address));
+    let gone: HashSet<Address> = named.iter().cloned().collect();
+    let mut best = members.iter();
+    group.participants.retain(|_| best.next().is_none_or(|member| !gone.contains(member)));
     if named.iter().any(|address| context.is_own(address)) {
         rows.remove::<Group>(group.id.as_str());
     } else {
@@ -203,10 +230,15 @@ fn remove(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Co
 
 /// Gives those a rank who have another, and says who that was.
 fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let members = best_of_members(&group, context);
+    // Of two members of one address the first counts.
+    let places: HashMap<&Address, usize> =
+        members.iter().enumerate().rev().map(|(place, member)| (member, place)).collect();
     let mut changed = Vec::new();
     for address in context.best_all(named) {
-        let member = group.participants.iter_mut().find(|member| context.best(&member.id) == address);
-        if let Some(member) = member.filter(|member| member.rank.is_admin() != rank.is_admin()) {
+        let Some(place) = places.get(&address) else { continue };
+        let member = &mut group.participants[*place];
+        if member.rank.is_admin() != rank.is_admin() {
             member.rank = rank;
             changed.push(address);
         }
@@ -308,6 +340,28 @@ pub mod tests {
         // Its chat is there still.
         assert_eq!(code(&mut projection), Some(ErrorCode::NoOp));
         assert!(told(&mut projection, removed()).is_empty());
+    }
+
+    #[test]
+    fn a_row_holds_so_many_members_and_the_channel_among_them() {
+        let others: Vec<String> = (0..MOST_MEMBERS).map(|n| format!("{n:05}@s.example")).collect();
+        let members: Vec<&str> = others.iter().map(String::as_str).chain([OWN]).collect();
+        let mut projection = Projection::new().owning(OWN);
+        let group = Box::new(group(GROUP, &members));
+        assert_eq!(told(&mut projection, GroupNews::Entered { group, origin: GroupOrigin::Added }).len(), 1);
+        let kept = |projection: &mut Projection| {
+            let group: Option<Group> = projection.at(Timestamp(0), |rows, _| rows.get(GROUP));
+            let members = group.map(|group| group.participants).unwrap_or_default();
+            (members.len(), members.last().map(|member| member.id.clone()))
+        };
+        assert_eq!(kept(&mut projection), (MOST_MEMBERS, Some(address(OWN))));
+        let removed = GroupNews::Removed { participants: vec![address(&others[0])], reason: RemovedReason::Left };
+        assert_eq!(named(&mut projection, removed), [address(&others[0])]);
+        let added = |who| GroupNews::Added { participants: vec![address(who)], reason: AddedReason::Added };
+        assert_eq!(named(&mut projection, added(ANN)), [address(ANN)]);
+        assert_eq!(kept(&mut projection), (MOST_MEMBERS, Some(address(ANN))));
+        assert_eq!(named(&mut projection, added(BEN)), [address(BEN)]);
+        assert_eq!(kept(&mut projection), (MOST_MEMBERS, Some(address(ANN))));
     }
 
     #[test]

@@ -26,6 +26,10 @@ const FRESH: Duration = Duration::from_secs(3600);
 /// How long somebody counts as writing.
 const PASSING: Duration = Duration::from_secs(25);
 
+/// How many members of a group have their presence kept, those who were told of last: each change writes the row of all
+/// of them anew.
+const MOST_PRESENT: usize = 64;
+
 /// Somebody whose presence the channel wants to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
@@ -132,8 +136,12 @@ pub fn take(chat: &Address, news: &PresenceNews, rows: &mut Rows<'_>, context: &
     state.updated_at = Some(context.at);
     match &participant {
         Some(participant) => {
-            state.participants.retain(|member| member.id != *participant);
+            let passed = has_passed(&before, context.at);
+            let stays = |member: &PresentMember| member.id != *participant && !(passed && member.presence.is_passing());
+            state.participants.retain(stays);
             state.participants.push(PresentMember { id: participant.clone(), presence: news.presence });
+            let excess = state.participants.len().saturating_sub(MOST_PRESENT);
+            state.participants.drain(..excess);
         }
         None => {
             state.presence = news.presence.into();
@@ -172,13 +180,18 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     }
 }
 
+/// Whether whoever wrote when the state was told writes no more: nobody writes for ever.
+fn has_passed(state: &PresenceState, now: Timestamp) -> bool {
+    state.updated_at.is_none_or(|at| now.since(at) >= PASSING)
+}
+
 /// What is known of somebody's presence now; `None` of somebody who is not known at all.
 pub fn now(id: &Address, rows: &Rows<'_>, now: Timestamp) -> Option<PresenceState> {
     let state = rows.get::<PresenceState>(id.as_str());
     let known = || rows.has::<ContactRow>(id.as_str()) || rows.has::<Watched>(id.as_str());
     let mut state = state.or_else(|| known().then(|| PresenceState::unknown(id.clone())))?;
-    // Nobody writes for ever; who wrote was there.
-    let passed = state.updated_at.is_none_or(|at| now.since(at) >= PASSING);
+    let passed = has_passed(&state, now);
+    // Who wrote was there.
     if passed && matches!(state.presence, Seen::Typing | Seen::Recording) {
         state.presence = Seen::Available;
     }
@@ -223,6 +236,24 @@ mod tests {
         assert_eq!(told(&mut projection, GROUP, Some(PEER), Presence::Recording, 100), 1);
         assert_eq!(shown(&mut projection, GROUP, 124).participants.len(), 1);
         assert!(shown(&mut projection, GROUP, 125).participants.is_empty());
+    }
+
+    #[test]
+    fn so_many_members_of_a_group_are_kept_and_those_who_wrote_before_are_not() {
+        let mut projection = Projection::new();
+        let member = |n: usize| format!("{n:04}@s.example");
+        let mut tell = |members: std::ops::RangeInclusive<usize>, presence, seconds| {
+            for n in members {
+                assert_eq!(told(&mut projection, GROUP, Some(&member(n)), presence, seconds), 1);
+            }
+            let stored = projection.at(at(seconds), |rows, _| rows.get::<PresenceState>(GROUP));
+            let participants = stored.map(|state| state.participants).unwrap_or_default();
+            (participants.len(), participants.first().map(|first| first.id.to_string()))
+        };
+        assert_eq!(tell(1..=MOST_PRESENT, Presence::Typing, 100), (MOST_PRESENT, Some(member(1))));
+        assert_eq!(tell(0..=0, Presence::Typing, 100), (MOST_PRESENT, Some(member(2))));
+        assert_eq!(tell(1..=1, Presence::Available, 124), (MOST_PRESENT, Some(member(3))));
+        assert_eq!(tell(2..=2, Presence::Typing, 149), (2, Some(member(1))));
     }
 
     #[test]
