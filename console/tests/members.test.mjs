@@ -48,9 +48,15 @@ test("a code that is typed links a second channel, and refusals are words", asyn
   await page.getByRole("button", { name: "Get a code" }).click();
   await page.getByText("at least 7 digits").first().waitFor();
   await page.getByLabel("The phone's number").fill(SECOND);
-  await page.getByRole("button", { name: "Get a code" }).click();
-  const shown = await page.getByText(/^(The code is)?\s*[A-Z0-9]{4}-[A-Z0-9]{4}$/).textContent();
-  const code = shown.match(/[A-Z0-9]{4}-[A-Z0-9]{4}/)[0];
+  const get = page.getByRole("button", { name: "Get a code" });
+  await get.click();
+  const shown = page.getByText(/^(The code is)?\s*[A-Z0-9]{4}-[A-Z0-9]{4}$/);
+  // On a busy machine a session may be new just then, and give none: people ask again.
+  await eventually("a code", async () => {
+    await shown.or(page.getByText("pair_code_failed")).first().waitFor();
+    return (await shown.isVisible()) || (await get.click());
+  });
+  const code = (await shown.textContent()).match(/[A-Z0-9]{4}-[A-Z0-9]{4}/)[0];
   await page.getByRole("button", { name: /Another code in/ }).waitFor();
   await simulator("POST", `/phones/${SECOND}/link`, { pair_code: code });
   await page.getByRole("heading", { name: "Connected" }).waitFor();
@@ -200,7 +206,9 @@ test("a webhook is made, tested, watched as it fails, and delivered again by han
     request.on("data", (part) => (body += part));
     request.on("end", () => {
       got.push({ headers: request.headers, body });
-      response.statusCode = status;
+      // Ten failures in a row would keep the endpoint from the one that matters here.
+      const isOfMessage = !/^(channel|chat|contact)\./.test(request.headers["x-gateway-event"] ?? "");
+      response.statusCode = isOfMessage ? status : 200;
       response.end("<script>alert(1)</script>");
     });
   });

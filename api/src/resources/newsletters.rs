@@ -104,13 +104,13 @@ pub fn routes() -> Vec<Route> {
             Doc::new("invite_newsletter_admin", "Ask a contact to be an admin of a newsletter")
                 .accepted::<AdminInvite>()
                 .errors(NEEDLESS)
-                .errors(&[ErrorCode::UndeliverableRecipient]),
+                .errors(&[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest, ErrorCode::UndeliverableRecipient]),
         ),
         Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(remove_admin).doc(
             Doc::new("remove_newsletter_admin", "Make an admin of a newsletter a subscriber")
                 .no_content()
                 .errors(NEEDLESS)
-                .errors(&[ErrorCode::UndeliverableRecipient]),
+                .errors(&[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest, ErrorCode::UndeliverableRecipient]),
         ),
     ]
 }
