@@ -53,10 +53,15 @@ async fn a_folder_put_back_from_an_older_copy_is_refused_by_whoever_leads() {
     copy(cluster.folder(3), older.path());
 
     cluster.run(3).await;
-    // When it started it told what the copy has, too.
-    let before = cluster.heard(1, 3);
     cluster.put("b", "2").await;
     let deadline = soon();
+    while cluster.group(3).reader().get(b"key/b").is_none() {
+        assert!(Instant::now() < deadline, "node 3 does not follow");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // What it told until now may be no more than the copy has; what it tells from here on is.
+    let before = cluster.heard(1, 3);
+    cluster.put("d", "4").await;
     while cluster.heard(1, 3) == before {
         assert!(Instant::now() < deadline, "node 3 does not say how far it has synced");
         tokio::time::sleep(Duration::from_millis(20)).await;
