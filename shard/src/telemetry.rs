@@ -56,6 +56,10 @@ pub fn describe() {
         "Moves of the channels' status machine, by origin, target and reason."
     );
     describe_counter!(
+        "gateway_deliveries_left_out_total",
+        "Deliveries of events that were left out because the URLs of the account's endpoints are too long together."
+    );
+    describe_counter!(
         "gateway_commands_refused_total",
         "Commands that were refused because no log entry can hold them."
     );
@@ -100,6 +104,7 @@ pub fn describe() {
     for what in ["media", "body", "send", "inbound", "directory"] {
         counter!("gateway_refused_for_room_total", "what" => what).increment(0);
     }
+    counter!("gateway_deliveries_left_out_total").increment(0);
     counter!("gateway_lease_lost_total").increment(0);
     counter!("gateway_spans_dropped_total").increment(0);
     counter!("gateway_media_repaired_total").increment(0);

@@ -353,9 +353,7 @@ async fn run(
                 if has_room && linger_until.is_some() => {}
             () = tokio::time::sleep_until((last_submit + GATHER).into()), if gathers => {}
         }
-        let waiting =
-            |deferred: &[Submission], gathered: &[Submission]| deferred.len() + gathered.len() + immediate.len();
-        while may_submit(on_their_way.len(), last_submit.elapsed(), waiting(&deferred, &gathered)) {
+        while may_submit(on_their_way.len(), last_submit.elapsed(), deferred.len() + gathered.len() + immediate.len()) {
             let lingered = linger_until.is_some_and(|until| until <= Instant::now());
             if gathered.is_empty() && !lingered {
                 break;

@@ -51,11 +51,7 @@ impl Channel {
         reply: oneshot::Sender<Result<Worked, CallError>>,
     ) {
         match self.row_of(&send, request_id) {
-            Err(error) => {
-                // An earlier call may have brought it: what refuses it now may be what that one did, or came after it.
-                let stored = self.stored_message(&send.message_id);
-                let _ = reply.send(stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref)));
-            }
+            Err(error) => drop(reply.send(self.refused_or_sent_before(send, error))),
             Ok((row, mut media)) => {
                 if let Some(media) = &mut media {
                     media.counted = self.owner.node.media.counts();
@@ -66,11 +62,7 @@ impl Channel {
                 let message = self.new_message(&row);
                 let bytes = message.row.len() + outbox.len();
                 let Some(charge) = self.owner.node.outbox_bytes.of(self.row.customer).try_take(bytes) else {
-                    // As above.
-                    let full = Err(CallError::worker_at_capacity());
-                    let stored = self.stored_message(&send.message_id);
-                    let _ = reply.send(stored.map_or(full, |row| self.sent_before(row, send.client_ref)));
-                    return;
+                    return drop(reply.send(self.refused_or_sent_before(send, CallError::worker_at_capacity())));
                 };
                 let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
                 stories::sent(&row.message_id, &row.content, &mut rows, row.created_at);
@@ -89,6 +81,12 @@ impl Channel {
                 batch.commands.push(accept);
             }
         }
+    }
+
+    /// Refuses a send, unless an earlier call has brought it: what refuses it now may be what that one did, or came after it.
+    fn refused_or_sent_before(&mut self, send: Send, error: CallError) -> Result<Worked, CallError> {
+        let stored = self.stored_message(&send.message_id);
+        stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref))
     }
 
     /// A message as it is stored: without its body where the channel keeps none.
