@@ -406,14 +406,19 @@ mod tests {
     /// What a process that dies now leaves.
     fn left_by_a_crash(folder: &Path) -> tempfile::TempDir {
         let left = tempfile::tempdir().unwrap();
-        std::fs::create_dir(left.path().join("data")).unwrap();
-        let mut files: Vec<_> =
-            std::fs::read_dir(folder.join("data")).unwrap().map(|f| f.unwrap().file_name()).collect();
-        // The manifest goes first: nothing that it names is missing then, and of a table on its way nothing tells yet.
-        files.sort_by_key(|name| !name.to_string_lossy().starts_with("MANIFEST"));
-        for file in files {
-            let _ = std::fs::copy(folder.join("data").join(&file), left.path().join("data").join(&file));
-        }
+        let (from, to) = (folder.join("data"), left.path().join("data"));
+        std::fs::create_dir(&to).unwrap();
+        let copy = |is_wanted: fn(&str) -> bool| {
+            for file in std::fs::read_dir(&from).unwrap().map(|file| file.unwrap().file_name()) {
+                if is_wanted(&file.to_string_lossy()) {
+                    let _ = std::fs::copy(from.join(&file), to.join(&file));
+                }
+            }
+        };
+        // The manifest goes first, and only then is looked what else there is: nothing that it names is missing then, and of a
+        // table on its way nothing tells yet.
+        copy(|name| name.starts_with("MANIFEST"));
+        copy(|name| !name.starts_with("MANIFEST"));
         left
     }
 
