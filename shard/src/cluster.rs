@@ -61,6 +61,7 @@ use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Slots, StartLimiter};
 use crate::owner::taken_over::TakeOvers;
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE, OutboxBytes};
+use crate::reads::Reads;
 use crate::retention::Retention;
 use crate::rewrap;
 use crate::room::Rooms;
@@ -197,6 +198,7 @@ impl Cluster {
             handing_over: Semaphore::new(1),
             take_overs: TakeOvers::default(),
             outbox_bytes: OutboxBytes::default(),
+            reads: Reads::default(),
         });
         let cluster = Arc::new(Self {
             node,

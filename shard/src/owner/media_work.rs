@@ -64,10 +64,12 @@ pub async fn work(
         MediaWork::Get(id) => done(find(owner, customer, channel, id)),
         MediaWork::Await(id) => done(wait(owner, customer, channel, id, deadline).await?),
         MediaWork::List { limit, before, direction } => {
-            let owner = owner.clone();
+            let reader = owner.reader.clone();
             // A page may read many rows from disk; the calls of others must not wait for it.
-            let page = tokio::task::spawn_blocking(move || list(&owner.reader, channel, limit, before, direction));
-            Ok(page.await.map(Done::MediaPage).map_err(|_| CallError::internal_error()))
+            let page = owner.node.reads.read(Some(customer), deadline, move |patience| {
+                list(&patience.over(reader), channel, limit, before, direction)
+            });
+            Ok(page.await.map(Done::MediaPage))
         }
         MediaWork::Delete(id) => match find(owner, customer, channel, id).filter(|row| !row.deleted) {
             None => done(None),
