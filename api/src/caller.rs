@@ -39,11 +39,15 @@ pub struct Session {
     pub expires_at: Timestamp,
 }
 
+/// Buckets of the console that the sessions of one member share. Who works in two or three places mostly has one in each.
+const BUCKETS_OF_A_MEMBER: u128 = 4;
+
 impl Session {
-    /// Under which the calls of the console are counted; the same on every node.
+    /// Under which the calls of the console are counted; the same on every node. A member who logs in again and again does
+    /// not get more for it without end.
     pub fn bucket(&self) -> Uuid {
-        let of_subject = || Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("console of {}", self.subject).as_bytes());
-        self.id.map_or_else(of_subject, |id| id.0)
+        let place = self.id.map_or(0, |id| id.0.as_u128() % BUCKETS_OF_A_MEMBER);
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("console of {}, {place}", self.subject).as_bytes())
     }
 }
 
@@ -149,5 +153,30 @@ impl Caller {
                     session.expires_at > now && session.id.is_none_or(stands)
                 }
             }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn session(id: Option<SessionId>, subject: &str) -> Session {
+        let (subject, email) = (subject.to_owned(), "ann@example.com".to_owned());
+        Session { id, subject, email, role: Role::Owner, expires_at: Timestamp(0) }
+    }
+
+    #[test]
+    fn however_often_a_member_logs_in_its_sessions_share_a_few_buckets_of_the_console() {
+        let of = |subject: &str| -> HashSet<Uuid> {
+            (0..50).map(|_| session(Some(SessionId::new()), subject).bucket()).collect()
+        };
+        let (one, other) = (of("one"), of("other"));
+        assert!((2..=BUCKETS_OF_A_MEMBER as usize).contains(&one.len()), "{}", one.len());
+        assert!(one.is_disjoint(&other));
+        let known = SessionId::new();
+        assert_eq!(session(Some(known), "one").bucket(), session(Some(known), "one").bucket());
+        assert_eq!(session(None, "one").bucket(), session(None, "one").bucket(), "of another issuer");
     }
 }
