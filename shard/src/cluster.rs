@@ -67,6 +67,7 @@ use crate::rewrap;
 use crate::room::Rooms;
 use crate::router::{About, NodeStatus, Readiness, Router};
 use crate::secrets::Secrets;
+use crate::shares::Shares;
 use crate::stream::{StreamAsk, StreamDone};
 use crate::webhook::attempt::Attempter;
 
@@ -76,8 +77,11 @@ const CALL_MARGIN: Duration = Duration::from_secs(6);
 /// The longest that work at an owner waits for the network.
 const WORK_WAIT: Duration = Duration::from_secs(10);
 
-/// How many downloads of media from the network run at once on a node; each holds a few pieces in memory.
+/// How many downloads of media from the network run at once on a node, and of one account; each holds a few pieces in memory, and
+/// may take minutes. As many of its uploads may, which have one bound more with the driver.
 const MOST_DOWNLOADS: usize = 32;
+const MOST_TRANSFERS_OF_ONE: usize = 8;
+const _: () = assert!(MOST_TRANSFERS_OF_ONE * 4 <= MOST_DOWNLOADS, "others have their share beside three accounts");
 
 /// What a node brings to its cluster.
 pub struct ClusterConfig {
@@ -190,7 +194,8 @@ impl Cluster {
             slots: Slots::new(config.membership.own.max_channels),
             deliveries: Arc::new(deliveries.clone()),
             media: Arc::new(media),
-            downloads: Semaphore::new(MOST_DOWNLOADS),
+            downloads: Shares::new(MOST_DOWNLOADS, MOST_TRANSFERS_OF_ONE),
+            uploads: Shares::new(Semaphore::MAX_PERMITS, MOST_TRANSFERS_OF_ONE),
             nodes: router.clone(),
             rooms: rooms.clone(),
             retention: Arc::new(config.retention),

@@ -128,8 +128,9 @@ pub struct NodeContext {
     pub slots: Arc<Slots>,
     pub deliveries: Arc<dyn Webhooks>,
     pub media: Arc<MediaStore>,
-    /// Downloads from the network that run at once on this node.
-    pub downloads: Semaphore,
+    /// Downloads from the network that run at once on this node, and uploads to it.
+    pub downloads: Shares,
+    pub uploads: Shares,
     pub nodes: Arc<dyn Nodes>,
     pub retention: Arc<Retention>,
     pub rooms: Arc<Rooms>,
