@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::limit::{BucketLevel, BucketRule};
 use model::time::Timestamp;
 use raft::directory::records::CustomerRecord;
+use raft::transport::admission::Port as Connections;
 use shard::cluster::Cluster;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,6 +39,8 @@ pub struct App {
     pub turns: Turns,
     /// Whether the port speaks TLS.
     pub is_https: bool,
+    /// Who has connections there.
+    pub connections: Arc<Connections>,
     ip_buckets: Option<IpBuckets>,
 }
 
@@ -76,21 +79,21 @@ impl App {
     ) -> Arc<Self> {
         let ip_buckets = Some(IpBuckets::new(config.limits.ip));
         let cors_origins = config.cors_origins.clone();
-        let port = (Port::Customers, config.tls.is_some());
+        let port = (Port::Customers, config.tls.is_some(), config.port.clone());
         Self::new(config, cluster, port, cors_origins, ip_buckets, EventStreams::until(closing), document)
     }
 
     /// For the operator's port: wrong tokens alone are counted there, and no script has any business there.
     pub fn operator(config: ApiConfig, cluster: Arc<Cluster>, document: Document) -> Arc<Self> {
         let streams = EventStreams::until(CancellationToken::new());
-        let port = (Port::Operators, config.operator_tls.is_some());
+        let port = (Port::Operators, config.operator_tls.is_some(), config.operator_port.clone());
         Self::new(config, cluster, port, CorsOrigins::Nobody, None, streams, document)
     }
 
     fn new(
         config: ApiConfig,
         cluster: Arc<Cluster>,
-        (port, is_https): (Port, bool),
+        (port, is_https, connections): (Port, bool, Arc<Connections>),
         cors_origins: CorsOrigins,
         ip_buckets: Option<IpBuckets>,
         event_streams: EventStreams,
@@ -109,6 +112,7 @@ impl App {
             document,
             cors_origins,
             is_https,
+            connections,
             ip_buckets,
         })
     }

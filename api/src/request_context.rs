@@ -77,6 +77,13 @@ impl RequestContext {
         &self.app.cluster
     }
 
+    /// The connection is of somebody who has shown a credential: it keeps its place at the port.
+    pub fn recognise(&self) {
+        if let Some(client) = self.http.remote_addr().clone().into_std() {
+            self.app.connections.recognised(client);
+        }
+    }
+
     /// For calls to owners of shards.
     pub fn context(&self) -> CallContext {
         CallContext { request_id: self.request_id.clone(), deadline: self.deadline(OWNER_PATIENCE) }

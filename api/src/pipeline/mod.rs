@@ -136,6 +136,7 @@ impl Gate {
 async fn operate(mut ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint<OperatorCall>) -> Outcome {
     let rules = &route.rules;
     let operator = authentication::operator(&ctx, rules).await?;
+    ctx.recognise();
     ctx.body_limit = JSON_LIMIT_BYTES;
     let directory = authentication::operators_directory(&ctx, rules).await?;
     check_path(&ctx, route.path)?;
@@ -153,6 +154,7 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
         Ok(caller) => caller,
         Err(error) => return Err(Answered::uncounted(Err(error))),
     };
+    ctx.recognise();
     ctx.account = Some(caller.customer.id);
     ctx.body_limit = JSON_LIMIT_BYTES;
     Span::current().record("customer", field::display(caller.customer.id));

@@ -60,7 +60,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
                         let _ = place.gives_way().run_until_cancelled(answering).await;
                     }
                     Ok(Ok(Greeted::Peer(stream, judged, class))) => {
-                        place.proven();
+                        place.recognised();
                         let stream = *stream;
                         let stop = shared.stop.clone();
                         let (tracker, runtime) = (shared.tracker.clone(), shared.runtime_of(class).clone());
