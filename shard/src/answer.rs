@@ -92,9 +92,19 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 Err(_) => Answer::NotLeader,
             }
         }
-        Ask::Lives { channels } => {
+        Ask::Lives { channels } if channels.len() <= FEW_LIVES => {
             let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
             done(Done::Lives(lives.collect()))
+        }
+        Ask::Lives { channels } => {
+            let first = channels.first().map(|(customer, _)| *customer);
+            let customer = first.filter(|first| channels.iter().all(|(customer, _)| customer == first));
+            let reading = owner.clone();
+            let lives = owner.node.reads.read(customer, deadline, move |patience| {
+                let in_time = channels.into_iter().take_while(|_| !patience.is_over());
+                in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect()
+            });
+            Answer::Result { channel_level: None, result: lives.await.map(Done::Lives) }
         }
         Ask::Deliveries(ask) => match deliveries::serve::answer(owner, ask, deadline).await {
             Ok(result) => Answer::Result { channel_level: None, result: result.map(Done::Deliveries) },
@@ -145,6 +155,9 @@ fn still_owned(result: Result<Done, NotLeader>) -> Answer {
 fn in_time<T>(read: Result<Option<T>, CallError>) -> Result<T, CallError> {
     read.and_then(|made| made.ok_or_else(CallError::worker_at_capacity))
 }
+
+/// As many live parts as are read at once, beside other calls.
+const FEW_LIVES: usize = 500;
 
 /// Rows that one page of history looks at in a shard: well below a second of reading.
 const PAGE_ROWS: usize = 25_000;

@@ -319,6 +319,11 @@ impl Cluster {
         })
     }
 
+    /// For what reads many rows on this node.
+    pub fn reads(&self) -> &Reads {
+        &self.context.reads
+    }
+
     pub(crate) fn media_store(&self) -> &MediaStore {
         &self.context.media
     }
