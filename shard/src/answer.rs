@@ -102,7 +102,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             let reading = owner.clone();
             let lives = owner.node.reads.read(customer, deadline, move |patience| {
                 let in_time = channels.into_iter().take_while(|_| !patience.is_over());
-                in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect()
+                in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect::<Vec<_>>()
             });
             Answer::Result { channel_level: None, result: lives.await.map(Done::Lives) }
         }

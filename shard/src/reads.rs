@@ -4,7 +4,6 @@
 //! take turns at a node, so that none of them, nor all together, take the processors from the calls of others (I14).
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::CallError;
@@ -147,17 +146,11 @@ impl<V: View> View for Patient<'_, V> {
     }
 }
 
-/// The turns of one account in whole: for tests of what waits for them.
-#[cfg(test)]
-impl Reads {
-    pub fn with(most_of_one: usize) -> Arc<Self> {
-        Arc::new(Self(Shares::new(MOST, most_of_one)))
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use std::sync::Arc;
+
     use model::error::ErrorCode;
     use raft::machine::{MemoryState, State};
     use tokio::sync::oneshot;
@@ -166,6 +159,10 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
+    fn reads() -> Arc<Reads> {
+        Arc::new(Reads(Shares::new(MOST, 1)))
+    }
+
     fn soon() -> Instant {
         Instant::now() + LONG
     }
@@ -173,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn a_reading_ends_once_nobody_waits_for_it() {
         let (ended, has_ended) = oneshot::channel();
-        let reads = Reads::with(1);
+        let reads = reads();
         let reading = reads.read(None, soon(), move |patience| {
             while !patience.is_over() {
                 std::thread::yield_now();
@@ -187,7 +184,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reading_ends_at_the_deadline_of_its_caller_and_what_it_made_of_half_the_rows_is_not_told() {
-        let reads = Reads::with(1);
+        let reads = reads();
         let mut state = MemoryState::new();
         (0_u32..3000).for_each(|number| state.put(&number.to_be_bytes(), &[]));
         let count = |patience: &Patience, state: MemoryState| {
@@ -207,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn readings_of_one_account_take_turns_and_leave_those_of_others_alone() {
-        let reads = Reads::with(1);
+        let reads = reads();
         let (loud, quiet) = (CustomerId::random(), CustomerId::random());
         let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
         let (begun, has_begun) = oneshot::channel();

@@ -30,7 +30,7 @@ impl DirectoryState {
             if beyond == 0 {
                 continue;
             }
-            let place = |id| {
+            let place = |id: &KeyId| {
                 let key: &KeyRecord = self.keys.get(id)?;
                 Some((key.revoked_at.filter(|at| *at < before)?, *id))
             };
