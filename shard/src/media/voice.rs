@@ -4,6 +4,7 @@
 mod opus;
 mod resample;
 mod sound;
+mod vorbis;
 
 use std::io;
 use std::path::Path;
