@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use model::error::{CallError, ErrorCode, SEND_LIMIT_BYTES};
@@ -64,8 +64,8 @@ pub struct RequestContext {
     pub now: Timestamp,
     pub arrived: Instant,
     pub http: Request,
-    /// Whose it is, once that is known.
-    pub account: Option<CustomerId>,
+    /// Whose it is, once that is known; also to who writes the answer.
+    pub account: Arc<OnceLock<CustomerId>>,
     /// The largest JSON body that is read: more, once it is known who asks.
     pub body_limit: u64,
     /// That of its body, where it is a large one of an account.
@@ -125,8 +125,8 @@ impl RequestContext {
     }
 
     async fn parse(&mut self, bytes: &[u8]) -> Result<Body, CallError> {
-        if let Some(account) = self.account.filter(|_| bytes.len() > turns::SMALL) {
-            self.turn = Some(self.app.turns.take(account).await?);
+        if let Some(account) = self.account.get().filter(|_| bytes.len() > turns::SMALL) {
+            self.turn = Some(self.app.turns.take(*account).await?);
         }
         Body::parse(bytes)
     }

@@ -21,6 +21,7 @@ use crate::doc::Deployment;
 use crate::listener::{ClientListener, Entrance};
 use crate::openapi::document_of;
 use crate::pipeline::MOST_HTTP2_LIST;
+use crate::untaken::Noting;
 use crate::{operator, resources, router};
 
 /// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
@@ -190,7 +191,7 @@ fn run(
     let handle = server.handle();
     let failed = fatal.clone();
     let serving = async move {
-        let mut serving = std::pin::pin!(server.try_serve(Service::new(router).hoop(compression())));
+        let mut serving = std::pin::pin!(server.try_serve(Service::new(router).hoop(Noting).hoop(compression())));
         let ended = tokio::select! {
             ended = &mut serving => ended,
             () = stop.cancelled() => {
