@@ -18,9 +18,9 @@ use crate::config::{ApiConfig, CorsOrigins};
 use crate::doc::Document;
 use crate::ip_bucket::IpBuckets;
 use crate::key_use::KeyUse;
+use crate::memory::Memory;
 use crate::status_summary::StatusSummary;
 use crate::turns::Turns;
-use crate::untaken::Untaken;
 
 pub struct App {
     pub config: ApiConfig,
@@ -38,8 +38,8 @@ pub struct App {
     pub operators: TokenGate,
     /// Of accounts' large bodies.
     pub turns: Turns,
-    /// What clients have been answered and do not take.
-    pub untaken: Untaken,
+    /// What clients have it keep.
+    pub memory: Memory,
     /// Whether the port speaks TLS.
     pub is_https: bool,
     /// Who has connections there.
@@ -106,7 +106,7 @@ impl App {
             auth: Auth::new(config.auth.clone()),
             operators: TokenGate::new(config.operator_tokens.clone()),
             turns: Turns::default(),
-            untaken: Untaken::default(),
+            memory: Memory::default(),
             config,
             cluster,
             failures: FailureLog::of(port),

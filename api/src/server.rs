@@ -19,9 +19,9 @@ use crate::background;
 use crate::config::ApiConfig;
 use crate::doc::Deployment;
 use crate::listener::{ClientListener, Entrance};
+use crate::memory::Noting;
 use crate::openapi::document_of;
 use crate::pipeline::MOST_HTTP2_LIST;
-use crate::untaken::Noting;
 use crate::{operator, resources, router};
 
 /// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.

@@ -39,11 +39,11 @@ use crate::body::STRANGERS_LIMIT_BYTES;
 use crate::caller::Caller;
 use crate::client::client_of;
 use crate::failure;
+use crate::memory::Holder;
 use crate::openapi::judge_parameter;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
-use crate::untaken::Holder;
 use authentication::ticket;
 use cors::Judgement;
 use path_metrics::PathMetrics;
@@ -157,7 +157,7 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
     };
     ctx.recognise();
     let _ = ctx.account.set(caller.customer.id);
-    if ctx.app.untaken.is_full(Holder::Account(caller.customer.id)) {
+    if ctx.app.memory.is_full(Holder::Account(caller.customer.id)) {
         return Err(Answered::uncounted(Err(CallError::worker_at_capacity())));
     }
     ctx.body_limit = JSON_LIMIT_BYTES;
@@ -307,6 +307,7 @@ impl Handler for Gate {
             account: Arc::default(),
             body_limit: STRANGERS_LIMIT_BYTES,
             turn: None,
+            kept: None,
         };
         let (account, address) = (ctx.account.clone(), ctx.client.ip);
         // The server looks at the method once more, to leave the body of a HEAD out, and at how the answer may be compressed.
@@ -332,7 +333,7 @@ impl Handler for Gate {
         let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error.into(), &request_id));
         let length = if method == Method::HEAD { 0 } else { reply.length() };
         let holder = Holder::of(account.get().copied(), address);
-        match self.app.untaken.hold(holder, length, has_done_something) {
+        match self.app.memory.answer(holder, length, has_done_something) {
             Ok(None) => {}
             Ok(Some(held)) => {
                 depot.insert_typed(held);

@@ -1,6 +1,7 @@
-//! Answers that their clients do not take. Over HTTP/2 a client may leave one lying on each of its streams for as long as it
-//! likes, without a byte that waits at the socket; each holds its bytes, and what its compression knows. What lies there of one
-//! client is bounded, so that none takes a node's memory with it (docs/design/http.md).
+//! What clients have a node keep: large bodies that come slowly or wait for their turn, and answers that are not taken. Over
+//! HTTP/2 a client may leave an answer lying on each of its streams for as long as it likes, without a byte that waits at the
+//! socket; each holds its bytes, and what its compression knows. What is kept of one client is bounded, so that none takes
+//! all of a node's memory (docs/design/http.md).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +19,7 @@ use salvo::{BoxedError, Depot, FlowCtrl, Handler, Request, Response, async_trait
 
 use crate::ip_bucket::network_of;
 
-/// What may lie there in all, shared evenly among those who leave anything.
+/// What is kept in all, shared evenly among those of whom anything is.
 const MOST_IN_ALL: usize = 512 << 20;
 
 /// The share of one, however few or many there are.
@@ -31,7 +32,7 @@ const SMALL: usize = 1024;
 /// What the compression of an answer takes besides a copy of it.
 const COMPRESSION: usize = 512 << 10;
 
-/// Whose answers lie together.
+/// Whose bodies and answers are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     Account(CustomerId),
@@ -45,9 +46,9 @@ impl Holder {
     }
 }
 
-/// The answers of a port that are not taken yet.
+/// What is kept for the clients of a port.
 #[derive(Default)]
-pub struct Untaken(Arc<Mutex<Ledger>>);
+pub struct Memory(Arc<Mutex<Ledger>>);
 
 #[derive(Default)]
 struct Ledger {
@@ -60,7 +61,7 @@ impl Ledger {
         self.of.get(&holder).copied().unwrap_or_default()
     }
 
-    /// Whether an answer has room. An account's only one always has.
+    /// Whether something has room. An account's only body or answer always has.
     fn fits(&self, holder: Holder, weight: usize) -> bool {
         let held = self.held_by(holder);
         let within = held + weight <= share_among(self.of.len() + usize::from(held == 0));
@@ -75,7 +76,7 @@ fn share_among(holders: usize) -> usize {
     (MOST_IN_ALL / holders.max(1)).clamp(LEAST, MOST)
 }
 
-/// An answer that lies there until this is dropped.
+/// Something that is kept until this is dropped.
 pub struct Held {
     ledger: Arc<Mutex<Ledger>>,
     holder: Holder,
@@ -95,30 +96,41 @@ impl Drop for Held {
     }
 }
 
-impl Untaken {
+impl Memory {
     /// Whether nothing more is to be begun for the holder.
     pub fn is_full(&self, holder: Holder) -> bool {
         let ledger = self.0.lock();
         ledger.held_by(holder) >= share_among(ledger.of.len())
     }
 
-    /// Notes an answer with so long a body; a short one is not noted. One that tells of something done goes out in any case.
+    /// Room for the body of a request.
     ///
     /// # Errors
-    /// `worker_at_capacity` where the holder leaves too much lying already.
-    pub fn hold(&self, holder: Holder, body: usize, is_of_something_done: bool) -> Result<Option<Held>, CallError> {
-        if body < SMALL {
+    /// `worker_at_capacity` where too much is kept of the holder already.
+    pub fn body(&self, holder: Holder, length: usize) -> Result<Held, CallError> {
+        self.hold(holder, length, false)
+    }
+
+    /// Notes an answer; a short one is not noted. One that tells of something done goes out in any case.
+    ///
+    /// # Errors
+    /// `worker_at_capacity` where too much is kept of the holder already.
+    pub fn answer(&self, holder: Holder, length: usize, is_of_something_done: bool) -> Result<Option<Held>, CallError> {
+        if length < SMALL {
             return Ok(None);
         }
-        let weight = body * 2 + COMPRESSION;
+        self.hold(holder, length * 2 + COMPRESSION, is_of_something_done).map(Some)
+    }
+
+    fn hold(&self, holder: Holder, weight: usize, in_any_case: bool) -> Result<Held, CallError> {
         let mut ledger = self.0.lock();
-        if !is_of_something_done && !ledger.fits(holder, weight) {
+        if !in_any_case && !ledger.fits(holder, weight) {
             return Err(CallError::worker_at_capacity());
         }
         *ledger.of.entry(holder).or_default() += weight;
         ledger.in_all += weight;
         drop(ledger);
-        Ok(Some(Held { ledger: self.0.clone(), holder, weight }))
+        Ok(Held { ledger: self.0.clone(), holder, weight })
     }
 }
 
@@ -194,44 +206,46 @@ mod tests {
         Holder::of(None, Ipv4Addr::from_bits(number).into())
     }
 
-    /// As many pages as are let lie, without an end.
-    fn fill(untaken: &Untaken, holder: Holder) -> Vec<Held> {
-        std::iter::from_fn(|| untaken.hold(holder, PAGE, false).ok().flatten()).take(1000).collect()
+    /// As many pages as are kept.
+    fn fill(memory: &Memory, holder: Holder) -> Vec<Held> {
+        std::iter::from_fn(|| memory.answer(holder, PAGE, false).ok().flatten()).take(1000).collect()
     }
 
     #[test]
-    fn what_a_client_leaves_lying_is_bounded_and_others_have_their_share() {
-        let untaken = Untaken::default();
+    fn what_is_kept_of_a_client_is_bounded_and_others_have_their_share() {
+        let memory = Memory::default();
         let (one, other) = (Holder::Account(CustomerId::new()), Holder::Account(CustomerId::new()));
-        let held = fill(&untaken, one);
+        let held = fill(&memory, one);
         assert_eq!(held.len(), MOST / (2 * PAGE + COMPRESSION));
-        assert_eq!(untaken.hold(one, PAGE, false).err().unwrap().code, ErrorCode::WorkerAtCapacity);
-        assert!(untaken.hold(one, SMALL - 1, false).unwrap().is_none(), "what is short goes out");
-        assert!(!untaken.is_full(one), "a smaller one would have room");
-        let done = untaken.hold(one, PAGE, true).unwrap();
-        assert!(done.is_some() && untaken.is_full(one), "what was done is told, and nothing more is begun");
-        assert!(!untaken.is_full(other));
-        assert_eq!(fill(&untaken, other).len(), held.len());
+        assert_eq!(memory.answer(one, PAGE, false).err().unwrap().code, ErrorCode::WorkerAtCapacity);
+        assert!(memory.answer(one, SMALL - 1, false).unwrap().is_none(), "what is short goes out");
+        assert!(!memory.is_full(one), "a smaller one would have room");
+        assert_eq!(memory.body(one, PAGE + COMPRESSION).err().unwrap().code, ErrorCode::WorkerAtCapacity);
+        drop(memory.body(one, 1 << 20).unwrap());
+        let done = memory.answer(one, PAGE, true).unwrap();
+        assert!(done.is_some() && memory.is_full(one), "what was done is told, and nothing more is begun");
+        assert!(!memory.is_full(other));
+        assert_eq!(fill(&memory, other).len(), held.len());
         drop((held, done));
-        let ledger = untaken.0.lock();
+        let ledger = memory.0.lock();
         assert_eq!((ledger.of.len(), ledger.in_all), (0, 0));
     }
 
     #[test]
-    fn many_who_leave_answers_share_what_there_is_and_an_account_still_has_one() {
-        let untaken = Untaken::default();
-        let strangers: Vec<Held> = (0..1000).flat_map(|number| fill(&untaken, address(number))).collect();
-        assert!(untaken.0.lock().in_all <= MOST_IN_ALL && !strangers.is_empty());
-        assert!(untaken.hold(address(2000), PAGE, false).is_err());
+    fn many_share_what_there_is_and_an_account_still_has_one_answer() {
+        let memory = Memory::default();
+        let strangers: Vec<Held> = (0..1000).flat_map(|number| fill(&memory, address(number))).collect();
+        assert!(memory.0.lock().in_all <= MOST_IN_ALL && !strangers.is_empty());
+        assert!(memory.answer(address(2000), PAGE, false).is_err());
         let account = Holder::Account(CustomerId::new());
-        assert!(untaken.hold(account, PAGE, false).unwrap().is_some());
+        assert!(memory.answer(account, PAGE, false).unwrap().is_some());
     }
 
     #[tokio::test]
     async fn an_answer_is_noted_until_its_last_byte_is_gone() {
-        let untaken = Untaken::default();
+        let memory = Memory::default();
         let holder = address(1);
-        let held = untaken.hold(holder, PAGE, false).unwrap().unwrap();
+        let held = memory.answer(holder, PAGE, false).unwrap().unwrap();
         let mut body = Noted::body(ResBody::Once(Bytes::from(vec![7; PAGE])), held);
         assert_eq!(Body::size_hint(&body).exact(), Some(PAGE as u64));
         let frame = body.next().await.unwrap().unwrap().into_data().unwrap();
@@ -239,9 +253,9 @@ mod tests {
         drop(body);
         let rest = frame.slice(PAGE - 1..);
         drop(frame);
-        assert!(untaken.0.lock().held_by(holder) > PAGE, "a byte of it is still to be sent");
+        assert!(memory.0.lock().held_by(holder) > PAGE, "a byte of it is still to be sent");
         assert_eq!(rest[..], [7]);
         drop(rest);
-        assert_eq!(untaken.0.lock().held_by(holder), 0);
+        assert_eq!(memory.0.lock().held_by(holder), 0);
     }
 }
