@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(memory.answer(one, PAGE, false).err().unwrap().code, ErrorCode::WorkerAtCapacity);
         assert!(memory.answer(one, SMALL - 1, false).unwrap().is_none(), "what is short goes out");
         assert!(!memory.is_full(one), "a smaller one would have room");
-        assert_eq!(memory.body(one, PAGE + COMPRESSION).err().unwrap().code, ErrorCode::WorkerAtCapacity);
+        assert_eq!(memory.body(one, PAGE + 2 * COMPRESSION).err().unwrap().code, ErrorCode::WorkerAtCapacity);
         drop(memory.body(one, 1 << 20).unwrap());
         let done = memory.answer(one, PAGE, true).unwrap();
         assert!(done.is_some() && memory.is_full(one), "what was done is told, and nothing more is begun");
