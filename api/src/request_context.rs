@@ -80,10 +80,10 @@ impl RequestContext {
         &self.app.cluster
     }
 
-    /// The connection is of somebody who has shown a credential: it keeps its place at the port.
-    pub fn recognise(&self) {
+    /// The connection is of somebody who has shown a credential, of an account or of none: it keeps its place at the port.
+    pub fn recognise(&self, account: Option<CustomerId>) {
         if let Some(client) = self.http.remote_addr().clone().into_std() {
-            self.app.connections.recognised(client);
+            self.app.connections.recognised(client, account);
         }
     }
 

@@ -245,7 +245,7 @@ mod tests {
         let (first, rest) = HEAD.split_at(HEAD.len() - 1);
         said(&mut client, &mut served, first).await;
         said(&mut client, &mut served, rest).await;
-        port.recognised(client.local_addr().unwrap());
+        port.recognised(client.local_addr().unwrap(), None);
         assert!(place(&port).is_none(), "it is in use");
     }
 

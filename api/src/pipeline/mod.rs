@@ -137,7 +137,7 @@ impl Gate {
 async fn operate(mut ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint<OperatorCall>) -> Outcome {
     let rules = &route.rules;
     let operator = authentication::operator(&ctx, rules).await?;
-    ctx.recognise();
+    ctx.recognise(None);
     ctx.body_limit = JSON_LIMIT_BYTES;
     let directory = authentication::operators_directory(&ctx, rules).await?;
     check_path(&ctx, route.path)?;
@@ -155,7 +155,7 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
         Ok(caller) => caller,
         Err(error) => return Err(Answered::uncounted(Err(error))),
     };
-    ctx.recognise();
+    ctx.recognise(Some(caller.customer.id));
     let _ = ctx.account.set(caller.customer.id);
     if ctx.app.memory.is_full(Holder::Account(caller.customer.id)) {
         return Err(Answered::uncounted(Err(CallError::worker_at_capacity())));

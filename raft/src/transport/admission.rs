@@ -3,13 +3,15 @@
 //! Where a port is full, a connection of nobody in particular gives way to the one that comes: the oldest of the same address, or
 //! of the address that has the most of them; first those that have proven nothing yet, then those that have sent a request,
 //! but nothing by which it is known whose they are. So a flood of connections displaces itself, be it silent or not, and
-//! whoever shows a credential keeps the place.
+//! whoever shows a credential keeps the place. An account keeps as many as one address may have: what it has beyond, from however
+//! many addresses, is like a stranger's.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::id::CustomerId;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +43,9 @@ struct State {
     by_address: HashMap<IpAddr, OfAddress>,
     /// The network and the number of each that has named its client.
     by_client: HashMap<SocketAddr, (IpAddr, u64)>,
+    /// Whose each is that keeps its place, where it is an account's, and how many an account has of them.
+    account_of: HashMap<u64, CustomerId>,
+    of_account: HashMap<CustomerId, usize>,
     /// When a connection was last closed for want of a place.
     refused_at: Option<Instant>,
 }
@@ -123,10 +128,18 @@ impl Port {
         Some(Place { port: self.clone(), address, number, client: None, gives_way })
     }
 
-    /// Whose the connection of a client is, is known: it keeps its place from now on.
-    pub fn recognised(&self, client: SocketAddr) {
+    /// Whose the connection of a client is, is known: it keeps its place from now on, unless its account has very many.
+    pub fn recognised(&self, client: SocketAddr, account: Option<CustomerId>) {
         let mut state = self.state.lock();
         let Some((address, number)) = state.by_client.get(&client).copied() else { return };
+        if let Some(account) = account.filter(|_| !state.account_of.contains_key(&number)) {
+            let kept = state.of_account.entry(account).or_default();
+            if *kept >= self.rules.most_per_address {
+                return;
+            }
+            *kept += 1;
+            state.account_of.insert(number, account);
+        }
         if let Some(of) = state.by_address.get_mut(&address) {
             of.forget(number);
         }
@@ -189,6 +202,14 @@ impl Drop for Place {
             }
             if of.open == 0 {
                 state.by_address.remove(&self.address);
+            }
+        }
+        if let Some(account) = state.account_of.remove(&self.number)
+            && let Some(kept) = state.of_account.get_mut(&account)
+        {
+            *kept -= 1;
+            if *kept == 0 {
+                state.of_account.remove(&account);
             }
         }
         // Another connection may have come from the same address and port since.
@@ -263,7 +284,7 @@ mod tests {
         crowd.iter().take(2).for_each(Place::proven);
         let client = SocketAddr::new(from(1), 4711);
         crowd[0].named(client);
-        port.recognised(client);
+        port.recognised(client, None);
         let mut known = Vec::new();
         for gone in [[false, false, true], [false, true, true]] {
             let comes = port.admit(from(2 + known.len() as u8), false).unwrap();
@@ -274,6 +295,30 @@ mod tests {
         assert!(port.admit(from(4), false).is_none(), "all are known");
         drop(crowd);
         assert!(port.admit(from(4), false).is_some() && port.state.lock().by_client.is_empty());
+    }
+
+    #[test]
+    fn an_account_keeps_as_many_places_as_an_address_may_have_and_its_others_give_way() {
+        let port = port(3, 2);
+        let account = CustomerId::random();
+        let crowd: Vec<_> = (1..=3)
+            .map(|number| {
+                let mut place = port.admit(from(number), false).unwrap();
+                let client = SocketAddr::new(from(number), 4711);
+                place.named(client);
+                place.proven();
+                // With each of its requests.
+                (0..3).for_each(|_| port.recognised(client, Some(account)));
+                place
+            })
+            .collect();
+        let other = port.admit(from(4), false).unwrap();
+        other.recognised();
+        assert_eq!([0, 1, 2].map(|place: usize| crowd[place].gives_way().is_cancelled()), [false, false, true]);
+        assert!(port.admit(from(5), false).is_none(), "two are kept");
+        drop(crowd);
+        let state = port.state.lock();
+        assert_eq!((state.open, state.of_account.len(), state.account_of.len()), (1, 0, 0));
     }
 
     #[test]

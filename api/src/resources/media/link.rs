@@ -19,7 +19,7 @@ pub async fn serve(call: &mut RequestContext) -> Outcome {
     let media = call.cluster().media();
     let token = media.read_token(call.parameter("token"))?;
     let row = call.cluster().linked_media(&token, &call.context()).await?;
-    call.recognise();
+    call.recognise(Some(row.customer));
     let (Some(sha256), Some(size)) = (row.kept(), row.size) else {
         return Err(failure::internal("media is ready without bytes", &row.id));
     };
