@@ -83,6 +83,10 @@ const MOST_DOWNLOADS: usize = 32;
 const MOST_TRANSFERS_OF_ONE: usize = 8;
 const _: () = assert!(MOST_TRANSFERS_OF_ONE * 4 <= MOST_DOWNLOADS, "others have their share beside three accounts");
 
+/// How many calls may wait on a node for media that is on its way, and for one account's. Each looks ten times a second.
+const MOST_MEDIA_WAITS: usize = 1024;
+const MOST_MEDIA_WAITS_OF_ONE: usize = 64;
+
 /// What a node brings to its cluster.
 pub struct ClusterConfig {
     pub release: Release,
@@ -204,6 +208,7 @@ impl Cluster {
             take_overs: TakeOvers::default(),
             outbox_bytes: OutboxBytes::default(),
             reads: Reads::default(),
+            media_waits: Shares::new(MOST_MEDIA_WAITS, MOST_MEDIA_WAITS_OF_ONE),
         });
         let cluster = Arc::new(Self {
             node,

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use model::error::{CallError, ErrorCode};
 use model::format::Format;
-use model::id::{NodeId, ShardId};
+use model::id::{CustomerId, NodeId, ShardId};
 use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
@@ -36,6 +36,7 @@ use crate::media::blobs::Blobs;
 use crate::nodes::Nodes;
 use crate::owner::hosting::Owners;
 use crate::owner::pace::StartLimiter;
+use crate::shares::{Share, Shares};
 
 /// The service under which nodes ask owners.
 pub const SHARD_SERVICE: u16 = 257;
@@ -61,6 +62,11 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// How many calls for one shard a peer may have here at once. They share the places that it has for all its calls, and a shard
 /// that is stuck must not use these up.
 const CALLS_OF_A_SHARD: usize = 1024;
+
+/// How many of them may be one account's: many of its calls may wait for their whole time, such as sends of channels that the
+/// network does not answer, or whoever follows its links to media that does not come.
+const CALLS_OF_AN_ACCOUNT: usize = CALLS_OF_A_SHARD / 2;
+
 /// A connection that found no place is told of for so long.
 const LATELY: Duration = Duration::from_secs(60);
 
@@ -140,15 +146,37 @@ pub struct About {
 /// Places for the calls of each peer for each shard that are being answered here.
 #[derive(Default)]
 struct Places {
-    of: Mutex<HashMap<(NodeId, ShardId), Arc<Semaphore>>>,
+    of: Mutex<HashMap<(NodeId, ShardId), Arc<OfShard>>>,
+}
+
+struct OfShard {
+    all: Arc<Semaphore>,
+    accounts: Shares,
+}
+
+impl Default for OfShard {
+    fn default() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(CALLS_OF_A_SHARD)),
+            accounts: Shares::new(Semaphore::MAX_PERMITS, CALLS_OF_AN_ACCOUNT),
+        }
+    }
 }
 
 impl Places {
     /// One of them, for as long as it is held; `None` when all are taken.
-    fn take(&self, from: NodeId, shard: ShardId) -> Option<OwnedSemaphorePermit> {
-        let mut of = self.of.lock();
-        let places = of.entry((from, shard)).or_insert_with(|| Arc::new(Semaphore::new(CALLS_OF_A_SHARD)));
-        places.clone().try_acquire_owned().ok()
+    fn take(
+        &self,
+        from: NodeId,
+        shard: ShardId,
+        account: Option<CustomerId>,
+    ) -> Option<(OwnedSemaphorePermit, Option<Share>)> {
+        let places = self.of.lock().entry((from, shard)).or_default().clone();
+        let own = match account {
+            Some(account) => Some(places.accounts.try_take(account)?),
+            None => None,
+        };
+        Some((places.all.clone().try_acquire_owned().ok()?, own))
     }
 }
 
@@ -206,7 +234,7 @@ impl Router {
     /// Answers another node's call, as long as that waits for it.
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
         let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
-        let Some(_place) = self.places.take(from, call.shard) else {
+        let Some(_place) = self.places.take(from, call.shard, call.ask.account()) else {
             return Answer::Result { channel_level: None, result: Err(CallError::no_leader()) };
         };
         // The caller has given up by then.
@@ -581,11 +609,22 @@ mod tests {
     #[test]
     fn a_shard_that_stands_still_takes_no_places_from_others() {
         let places = Places::default();
-        let mut held: Vec<_> = (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, 7)).collect();
-        assert!(held.len() == CALLS_OF_A_SHARD && places.take(1, 7).is_none());
-        assert!(places.take(1, 8).is_some() && places.take(2, 7).is_some());
+        let mut held: Vec<_> = (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, 7, None)).collect();
+        assert!(held.len() == CALLS_OF_A_SHARD && places.take(1, 7, None).is_none());
+        assert!(places.take(1, 8, None).is_some() && places.take(2, 7, None).is_some());
         held.pop();
-        assert!(places.take(1, 7).is_some());
+        assert!(places.take(1, 7, None).is_some());
+    }
+
+    #[test]
+    fn an_account_whose_calls_wait_leaves_places_of_its_shard_to_others() {
+        let places = Places::default();
+        let (loud, quiet) = (CustomerId::random(), CustomerId::random());
+        let held: Vec<_> = (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, 7, Some(loud))).collect();
+        assert!(held.len() < CALLS_OF_A_SHARD && places.take(1, 7, Some(loud)).is_none());
+        assert!(places.take(1, 7, Some(quiet)).is_some() && places.take(1, 7, None).is_some());
+        drop(held);
+        assert!(places.take(1, 7, Some(loud)).is_some());
     }
 
     #[test]

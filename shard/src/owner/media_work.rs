@@ -106,7 +106,8 @@ fn find(owner: &Owner, customer: CustomerId, channel: ChannelId, id: MediaId) ->
     (row.customer == customer).then_some(row)
 }
 
-/// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up.
+/// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up. Where many wait
+/// for media of the account already, the row is given as it is: anybody may follow a link, as often as he likes.
 async fn wait(
     owner: &Arc<Owner>,
     customer: CustomerId,
@@ -118,9 +119,10 @@ async fn wait(
     if find(owner, customer, channel, id).is_some_and(|row| row.may_come()) {
         owner.fetch_soon(customer, channel, id).await;
     }
+    let place = owner.node.media_waits.try_take(customer);
     loop {
         let row = find(owner, customer, channel, id);
-        if row.as_ref().is_none_or(|row| !row.may_come()) || Instant::now() >= until {
+        if row.as_ref().is_none_or(|row| !row.may_come()) || place.is_none() || Instant::now() >= until {
             return Ok(row);
         }
         tokio::select! {

@@ -143,6 +143,8 @@ pub struct NodeContext {
     pub outbox_bytes: OutboxBytes,
     /// The turns of accounts that read many rows.
     pub reads: Reads,
+    /// Calls that wait at this node for media to come.
+    pub media_waits: Shares,
 }
 
 impl NodeContext {
