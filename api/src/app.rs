@@ -8,6 +8,7 @@ use model::time::Timestamp;
 use raft::directory::records::CustomerRecord;
 use raft::transport::admission::Port as Connections;
 use shard::cluster::Cluster;
+use shard::shares::Shares;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,11 @@ use crate::key_use::KeyUse;
 use crate::memory::Memory;
 use crate::status_summary::StatusSummary;
 use crate::turns::Turns;
+
+/// How many may read media by links at a node at once, and of one account's: each holds an open file for as long as it takes the
+/// bytes, and may take them slowly.
+const READERS: usize = 4096;
+const READERS_OF_ONE: usize = 512;
 
 pub struct App {
     pub config: ApiConfig,
@@ -40,6 +46,8 @@ pub struct App {
     pub turns: Turns,
     /// What clients have it keep.
     pub memory: Memory,
+    /// Who reads media by links.
+    pub readers: Shares,
     /// Whether the port speaks TLS.
     pub is_https: bool,
     /// Who has connections there.
@@ -107,6 +115,7 @@ impl App {
             operators: TokenGate::new(config.operator_tokens.clone()),
             turns: Turns::default(),
             memory: Memory::default(),
+            readers: Shares::new(READERS, READERS_OF_ONE),
             config,
             cluster,
             failures: FailureLog::of(port),
