@@ -6,7 +6,9 @@ use std::sync::Arc;
 use model::limit::{BucketLevel, BucketRule};
 use model::time::Timestamp;
 use raft::directory::records::CustomerRecord;
+use raft::transport::admission::Port as Connections;
 use shard::cluster::Cluster;
+use shard::shares::Shares;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -17,8 +19,14 @@ use crate::config::{ApiConfig, CorsOrigins};
 use crate::doc::Document;
 use crate::ip_bucket::IpBuckets;
 use crate::key_use::KeyUse;
+use crate::memory::Memory;
 use crate::status_summary::StatusSummary;
 use crate::turns::Turns;
+
+/// How many may read media by links at a node at once, and of one account's: each holds an open file for as long as it takes the
+/// bytes, and may take them slowly.
+const READERS: usize = 4096;
+const READERS_OF_ONE: usize = 512;
 
 pub struct App {
     pub config: ApiConfig,
@@ -36,8 +44,14 @@ pub struct App {
     pub operators: TokenGate,
     /// Of accounts' large bodies.
     pub turns: Turns,
+    /// What clients have it keep.
+    pub memory: Memory,
+    /// Who reads media by links.
+    pub readers: Shares,
     /// Whether the port speaks TLS.
     pub is_https: bool,
+    /// Who has connections there.
+    pub connections: Arc<Connections>,
     ip_buckets: Option<IpBuckets>,
 }
 
@@ -76,21 +90,21 @@ impl App {
     ) -> Arc<Self> {
         let ip_buckets = Some(IpBuckets::new(config.limits.ip));
         let cors_origins = config.cors_origins.clone();
-        let port = (Port::Customers, config.tls.is_some());
+        let port = (Port::Customers, config.tls.is_some(), config.port.clone());
         Self::new(config, cluster, port, cors_origins, ip_buckets, EventStreams::until(closing), document)
     }
 
     /// For the operator's port: wrong tokens alone are counted there, and no script has any business there.
     pub fn operator(config: ApiConfig, cluster: Arc<Cluster>, document: Document) -> Arc<Self> {
         let streams = EventStreams::until(CancellationToken::new());
-        let port = (Port::Operators, config.operator_tls.is_some());
+        let port = (Port::Operators, config.operator_tls.is_some(), config.operator_port.clone());
         Self::new(config, cluster, port, CorsOrigins::Nobody, None, streams, document)
     }
 
     fn new(
         config: ApiConfig,
         cluster: Arc<Cluster>,
-        (port, is_https): (Port, bool),
+        (port, is_https, connections): (Port, bool, Arc<Connections>),
         cors_origins: CorsOrigins,
         ip_buckets: Option<IpBuckets>,
         event_streams: EventStreams,
@@ -100,6 +114,8 @@ impl App {
             auth: Auth::new(config.auth.clone()),
             operators: TokenGate::new(config.operator_tokens.clone()),
             turns: Turns::default(),
+            memory: Memory::default(),
+            readers: Shares::new(READERS, READERS_OF_ONE),
             config,
             cluster,
             failures: FailureLog::of(port),
@@ -109,6 +125,7 @@ impl App {
             document,
             cors_origins,
             is_https,
+            connections,
             ip_buckets,
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::error::CallError;
-use model::id::{ChannelId, KeyId, SessionId};
+use model::id::{ChannelId, CustomerId, KeyId, SessionId};
 use model::member::Role;
 use model::scope::{Access, Scopes};
 use model::time::Timestamp;
@@ -39,11 +39,20 @@ pub struct Session {
     pub expires_at: Timestamp,
 }
 
+/// Buckets of the console that the sessions of one member share. Who works in two or three places mostly has one in each.
+const BUCKETS_OF_A_MEMBER: u128 = 4;
+
+/// Buckets that all sessions of an account share: more members do not make for more calls without end.
+const BUCKETS_OF_AN_ACCOUNT: u128 = 16;
+
 impl Session {
-    /// Under which the calls of the console are counted; the same on every node.
-    pub fn bucket(&self) -> Uuid {
-        let of_subject = || Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("console of {}", self.subject).as_bytes());
-        self.id.map_or_else(of_subject, |id| id.0)
+    /// Under which the calls of the console are counted; the same on every node. A member who logs in again and again does
+    /// not get more for it without end, nor does an account that invites members.
+    pub fn bucket(&self, account: CustomerId) -> Uuid {
+        let named = |name: String| Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
+        let place = self.id.map_or(0, |id| id.0.as_u128() % BUCKETS_OF_A_MEMBER);
+        let place = named(format!("{} {place}", self.subject)).as_u128() % BUCKETS_OF_AN_ACCOUNT;
+        named(format!("console of {account}, {place}"))
     }
 }
 
@@ -149,5 +158,33 @@ impl Caller {
                     session.expires_at > now && session.id.is_none_or(stands)
                 }
             }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn session(id: Option<SessionId>, subject: &str) -> Session {
+        let (subject, email) = (subject.to_owned(), "ann@example.com".to_owned());
+        Session { id, subject, email, role: Role::Owner, expires_at: Timestamp(0) }
+    }
+
+    #[test]
+    fn however_often_its_members_log_in_the_sessions_of_an_account_share_a_few_buckets_of_the_console() {
+        let (account, other) = (CustomerId::random(), CustomerId::random());
+        let of = |account: CustomerId, subject: &str| -> HashSet<Uuid> {
+            (0..50).map(|_| session(Some(SessionId::new()), subject).bucket(account)).collect()
+        };
+        let one = of(account, "one");
+        assert!(one.len() <= BUCKETS_OF_A_MEMBER as usize, "{}", one.len());
+        let many: HashSet<Uuid> = (0..200).flat_map(|member| of(account, &member.to_string())).collect();
+        assert!((2..=BUCKETS_OF_AN_ACCOUNT as usize).contains(&many.len()), "{}", many.len());
+        assert!(many.is_disjoint(&of(other, "one")), "another account has its own");
+        for id in [Some(SessionId::new()), None] {
+            assert_eq!(session(id, "one").bucket(account), session(id, "one").bucket(account));
+        }
     }
 }

@@ -14,7 +14,7 @@
 //!   a port share; `status_summary`: how the gateway does as a whole.
 //! - `audit`, `key_use`: what is written beside the answers, in batches. `caller`: who calls. `auth`: members' way in.
 //!   `config`: what the node says; `backups`: what it does for operators. `client`, `ip_bucket`: addresses.
-//!   `turns`: large bodies of an account.
+//!   `turns`: large bodies of an account. `memory`: what clients have a node keep.
 //! - `failure`: where failures of the floors below become codes of the interface.
 
 mod app;
@@ -33,6 +33,7 @@ mod failure;
 mod ip_bucket;
 mod key_use;
 mod listener;
+mod memory;
 mod openapi;
 pub mod operator;
 mod pipeline;

@@ -104,6 +104,14 @@ impl Reply {
         reply
     }
 
+    /// How long the body is, where it lies in memory.
+    pub fn length(&self) -> usize {
+        match &self.body {
+            Body::Whole(bytes) => bytes.len(),
+            Body::None | Body::Stream(_) => 0,
+        }
+    }
+
     /// Adds a header.
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));

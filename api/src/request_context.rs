@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use model::error::{CallError, ErrorCode, SEND_LIMIT_BYTES};
@@ -28,6 +28,7 @@ use crate::body;
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::failure;
+use crate::memory::{Held, Holder};
 use crate::query::Query;
 use crate::turns::{self, Turn};
 
@@ -64,17 +65,26 @@ pub struct RequestContext {
     pub now: Timestamp,
     pub arrived: Instant,
     pub http: Request,
-    /// Whose it is, once that is known.
-    pub account: Option<CustomerId>,
+    /// Whose it is, once that is known; also to who writes the answer.
+    pub account: Arc<OnceLock<CustomerId>>,
     /// The largest JSON body that is read: more, once it is known who asks.
     pub body_limit: u64,
     /// That of its body, where it is a large one of an account.
     pub turn: Option<Turn>,
+    /// The memory that it takes then.
+    pub kept: Option<Held>,
 }
 
 impl RequestContext {
     pub fn cluster(&self) -> &Cluster {
         &self.app.cluster
+    }
+
+    /// The connection is of somebody who has shown a credential, of an account or of none: it keeps its place at the port.
+    pub fn recognise(&self, account: Option<CustomerId>) {
+        if let Some(client) = self.http.remote_addr().clone().into_std() {
+            self.app.connections.recognised(client, account);
+        }
     }
 
     /// For calls to owners of shards.
@@ -104,7 +114,7 @@ impl RequestContext {
     /// # Errors
     /// As [`RequestContext::object`].
     pub async fn optional_object(&mut self) -> Result<Body, CallError> {
-        self.can_take_body().await?;
+        self.can_take_body(self.body_limit).await?;
         match body::optional_json(&mut self.http, self.body_limit).await? {
             Some(bytes) => self.parse(&bytes).await,
             None => Ok(Body::default()),
@@ -112,28 +122,40 @@ impl RequestContext {
     }
 
     async fn object_within(&mut self, limit: u64) -> Result<Body, CallError> {
-        self.can_take_body().await?;
+        self.can_take_body(limit).await?;
         let bytes = body::json(&mut self.http, limit).await?;
         self.parse(&bytes).await
     }
 
     async fn parse(&mut self, bytes: &[u8]) -> Result<Body, CallError> {
-        if let Some(account) = self.account.filter(|_| bytes.len() > turns::SMALL) {
-            self.turn = Some(self.app.turns.take(account).await?);
+        if let Some(account) = self.account.get().filter(|_| bytes.len() > turns::SMALL) {
+            self.turn = Some(self.app.turns.take(*account).await?);
         }
         Body::parse(bytes)
     }
 
-    /// What is large is not taken while there is little room on the disks: it would be stored.
-    async fn can_take_body(&mut self) -> Result<(), CallError> {
+    /// What is large is not taken while there is little room on the disks, as it would be stored, nor while the node keeps much
+    /// of its account already.
+    async fn can_take_body(&mut self, limit: u64) -> Result<(), CallError> {
         let announced = self.http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let is_small = self.http.body().is_end_stream() || announced.is_some_and(|length: u64| length <= SMALL_BODY);
-        if is_small || self.cluster().room().large() == Level::Enough {
-            return Ok(());
+        let is_empty = self.http.body().is_end_stream();
+        let is_small = is_empty || announced.is_some_and(|length: u64| length <= SMALL_BODY);
+        if !is_small && self.cluster().room().large() != Level::Enough {
+            metrics::counter!("gateway_refused_for_room_total", "what" => "body").increment(1);
+            body::throw_away(&mut self.http).await;
+            return Err(CallError::storage_full());
         }
-        metrics::counter!("gateway_refused_for_room_total", "what" => "body").increment(1);
-        body::throw_away(&mut self.http).await;
-        Err(CallError::storage_full())
+        let length = if is_empty { 0 } else { announced.unwrap_or(limit).min(limit) as usize };
+        if let Some(account) = self.account.get().copied().filter(|_| length > turns::SMALL) {
+            match self.app.memory.body(Holder::Account(account), length) {
+                Ok(kept) => self.kept = Some(kept),
+                Err(refused) => {
+                    body::throw_away(&mut self.http).await;
+                    return Err(refused);
+                }
+            }
+        }
+        Ok(())
     }
 
     pub fn query(&self) -> Query<'_> {

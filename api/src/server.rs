@@ -19,6 +19,7 @@ use crate::background;
 use crate::config::ApiConfig;
 use crate::doc::Deployment;
 use crate::listener::{ClientListener, Entrance};
+use crate::memory::Noting;
 use crate::openapi::document_of;
 use crate::pipeline::MOST_HTTP2_LIST;
 use crate::{operator, resources, router};
@@ -190,7 +191,7 @@ fn run(
     let handle = server.handle();
     let failed = fatal.clone();
     let serving = async move {
-        let mut serving = std::pin::pin!(server.try_serve(Service::new(router).hoop(compression())));
+        let mut serving = std::pin::pin!(server.try_serve(Service::new(router).hoop(Noting).hoop(compression())));
         let ended = tokio::select! {
             ended = &mut serving => ended,
             () = stop.cancelled() => {

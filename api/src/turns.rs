@@ -1,13 +1,12 @@
 //! Large bodies of one account take turns at a node, so that many at once leave the requests of others their share of its
 //! processor (docs/design/http.md).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::CallError;
 use model::id::CustomerId;
-use parking_lot::Mutex;
+use shard::shares::Shares;
 use tokio::sync::{Semaphore, oneshot};
 
 /// A body of more bytes waits for its turn.
@@ -22,11 +21,14 @@ const TURN: Duration = Duration::from_millis(50);
 /// How long a body waits for its turn. No more of them wait than the account's bucket lets in meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Accounts = Mutex<HashMap<CustomerId, Arc<Semaphore>>>;
-
 /// The turns of a node; accounts without a large body take no room.
-#[derive(Default)]
-pub struct Turns(Arc<Accounts>);
+pub struct Turns(Arc<Shares>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Shares::new(Semaphore::MAX_PERMITS, AT_ONCE)))
+    }
+}
 
 /// A body's turn, which ends with it or by itself.
 pub struct Turn {
@@ -43,11 +45,8 @@ impl Turns {
     }
 
     async fn take_within(&self, account: CustomerId, patience: Duration) -> Result<Turn, CallError> {
-        let place = Place::of(&self.0, account);
-        let free = place.turns.clone().acquire_owned();
-        let Ok(Ok(permit)) = tokio::time::timeout(patience, free).await else {
-            return Err(CallError::worker_at_capacity());
-        };
+        let free = tokio::time::timeout(patience, self.0.take(account));
+        let share = free.await.map_err(|_| CallError::worker_at_capacity())?;
         let (_ended, ended) = oneshot::channel();
         tokio::spawn(async move {
             let begun = Instant::now();
@@ -55,35 +54,9 @@ impl Turns {
             let _ = tokio::time::timeout(TURN, ended).await;
             // As long again is the others'.
             tokio::time::sleep(begun.elapsed()).await;
-            drop(permit);
-            drop(place);
+            drop(share);
         });
         Ok(Turn { _ended })
-    }
-}
-
-/// Who has a turn of an account, or waits for one.
-struct Place {
-    accounts: Arc<Accounts>,
-    account: CustomerId,
-    turns: Arc<Semaphore>,
-}
-
-impl Place {
-    fn of(accounts: &Arc<Accounts>, account: CustomerId) -> Self {
-        let mut known = accounts.lock();
-        let turns = known.entry(account).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone();
-        Self { accounts: accounts.clone(), account, turns }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut known = self.accounts.lock();
-        // The map's and this one's.
-        if Arc::strong_count(&self.turns) == 2 {
-            known.remove(&self.account);
-        }
     }
 }
 
@@ -121,7 +94,7 @@ mod tests {
         let refused = turns.take_within(account, Duration::from_millis(1)).await.err().unwrap();
         assert_eq!(refused.code, ErrorCode::WorkerAtCapacity);
         drop(held);
-        while !turns.0.lock().is_empty() {
+        while !turns.0.is_idle() {
             tokio::task::yield_now().await;
         }
     }

@@ -62,18 +62,32 @@ impl Role {
 /// The longest e-mail address, in bytes.
 pub const LONGEST_EMAIL: usize = 254;
 
+/// The longest part of its domain between two dots.
+const LONGEST_LABEL: usize = 63;
+
+/// Whether a letter shows nothing by itself, or turns the line around it: with it two addresses look alike, or one as another.
+fn is_unseen(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// An e-mail address as it is compared and kept: without the space around it, in lower case. `None` when it has not the
 /// form of one; whether anybody reads it, only a message to it can tell.
 pub fn fold_email(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     let (local, domain) = text.rsplit_once('@')?;
-    let forbidden = |c: char| c.is_whitespace() || c.is_control() || "<>()[],;:\\\"".contains(c);
+    let forbidden = |c: char| c.is_whitespace() || c.is_control() || is_unseen(c) || "<>()[],;:\\\"".contains(c);
     let well_formed = (3..=LONGEST_EMAIL).contains(&text.len())
         && (1..=64).contains(&local.len())
         && !local.contains('@')
         && !text.contains(forbidden)
         && domain.split('.').all(|label| {
-            !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '-') && !label.starts_with('-')
+            (1..=LONGEST_LABEL).contains(&label.len())
+                && label.chars().all(|c| c.is_alphanumeric() || c == '-')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
         });
     well_formed.then_some(text)
 }
@@ -110,5 +124,13 @@ mod tests {
         for text in ["", "a", "@", "a@", "@b", "a b@c.d", "a@b@c", "a@b..c", "a@-b", "Ann <a@b.c>", "a@b\r\nBcc: c@d"] {
             assert_eq!(fold_email(text), None, "{text:?}");
         }
+        // The sign of the kelvin is a k to everybody, and a mark that nobody sees is none.
+        assert_eq!(fold_email("\u{212a}im@example.com").unwrap(), "kim@example.com");
+        for unseen in ['\u{ad}', '\u{200b}', '\u{202e}', '\u{2066}', '\u{feff}', '\u{e0041}'] {
+            assert_eq!(fold_email(&format!("ann{unseen}@example.com")), None, "{unseen:?}");
+        }
+        let label = |length| format!("ann@{}.com", "a".repeat(length));
+        assert!(fold_email(&label(LONGEST_LABEL)).is_some() && fold_email(&label(LONGEST_LABEL + 1)).is_none());
+        assert_eq!(fold_email("ann@a-.com"), None);
     }
 }

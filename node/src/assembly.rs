@@ -157,7 +157,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             session_starts_per_second: config.network.session_starts(),
             drain_wait: config.drain.initial_wait.0,
             balance_leads: config.cluster.balance_leads,
-            attempter: Attempter::new(attempts, SystemResolver).context("webhooks.ca_file")?,
+            attempter: Attempter::new(attempts, SystemResolver::default()).context("webhooks.ca_file")?,
             retry_schedule: RetrySchedule::new(config.webhooks.schedule.iter().map(|delay| delay.0).collect()),
             delivery_rules: delivery_rules(&config),
             retention: retention(&config),

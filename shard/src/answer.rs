@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use model::error::CallError;
 use model::limit::LimitScope;
 use model::time::Timestamp;
-use tokio_util::sync::CancellationToken;
+use raft::directory::state::DirectoryState;
 use tracing::Instrument;
 
 use crate::call::{Answer, Ask, Call, Done};
@@ -92,32 +92,51 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 Err(_) => Answer::NotLeader,
             }
         }
-        Ask::Lives { channels } => {
+        Ask::Lives { channels } if channels.len() <= FEW_LIVES => {
             let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
             done(Done::Lives(lives.collect()))
         }
-        Ask::Deliveries(ask) => still_owned(deliveries::serve::answer(owner, ask).await.map(Done::Deliveries)),
-        Ask::Usage(ask) => still_owned(usage::answer(owner, ask).await.map(Done::Usage)),
+        Ask::Lives { channels } => {
+            let first = channels.first().map(|(customer, _)| *customer);
+            let customer = first.filter(|first| channels.iter().all(|(customer, _)| customer == first));
+            let reading = owner.clone();
+            let lives = owner.node.reads.read(customer, deadline, move |patience| {
+                let in_time = channels.into_iter().take_while(|_| !patience.is_over());
+                in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect::<Vec<_>>()
+            });
+            Answer::Result { channel_level: None, result: lives.await.map(Done::Lives) }
+        }
+        Ask::Deliveries(ask) => match deliveries::serve::answer(owner, ask, deadline).await {
+            Ok(result) => Answer::Result { channel_level: None, result: result.map(Done::Deliveries) },
+            Err(NotLeader) => Answer::NotLeader,
+        },
+        Ask::Usage(ask) => {
+            Answer::Result { channel_level: None, result: usage::answer(owner, ask, deadline).await.map(Done::Usage) }
+        }
         Ask::MessageDeliveries { channels, message, after } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();
-            let found = read(deadline, move |is_given_up| {
-                let oldest = |channel| retention.oldest_shown(&reader, channel, now);
-                history::deliveries::of_message(&reader, &channels, &message, after, oldest, &running, is_given_up)
+            let whose = |state: &DirectoryState| Some(state.channels.get(channels.first()?)?.customer_id);
+            let customer = owner.node.directory.read(whose);
+            let found = owner.node.reads.read(customer, deadline, move |patience| {
+                let (view, is_given_up) = (patience.over(reader), || patience.is_over());
+                let oldest = |channel| retention.oldest_shown(&view, channel, now);
+                history::deliveries::of_message(&view, &channels, &message, after, oldest, &running, &is_given_up)
             });
-            Answer::Result { channel_level: None, result: found.await.map(Done::MessageDeliveries) }
+            Answer::Result { channel_level: None, result: in_time(found.await).map(Done::MessageDeliveries) }
         }
-        Ask::History { customer: _, query } => {
+        Ask::History { customer, query } => {
             let shown = owner.shown();
             let retention = owner.node.retention.clone();
             let until = page_ends(deadline);
-            let page = read(deadline, move |is_given_up| {
-                let oldest = |channel| retention.oldest_shown(&shown, channel, now);
+            let page = owner.node.reads.read(Some(customer), deadline, move |patience| {
+                let (view, is_given_up) = (patience.over(shown), || patience.is_over());
+                let oldest = |channel| retention.oldest_shown(&view, channel, now);
                 let is_over = || is_given_up() || Instant::now() >= until;
-                let budget = history::Budget { rows: PAGE_ROWS, is_over: &is_over, is_given_up };
-                history::page(&shown, &query, oldest, budget)
+                let budget = history::Budget { rows: PAGE_ROWS, is_over: &is_over, is_given_up: &is_given_up };
+                history::page(&view, &query, oldest, budget)
             });
-            Answer::Result { channel_level: None, result: page.await.map(Done::History) }
+            Answer::Result { channel_level: None, result: in_time(page.await).map(Done::History) }
         }
         Ask::Stream { customer, ask } => still_owned(serve::answer(owner, customer, ask).await.map(Done::Stream)),
         Ask::Relay { home, after, wait } => still_owned(relay::pull(owner, home, after, wait).await.map(Done::Relayed)),
@@ -132,20 +151,13 @@ fn still_owned(result: Result<Done, NotLeader>) -> Answer {
     result.map_or(Answer::NotLeader, done)
 }
 
-/// Reads what may be many rows from disk, while the calls of others do not wait for it. `work` is told whether its caller has
-/// given up: because the time is over, or because it has dropped this future. Nobody can end the thread of `work` but itself.
-async fn read<T: Send + 'static>(
-    deadline: Instant,
-    work: impl FnOnce(&dyn Fn() -> bool) -> Option<T> + Send + 'static,
-) -> Result<T, CallError> {
-    let gone = CancellationToken::new();
-    let _gone_with_this = gone.clone().drop_guard();
-    let reading = tokio::task::spawn_blocking(move || work(&|| gone.is_cancelled() || Instant::now() >= deadline));
-    match reading.await {
-        Ok(read) => read.ok_or_else(CallError::no_leader),
-        Err(_) => Err(CallError::internal_error()),
-    }
+/// What a reading has made that ends by itself once its caller has given up.
+fn in_time<T>(read: Result<Option<T>, CallError>) -> Result<T, CallError> {
+    read.and_then(|made| made.ok_or_else(CallError::worker_at_capacity))
 }
+
+/// As many live parts as are read at once, beside other calls.
+const FEW_LIVES: usize = 500;
 
 /// Rows that one page of history looks at in a shard: well below a second of reading.
 const PAGE_ROWS: usize = 25_000;
@@ -154,39 +166,4 @@ const PAGE_ROWS: usize = 25_000;
 fn page_ends(deadline: Instant) -> Instant {
     let now = Instant::now();
     now + (deadline.saturating_duration_since(now) / 2).min(Duration::from_secs(1))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test")]
-mod tests {
-    use tokio::sync::oneshot;
-
-    use super::*;
-
-    const LONG: Duration = Duration::from_secs(60);
-
-    #[tokio::test]
-    async fn a_reading_ends_once_nobody_waits_for_it() {
-        let (ended, has_ended) = oneshot::channel();
-        let reading = read(Instant::now() + LONG, move |is_given_up| {
-            while !is_given_up() {
-                std::thread::yield_now();
-            }
-            ended.send(()).unwrap();
-            None::<()>
-        });
-        assert!(
-            tokio::time::timeout(Duration::from_millis(20), reading).await.is_err(),
-            "it goes on while somebody waits"
-        );
-        tokio::time::timeout(LONG, has_ended).await.unwrap().unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_reading_ends_at_the_deadline_of_its_caller() {
-        let in_time = read(Instant::now() + LONG, |is_given_up| (!is_given_up()).then_some(7));
-        assert_eq!(in_time.await.unwrap(), 7);
-        let late = read(Instant::now(), |is_given_up| (!is_given_up()).then_some(7));
-        assert!(late.await.is_err());
-    }
 }

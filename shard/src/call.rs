@@ -98,6 +98,18 @@ pub enum Ask {
     Usage(UsageAsk),
 }
 
+impl Ask {
+    /// The account whose call this is, where it may wait for long: for the network, for a client, or for an event.
+    pub fn account(&self) -> Option<CustomerId> {
+        match self {
+            Self::Channel { customer, .. } | Self::History { customer, .. } | Self::Stream { customer, .. } => {
+                Some(*customer)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Work on one channel.
 #[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -61,11 +61,13 @@ use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Slots, StartLimiter};
 use crate::owner::taken_over::TakeOvers;
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE, OutboxBytes};
+use crate::reads::Reads;
 use crate::retention::Retention;
 use crate::rewrap;
 use crate::room::Rooms;
 use crate::router::{About, NodeStatus, Readiness, Router};
 use crate::secrets::Secrets;
+use crate::shares::Shares;
 use crate::stream::{StreamAsk, StreamDone};
 use crate::webhook::attempt::Attempter;
 
@@ -75,8 +77,15 @@ const CALL_MARGIN: Duration = Duration::from_secs(6);
 /// The longest that work at an owner waits for the network.
 const WORK_WAIT: Duration = Duration::from_secs(10);
 
-/// How many downloads of media from the network run at once on a node; each holds a few pieces in memory.
+/// How many downloads of media from the network run at once on a node, and of one account; each holds a few pieces in memory, and
+/// may take minutes. As many of its uploads may, which have one bound more with the driver.
 const MOST_DOWNLOADS: usize = 32;
+const MOST_TRANSFERS_OF_ONE: usize = 8;
+const _: () = assert!(MOST_TRANSFERS_OF_ONE * 4 <= MOST_DOWNLOADS, "others have their share beside three accounts");
+
+/// How many calls may wait on a node for media that is on its way, and for one account's. Each looks ten times a second.
+const MOST_MEDIA_WAITS: usize = 1024;
+const MOST_MEDIA_WAITS_OF_ONE: usize = 64;
 
 /// What a node brings to its cluster.
 pub struct ClusterConfig {
@@ -189,7 +198,8 @@ impl Cluster {
             slots: Slots::new(config.membership.own.max_channels),
             deliveries: Arc::new(deliveries.clone()),
             media: Arc::new(media),
-            downloads: Semaphore::new(MOST_DOWNLOADS),
+            downloads: Shares::new(MOST_DOWNLOADS, MOST_TRANSFERS_OF_ONE),
+            uploads: Shares::new(Semaphore::MAX_PERMITS, MOST_TRANSFERS_OF_ONE),
             nodes: router.clone(),
             rooms: rooms.clone(),
             retention: Arc::new(config.retention),
@@ -197,6 +207,8 @@ impl Cluster {
             handing_over: Semaphore::new(1),
             take_overs: TakeOvers::default(),
             outbox_bytes: OutboxBytes::default(),
+            reads: Reads::default(),
+            media_waits: Shares::new(MOST_MEDIA_WAITS, MOST_MEDIA_WAITS_OF_ONE),
         });
         let cluster = Arc::new(Self {
             node,
@@ -310,6 +322,11 @@ impl Cluster {
             tracing::error!(%error, "a data key cannot be sealed");
             CallError::internal_error()
         })
+    }
+
+    /// For what reads many rows on this node.
+    pub fn reads(&self) -> &Reads {
+        &self.context.reads
     }
 
     pub(crate) fn media_store(&self) -> &MediaStore {

@@ -12,6 +12,7 @@
 //! - [`backup`]: the states of all groups, read out of a cluster that runs and fitted into a new one.
 //! - [`bucket`]: objects in an S3-compatible service.
 //! - [`retention`]: how long what is stored is kept.
+//! - [`reads`]: reading many rows in the turns of accounts; [`shares`]: places that accounts share.
 //! - [`secrets`]: sealing and opening; [`rewrap`]: the exchange of the master key.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`mod@format`]: what nodes of several
 //!   releases agree upon. [`facts`]: how each node is; [`figures`]: what it had to do lately;
@@ -35,10 +36,12 @@ pub mod membership;
 mod nodes;
 mod owner;
 pub mod picture;
+pub mod reads;
 pub mod rewrap;
 pub mod room;
 pub mod router;
 pub mod secrets;
+pub mod shares;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod stream;

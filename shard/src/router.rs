@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use model::error::{CallError, ErrorCode};
 use model::format::Format;
-use model::id::{NodeId, ShardId};
+use model::id::{CustomerId, NodeId, ShardId};
 use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
@@ -22,7 +22,7 @@ use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
 use raft::host::Host;
 use raft::transport::admission::Port;
-use raft::transport::{Class, Handler, MAX_BODY, PeerError, Peers};
+use raft::transport::{Class, Handler, MAX_BODY, MOST_CALLS, PeerError, Peers};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -36,6 +36,7 @@ use crate::media::blobs::Blobs;
 use crate::nodes::Nodes;
 use crate::owner::hosting::Owners;
 use crate::owner::pace::StartLimiter;
+use crate::shares::{Share, Shares};
 
 /// The service under which nodes ask owners.
 pub const SHARD_SERVICE: u16 = 257;
@@ -61,6 +62,13 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// How many calls for one shard a peer may have here at once. They share the places that it has for all its calls, and a shard
 /// that is stuck must not use these up.
 const CALLS_OF_A_SHARD: usize = 1024;
+
+/// How many of them may be one account's: many of its calls may wait for their whole time, such as sends of channels that the
+/// network does not answer, or whoever follows its links to media that does not come. In all shards together it has half of what
+/// a peer may have.
+const CALLS_OF_AN_ACCOUNT: usize = CALLS_OF_A_SHARD / 2;
+const CALLS_OF_AN_ACCOUNT_IN_ALL: usize = MOST_CALLS / 2;
+
 /// A connection that found no place is told of for so long.
 const LATELY: Duration = Duration::from_secs(60);
 
@@ -140,15 +148,47 @@ pub struct About {
 /// Places for the calls of each peer for each shard that are being answered here.
 #[derive(Default)]
 struct Places {
-    of: Mutex<HashMap<(NodeId, ShardId), Arc<Semaphore>>>,
+    of: Mutex<HashMap<(NodeId, ShardId), Arc<OfShard>>>,
+    /// Those of accounts in all shards.
+    accounts: Mutex<HashMap<NodeId, Arc<Shares>>>,
+}
+
+struct OfShard {
+    all: Arc<Semaphore>,
+    accounts: Shares,
+}
+
+impl Default for OfShard {
+    fn default() -> Self {
+        Self { all: Arc::new(Semaphore::new(CALLS_OF_A_SHARD)), accounts: of_accounts(CALLS_OF_AN_ACCOUNT) }
+    }
+}
+
+/// Bounds what one account has, and not what all have.
+fn of_accounts(most_of_one: usize) -> Shares {
+    Shares::new(Semaphore::MAX_PERMITS, most_of_one)
+}
+
+/// A place that is held.
+struct PlaceOfCall {
+    _of_shard: OwnedSemaphorePermit,
+    _of_account: Option<[Share; 2]>,
 }
 
 impl Places {
     /// One of them, for as long as it is held; `None` when all are taken.
-    fn take(&self, from: NodeId, shard: ShardId) -> Option<OwnedSemaphorePermit> {
-        let mut of = self.of.lock();
-        let places = of.entry((from, shard)).or_insert_with(|| Arc::new(Semaphore::new(CALLS_OF_A_SHARD)));
-        places.clone().try_acquire_owned().ok()
+    fn take(&self, from: NodeId, shard: ShardId, account: Option<CustomerId>) -> Option<PlaceOfCall> {
+        let places = self.of.lock().entry((from, shard)).or_default().clone();
+        let of_account = match account {
+            Some(account) => {
+                let in_all = || Arc::new(of_accounts(CALLS_OF_AN_ACCOUNT_IN_ALL));
+                let in_all = self.accounts.lock().entry(from).or_insert_with(in_all).clone();
+                Some([places.accounts.try_take(account)?, in_all.try_take(account)?])
+            }
+            None => None,
+        };
+        let of_shard = places.all.clone().try_acquire_owned().ok()?;
+        Some(PlaceOfCall { _of_shard: of_shard, _of_account: of_account })
     }
 }
 
@@ -206,7 +246,7 @@ impl Router {
     /// Answers another node's call, as long as that waits for it.
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
         let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
-        let Some(_place) = self.places.take(from, call.shard) else {
+        let Some(_place) = self.places.take(from, call.shard, call.ask.account()) else {
             return Answer::Result { channel_level: None, result: Err(CallError::no_leader()) };
         };
         // The caller has given up by then.
@@ -581,11 +621,29 @@ mod tests {
     #[test]
     fn a_shard_that_stands_still_takes_no_places_from_others() {
         let places = Places::default();
-        let mut held: Vec<_> = (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, 7)).collect();
-        assert!(held.len() == CALLS_OF_A_SHARD && places.take(1, 7).is_none());
-        assert!(places.take(1, 8).is_some() && places.take(2, 7).is_some());
+        let mut held: Vec<_> = (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, 7, None)).collect();
+        assert!(held.len() == CALLS_OF_A_SHARD && places.take(1, 7, None).is_none());
+        assert!(places.take(1, 8, None).is_some() && places.take(2, 7, None).is_some());
         held.pop();
-        assert!(places.take(1, 7).is_some());
+        assert!(places.take(1, 7, None).is_some());
+    }
+
+    /// As many places as an account has there.
+    fn held_by(places: &Places, shard: ShardId, account: CustomerId) -> Vec<PlaceOfCall> {
+        (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, shard, Some(account))).collect()
+    }
+
+    #[test]
+    fn an_account_whose_calls_wait_leaves_places_of_its_shard_to_others() {
+        let places = Places::default();
+        let (loud, quiet) = (CustomerId::random(), CustomerId::random());
+        let held = held_by(&places, 7, loud);
+        assert!(held.len() < CALLS_OF_A_SHARD && places.take(1, 7, Some(loud)).is_none());
+        assert!(places.take(1, 7, Some(quiet)).is_some() && places.take(1, 7, None).is_some());
+        let in_all: Vec<_> = (8..16).flat_map(|shard| held_by(&places, shard, loud)).collect();
+        assert_eq!(held.len() + in_all.len(), CALLS_OF_AN_ACCOUNT_IN_ALL, "it leaves places of its peer, too");
+        drop((held, in_all));
+        assert!(places.take(1, 7, Some(loud)).is_some());
     }
 
     #[test]

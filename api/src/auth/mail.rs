@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use lettre::message::Mailbox;
 use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
@@ -17,6 +18,9 @@ use super::AuthConfig;
 
 /// Messages that may wait. What does not fit is dropped and told to the log.
 const QUEUE: usize = 256;
+
+/// Messages that are sent beside each other, each on a connection of its own.
+const AT_ONCE: usize = 16;
 
 /// How long a mail server may take for one message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
@@ -182,14 +186,16 @@ impl Mailer {
         }
     }
 
-    /// Sends what is queued until the stop.
+    /// Sends what is queued until the stop, some messages beside each other: one that the server takes its time for, as when the
+    /// address's own servers keep silent, must not hold those of others up.
     pub async fn run(&self, stop: CancellationToken) {
         let Some(mut waiting) = self.waiting.lock().take() else { return };
-        let server = self.server();
-        while let Some(Some(mail)) = stop.run_until_cancelled(waiting.recv()).await {
-            stop.run_until_cancelled(supervise::noticed("the mail to members", self.send(server.as_ref(), &mail)))
-                .await;
-        }
+        let server = &self.server();
+        let queued = futures::stream::poll_fn(|context| waiting.poll_recv(context));
+        let sending = queued.for_each_concurrent(AT_ONCE, |mail| async move {
+            supervise::noticed("the mail to members", self.send(server.as_ref(), &mail)).await;
+        });
+        stop.run_until_cancelled(sending).await;
     }
 
     /// Sends a message now. Says whether it was taken.
@@ -259,5 +265,79 @@ async fn send(transport: &AsyncSmtpTransport<Tokio1Executor>, sender: &Mailbox, 
         };
         tracing::warn!(error, "a message could not be sent yet");
         tokio::time::sleep(*pause).await;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Takes messages, but says nothing more once it hears of a silent recipient. Tells whom each one was for.
+    async fn serve(stream: TcpStream, taken: mpsc::UnboundedSender<String>) {
+        let (reading, mut writing) = stream.into_split();
+        let mut lines = BufReader::new(reading).lines();
+        let (mut to, mut is_in_message) = (String::new(), false);
+        writing.write_all(b"220 here\r\n").await.unwrap();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let answer: &[u8] = match line.split([' ', ':']).next().unwrap_or_default() {
+                "." => {
+                    is_in_message = false;
+                    let _ = taken.send(to.clone());
+                    b"250 taken\r\n"
+                }
+                _ if is_in_message => continue,
+                "RCPT" if line.contains("silent") => std::future::pending().await,
+                "RCPT" => {
+                    to.clone_from(&line);
+                    b"250 known\r\n"
+                }
+                "DATA" => {
+                    is_in_message = true;
+                    b"354 go on\r\n"
+                }
+                _ => b"250 well\r\n",
+            };
+            if writing.write_all(answer).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_for_which_the_server_keeps_silent_holds_no_other_up() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (taken, mut has_taken) = mpsc::unbounded_channel();
+        let server = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, taken.clone()));
+            }
+        });
+        let config = SmtpConfig {
+            host: "127.0.0.1".to_owned(),
+            port,
+            security: SmtpSecurity::Plain,
+            credentials: None,
+            from: "Gateway <gateway@example.com>".to_owned(),
+        };
+        let mailer = Arc::new(Mailer::new(MailConfig::Smtp(config)));
+        for number in 1..AT_ONCE {
+            mailer.tell_of_sign_up("https://example.com", &format!("silent{number}@example.com"));
+        }
+        mailer.tell_of_sign_up("https://example.com", "ann@example.com");
+        let (stop, running) = (CancellationToken::new(), mailer.clone());
+        let stopped = stop.clone();
+        let sending = tokio::spawn(async move { running.run(stopped).await });
+        let to = tokio::time::timeout(SEND_TIMEOUT / 2, has_taken.recv()).await.unwrap().unwrap();
+        assert!(to.contains("ann@example.com"), "{to}");
+        stop.cancel();
+        sending.await.unwrap();
+        server.abort();
     }
 }

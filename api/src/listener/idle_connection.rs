@@ -10,7 +10,7 @@ use std::time::Duration;
 use raft::transport::admission::Place;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::first_head::FirstHead;
 use super::refusal;
@@ -20,11 +20,13 @@ use super::wire::Wire;
 /// and would hold up the end of the port for as long as requests have; so it reads its end once the port closes, when
 /// another one takes its place, or when it has been silent for long.
 ///
-/// Once its first request has begun it goes on, whether the port closes or not. It has proven itself, and keeps its place,
-/// when the head of that request is whole: until then it gives way to another one, and ends when the head takes too long.
+/// Once its first request has begun it goes on, whether the port closes or not. It has proven itself when the head of that
+/// request is whole: until then it ends when the head takes too long. It gives way to another one until it is known whose it is.
 pub struct IdleConnection {
     wire: Wire,
     place: Place,
+    /// Another one takes its place.
+    gives_way: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Until the first head was read.
     unproven: Option<Unproven>,
     /// What was read since the last answer holds no end of a line: it is still the first line of a request.
@@ -71,7 +73,8 @@ impl IdleConnection {
             }
         };
         let unproven = Unproven { head: FirstHead::BEGIN, has_begun: false, patience: head, ending: Box::pin(ending) };
-        Self { wire, place, unproven: Some(unproven), in_first_line: true, instead: None, lingering: None }
+        let gives_way = Box::pin(place.gives_way().clone().cancelled_owned());
+        Self { wire, place, gives_way, unproven: Some(unproven), in_first_line: true, instead: None, lingering: None }
     }
 
     fn heard(&mut self, bytes: &[u8]) {
@@ -122,7 +125,7 @@ impl AsyncRead for IdleConnection {
                 ready!(unproven.ending.as_mut().poll(cx));
                 Poll::Ready(Ok(()))
             }
-            (Poll::Pending, None) => Poll::Pending,
+            (Poll::Pending, None) => this.gives_way.as_mut().poll(cx).map(Ok),
             (read, _) => {
                 this.heard(&buf.filled()[before..]);
                 read
@@ -216,7 +219,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (served, _) = listener.accept().await.unwrap();
-        let place = place(port).unwrap();
+        let mut place = place(port).unwrap();
+        place.named(client.local_addr().unwrap());
         (client, IdleConnection::new(Wire::Plain(served), place, LONG, head, closing.clone()))
     }
 
@@ -227,13 +231,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_keeps_its_place_once_its_first_head_is_whole_and_gives_way_before() {
+    async fn a_connection_keeps_its_place_once_it_is_known_whose_it_is_and_gives_way_before() {
         let closing = CancellationToken::new();
-        for begun in [&b""[..], b"G", &HEAD[..HEAD.len() - 1], PREFACE] {
+        for begun in [&b""[..], b"G", &HEAD[..HEAD.len() - 1], PREFACE, HEAD] {
             let port = port();
             let (mut client, mut served) = connected(&port, LONG, &closing).await;
             said(&mut client, &mut served, begun).await;
-            assert!(place(&port).is_some(), "{begun:?} is no request");
+            assert!(place(&port).is_some(), "{begun:?} is nobody's");
             assert_eq!(served.read(&mut [0; 16]).await.unwrap(), 0, "{begun:?}");
         }
         let port = port();
@@ -241,6 +245,7 @@ mod tests {
         let (first, rest) = HEAD.split_at(HEAD.len() - 1);
         said(&mut client, &mut served, first).await;
         said(&mut client, &mut served, rest).await;
+        port.recognised(client.local_addr().unwrap(), None);
         assert!(place(&port).is_none(), "it is in use");
     }
 

@@ -189,7 +189,8 @@ impl Acceptor for ClientListener {
     }
 
     async fn accept(&mut self, _: Option<ArcFusePolicy>) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
-        let Entered { wire, client, place } = self.next().await;
+        let Entered { wire, client, mut place } = self.next().await;
+        place.named(client);
         let (holding, conn_ctrl) = (&self.holdings[0], ConnCtrl::new());
         let idle_connection = IdleConnection::new(wire, place, WAY_IN, HEAD, self.closing.clone());
         Ok(Accepted {

@@ -117,7 +117,7 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     use ErrorCode as E;
     let mut codes = vec![E::InternalError];
     match &route.action {
-        Action::Public(_) => codes.push(E::RateLimited),
+        Action::Public(_) => codes.extend([E::RateLimited, E::WorkerAtCapacity]),
         Action::Operator(_) => codes.extend([
             E::AuthMissing,
             E::AuthMalformed,

@@ -39,6 +39,7 @@ use crate::body::STRANGERS_LIMIT_BYTES;
 use crate::caller::Caller;
 use crate::client::client_of;
 use crate::failure;
+use crate::memory::Holder;
 use crate::openapi::judge_parameter;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
@@ -136,6 +137,7 @@ impl Gate {
 async fn operate(mut ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint<OperatorCall>) -> Outcome {
     let rules = &route.rules;
     let operator = authentication::operator(&ctx, rules).await?;
+    ctx.recognise(None);
     ctx.body_limit = JSON_LIMIT_BYTES;
     let directory = authentication::operators_directory(&ctx, rules).await?;
     check_path(&ctx, route.path)?;
@@ -153,13 +155,17 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
         Ok(caller) => caller,
         Err(error) => return Err(Answered::uncounted(Err(error))),
     };
-    ctx.account = Some(caller.customer.id);
+    ctx.recognise(Some(caller.customer.id));
+    let _ = ctx.account.set(caller.customer.id);
+    if ctx.app.memory.is_full(Holder::Account(caller.customer.id)) {
+        return Err(Answered::uncounted(Err(CallError::worker_at_capacity())));
+    }
     ctx.body_limit = JSON_LIMIT_BYTES;
     Span::current().record("customer", field::display(caller.customer.id));
     let (bucket, rule, scope) = match (entry, caller.session()) {
         (Entry::Interface, _) => (caller.customer.id, ctx.app.customer_rule(&caller.customer), LimitScope::Customer),
         (Entry::Console, Some(session)) => {
-            (CustomerId(session.bucket()), ctx.app.config.limits.session, LimitScope::Session)
+            (CustomerId(session.bucket(caller.customer.id)), ctx.app.config.limits.session, LimitScope::Session)
         }
         // There is no such place for a key.
         (Entry::Console, None) => return Err(Answered::uncounted(Err(CallError::route_not_found()))),
@@ -284,7 +290,7 @@ fn label_of(method: &Method) -> &'static str {
 
 #[async_trait]
 impl Handler for Gate {
-    async fn handle(&self, request: &mut Request, _: &mut Depot, response: &mut Response, _: &mut FlowCtrl) {
+    async fn handle(&self, request: &mut Request, depot: &mut Depot, response: &mut Response, _: &mut FlowCtrl) {
         let started = Instant::now();
         let request_id = request_id_of(request);
         let method = request.method().clone();
@@ -298,10 +304,12 @@ impl Handler for Gate {
             now: Timestamp::now(),
             arrived: started,
             http: std::mem::take(request),
-            account: None,
+            account: Arc::default(),
             body_limit: STRANGERS_LIMIT_BYTES,
             turn: None,
+            kept: None,
         };
+        let (account, address) = (ctx.account.clone(), ctx.client.ip);
         // The server looks at the method once more, to leave the body of a HEAD out, and at how the answer may be compressed.
         *request.method_mut() = method.clone();
         for encoding in encodings {
@@ -320,8 +328,21 @@ impl Handler for Gate {
             Some(begun.linked(theirs).with("http.request.method", method.as_str()).with("http.route", path))
         });
         let Answered { outcome, rate } = self.answer(ctx, &origin).instrument(span.clone()).await;
-        let refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
+        let mut refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
+        let has_done_something = outcome.is_ok() && !method.is_safe();
         let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error.into(), &request_id));
+        let length = if method == Method::HEAD { 0 } else { reply.length() };
+        let holder = Holder::of(account.get().copied(), address);
+        match self.app.memory.answer(holder, length, has_done_something) {
+            Ok(None) => {}
+            Ok(Some(held)) => {
+                depot.insert_typed(held);
+            }
+            Err(error) => {
+                refused = error.code.as_str();
+                reply = Reply::error(&error.into(), &request_id);
+            }
+        }
         if let Some(paths) = self.paths.as_ref().filter(|paths| paths.find(&method).is_none())
             && let Ok(allowed) = HeaderValue::from_str(&paths.allowed())
         {

@@ -26,6 +26,7 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::{AccountCall, RequestContext};
+use crate::resources::attempts::{self, Attempt};
 use crate::route::Route;
 
 /// How far in the future a key may expire.
@@ -267,6 +268,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
     };
     let (record, secret) = key.generate(call.now);
     let entry = call.audited("key.issued", target(&record));
+    attempts::count(call, &[Attempt::KeyBy(call.customer_id())]).await?;
     call.update(Command::CreateKey(record.clone()), vec![entry]).await?;
     Ok(Reply::created(&IssuedKey::new(&record, &secret, call.now)).uncached())
 }

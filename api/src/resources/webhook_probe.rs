@@ -171,6 +171,7 @@ impl Probe {
 
 async fn send(call: &AccountCall, url: String, probe: Probe, material: Material) -> AttemptOutcome {
     let request = AttemptRequest {
+        account: call.customer_id(),
         url,
         body: Bytes::from(probe.body),
         event: probe.event.to_owned(),

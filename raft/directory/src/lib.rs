@@ -6,10 +6,11 @@
 //! - [`secrets`]: of it, the exchange of the master key and of the key of session tokens. [`authority`]: of it, the rotation
 //!   of the cluster's authority. [`deletions`]: what ends with a channel or a customer.
 //! - [`members`]: of it, the lives of nodes. [`layout`]: of it, changes of the placement.
-//! - [`observed`]: what the cluster itself notes in the audit log.
+//! - [`audit`]: reading the audit log. [`observed`]: what the cluster itself notes there.
 //! - [`state`]: the pure function from state and command to reply; [`machine`] drops repeats, and keeps a node's copy.
 //! - [`keys`]: where it stands.
 
+pub mod audit;
 pub mod authority;
 pub mod command;
 pub mod deletions;

@@ -7,8 +7,9 @@ use ::directory::deletions::{Deletion, ended_since};
 use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use super::AuditQuery;
 use super::command::Command;
-use super::handle::{AuditQuery, Directory, UpdateError};
+use super::handle::{Directory, UpdateError};
 use super::records::{AuditEntry, Ended};
 use crate::failpoint::{self, Point};
 
@@ -52,7 +53,7 @@ impl Directory {
         let about = AuditQuery { customer: Some(deletion.customer), since, until };
         let written = match deletion.keys[..] {
             [] => Vec::new(),
-            _ => self.audit_log(&about, None, usize::MAX, |_| true),
+            _ => self.audit_log(&about, None, usize::MAX, usize::MAX, |_| true).entries,
         };
         deletion.steps(&written)
     }

@@ -16,16 +16,15 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Command, Proposal, Rejection, Reply};
-use super::keys;
 use super::machine::{DirectoryMachine, Outcome};
 use super::records::AuditEntry;
 use super::state::{Change, DirectoryState};
+use super::{AuditPage, AuditPlace, AuditQuery};
 use crate::freshness::{CONFIRM_EVERY, OtherCopies};
 use crate::group::{Group, MAX_COMMAND, Members, ProposeError};
 use crate::host::{Host, OpenError};
 use crate::local_copy::{LocalCopy, STREAMED_FOR};
-use crate::machine::{DIRECTORY_GROUP, View};
-use crate::record::decode;
+use crate::machine::DIRECTORY_GROUP;
 use crate::transport::{Class, Handler, Peers};
 
 /// The service under which nodes speak of the directory with each other.
@@ -73,13 +72,6 @@ pub enum UpdateError {
         "it needs format {needed}, and the cluster has {has}: run `gateway format raise` when no node is to go back"
     )]
     Format { needed: Format, has: Format },
-}
-
-/// A page of the audit log.
-pub struct AuditQuery {
-    pub customer: Option<CustomerId>,
-    pub since: Timestamp,
-    pub until: Timestamp,
 }
 
 /// The handle. Reads come from memory; see the module for what that means for their age.
@@ -231,30 +223,16 @@ impl Directory {
         }
     }
 
-    /// Audit entries, newest first, beginning before `before` (an entry's time and id) when given.
+    /// Audit entries, newest first; see [`AuditPage::read`].
     pub fn audit_log(
         &self,
         query: &AuditQuery,
-        before: Option<&AuditEntry>,
+        before: Option<AuditPlace>,
         limit: usize,
-        mut wanted: impl FnMut(&AuditEntry) -> bool,
-    ) -> Vec<AuditEntry> {
-        /// Entries read from disk at a time.
-        const CHUNK: usize = 256;
-        let reader = self.group.reader();
-        let (from, mut to) = keys::audit_range(query.customer, query.since, query.until);
-        if let Some(entry) = before {
-            to = to.min(keys::audit(query.customer, entry.created_at, entry.id));
-        }
-        let mut found = Vec::new();
-        while found.len() < limit {
-            let rows = reader.scan_back(&from, &to, CHUNK);
-            let Some((last, _)) = rows.last() else { break };
-            to.clone_from(last);
-            let entries = rows.iter().map(|(_, value)| decode::<AuditEntry>(value));
-            found.extend(entries.filter(|entry| wanted(entry)).take(limit - found.len()));
-        }
-        found
+        looked_at: usize,
+        wanted: impl FnMut(&AuditEntry) -> bool,
+    ) -> AuditPage {
+        AuditPage::read(&self.group.reader(), query, before, limit, looked_at, wanted)
     }
 
     async fn pause_before_retry(&self, deadline: Instant) -> Result<(), UpdateError> {

@@ -17,6 +17,7 @@ pub use ::directory::{authority, command, health, layout, members, observed, rec
 use ::directory::{keys, machine};
 
 pub use crate::local_copy::{LocalCopy, STREAMED_FOR};
-pub use handle::{AuditQuery, Directory, UpdateError};
+pub use ::directory::audit::{AuditPage, AuditPlace, AuditQuery};
+pub use handle::{Directory, UpdateError};
 pub use records::{Ended, PORTION};
 pub use state::Change;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::id::{ChannelId, KeyId};
 use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +17,13 @@ const AUDIT_AGE: Duration = Duration::from_secs(400 * 24 * 3600);
 /// How long a revoked key and a deleted channel are known as what they were: as long as the audit log tells of their end.
 /// A key that is forgotten answers `auth_invalid`, and no longer `auth_revoked`.
 const ENDED_AGE: Duration = AUDIT_AGE;
+
+/// Revoked keys that an account has at most, whatever their age: every node holds them in memory, and an account that makes
+/// and revokes keys all day would fill it.
+const MOST_REVOKED_KEYS: usize = 2_000;
+
+/// How long a revoked key is known all the same: until what its revocation set going is over.
+const REVOKED_LATELY: Duration = Duration::from_secs(2 * 3600);
 
 /// How often the leader looks for those: that reads whole tables.
 const LOOK_FOR_ENDED_EVERY: Duration = Duration::from_secs(6 * 3600);
@@ -43,7 +51,9 @@ impl Directory {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut looked_for_ended: Option<Instant> = None;
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            while self.leads() && (self.trim_step().await || self.purge_step(grace).await) {
+            while self.leads()
+                && (self.trim_step().await || self.purge_step(grace).await || self.forget_revoked_step().await)
+            {
                 if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
                     return;
                 }
@@ -69,9 +79,21 @@ impl Directory {
         if keys.is_empty() && channels.is_empty() {
             return false;
         }
+        self.forget(keys, channels, before).await && more
+    }
+
+    /// Forgets some of the revoked keys of an account that has very many. Says whether there was one, and it went well.
+    async fn forget_revoked_step(&self) -> bool {
+        let before = before(Timestamp::now(), REVOKED_LATELY);
+        let keys = self.read(|state| state.revoked_beyond(MOST_REVOKED_KEYS, before, STEP));
+        !keys.is_empty() && self.forget(keys, Vec::new(), before).await
+    }
+
+    /// Says whether it went well.
+    async fn forget(&self, keys: Vec<KeyId>, channels: Vec<ChannelId>, before: Timestamp) -> bool {
         let command = Command::ForgetEnded { keys, channels, before };
         match self.update(command, Vec::new(), Instant::now() + STEP_PATIENCE).await {
-            Ok(_) => more,
+            Ok(_) => true,
             // An older release may be a member: there is time.
             Err(UpdateError::Format { .. }) => false,
             Err(error) => {

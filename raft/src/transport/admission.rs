@@ -1,14 +1,17 @@
 //! Who may hold connections to a port: so many in all, and so many of one address.
 //!
-//! Where a port is full, a connection that has proven nothing yet gives way to the one that comes: the oldest of the same
-//! address, or of the address that has the most of them. So a flood of connections that say nothing displaces itself, and
-//! whoever speaks at once comes in.
+//! Where a port is full, a connection of nobody in particular gives way to the one that comes: the oldest of the same address, or
+//! of the address that has the most of them; first those that have proven nothing yet, then those that have sent a request,
+//! but nothing by which it is known whose they are. So a flood of connections displaces itself, be it silent or not, and
+//! whoever shows a credential keeps the place. An account keeps as many as one address may have: what it has beyond, from however
+//! many addresses, is like a stranger's.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::id::CustomerId;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +41,11 @@ struct State {
     open: usize,
     next: u64,
     by_address: HashMap<IpAddr, OfAddress>,
+    /// The network and the number of each that has named its client.
+    by_client: HashMap<SocketAddr, (IpAddr, u64)>,
+    /// Whose each is that keeps its place, where it is an account's, and how many an account has of them.
+    account_of: HashMap<u64, CustomerId>,
+    of_account: HashMap<CustomerId, usize>,
     /// When a connection was last closed for want of a place.
     refused_at: Option<Instant>,
 }
@@ -47,22 +55,31 @@ struct OfAddress {
     open: usize,
     /// Those that have proven nothing yet, oldest first, each with what ends it.
     unproven: BTreeMap<u64, CancellationToken>,
+    /// Those that have, and are of nobody in particular.
+    strangers: BTreeMap<u64, CancellationToken>,
+}
+
+impl OfAddress {
+    fn forget(&mut self, number: u64) {
+        self.unproven.remove(&number);
+        self.strangers.remove(&number);
+    }
 }
 
 impl State {
-    /// Ends the oldest unproven connection of an address. Its place is free at once.
+    /// Ends the oldest connection of an address that gives way. Its place is free at once.
     fn displace(&mut self, address: IpAddr) -> bool {
         let Some(of) = self.by_address.get_mut(&address) else { return false };
-        let Some((_, connection)) = of.unproven.pop_first() else { return false };
+        let Some((_, connection)) = of.unproven.pop_first().or_else(|| of.strangers.pop_first()) else { return false };
         connection.cancel();
         of.open -= 1;
         self.open -= 1;
         true
     }
 
-    /// The address with the most unproven connections.
+    /// The address with the most connections that give way.
     fn most_crowded(&self) -> Option<IpAddr> {
-        let crowded = self.by_address.iter().max_by_key(|(_, of)| of.unproven.len());
+        let crowded = self.by_address.iter().max_by_key(|(_, of)| of.unproven.len() + of.strangers.len());
         crowded.map(|(address, _)| *address)
     }
 }
@@ -108,7 +125,24 @@ impl Port {
         let of = state.by_address.entry(address).or_default();
         of.open += 1;
         of.unproven.insert(number, gives_way.clone());
-        Some(Place { port: self.clone(), address, number, gives_way })
+        Some(Place { port: self.clone(), address, number, client: None, gives_way })
+    }
+
+    /// Whose the connection of a client is, is known: it keeps its place from now on, unless its account has very many.
+    pub fn recognised(&self, client: SocketAddr, account: Option<CustomerId>) {
+        let mut state = self.state.lock();
+        let Some((address, number)) = state.by_client.get(&client).copied() else { return };
+        if let Some(account) = account.filter(|_| !state.account_of.contains_key(&number)) {
+            let kept = state.of_account.entry(account).or_default();
+            if *kept >= self.rules.most_per_address {
+                return;
+            }
+            *kept += 1;
+            state.account_of.insert(number, account);
+        }
+        if let Some(of) = state.by_address.get_mut(&address) {
+            of.forget(number);
+        }
     }
 }
 
@@ -117,6 +151,7 @@ pub struct Place {
     port: Arc<Port>,
     address: IpAddr,
     number: u64,
+    client: Option<SocketAddr>,
     gives_way: CancellationToken,
 }
 
@@ -126,11 +161,27 @@ impl Place {
         &self.gives_way
     }
 
-    /// It has said what somebody says who is here for a reason, and keeps its place from now on.
+    /// Names the client that [`Port::recognised`] is told of.
+    pub fn named(&mut self, client: SocketAddr) {
+        self.client = Some(client);
+        self.port.state.lock().by_client.insert(client, (self.address, self.number));
+    }
+
+    /// It has said what somebody says who is here for a reason: those that have not give way before it.
     pub fn proven(&self) {
         let mut state = self.port.state.lock();
+        if let Some(of) = state.by_address.get_mut(&self.address)
+            && let Some(gives_way) = of.unproven.remove(&self.number)
+        {
+            of.strangers.insert(self.number, gives_way);
+        }
+    }
+
+    /// Whose it is, is known: it keeps its place from now on.
+    pub fn recognised(&self) {
+        let mut state = self.port.state.lock();
         if let Some(of) = state.by_address.get_mut(&self.address) {
-            of.unproven.remove(&self.number);
+            of.forget(self.number);
         }
     }
 }
@@ -147,11 +198,25 @@ impl Drop for Place {
         if let Some(of) = state.by_address.get_mut(&self.address) {
             if !has_left {
                 of.open -= 1;
-                of.unproven.remove(&self.number);
+                of.forget(self.number);
             }
             if of.open == 0 {
                 state.by_address.remove(&self.address);
             }
+        }
+        if let Some(account) = state.account_of.remove(&self.number)
+            && let Some(kept) = state.of_account.get_mut(&account)
+        {
+            *kept -= 1;
+            if *kept == 0 {
+                state.of_account.remove(&account);
+            }
+        }
+        // Another connection may have come from the same address and port since.
+        if let Some(client) = self.client
+            && state.by_client.get(&client).is_some_and(|(_, number)| *number == self.number)
+        {
+            state.by_client.remove(&client);
         }
     }
 }
@@ -185,8 +250,8 @@ mod tests {
         let third = port.admit(from(1), false).unwrap();
         let way = |place: &Place| place.gives_way().is_cancelled();
         assert_eq!((way(&first), way(&second), way(&third)), (true, false, false));
-        second.proven();
-        third.proven();
+        second.recognised();
+        third.recognised();
         assert!(!port.refused_within(Duration::from_secs(60)));
         assert!(port.admit(from(1), false).is_none(), "both are in use");
         assert!(port.refused_within(Duration::from_secs(60)));
@@ -204,12 +269,56 @@ mod tests {
         let one_more = port.admit(from(3), false).unwrap();
         assert!(crowd[0].gives_way().is_cancelled() && !other.gives_way().is_cancelled());
         for place in crowd.iter().chain([&other, &one_more]) {
-            place.proven();
+            place.recognised();
         }
         assert!(port.admit(from(4), false).is_none());
         drop((crowd, other));
         let state = port.state.lock();
         assert_eq!((state.open, state.by_address.len()), (1, 1), "nothing is kept of those who are gone");
+    }
+
+    #[test]
+    fn who_sends_a_request_and_shows_nothing_gives_way_after_the_silent_and_who_is_known_does_not() {
+        let port = port(3, 3);
+        let mut crowd: Vec<_> = (0..3).map(|_| port.admit(from(1), false).unwrap()).collect();
+        crowd.iter().take(2).for_each(Place::proven);
+        let client = SocketAddr::new(from(1), 4711);
+        crowd[0].named(client);
+        port.recognised(client, None);
+        let mut known = Vec::new();
+        for gone in [[false, false, true], [false, true, true]] {
+            let comes = port.admit(from(2 + known.len() as u8), false).unwrap();
+            comes.recognised();
+            known.push(comes);
+            assert_eq!(crowd.iter().map(|place| place.gives_way().is_cancelled()).collect::<Vec<_>>(), gone);
+        }
+        assert!(port.admit(from(4), false).is_none(), "all are known");
+        drop(crowd);
+        assert!(port.admit(from(4), false).is_some() && port.state.lock().by_client.is_empty());
+    }
+
+    #[test]
+    fn an_account_keeps_as_many_places_as_an_address_may_have_and_its_others_give_way() {
+        let port = port(3, 2);
+        let account = CustomerId::random();
+        let crowd: Vec<_> = (1..=3)
+            .map(|number| {
+                let mut place = port.admit(from(number), false).unwrap();
+                let client = SocketAddr::new(from(number), 4711);
+                place.named(client);
+                place.proven();
+                // With each of its requests.
+                (0..3).for_each(|_| port.recognised(client, Some(account)));
+                place
+            })
+            .collect();
+        let other = port.admit(from(4), false).unwrap();
+        other.recognised();
+        assert_eq!([0, 1, 2].map(|place: usize| crowd[place].gives_way().is_cancelled()), [false, false, true]);
+        assert!(port.admit(from(5), false).is_none(), "two are kept");
+        drop(crowd);
+        let state = port.state.lock();
+        assert_eq!((state.open, state.of_account.len(), state.account_of.len()), (1, 0, 0));
     }
 
     #[test]

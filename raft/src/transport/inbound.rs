@@ -16,14 +16,12 @@ use super::admission::Port;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, Judged, MAX_BODY, PeerError, Service, Shared, Way, tls, unauthenticated};
+use super::{Class, Judged, MAX_BODY, MOST_CALLS, PeerError, Service, Shared, Way, tls, unauthenticated};
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
 /// Answers that may wait for a connection.
 const QUEUE: usize = 8192;
-/// Calls of the floors above that one peer may have in flight on one connection; more are answered as busy.
-const CALLS: usize = 4096;
 /// How often it is told that no connection can be accepted.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
@@ -60,7 +58,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
                         let _ = place.gives_way().run_until_cancelled(answering).await;
                     }
                     Ok(Ok(Greeted::Peer(stream, judged, class))) => {
-                        place.proven();
+                        place.recognised();
                         let stream = *stream;
                         let stop = shared.stop.clone();
                         let (tracker, runtime) = (shared.tracker.clone(), shared.runtime_of(class).clone());
@@ -147,7 +145,7 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
     }
     let (mut reader, mut writer) = tokio::io::split(connection);
     let (answers, mut queue) = mpsc::channel(QUEUE);
-    let session = Session { shared: shared.clone(), peer, answers, calls: Arc::new(Semaphore::new(CALLS)) };
+    let session = Session { shared: shared.clone(), peer, answers, calls: Arc::new(Semaphore::new(MOST_CALLS)) };
     let read = async {
         let mut buffer = BytesMut::new();
         let mut said = Instant::now();

@@ -41,6 +41,8 @@ use crate::{supervise, telemetry};
 
 /// The largest body of a call, and of an answer.
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
+/// Calls of the floors above that one peer may have in flight on one connection; more are answered as busy.
+pub const MOST_CALLS: usize = 4096;
 /// The largest body of an append. Entries have a bound far below, but logs of earlier releases hold larger ones: they get as
 /// much as a frame can carry, and still are to reach a follower.
 const MAX_APPEND: usize = frame::MAX_FRAME - 1024;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
+use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
 use model::time::Day;
 use raft::machine::View;
@@ -10,7 +12,7 @@ use raft::machine::View;
 use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
 use crate::keys;
 use crate::media;
-use crate::owner::{NotLeader, Owner};
+use crate::owner::Owner;
 use crate::records::decode;
 use crate::usage::{Counts, Hour, UsageRow};
 
@@ -20,11 +22,18 @@ const CHUNK: usize = 512;
 /// Answers at the owner.
 ///
 /// # Errors
-/// [`NotLeader`] when the answer cannot be had here.
-pub async fn answer(owner: &Arc<Owner>, ask: UsageAsk) -> Result<UsageDone, NotLeader> {
+/// `worker_at_capacity` when it takes too long.
+pub async fn answer(owner: &Arc<Owner>, ask: UsageAsk, deadline: Instant) -> Result<UsageDone, CallError> {
+    let customer = match ask {
+        // One row, which sends wait for: those that read months must not hold it up.
+        UsageAsk::MediaKept { .. } => None,
+        UsageAsk::Days { customer, .. } | UsageAsk::Figures { customer, .. } | UsageAsk::Hours { customer, .. } => {
+            Some(customer)
+        }
+    };
     let reader = owner.reader.clone();
     // Months of many channels are many rows; the calls of others must not wait for them.
-    tokio::task::spawn_blocking(move || read(&reader, ask)).await.map_err(|_| NotLeader)
+    owner.node.reads.read(customer, deadline, move |patience| read(&patience.over(reader), ask)).await
 }
 
 fn read(view: &dyn View, ask: UsageAsk) -> UsageDone {

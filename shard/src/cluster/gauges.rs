@@ -7,7 +7,7 @@ use metrics::gauge;
 use model::status::Status;
 use model::time::Timestamp;
 use raft::directory::AuditQuery;
-use raft::directory::records::{BACKUP_TAKEN, DisabledReason, EndpointRecord};
+use raft::directory::records::{AuditEntry, BACKUP_TAKEN, DisabledReason, EndpointRecord};
 use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
@@ -129,8 +129,9 @@ impl Backups {
         let reader = cluster.clone();
         let look = move || {
             let query = AuditQuery { customer: None, since, until: Timestamp(i64::MAX) };
-            let found = reader.directory().audit_log(&query, None, 1, |entry| entry.action == BACKUP_TAKEN);
-            found.first().map(|entry| entry.created_at)
+            let wanted = |entry: &AuditEntry| entry.action == BACKUP_TAKEN;
+            let found = reader.directory().audit_log(&query, None, 1, usize::MAX, wanted);
+            found.entries.first().map(|entry| entry.created_at)
         };
         // What cannot be read now is at the next look.
         let Ok(found) = tokio::task::spawn_blocking(look).await else { return };

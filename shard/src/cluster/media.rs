@@ -70,12 +70,12 @@ impl Cluster {
         url: &str,
         context: &CallContext,
     ) -> Result<Fetched, FetchError> {
-        let (media, whom) = (self.media(), For::Account(customer));
-        let Some(token) = media.own_token(url) else { return media.fetcher.fetch(url, whom, &media.blobs).await };
+        let media = self.media();
+        let Some(token) = media.own_token(url) else { return media.fetcher.fetch(url, customer, &media.blobs).await };
         let token = media.read_token(token).map_err(own_link)?;
         let row = self.linked_media(&token, context).await.map_err(own_link)?;
         let bytes = media.open(&row, None).await.map_err(CallError::from)?;
-        let spooled = media.spool(whom).await?.fill(bytes).await?;
+        let spooled = media.spool(For::Account(customer)).await?.fill(bytes).await?;
         Ok(Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename })
     }
 }

@@ -49,7 +49,7 @@ impl Cluster {
             judge(send, &spooled.head).map_err(|violation| violation.at(field))?;
         let media = self.media();
         let (spooled, filename, duration_seconds) = if convert {
-            let voice = media.converter.convert(&spooled, media.spool(For::Account(customer)).await?).await;
+            let voice = media.converter.convert(customer, &spooled, media.spool(For::Account(customer)).await?).await;
             let voice = voice.map_err(|error| error.told(field))?;
             (voice.spooled, filename.map(as_opus), Some(voice.seconds))
         } else {

@@ -27,7 +27,7 @@ impl Cluster {
             FetchError::Spool(SpoolError::TooLarge { size }) => too_large(size),
             error => error.told(url, field),
         })?;
-        self.picture_of(fetched.spooled, field).await
+        self.picture_of(customer, fetched.spooled, field).await
     }
 
     /// Makes a picture that arrived whole fit for the network.
@@ -35,11 +35,11 @@ impl Cluster {
     /// # Errors
     /// `media_too_large` above 5 MB, `invalid_request` with an issue at `field` for what is no picture, 503 when too many
     /// wait for their turn.
-    pub async fn picture_of(&self, spooled: Spooled, field: &str) -> Result<Picture, CallError> {
+    pub async fn picture_of(&self, customer: CustomerId, spooled: Spooled, field: &str) -> Result<Picture, CallError> {
         if spooled.size > LARGEST_PICTURE {
             return Err(too_large(spooled.size));
         }
-        self.media().cutter.cut(spooled).await.map_err(|unfit| match unfit {
+        self.media().cutter.cut(customer, spooled).await.map_err(|unfit| match unfit {
             Some(unfit) => unfit.violation().at(&[field]),
             None => CallError::worker_at_capacity(),
         })

@@ -185,6 +185,7 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
         return (Some(attempt), retry(schedule, delivery, None));
     };
     let request = AttemptRequest {
+        account: delivery.customer,
         url: endpoint.url.clone(),
         body: decode::<EventRow>(&event).body,
         event: delivery.event.as_str().to_owned(),

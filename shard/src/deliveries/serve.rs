@@ -1,8 +1,10 @@
 //! What an owner answers about its shard's deliveries.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use model::id::{CustomerId, DeliveryId};
+use model::error::CallError;
+use model::id::CustomerId;
 use model::time::Timestamp;
 use raft::machine::View;
 
@@ -13,31 +15,45 @@ use super::view::DeliveryRecord;
 use super::{sweep, waiting};
 use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
 use crate::command::{Command, Reply};
+use crate::keys;
 use crate::owner::{NotLeader, Owner};
+use crate::reads::Patience;
+use crate::records::{DeliveryRow, decode};
 
 /// Answers at the owner.
 ///
 /// # Errors
 /// [`NotLeader`] when what was asked may not have been done.
-pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone, NotLeader> {
-    match ask {
+pub async fn answer(
+    owner: &Arc<Owner>,
+    ask: DeliveryAsk,
+    deadline: Instant,
+) -> Result<Result<DeliveryDone, CallError>, NotLeader> {
+    let reading = Reading { owner, deadline };
+    Ok(match ask {
         DeliveryAsk::Page { customer, query } => {
-            read(owner, move |view, running| DeliveryDone::Page(query::page(view, customer, &query, running))).await
+            let page = move |view: &dyn View, running: &Running| query::page(view, customer, &query, running);
+            reading.read(Some(customer), page).await.map(DeliveryDone::Page)
         }
         DeliveryAsk::Find { customer, id } => {
-            read(owner, move |view, running| {
-                DeliveryDone::Found(query::detail(view, customer, id, running).map(Box::new))
-            })
-            .await
+            let find = move |view: &dyn View, running: &Running| query::detail(view, customer, id, running);
+            reading.read(Some(customer), find).await.map(|found| DeliveryDone::Found(found.map(Box::new)))
         }
         DeliveryAsk::Figures { customer, endpoint, since } => {
-            read(owner, move |view, running| {
-                DeliveryDone::Figures(query::figures(view, customer, endpoint, since, running))
-            })
-            .await
+            let count =
+                move |view: &dyn View, running: &Running| query::figures(view, customer, endpoint, since, running);
+            reading.read(Some(customer), count).await.map(DeliveryDone::Figures)
         }
-        DeliveryAsk::Waiting => read(owner, |view, _| DeliveryDone::Waiting(waiting::in_shard(view))).await,
-        DeliveryAsk::Redeliver { customer, id } => redeliver(owner, customer, id).await.map(DeliveryDone::Redelivered),
+        DeliveryAsk::Waiting => {
+            reading.read(None, |view: &dyn View, _: &Running| waiting::in_shard(view)).await.map(DeliveryDone::Waiting)
+        }
+        DeliveryAsk::Redeliver { customer, id } => {
+            let find = move |view: &dyn View, _: &Running| query::find(view, customer, id);
+            match reading.read(Some(customer), find).await {
+                Ok(row) => Ok(DeliveryDone::Redelivered(redeliver(owner, row).await?)),
+                Err(error) => Err(error),
+            }
+        }
         DeliveryAsk::Report(report) => {
             let members = owner.node.directory.read(|state| state.nodes.len());
             Ok(DeliveryDone::Ruled(owner.webhook_coordinator.lock().rule(&report, members, Timestamp::steady())))
@@ -49,24 +65,34 @@ pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone
                 Err(retry_after) => Tested::TooMany { retry_after },
             }))
         }
-        DeliveryAsk::CountSweep(sweep) => sweep::count(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotLeader),
-        DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotLeader),
+        DeliveryAsk::CountSweep(sweep) => sweep::count(owner, sweep, deadline).await.map(DeliveryDone::Matched),
+        DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep, deadline).await?.map(DeliveryDone::Matched),
+    })
+}
+
+/// Reads apart from other tasks, in the turn of an account: many rows may have to come from disk.
+struct Reading<'a> {
+    owner: &'a Owner,
+    deadline: Instant,
+}
+
+impl Reading<'_> {
+    async fn read<T: Send + 'static>(
+        &self,
+        account: Option<CustomerId>,
+        with: impl FnOnce(&dyn View, &Running) -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        let (reader, running) = (self.owner.reader.clone(), self.owner.node.deliveries.running().clone());
+        let reading = move |patience: &Patience| with(&patience.over(reader), &running);
+        self.owner.node.reads.read(account, self.deadline, reading).await
     }
 }
 
-/// Reads apart from other tasks: many rows may have to come from disk.
-async fn read(
-    owner: &Owner,
-    with: impl FnOnce(&dyn View, &Running) -> DeliveryDone + Send + 'static,
-) -> Result<DeliveryDone, NotLeader> {
-    let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
-    tokio::task::spawn_blocking(move || with(&reader, &running)).await.map_err(|_| NotLeader)
-}
-
-async fn redeliver(owner: &Arc<Owner>, customer: CustomerId, id: DeliveryId) -> Result<Redelivered, NotLeader> {
+/// Makes a delivery due that was found.
+async fn redeliver(owner: &Arc<Owner>, found: Option<DeliveryRow>) -> Result<Redelivered, NotLeader> {
     let running = owner.node.deliveries.running();
-    let Some(row) = query::find(&owner.reader, customer, id) else { return Ok(Redelivered::NotFound) };
-    let now = Timestamp::now();
+    let Some(row) = found else { return Ok(Redelivered::NotFound) };
+    let (id, now) = (row.id, Timestamp::now());
     if running.is_in_flight(id) || row.is_due(now) {
         return Ok(Redelivered::DueAlready);
     }
@@ -76,7 +102,8 @@ async fn redeliver(owner: &Arc<Owner>, customer: CustomerId, id: DeliveryId) -> 
         return Ok(Redelivered::DueAlready);
     }
     // As it stands before the attempt begins, which is what was asked for.
-    let row = query::find(&owner.reader, customer, id).ok_or(NotLeader)?;
+    let row = owner.reader.get(&keys::delivery(row.endpoint, id)).ok_or(NotLeader)?;
+    let row: DeliveryRow = decode(&row);
     let record = DeliveryRecord::of(&row, running);
     owner.node.deliveries.changed(owner, row.endpoint);
     Ok(Redelivered::Due(Box::new(record)))

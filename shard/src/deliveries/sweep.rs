@@ -4,17 +4,24 @@
 //! with how far it has come, and goes on; the next owner continues where the last one stood.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures::future::join_all;
+use model::error::CallError;
+use model::limit::LimitScope;
 use model::time::Timestamp;
 use raft::machine::View;
 use raft::supervise;
+use state::deliveries::sweep::Part;
+use tokio::sync::Semaphore;
 
 use super::command::{DeliveryCommand, Progress, Sweep};
 use crate::command::Command;
 use crate::keys;
-use crate::owner::Owner;
+use crate::owner::{NotLeader, Owner};
+use crate::reads::Patience;
 use crate::records::decode;
+use crate::shares::Shares;
 
 /// Between two steps, so that sends do not feel them.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -22,44 +29,97 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How long a caller waits for the end of a sweep, so that a small one is over when it is answered.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// How many deliveries a sweep would be about. `None`: they could not be counted.
-pub async fn count(owner: &Owner, sweep: Sweep) -> Option<u64> {
-    if owner.reader.get(&keys::customer_endpoint(sweep.customer, sweep.endpoint)).is_none() {
-        return Some(0);
-    }
-    let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
-    tokio::task::spawn_blocking(move || sweep.matched(&reader, &running)).await.ok()
+/// Sweeps that an account may have under way in a shard. Each goes through all deliveries of its endpoint, however many, so that
+/// an account which asked for one after the other would have more and more of them.
+const MOST_OF_ONE: usize = 20;
+
+/// When an account with as many as it may have should try again, in seconds.
+const RETRY_SECONDS: u32 = 5;
+
+/// How long a step waits for its turn among what else its account reads, before it asks anew.
+const STEP_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a step waits after one that failed.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The places of sweeps in a shard.
+pub fn shares() -> Shares {
+    Shares::new(Semaphore::MAX_PERMITS, MOST_OF_ONE)
 }
 
-/// Begins a sweep and says how many deliveries it is about. `None`: the owner's right has ended.
-pub async fn begin(owner: &Arc<Owner>, sweep: Sweep) -> Option<u64> {
-    let matched = count(owner, sweep.clone()).await?;
-    if matched == 0 {
-        return Some(0);
+/// How many deliveries a sweep would be about.
+///
+/// # Errors
+/// `worker_at_capacity` when they are too many to be counted in time.
+pub async fn count(owner: &Owner, sweep: Sweep, deadline: Instant) -> Result<u64, CallError> {
+    if owner.reader.get(&keys::customer_endpoint(sweep.customer, sweep.endpoint)).is_none() {
+        return Ok(0);
     }
+    let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
+    let counting = move |patience: &Patience| sweep.matched(&patience.over(reader), &running);
+    owner.node.reads.read(Some(sweep.customer), deadline, counting).await
+}
+
+/// Begins a sweep and says how many deliveries it is about.
+///
+/// # Errors
+/// [`NotLeader`] when the owner's right has ended. Inside: as [`count`], and `rate_limited` for an account that has very many
+/// under way.
+pub async fn begin(owner: &Arc<Owner>, sweep: Sweep, deadline: Instant) -> Result<Result<u64, CallError>, NotLeader> {
+    let Some(share) = owner.sweeps.try_take(sweep.customer) else {
+        return Ok(Err(CallError::rate_limited(LimitScope::Customer, MOST_OF_ONE as u32, RETRY_SECONDS)));
+    };
+    let matched = match count(owner, sweep.clone(), deadline).await {
+        Ok(0) => return Ok(Ok(0)),
+        Ok(matched) => matched,
+        Err(error) => return Ok(Err(error)),
+    };
     let begin = Command::Delivery(DeliveryCommand::BeginSweep(sweep.clone()));
-    owner.committer.commit_one(begin).await.ok()?;
+    owner.committer.commit_one(begin).await.map_err(|_| NotLeader)?;
     let (owning, lost) = (owner.clone(), owner.lost.clone());
     let working = owner.tasks.spawn(async move {
         let working = supervise::restarted("a sweep of deliveries", || go_on(owning.clone(), sweep.clone()));
-        lost.run_until_cancelled(working).await
+        lost.run_until_cancelled(working).await;
+        drop(share);
     });
     let _ = tokio::time::timeout(PATIENCE, working).await;
-    Some(matched)
+    Ok(Ok(matched))
 }
 
-/// Goes on with what an earlier owner began.
+/// Goes on with what an earlier owner began, beside each other: one account's must not wait for another's.
 pub async fn resume(owner: Arc<Owner>) {
     let (from, to) = keys::sweeps();
-    for (_, sweep) in owner.reader.scan(&from, &to, usize::MAX) {
-        go_on(owner.clone(), decode(&sweep)).await;
+    let begun = owner.reader.scan(&from, &to, usize::MAX).into_iter().map(|(_, sweep)| decode::<Sweep>(&sweep));
+    let going_on = begun.map(|sweep| {
+        let owner = owner.clone();
+        async move {
+            // Those that it has beyond its share go on all the same.
+            let share = owner.sweeps.try_take(sweep.customer);
+            go_on(owner.clone(), sweep).await;
+            drop(share);
+        }
+    });
+    join_all(going_on).await;
+}
+
+/// The next part, read in the turn of the sweep's account.
+async fn next(owner: &Owner, sweep: &Sweep) -> Part {
+    loop {
+        let (reader, running, sweep) = (owner.reader.clone(), owner.node.deliveries.running().clone(), sweep.clone());
+        let customer = sweep.customer;
+        let reading = move |patience: &Patience| sweep.next(&patience.over(reader), &running);
+        match owner.node.reads.read(Some(customer), Instant::now() + STEP_PATIENCE, reading).await {
+            Ok(part) => return part,
+            Err(error) => tracing::debug!(%error, "a step of a sweep did not have its turn"),
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 
 async fn go_on(owner: Arc<Owner>, mut sweep: Sweep) {
     let deliveries = &owner.node.deliveries;
     loop {
-        let part = sweep.next(&owner.reader, deliveries.running());
+        let part = next(&owner, &sweep).await;
         let changes = !part.deliveries.is_empty();
         let step = DeliveryCommand::SweepStep {
             id: sweep.id,

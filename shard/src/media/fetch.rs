@@ -12,6 +12,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response};
 use model::error::CallError;
+use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::media::{FetchReason, LARGEST_MEDIA};
 use model::target::{Target, TargetPolicy, judge_url};
@@ -99,18 +100,18 @@ impl Fetcher {
         Self { policy: attempter.config.policy.clone(), user_agent, tls, resolver }
     }
 
-    /// Fetches a URL into a temporary file. It always ends, within 15 seconds.
+    /// Fetches a URL into a temporary file, for an account. It always ends, within 15 seconds.
     ///
     /// # Errors
     /// [`FetchError`]; nothing is left behind.
-    pub async fn fetch(&self, url: &str, whom: For, blobs: &Blobs) -> Result<Fetched, FetchError> {
-        match tokio::time::timeout(PATIENCE, self.fetch_in_time(url, whom, blobs)).await {
+    pub async fn fetch(&self, url: &str, account: CustomerId, blobs: &Blobs) -> Result<Fetched, FetchError> {
+        match tokio::time::timeout(PATIENCE, self.fetch_in_time(url, account, blobs)).await {
             Ok(fetched) => fetched,
             Err(_) => Err(FetchError::failed(FetchReason::Timeout)),
         }
     }
 
-    async fn fetch_in_time(&self, url: &str, whom: For, blobs: &Blobs) -> Result<Fetched, FetchError> {
+    async fn fetch_in_time(&self, url: &str, account: CustomerId, blobs: &Blobs) -> Result<Fetched, FetchError> {
         // What stands behind the # is the reader's business and never sent.
         let text = url.split_once('#').map_or(url, |(before, _)| before);
         let mut target = judge_url(text, &self.policy).map_err(|blocked| match blocked.code {
@@ -119,12 +120,12 @@ impl Fetcher {
         })?;
         let mut redirects = 0;
         loop {
-            let (response, _connection) = self.get(&target).await?;
+            let (response, _connection) = self.get(account, &target).await?;
             let status = response.status();
             if !status.is_redirection() {
                 return if status.is_success() {
                     // The connection lives until the body is read.
-                    receive(&target.url, response, whom, blobs).await
+                    receive(&target.url, response, For::Account(account), blobs).await
                 } else {
                     Err(FetchError::status(status.as_u16()))
                 };
@@ -146,8 +147,9 @@ impl Fetcher {
         judge_url(next.as_str(), &self.policy).map_err(|_| FetchError::Blocked)
     }
 
-    async fn get(&self, target: &Target) -> Result<(Response<Incoming>, Connection), FetchError> {
-        let addresses = checked_addresses(target, &self.policy, &*self.resolver).await.map_err(of_attempt)?;
+    async fn get(&self, account: CustomerId, target: &Target) -> Result<(Response<Incoming>, Connection), FetchError> {
+        let addresses = checked_addresses(account, target, &self.policy, &*self.resolver).await;
+        let addresses = addresses.map_err(of_attempt)?;
         let opened = connection::open(&target.url, &addresses, &self.tls, PATIENCE).await;
         let mut connection = opened.map_err(of_attempt)?;
         let mut request = Request::new(Full::new(Bytes::new()));

@@ -12,6 +12,7 @@ use image::imageops::FilterType;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgba, RgbaImage, imageops};
 use model::error::CallError;
+use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::media::LARGEST_PICTURE;
 use network::operation::picture::Picture;
@@ -20,6 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::spool::Spooled;
 use super::workshop::Workshop;
+use crate::shares::Shares;
 
 /// The sides of the picture and of its preview, in pixels.
 const FULL: u32 = 640;
@@ -53,13 +55,14 @@ const LOSSY_START: [u8; 3] = [0x9d, 0x01, 0x2a];
 /// Memory is counted in pieces of so many bytes.
 const PIECE: u64 = 1 << 10;
 
-/// Pictures that are decoded at once on a node, and how long others wait for their turn.
+/// Pictures that are decoded at once on a node, those of one account among them, and how long others wait for their turn.
 const MOST_AT_ONCE: usize = 2;
+const MOST_AT_ONCE_OF_ONE: usize = 1;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is made of a node's pictures.
 pub(crate) struct Cutter {
-    running: Arc<Semaphore>,
+    running: Shares,
     /// In pieces.
     memory: Arc<Semaphore>,
     workshop: Workshop,
@@ -68,7 +71,7 @@ pub(crate) struct Cutter {
 impl Cutter {
     pub fn new() -> Self {
         Self {
-            running: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            running: Shares::new(MOST_AT_ONCE, MOST_AT_ONCE_OF_ONE),
             memory: Arc::new(Semaphore::new((MOST_MEMORY / PIECE) as usize)),
             workshop: Workshop::new("pictures", MOST_AT_ONCE),
         }
@@ -76,10 +79,9 @@ impl Cutter {
 
     /// # Errors
     /// [`Unfit`], or `None` when too many wait for their turn.
-    pub(crate) async fn cut(&self, spooled: Spooled) -> Result<Picture, Option<Unfit>> {
+    pub(crate) async fn cut(&self, account: CustomerId, spooled: Spooled) -> Result<Picture, Option<Unfit>> {
         let until = Instant::now() + PATIENCE;
-        let turn = timeout_at(until, self.running.clone().acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Err(None) };
+        let turn = timeout_at(until, self.running.take(account)).await.map_err(|_| None)?;
         // A decoder that panics has met bytes that it does not take.
         let damaged = |_| Some(Unfit::Damaged);
         let measuring = move || {
@@ -458,5 +460,18 @@ mod tests {
     fn crc32(bytes: &[u8]) -> u32 {
         let step = |sum: u32| (0..8).fold(sum, |sum, _| if sum & 1 == 1 { 0xedb8_8320 ^ (sum >> 1) } else { sum >> 1 });
         !bytes.iter().fold(u32::MAX, |sum, byte| step(sum ^ u32::from(*byte)))
+    }
+
+    #[tokio::test]
+    async fn an_account_whose_picture_takes_long_leaves_a_turn_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let cutter = Cutter::new();
+        let loud = CustomerId::random();
+        let _long = cutter.running.try_take(loud).unwrap();
+        assert!(cutter.running.try_take(loud).is_none());
+        let mut spool = crate::media::spool::tests::spool(folder.path()).await;
+        spool.write(encoded(&stripes(), ImageFormat::Png).get_ref()).await.unwrap();
+        let picture = cutter.cut(CustomerId::random(), spool.finish().await.unwrap()).await.unwrap();
+        assert_eq!(decoded(&picture.full).dimensions(), (FULL, FULL));
     }
 }

@@ -4,16 +4,17 @@
 mod opus;
 mod resample;
 mod sound;
+mod vorbis;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use model::error::CallError;
+use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use self::opus::OpusFile;
@@ -22,6 +23,7 @@ use self::sound::Sound;
 use super::blobs::BlobError;
 use super::spool::{Spool, SpoolError, Spooled};
 use super::workshop::Workshop;
+use crate::shares::Shares;
 
 /// Samples a second within Opus.
 const RATE: u32 = 48_000;
@@ -29,11 +31,13 @@ const RATE: u32 = 48_000;
 /// The longest sound that is converted, in seconds.
 const LONGEST: u64 = 15 * 60;
 
-/// Conversions at once on a node: each takes a core as long as it lasts.
+/// Conversions at once on a node: each takes a core as long as it lasts. One of them may be one account's.
 const MOST_AT_ONCE: usize = 2;
+const MOST_AT_ONCE_OF_ONE: usize = 1;
 
-/// Conversions that run or wait for their turn; one more is refused.
+/// Conversions that run or wait for their turn, in all and of one account; one more is refused.
 const MOST_WAITING: usize = 32;
+const MOST_WAITING_OF_ONE: usize = 8;
 
 /// A conversion in all, its wait included.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,8 +91,8 @@ pub struct Voice {
 
 /// The conversions of a node.
 pub struct Converter {
-    waiting: Semaphore,
-    running: Arc<Semaphore>,
+    waiting: Shares,
+    running: Shares,
     workshop: Workshop,
     /// The longest sound, in samples.
     longest: u64,
@@ -101,21 +105,21 @@ impl Converter {
 
     fn up_to(seconds: u64) -> Self {
         Self {
-            waiting: Semaphore::new(MOST_WAITING),
-            running: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            waiting: Shares::new(MOST_WAITING, MOST_WAITING_OF_ONE),
+            running: Shares::new(MOST_AT_ONCE, MOST_AT_ONCE_OF_ONE),
             workshop: Workshop::new("sound", MOST_AT_ONCE),
             longest: seconds * u64::from(RATE),
         }
     }
 
-    /// Converts `source` into `spool`. Who gives up on it ends it: the thread stops when nobody takes its pages.
+    /// Converts `source` into `spool`, for an account. Who gives up on it ends it: the thread stops when nobody takes its pages.
     ///
     /// # Errors
     /// Those of [`VoiceError`]; then nothing is left behind.
-    pub async fn convert(&self, source: &Spooled, mut spool: Spool) -> Result<Voice, VoiceError> {
+    pub async fn convert(&self, account: CustomerId, source: &Spooled, mut spool: Spool) -> Result<Voice, VoiceError> {
         let until = Instant::now() + PATIENCE;
-        let _waiting = self.waiting.try_acquire().map_err(|_| VoiceError::Busy)?;
-        let turn = timeout_at(until, self.running.clone().acquire_owned()).await.map_err(|_| VoiceError::Busy)?;
+        let _waiting = self.waiting.try_take(account).ok_or(VoiceError::Busy)?;
+        let turn = timeout_at(until, self.running.take(account)).await.map_err(|_| VoiceError::Busy)?;
         let path = source.path().to_owned();
         // The same sound makes the same file.
         let serial = u32::from_str_radix(source.sha256.0.get(..8).unwrap_or_default(), 16).unwrap_or_default();

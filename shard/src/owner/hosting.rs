@@ -29,6 +29,7 @@ use super::streams::{gather, relay};
 use super::{NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch, BatchReply};
+use crate::deliveries::sweep;
 use crate::stream::Streams;
 
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
@@ -283,6 +284,7 @@ impl Hosting {
             recovering: Mutex::default(),
             handing_over: AtomicBool::new(false),
             wiping: Semaphore::new(WIPED_AT_ONCE),
+            sweeps: sweep::shares(),
         }))
     }
 

@@ -64,10 +64,12 @@ pub async fn work(
         MediaWork::Get(id) => done(find(owner, customer, channel, id)),
         MediaWork::Await(id) => done(wait(owner, customer, channel, id, deadline).await?),
         MediaWork::List { limit, before, direction } => {
-            let owner = owner.clone();
+            let reader = owner.reader.clone();
             // A page may read many rows from disk; the calls of others must not wait for it.
-            let page = tokio::task::spawn_blocking(move || list(&owner.reader, channel, limit, before, direction));
-            Ok(page.await.map(Done::MediaPage).map_err(|_| CallError::internal_error()))
+            let page = owner.node.reads.read(Some(customer), deadline, move |patience| {
+                list(&patience.over(reader), channel, limit, before, direction)
+            });
+            Ok(page.await.map(Done::MediaPage))
         }
         MediaWork::Delete(id) => match find(owner, customer, channel, id).filter(|row| !row.deleted) {
             None => done(None),
@@ -104,7 +106,8 @@ fn find(owner: &Owner, customer: CustomerId, channel: ChannelId, id: MediaId) ->
     (row.customer == customer).then_some(row)
 }
 
-/// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up.
+/// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up. Where many wait
+/// for media of the account already, the row is given as it is: anybody may follow a link, as often as he likes.
 async fn wait(
     owner: &Arc<Owner>,
     customer: CustomerId,
@@ -116,9 +119,10 @@ async fn wait(
     if find(owner, customer, channel, id).is_some_and(|row| row.may_come()) {
         owner.fetch_soon(customer, channel, id).await;
     }
+    let place = owner.node.media_waits.try_take(customer);
     loop {
         let row = find(owner, customer, channel, id);
-        if row.as_ref().is_none_or(|row| !row.may_come()) || Instant::now() >= until {
+        if row.as_ref().is_none_or(|row| !row.may_come()) || place.is_none() || Instant::now() >= until {
             return Ok(row);
         }
         tokio::select! {

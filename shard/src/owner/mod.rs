@@ -80,11 +80,13 @@ use crate::coordinator::Coordinator;
 use crate::keys;
 use crate::media::store::MediaStore;
 use crate::nodes::Nodes;
+use crate::reads::Reads;
 use crate::records::{ChannelRow, decode};
 use crate::retention::Retention;
 use crate::room::Rooms;
 use crate::secrets::Secrets;
 use crate::settings::SettingsRow;
+use crate::shares::Shares;
 use crate::stream::Streams;
 
 /// How long a caller waits for the network's acceptance before the send counts as queued.
@@ -126,8 +128,9 @@ pub struct NodeContext {
     pub slots: Arc<Slots>,
     pub deliveries: Arc<dyn Webhooks>,
     pub media: Arc<MediaStore>,
-    /// Downloads from the network that run at once on this node.
-    pub downloads: Semaphore,
+    /// Downloads from the network that run at once on this node, and uploads to it.
+    pub downloads: Shares,
+    pub uploads: Shares,
     pub nodes: Arc<dyn Nodes>,
     pub retention: Arc<Retention>,
     pub rooms: Arc<Rooms>,
@@ -138,6 +141,10 @@ pub struct NodeContext {
     pub take_overs: TakeOvers,
     /// What the sends take that wait at all owners of this node.
     pub outbox_bytes: OutboxBytes,
+    /// The turns of accounts that read many rows.
+    pub reads: Reads,
+    /// Calls that wait at this node for media to come.
+    pub media_waits: Shares,
 }
 
 impl NodeContext {
@@ -179,6 +186,8 @@ pub struct Owner {
     handing_over: AtomicBool,
     /// Lets a few deleted channels be wiped at a time.
     wiping: Semaphore,
+    /// Sweeps of deliveries that accounts have under way.
+    pub sweeps: Shares,
 }
 
 /// The call cannot be served here (any more): ask the next owner.
@@ -260,7 +269,7 @@ impl Owner {
             return self.message_media(customer, channel, &message_id).await;
         }
         if let Work::Read(read) = work {
-            return self.read(channel, read).await;
+            return self.read(customer, channel, read, deadline).await;
         }
         if matches!(work, Work::Look) {
             return Ok(Ok(Done::Live(self.stored_live(channel, customer))));

@@ -1,6 +1,7 @@
 //! Reading the projection for the API: one row, or a page of a kind, from the owner's replica.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use model::address::{Address, AddressKind, Suffixes};
@@ -9,7 +10,7 @@ use model::business::{Order, Product};
 use model::chat::ChatKind;
 use model::contact::KnownLidPair;
 use model::error::CallError;
-use model::id::ChannelId;
+use model::id::{ChannelId, CustomerId};
 use model::page::LARGEST_PAGE;
 use model::time::Timestamp;
 use raft::machine::View;
@@ -19,8 +20,8 @@ use crate::call::Done;
 use crate::call::read::{Filter, Read};
 use crate::keys;
 use crate::projection::chats::{self, ListedChat};
-use crate::projection::contacts::{self, ContactRow};
-use crate::projection::{Projected, Rows, labels, presences};
+use crate::projection::contacts::{self, ContactFilter, ContactRow};
+use crate::projection::{Entity, Projected, Rows, labels, presences};
 use crate::records::{LidRow, decode, encode};
 
 /// How many rows one page looks at before it answers what it has, and how far it came.
@@ -56,17 +57,21 @@ impl Owner {
     /// Reads rows of a channel's projection.
     pub(crate) async fn read(
         self: &Arc<Self>,
+        customer: CustomerId,
         channel: ChannelId,
         read: Read,
+        deadline: Instant,
     ) -> Result<Result<Done, CallError>, NotLeader> {
         if let Read::Row { kind, id } = &read {
             let row = self.reader.get(&keys::projected(channel, *kind, id));
             return Ok(Ok(Done::Row(row.map(Bytes::from))));
         }
-        let reading = Reading { view: self.reader.clone(), suffixes: self.node.suffixes.clone(), channel };
+        let (reader, suffixes) = (self.reader.clone(), self.node.suffixes.clone());
         // A page may read many rows from disk; the calls of others must not wait for it.
-        let done = tokio::task::spawn_blocking(move || reading.done(read));
-        Ok(done.await.map_err(|_| CallError::internal_error()))
+        let done = self.node.reads.read(Some(customer), deadline, move |patience| {
+            Reading { view: patience.over(reader), suffixes, channel }.done(read)
+        });
+        Ok(done.await)
     }
 }
 
@@ -104,18 +109,7 @@ impl<V: View> Reading<V> {
                 Done::Row(row.map(|row| Bytes::from(encode(&row))))
             }
             Read::Contacts { filter, after, limit, in_bytes } => {
-                let mut all = rows.all::<ContactRow>();
-                all.retain(|row| filter.passes(&row.contact));
-                let count = all.len();
-                all.retain(|row| after.as_ref().is_none_or(|after| row.contact.id.as_str() > after.as_str()));
-                let mut bytes = 0;
-                // With the row that fills it: whoever counts its bytes knows then that there may be more.
-                let rows = all.iter().take(limit).map(|row| Bytes::from(encode(row))).take_while(|row| {
-                    let has_room = bytes < largest(in_bytes);
-                    bytes += row.len();
-                    has_room
-                });
-                Done::Counted { rows: rows.collect(), count }
+                self.contacts(&filter, after.as_deref(), limit, largest(in_bytes))
             }
             Read::CommonGroups(contact) => {
                 let groups = contacts::common_groups(&self.best(&contact), &rows, |address| self.best(address));
@@ -174,6 +168,30 @@ impl<V: View> Reading<V> {
         }
     }
 
+    /// Counts all that pass, and keeps a page of them: of an address book that holds very many, no more is in memory. It ends
+    /// with the row that fills it: whoever counts its bytes knows then that there may be more.
+    fn contacts(&self, filter: &ContactFilter, after: Option<&str>, limit: usize, most_bytes: usize) -> Done {
+        let (mut from, to) = keys::projected_after(self.channel, ContactRow::KIND, None);
+        let (mut found, mut bytes, mut count) = (Vec::new(), 0, 0);
+        loop {
+            let rows = self.view.scan(&from, &to, CHUNK);
+            let Some((last, _)) = rows.last() else { return Done::Counted { rows: found, count } };
+            from = [last.as_slice(), &[0]].concat();
+            for (_, row) in rows {
+                let contact = decode::<ContactRow>(&row).contact;
+                if !filter.passes(&contact) {
+                    continue;
+                }
+                count += 1;
+                let is_behind = after.is_none_or(|after| contact.id.as_str() > after);
+                if is_behind && found.len() < limit && bytes < most_bytes {
+                    bytes += row.len();
+                    found.push(Bytes::from(row));
+                }
+            }
+        }
+    }
+
     fn lid(&self, lid: &Address) -> Option<KnownLidPair> {
         let row: LidRow = decode(&self.view.get(&keys::lid(self.channel, lid.local()))?);
         Some(KnownLidPair { lid: lid.clone(), phone_jid: row.phone, first_seen_at: row.first_seen_at })
@@ -219,7 +237,7 @@ mod tests {
     use raft::machine::{MemoryState, State};
 
     use super::*;
-    use crate::projection::{Entity, Kind};
+    use crate::projection::Kind;
 
     /// Rows that a page looks at: whole chunks.
     const LOOKED_AT: usize = ROWS_LOOKED_AT.next_multiple_of(CHUNK);

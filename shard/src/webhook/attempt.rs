@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response};
 use model::event::EventId;
-use model::id::DeliveryId;
+use model::id::{CustomerId, DeliveryId};
 use model::target::{Target, TargetPolicy, judge_url};
 use model::time::Timestamp;
 use model::webhook::delivery::{outcome_of_status, parse_retry_after};
@@ -102,6 +102,8 @@ pub enum AttempterError {
 /// What is to be sent, and where.
 #[derive(Clone, Debug)]
 pub struct AttemptRequest {
+    /// Whose receiver it is.
+    pub account: CustomerId,
     pub url: String,
     /// The stored envelope, byte for byte.
     pub body: Bytes,
@@ -226,15 +228,15 @@ impl Attempter {
                 answered => return answered,
             }
         }
-        let connection = self.connect(&target).await?;
+        let connection = self.connect(request.account, &target).await?;
         self.exchange(connection, &target, request, started).await
     }
 
-    async fn connect(&self, target: &Target) -> Result<Connection, Failure> {
+    async fn connect(&self, account: CustomerId, target: &Target) -> Result<Connection, Failure> {
         let limit = self.config.connect_timeout;
         let connecting = async {
             let begun = Instant::now();
-            let addresses = checked_addresses(target, &self.config.policy, &*self.resolver).await?;
+            let addresses = checked_addresses(account, target, &self.config.policy, &*self.resolver).await?;
             let left = limit.saturating_sub(begun.elapsed());
             connection::open(&target.url, &addresses, &self.tls, left).await
         };

@@ -4,39 +4,57 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use async_trait::async_trait;
+use model::id::CustomerId;
 use model::target::{Target, TargetHost, TargetPolicy, judge_ip};
 use model::webhook::Outcome;
-use tokio::sync::Semaphore;
 
 use super::attempt::Failure;
+use crate::shares::Shares;
 
 /// The most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 4;
 
 /// Names that are looked up at once. The system's look-up holds a thread for as long as a name server says nothing, whoever has
 /// given it up meanwhile: those of everything else must not run out.
-static LOOK_UPS: Semaphore = Semaphore::const_new(128);
+const MOST_LOOK_UPS: usize = 128;
 
-/// Looks names up. A trait, so that tests can answer with any address.
+/// How many of them may be one account's. It chooses the names, and whether their servers ever answer.
+const MOST_OF_ONE: usize = 12;
+
+/// Looks names up, each for an account. A trait, so that tests can answer with any address.
 #[async_trait]
 pub trait Resolver: Send + Sync + 'static {
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+    async fn resolve(&self, account: CustomerId, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
 /// The resolver of the operating system.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemResolver;
+pub struct SystemResolver {
+    turns: Shares,
+    look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
+}
+
+impl Default for SystemResolver {
+    fn default() -> Self {
+        Self::with(|host, port| (host, port).to_socket_addrs().map(Iterator::collect))
+    }
+}
+
+impl SystemResolver {
+    fn with(look_up: fn(&str, u16) -> io::Result<Vec<SocketAddr>>) -> Self {
+        Self { turns: Shares::new(MOST_LOOK_UPS, MOST_OF_ONE), look_up }
+    }
+}
 
 #[async_trait]
 impl Resolver for SystemResolver {
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        let turn = LOOK_UPS.acquire().await.map_err(io::Error::other)?;
-        let host = host.to_owned();
-        let look_up = move || {
+    async fn resolve(&self, account: CustomerId, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let turn = self.turns.take(account).await;
+        let (host, look_up) = (host.to_owned(), self.look_up);
+        let looking = move || {
             let _turn = turn;
-            (host.as_str(), port).to_socket_addrs().map(Iterator::collect)
+            look_up(&host, port)
         };
-        tokio::task::spawn_blocking(look_up).await.map_err(io::Error::other)?
+        tokio::task::spawn_blocking(looking).await.map_err(io::Error::other)?
     }
 }
 
@@ -45,6 +63,7 @@ impl Resolver for SystemResolver {
 ///
 /// The caller must connect to one of these and resolve no second time, else the second answer would go unjudged.
 pub(crate) async fn checked_addresses(
+    account: CustomerId,
     target: &Target,
     policy: &TargetPolicy,
     resolver: &dyn Resolver,
@@ -55,7 +74,7 @@ pub(crate) async fn checked_addresses(
         TargetHost::Address(ip) => return Ok(vec![SocketAddr::new(*ip, port)]),
         TargetHost::Name(name) => name,
     };
-    let found = resolver.resolve(name, port).await;
+    let found = resolver.resolve(account, name, port).await;
     let mut addresses =
         found.map_err(|error| Failure::new(Outcome::Dns, format!("the name does not resolve: {error}")))?;
     if addresses.is_empty() {
@@ -69,4 +88,46 @@ pub(crate) async fn checked_addresses(
     }
     addresses.truncate(MOST_ADDRESSES);
     Ok(addresses)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::time::Duration;
+
+    use parking_lot::{Condvar, Mutex};
+
+    use super::*;
+
+    /// How many look-ups wait for a server that says nothing, and whether it has said something at last.
+    static WAITING: Mutex<(usize, bool)> = Mutex::new((0, false));
+    static CHANGED: Condvar = Condvar::new();
+
+    fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let mut waiting = WAITING.lock();
+        if host == "silent.example" {
+            waiting.0 += 1;
+            CHANGED.notify_all();
+            CHANGED.wait_while(&mut waiting, |waiting| !waiting.1);
+        }
+        Ok(vec![SocketAddr::from(([203, 0, 113, 7], port))])
+    }
+
+    #[tokio::test]
+    async fn an_account_whose_name_servers_say_nothing_delays_no_other_even_when_it_has_given_its_look_ups_up() {
+        let resolver = SystemResolver::with(look_up);
+        let (loud, quiet) = (CustomerId::random(), CustomerId::random());
+        let silent = (0..2 * MOST_LOOK_UPS).map(|_| resolver.resolve(loud, "silent.example", 443));
+        let given_up = tokio::time::timeout(Duration::from_millis(50), futures::future::join_all(silent)).await;
+        assert!(given_up.is_err());
+        tokio::task::spawn_blocking(|| CHANGED.wait_while(&mut WAITING.lock(), |waiting| waiting.0 < MOST_OF_ONE))
+            .await
+            .unwrap();
+        assert!(resolver.turns.try_take(loud).is_none(), "their threads still wait");
+        assert_eq!(resolver.resolve(quiet, "well.example", 443).await.unwrap().len(), 1);
+        assert_eq!(WAITING.lock().0, MOST_OF_ONE);
+        WAITING.lock().1 = true;
+        CHANGED.notify_all();
+        resolver.resolve(loud, "silent.example", 443).await.unwrap();
+    }
 }

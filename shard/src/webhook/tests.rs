@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use model::event::EventId;
-use model::id::DeliveryId;
+use model::id::{CustomerId, DeliveryId};
 use model::target::TargetPolicy;
 use model::time::Timestamp;
 use model::webhook::{Outcome, sign};
@@ -133,7 +133,7 @@ struct Fixed(Vec<IpAddr>);
 
 #[async_trait]
 impl Resolver for Fixed {
-    async fn resolve(&self, _host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    async fn resolve(&self, _: CustomerId, _host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         if self.0.is_empty() {
             return Err(io::Error::other("no such host"));
         }
@@ -166,6 +166,7 @@ fn attempter(policy: TargetPolicy, resolver: Fixed) -> Attempter {
 
 fn request(url: &str) -> AttemptRequest {
     AttemptRequest {
+        account: CustomerId(uuid::Uuid::nil()),
         url: url.to_owned(),
         body: Bytes::from_static(b"{\"event\":\"message.sent\"}"),
         event: "message.sent".into(),

@@ -192,3 +192,39 @@ async fn silent_connections_give_way_to_requests_on_their_port_and_touch_no_othe
     let grown = std::fs::metadata(&log).unwrap().len() - before;
     assert!(grown < 20_000, "{grown} bytes were logged");
 }
+
+/// Sends a request, and says how its answer begins; nothing where the connection has ended.
+async fn answered(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let (mut answer, mut piece) = (String::new(), [0; 4096]);
+    loop {
+        if let Some(begin) = answer.find("HTTP/1.1 ") {
+            return answer.split_off(begin);
+        }
+        match tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await.unwrap() {
+            Ok(0) | Err(_) => return String::new(),
+            Ok(read) => answer.push_str(&String::from_utf8_lossy(&piece[..read])),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_send_requests_give_way_to_who_comes_and_a_connection_with_a_key_stays() {
+    let options = Options::nodes(1).arg("--set=connections.most=200").arg("--set=connections.most_per_address=50");
+    let cluster = Cluster::start(options).await;
+    let tenant = Tenant::new(&cluster).await;
+    let address = host(cluster.api(1, &client()).base());
+    let mut known = TcpStream::connect(&address).await.unwrap();
+    let asks = format!("GET /v1/account HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n", tenant.key);
+    assert!(answered(&mut known, &asks).await.starts_with("HTTP/1.1 200"));
+    let mut strangers = Vec::new();
+    for _ in 0..120 {
+        let mut stranger = TcpStream::connect(&address).await.unwrap();
+        let answer = answered(&mut stranger, "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(!answer.is_empty(), "who comes is let in");
+        strangers.push(stranger);
+    }
+    assert!(answered(&mut strangers[0], "").await.is_empty(), "the first of them gave way");
+    // Whatever the bucket of its address says by now, it is there.
+    assert!(!answered(&mut known, &asks).await.is_empty());
+}

@@ -94,7 +94,7 @@ async fn remember(cluster: &Arc<Cluster>) -> Option<Known> {
             AuditQuery { customer: None, since: Timestamp::now().minus(REMEMBERED), until: Timestamp(i64::MAX) };
         let wanted =
             |entry: &AuditEntry| [NODE_STARTED, NODE_LOST, NODE_BACK, CHECK_CHANGED].contains(&entry.action.as_str());
-        reader.directory().audit_log(&query, None, MOST_REMEMBERED, wanted)
+        reader.directory().audit_log(&query, None, MOST_REMEMBERED, usize::MAX, wanted).entries
     });
     let entries = reading.await.ok()?;
     let mut known = Known::default();

@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use model::error::CallError;
 use model::id::{AuditId, CustomerId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
-use raft::directory::AuditQuery;
 use raft::directory::observed::is_observation;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use raft::directory::{AuditPage, AuditQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,12 @@ use crate::app::App;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
+
+/// Entries that a page looks at, of all logs together.
+const LOOKED_AT: usize = 20_000;
+
+/// How long a page may take to read.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An entry as the interface shows it.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -63,25 +70,6 @@ struct AuditCursor {
 
 impl Cursor for AuditCursor {
     const KIND: &'static str = "audit-log.1";
-}
-
-impl AuditCursor {
-    /// An entry at the cursor's place in the log, as the directory wants to be told of it.
-    fn entry(self) -> AuditEntry {
-        AuditEntry {
-            id: self.id,
-            customer_id: None,
-            action: String::new(),
-            actor: AuditActor { kind: String::new(), id: None, prefix: None, email: None },
-            target: None,
-            ip: None,
-            user_agent: None,
-            request_id: None,
-            success: true,
-            created_at: self.created_at,
-            details: BTreeMap::new(),
-        }
-    }
 }
 
 /// What a request asks for.
@@ -136,10 +124,11 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
 }
 
 /// A page of the logs of these customers as one, the newest entry first, and where the next one begins. What no customer
-/// can be named for is the log of `None`.
+/// can be named for is the log of `None`. A page may be short, or empty, and have a next one: it then looked at as many entries
+/// as one may.
 ///
 /// # Errors
-/// `internal_error` when the log cannot be read.
+/// `worker_at_capacity` when there are too many logs to be read in time.
 pub async fn page(
     app: &Arc<App>,
     customers: Vec<Option<CustomerId>>,
@@ -152,24 +141,21 @@ pub async fn page(
             && action.as_ref().is_none_or(|action| *action == entry.action)
             && actor.as_ref().is_none_or(|actor| is_actor(&entry.actor, actor))
     };
-    let app = app.clone();
+    let reader = app.clone();
+    let account = if let [one] = customers[..] { one } else { None };
+    let before = before.map(|cursor| (cursor.created_at, cursor.id));
+    let looked_at = LOOKED_AT / customers.len().max(1);
     // The log lies on disk; other requests must not wait for it.
-    let reading = tokio::task::spawn_blocking(move || {
-        let before = before.map(AuditCursor::entry);
+    let reading = app.cluster.reads().read(account, Instant::now() + PATIENCE, move |patience| {
         let of_one = |customer| {
             let range = AuditQuery { customer, since, until };
-            app.cluster.directory().audit_log(&range, before.as_ref(), limit + 1, &wanted)
+            reader.cluster.directory().audit_log(&range, before, limit + 1, looked_at, &wanted)
         };
-        let mut entries: Vec<AuditEntry> = customers.into_iter().flat_map(of_one).collect();
-        entries.sort_by_key(|entry| std::cmp::Reverse((entry.created_at, entry.id)));
-        entries
+        let customers = customers.into_iter().take_while(|_| !patience.is_over());
+        AuditPage::merge(customers.map(of_one), limit)
     });
-    let mut entries =
-        reading.await.map_err(|error| crate::failure::internal("the audit log could not be read", &error))?;
-    let more = entries.len() > limit;
-    entries.truncate(limit);
-    let last = entries.last().filter(|_| more);
-    let next = last.map(|entry| AuditCursor { created_at: entry.created_at, id: entry.id }.encode(list));
+    let AuditPage { entries, stopped_at } = reading.await?;
+    let next = stopped_at.map(|(created_at, id)| AuditCursor { created_at, id }.encode(list));
     Ok((entries, next))
 }
 

@@ -1,9 +1,10 @@
-//! How often a way in may be tried: counted over the whole cluster, for addresses of clients and of mail.
+//! How often a way in may be tried, and what leaves something behind may be done: counted over the whole cluster, for addresses of
+//! clients and of mail, for sessions and accounts.
 
 use std::net::IpAddr;
 
 use model::error::CallError;
-use model::id::CustomerId;
+use model::id::{CustomerId, SessionId};
 use model::limit::{AttemptRule, LimitScope};
 use uuid::Uuid;
 
@@ -26,6 +27,12 @@ pub enum Attempt {
     MailFrom(IpAddr),
     /// An invitation, by an account.
     InviteBy(CustomerId),
+    /// An exchange of a session's refresh token, which is a write of the directory: any good client makes one in some minutes.
+    RefreshOf(SessionId),
+    /// A key made by an account. Every node holds it in memory, long after it was revoked, too.
+    KeyBy(CustomerId),
+    /// A channel deleted by an account, of which the same is true.
+    DeletionBy(CustomerId),
 }
 
 impl Attempt {
@@ -38,6 +45,9 @@ impl Attempt {
             Self::MailTo(_) => (3, 300),
             Self::MailFrom(_) => (30, 60),
             Self::InviteBy(_) => (20, 60),
+            Self::RefreshOf(_) => (30, 10),
+            Self::KeyBy(_) => (2_000, 30),
+            Self::DeletionBy(_) => (5_000, 60),
         };
         AttemptRule { most, every_seconds }
     }
@@ -45,7 +55,9 @@ impl Attempt {
     fn scope(&self) -> LimitScope {
         match self {
             Self::LoginFrom(_) | Self::SignUpFrom(_) | Self::MailFrom(_) => LimitScope::Ip,
-            Self::LoginFromAs(..) | Self::Login(_) | Self::MailTo(_) | Self::InviteBy(_) => LimitScope::Customer,
+            Self::LoginFromAs(..) | Self::Login(_) | Self::MailTo(_) => LimitScope::Customer,
+            Self::InviteBy(_) | Self::KeyBy(_) | Self::DeletionBy(_) => LimitScope::Customer,
+            Self::RefreshOf(_) => LimitScope::Session,
         }
     }
 
@@ -59,6 +71,9 @@ impl Attempt {
             Self::MailTo(email) => format!("mail to {email}"),
             Self::MailFrom(ip) => format!("mail from {}", network_of(*ip)),
             Self::InviteBy(customer) => format!("invitation by {customer}"),
+            Self::RefreshOf(session) => format!("refresh of {session}"),
+            Self::KeyBy(customer) => format!("key by {customer}"),
+            Self::DeletionBy(customer) => format!("deletion by {customer}"),
         };
         Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
     }
@@ -106,5 +121,18 @@ mod tests {
         let from_as = |ip: &str, email: &str| Attempt::LoginFromAs(ip.parse().unwrap(), email.into()).subject();
         assert_ne!(from_as("198.51.100.1", "a@b.c"), from_as("198.51.100.2", "a@b.c"), "another address");
         assert_ne!(from_as("198.51.100.1", "a@b.c"), from_as("198.51.100.1", "b@b.c"), "another member");
+        let account = CustomerId::random();
+        assert_ne!(Attempt::KeyBy(account).subject(), Attempt::DeletionBy(account).subject());
+    }
+
+    #[test]
+    fn what_an_account_leaves_in_the_memory_of_all_nodes_grows_by_megabytes_a_day_at_most() {
+        for attempt in [Attempt::KeyBy(CustomerId::random()), Attempt::DeletionBy(CustomerId::random())] {
+            let rule = attempt.rule();
+            // A channel's record may hold 4 KiB of metadata.
+            let a_day = 86_400 / u64::from(rule.every_seconds) * 5_000;
+            assert!(a_day <= 16 << 20, "{attempt:?}: {a_day}");
+            assert_eq!(rule.bucket().burst, rule.most * rule.every_seconds, "the bucket holds them all");
+        }
     }
 }

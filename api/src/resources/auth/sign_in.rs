@@ -125,6 +125,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
     if session.expires_at <= ctx.now {
         return refused(ctx, suspect(&user), CallError::auth_expired(session.expires_at));
     }
+    attempts::count(ctx, &[Attempt::RefreshOf(session.id)]).await?;
     let next = token.next(rand::random());
     let expires_at = session::refreshed_until(&session, ctx.now);
     let rotate = UserCommand::RotateSession { id: session.id, from: token.hash(), to: next.hash(), expires_at };

@@ -16,6 +16,7 @@ use crate::audit::Target;
 use crate::caller::Caller;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
+use crate::resources::attempts::{self, Attempt};
 use crate::resources::{IssuedKey, NewKey};
 
 /// The channel, and its own key when one was asked for.
@@ -57,6 +58,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
     let CreateChannel { name, metadata, issue_scoped_key } = CreateChannel::parse(&body)?;
     if issue_scoped_key {
         may_mint(&call.caller)?;
+        attempts::count(call, &[Attempt::KeyBy(call.customer_id())]).await?;
     }
 
     let channel = ChannelRecord {

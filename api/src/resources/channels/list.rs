@@ -12,8 +12,10 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 
-/// Channels that are looked up at a time.
+/// Channels that are looked up at a time, and for one answer: one that wants what few of them are may be short, and have a
+/// next one.
 const CHUNK: usize = 500;
+const LOOKED_AT: usize = 20_000;
 
 /// The last channel of a page.
 #[derive(Serialize, Deserialize)]
@@ -50,27 +52,43 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
     let filter = Filter::parse(call.query(), of)?;
     let wanted = filter.limit;
-    let mut rows = find(call, filter).await?;
+    let Found { mut rows, stopped_at } = find(call, filter).await?;
     let cursor = |row: &ChannelView| ChannelCursor { created_at: row.created_at, id: row.id }.encode(of);
-    let Some(limit) = wanted else { return Ok(Reply::ok(&List::cut(rows, cursor))) };
+    let stopped_at = stopped_at.map(|(created_at, id)| ChannelCursor { created_at, id }.encode(of));
+    let Some(limit) = wanted else {
+        let list = List::cut(rows, cursor);
+        let is_whole = list.next_cursor.is_none();
+        return Ok(Reply::ok(&match stopped_at {
+            Some(stopped_at) if is_whole => List::page(list.data, Some(stopped_at)),
+            _ => list,
+        }));
+    };
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(cursor);
+    let next = rows.last().filter(|_| more).map(cursor).or(stopped_at);
     Ok(Reply::ok(&List::page(rows, next)))
+}
+
+/// Channels of a list.
+struct Found {
+    rows: Vec<ChannelView>,
+    /// The last one that was looked at, where looking for more was given up.
+    stopped_at: Option<(Timestamp, ChannelId)>,
 }
 
 /// The channels that match, and one more than the limit when there are more; without a limit, as many as one answer
 /// holds, and some more when there are more.
-async fn find(call: &AccountCall, filter: Filter) -> Result<Vec<ChannelView>, CallError> {
+async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
     let enough = filter.limit.map_or(usize::MAX, |limit| limit + 1);
     let mut after = filter.after;
     let mut rows = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, mut looked_at) = (0, 0);
     loop {
         // Without a filter by status, nothing that is looked up is thrown away.
         let chunk = if filter.status.is_none() { CHUNK.min(enough) } else { CHUNK };
         let page = call.cluster().directory().read(|state| state.channels_of(call.customer_id(), after, chunk));
         let at_end = page.len() < chunk;
+        looked_at += page.len();
         after = page.last().map(|channel| (channel.created_at, channel.id));
 
         let named = |name: &str| filter.name.as_deref().is_none_or(|prefix| name.starts_with(prefix));
@@ -82,7 +100,10 @@ async fn find(call: &AccountCall, filter: Filter) -> Result<Vec<ChannelView>, Ca
         rows.extend(wanted.inspect(|view| bytes += json_bytes(view)));
         if at_end || rows.len() >= enough || bytes > LARGEST_PAGE {
             rows.truncate(enough);
-            return Ok(rows);
+            return Ok(Found { rows, stopped_at: None });
+        }
+        if looked_at >= LOOKED_AT {
+            return Ok(Found { rows, stopped_at: after });
         }
     }
 }

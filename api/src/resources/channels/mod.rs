@@ -28,6 +28,7 @@ use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
+use crate::resources::attempts::{self, Attempt};
 use crate::resources::delete_with_keys;
 use crate::route::Route;
 
@@ -149,6 +150,7 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
     let entry = call.audited("channel.deleted", Target::new("channel", call.channel.id, &call.channel.name));
     let command = Command::DeleteChannel { customer: call.customer_id(), id: call.channel.id };
     call.settle().await?;
+    attempts::count(call, &[Attempt::DeletionBy(call.customer_id())]).await?;
     delete_with_keys(call, command, entry, call.customer_id(), Ended::Channel(call.channel.id)).await?;
     if let Err(error) = call.ask(Forget).await {
         tracing::info!(channel = %call.channel.id, %error, "the owner will find the channel deleted by itself");

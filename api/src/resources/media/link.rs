@@ -1,5 +1,6 @@
 //! `GET /v1/media/{token}`: bytes for whoever holds a link. Only the address's bucket counts it.
 
+use futures::{StreamExt, stream};
 use model::error::CallError;
 use salvo::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, ETAG,
@@ -8,17 +9,19 @@ use salvo::http::header::{
 use salvo::http::{HeaderValue, Method, StatusCode};
 use shard::media::record::MediaRow;
 use shard::media::sniff;
+use shard::shares::Share;
 
 use super::range::{Wanted, wanted};
 use crate::error::ApiError;
 use crate::failure;
-use crate::reply::{Outcome, Reply};
+use crate::reply::{ByteStream, Outcome, Reply};
 use crate::request_context::RequestContext;
 
 pub async fn serve(call: &mut RequestContext) -> Outcome {
     let media = call.cluster().media();
     let token = media.read_token(call.parameter("token"))?;
     let row = call.cluster().linked_media(&token, &call.context()).await?;
+    call.recognise(Some(row.customer));
     let (Some(sha256), Some(size)) = (row.kept(), row.size) else {
         return Err(failure::internal("media is ready without bytes", &row.id));
     };
@@ -43,8 +46,9 @@ pub async fn serve(call: &mut RequestContext) -> Outcome {
     let mut reply = if *call.http.method() == Method::HEAD {
         Reply::empty(status).typed(value(served_as))
     } else {
+        let place = call.app.readers.try_take(row.customer).ok_or_else(CallError::worker_at_capacity)?;
         let bytes = media.open(&row, Some(range.clone())).await?;
-        Reply::stream(status, value(served_as), bytes)
+        Reply::stream(status, value(served_as), with_place(bytes, place))
     };
     if status == StatusCode::PARTIAL_CONTENT {
         reply = reply.with(CONTENT_RANGE, value(&format!("bytes {}-{}/{size}", range.start, range.end - 1)));
@@ -55,6 +59,15 @@ pub async fn serve(call: &mut RequestContext) -> Outcome {
         .with(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
         .with(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"))
         .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer")))
+}
+
+/// Bytes whose reader has a place until they end, or are not read any more.
+fn with_place(bytes: ByteStream, place: Share) -> ByteStream {
+    let next = |(mut bytes, place): (ByteStream, Share)| async move {
+        let piece = bytes.next().await?;
+        Some((piece, (bytes, place)))
+    };
+    stream::unfold((bytes, place), next).boxed()
 }
 
 /// What a browser would run is served as plain bytes.
@@ -92,8 +105,25 @@ fn value(text: &str) -> HeaderValue {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use bytes::Bytes;
+    use model::id::CustomerId;
+    use shard::shares::Shares;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_reader_has_a_place_until_it_reads_no_more() {
+        let (readers, account) = (Shares::new(1, 1), CustomerId::random());
+        let place = readers.try_take(account).unwrap();
+        let bytes = stream::iter(["a", "b"].map(|piece| Ok(Bytes::from_static(piece.as_bytes())))).boxed();
+        let mut bytes = with_place(bytes, place);
+        assert_eq!(bytes.next().await.unwrap().unwrap(), "a");
+        assert!(readers.try_take(account).is_none());
+        drop(bytes);
+        assert!(readers.try_take(account).is_some());
+    }
 
     #[test]
     fn only_what_can_be_shown_is_shown() {

@@ -76,6 +76,6 @@ impl ChannelCall {
         self.can_operate().await?;
         let app = self.app.clone();
         let received = receive::file(self.customer_id(), &mut self.http, app.cluster.media()).await?;
-        self.cluster().picture_of(received.spooled, "file").await
+        self.cluster().picture_of(self.customer_id(), received.spooled, "file").await
     }
 }

@@ -28,6 +28,10 @@ use crate::error::http_status;
 /// What a form may have beside its file.
 const OVERHEAD: u64 = 64 * 1024;
 
+/// How much may come in before the head of a part is whole, or the first part begins: the parser holds all of it, and looks
+/// through it again with each piece.
+const MOST_HEAD: u64 = 16 * 1024;
+
 /// The longest text of a form's other parts; they are much shorter.
 const LONGEST_TEXT: usize = 4096;
 
@@ -125,7 +129,7 @@ async fn form(
     let boundary = multer::parse_boundary(content_type).map_err(of_form)?;
     let mut form = Multipart::new(arriving.yielding(), boundary);
     let (mut file, mut filename, mut mime_type) = (None, None, None);
-    while let Some(mut part) = form.next_field().await.map_err(of_form)? {
+    while let Some(mut part) = next_part(&mut form, arriving).await? {
         match part.name() {
             Some("file") if file.is_some() => {
                 return Err(refused(Violation::new(IssueCode::TooMany, "at most 1 file"), "file"));
@@ -154,6 +158,14 @@ async fn form(
     // A client fills in a type for a file that it knows nothing of.
     let declared = declared.filter(|declared| shard::media::sniff::is_mime_type(declared));
     Ok(Received { spooled, declared: mime_type.or(declared), filename: filename.or(named) })
+}
+
+/// The next part of a form, once its head has come.
+async fn next_part(form: &mut Multipart<'static>, arriving: &Arriving) -> Result<Option<Field<'static>>, CallError> {
+    arriving.allow(arriving.arrived() + MOST_HEAD);
+    let part = form.next_field().await.map_err(of_form);
+    arriving.allow(u64::MAX);
+    part
 }
 
 async fn spool(part: &mut Field<'_>, mut spool: Spool, arriving: &Arriving) -> Result<Spooled, CallError> {
@@ -190,12 +202,24 @@ async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String,
 struct Arriving {
     body: Arc<tokio::sync::Mutex<ReqBody>>,
     arrived: Arc<AtomicU64>,
+    /// Once more has arrived, the parser of forms gets nothing more.
+    allowed: Arc<AtomicU64>,
     since: Instant,
 }
 
 impl Arriving {
     fn new(body: ReqBody) -> Self {
-        Self { body: Arc::new(tokio::sync::Mutex::new(body)), arrived: Arc::default(), since: Instant::now() }
+        Self {
+            body: Arc::new(tokio::sync::Mutex::new(body)),
+            arrived: Arc::default(),
+            allowed: Arc::new(AtomicU64::new(u64::MAX)),
+            since: Instant::now(),
+        }
+    }
+
+    /// How much may have arrived before the parser of forms has to find what it looks for.
+    fn allow(&self, arrived: u64) {
+        self.allowed.store(arrived, Ordering::Relaxed);
     }
 
     fn arrived(&self) -> u64 {
@@ -210,13 +234,16 @@ impl Arriving {
     /// long as there is something, and hold all of it. The first piece comes without a pause, since the parser looks for
     /// the first boundary but once before it believes in the end.
     fn yielding(&self) -> BoxStream<'static, io::Result<Bytes>> {
-        let (body, arrived, since) = (self.body.clone(), self.arrived.clone(), self.since);
-        try_unfold((body, arrived, since, false), async |(body, arrived, since, started)| {
+        let (body, arrived, allowed) = (self.body.clone(), self.arrived.clone(), self.allowed.clone());
+        try_unfold((body, arrived, allowed, self.since, false), async |(body, arrived, allowed, since, started)| {
             if started {
                 tokio::task::yield_now().await;
             }
+            if arrived.load(Ordering::Relaxed) > allowed.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             let Some(piece) = next(&body, &arrived, since).await else { return Ok(None) };
-            Ok(Some((piece?, (body, arrived, since, true))))
+            Ok(Some((piece?, (body, arrived, allowed, since, true))))
         })
         .boxed()
     }
@@ -254,6 +281,10 @@ async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: In
 fn broken(error: io::Error) -> CallError {
     match error.kind() {
         io::ErrorKind::TimedOut => too_slow(),
+        // Of this module's own: see `Arriving::allow`.
+        io::ErrorKind::InvalidData => {
+            CallError::bad_request(format!("the form has no part, or one whose head is longer than {MOST_HEAD} bytes"))
+        }
         _ => CallError::bad_request("the body broke off"),
     }
 }
@@ -283,8 +314,69 @@ fn percent_decoded(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use std::error::Error;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use model::error::ErrorCode;
+    use salvo::hyper::body::{Body, Frame};
+
     use super::*;
+
+    /// A body that begins with something and goes on with the same for ever.
+    struct Endless {
+        begin: Option<Bytes>,
+        rest: Bytes,
+    }
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = Box<dyn Error + Send + Sync>;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            let piece = self.begin.take().unwrap_or_else(|| self.rest.clone());
+            Poll::Ready(Some(Ok(Frame::data(piece))))
+        }
+    }
+
+    fn arriving(begin: &'static str, rest: Vec<u8>) -> Arriving {
+        let body = Endless { begin: Some(Bytes::from_static(begin.as_bytes())), rest: rest.into() };
+        Arriving::new(ReqBody::Boxed { inner: Box::pin(body), fuse_config: None })
+    }
+
+    #[tokio::test]
+    async fn no_more_is_held_of_a_form_that_never_comes_to_a_part_than_a_head_may_have() {
+        const PIECE: usize = 4096;
+        let begins = ["", "\r\n--other\r\n", "--b\r\nContent-Disposition: form-data; name=\"file\"\r\nX-Long: "];
+        for begin in begins {
+            let arriving = arriving(begin, vec![b'x'; PIECE]);
+            let mut form = Multipart::new(arriving.yielding(), "b");
+            let refused = next_part(&mut form, &arriving).await.unwrap_err();
+            assert_eq!(refused.code, ErrorCode::BadRequest, "{begin:?}");
+            assert!(arriving.arrived() <= MOST_HEAD + 2 * PIECE as u64, "{begin:?}: {}", arriving.arrived());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_may_be_much_longer_than_its_head_and_the_next_head_has_its_own_bound() {
+        let begin = "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n";
+        let next = [vec![b'x'; 3 * MOST_HEAD as usize], format!("\r\n{begin}").into_bytes()].concat();
+        let arriving = arriving(begin, next);
+        let mut form = Multipart::new(arriving.yielding(), "b");
+        for _ in 0..3 {
+            let mut part = next_part(&mut form, &arriving).await.unwrap().unwrap();
+            let mut length = 0;
+            while let Some(piece) = piece(&mut part, &arriving).await.unwrap() {
+                length += piece.len() as u64;
+            }
+            assert_eq!(length, 3 * MOST_HEAD);
+        }
+    }
 
     #[test]
     fn a_name_in_a_header_may_be_escaped() {

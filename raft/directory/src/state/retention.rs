@@ -21,6 +21,28 @@ impl DirectoryState {
         Reply::Trimmed { more: old.len() > most || more_sessions }
     }
 
+    /// Revoked keys of one account that has more than `most` of them: the oldest, as many as it has too many, but no more than
+    /// `step`, and none that was revoked at `before` or later. Empty when no account has.
+    pub fn revoked_beyond(&self, most: usize, before: Timestamp, step: usize) -> Vec<KeyId> {
+        for (customer, keys) in &self.keys_of {
+            let live = usize::try_from(self.live_keys(*customer)).unwrap_or(usize::MAX);
+            let beyond = keys.len().saturating_sub(live).saturating_sub(most);
+            if beyond == 0 {
+                continue;
+            }
+            let place = |id: &KeyId| {
+                let key: &KeyRecord = self.keys.get(id)?;
+                Some((key.revoked_at.filter(|at| *at < before)?, *id))
+            };
+            let mut revoked: Vec<(Timestamp, KeyId)> = keys.iter().filter_map(place).collect();
+            revoked.sort_unstable();
+            if !revoked.is_empty() {
+                return revoked.into_iter().take(beyond.min(step)).map(|(_, id)| id).collect();
+            }
+        }
+        Vec::new()
+    }
+
     /// Forgets those of these keys and channels that ended before a time. Nobody watches for it: nothing acted on them any
     /// more. Deliveries of a deleted channel are long gone by then, so that nothing names it.
     pub(super) fn forget_ended(

@@ -152,3 +152,27 @@ fn keys_and_channels_that_ended_long_ago_are_forgotten_and_no_others() {
     assert_eq!(ended_before(&rig.store, before, 9), (vec![], vec![]));
     assert_eq!(ended_before(&rig.store, Timestamp(21), 9).0, [young.0]);
 }
+
+#[test]
+fn of_an_account_that_makes_and_revokes_keys_all_day_the_latest_revoked_ones_are_kept() {
+    let mut rig = formed();
+    let [customer, other] = [(); 2].map(|()| with_customer(&mut rig, None).id);
+    let mut revoke = |customer, at: i64| {
+        let key = key(customer, None);
+        rig.run(Command::CreateKey(key.clone())).unwrap();
+        let revoke = proposal(Command::RevokeKey { customer, id: key.id });
+        rig.propose(&Proposal { at: Timestamp(at), ..revoke }).result.unwrap();
+        key.id
+    };
+    let revoked: Vec<_> = (0..10).map(|at| revoke(customer, at)).collect();
+    (0..4).for_each(|at| drop(revoke(other, at)));
+    let beyond = |rig: &Rig, before: i64, step| rig.shared.state.read().revoked_beyond(4, Timestamp(before), step);
+    assert_eq!(beyond(&rig, 100, 99), revoked[..6], "the account's live key does not count");
+    assert_eq!(beyond(&rig, 100, 2), revoked[..2]);
+    assert_eq!(beyond(&rig, 3, 99), revoked[..3], "the others were revoked lately");
+    assert!(beyond(&rig, 0, 99).is_empty());
+    let command = Command::ForgetEnded { keys: revoked[..6].to_vec(), channels: Vec::new(), before: Timestamp(100) };
+    rig.run(command).unwrap();
+    assert!(beyond(&rig, 100, 99).is_empty());
+    assert_eq!(rig.shared.state.read().keys_of(customer).len(), 5);
+}

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use model::issue::{IssueCode, Violation};
+use symphonia::core::codecs::audio::well_known::CODEC_ID_VORBIS;
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error;
 use symphonia::core::formats::probe::Hint;
@@ -12,7 +13,7 @@ use symphonia::core::formats::{FormatOptions, FormatReader, TrackType};
 use symphonia::core::io::MediaSourceStream;
 use symphonia::core::meta::MetadataOptions;
 
-use super::VoiceError;
+use super::{VoiceError, vorbis};
 use crate::media::blobs::BlobError;
 
 /// Samples a second of what is taken. Beyond them the numbers in a file are damage or malice, and cost memory and time.
@@ -41,6 +42,10 @@ impl Sound {
             symphonia::default::get_probe().probe(&Hint::new(), stream, options.0, options.1).map_err(unfit)?;
         let track = format.first_track_known_codec(TrackType::Audio).ok_or_else(unknown)?;
         let parameters = track.codec_params.as_ref().and_then(|parameters| parameters.audio()).ok_or_else(unknown)?;
+        let headers = parameters.extra_data.as_deref().unwrap_or_default();
+        if parameters.codec == CODEC_ID_VORBIS && !vorbis::is_bounded(headers) {
+            return Err(unknown());
+        }
         let decoder = symphonia::default::get_codecs()
             .make_audio_decoder(parameters, &AudioDecoderOptions::default())
             .map_err(unfit)?;

@@ -38,7 +38,7 @@ async fn convert_by(converter: &Converter, bytes: &[u8]) -> Result<(Voice, Vec<u
     source.write(bytes).await.unwrap();
     let source = source.finish().await.unwrap();
     let spool = spool(folder.path()).await;
-    let voice = converter.convert(&source, spool).await?;
+    let voice = converter.convert(CustomerId::random(), &source, spool).await?;
     let made = std::fs::read(voice.spooled.path()).unwrap();
     Ok((voice, made))
 }
@@ -129,11 +129,16 @@ async fn a_turn_is_given_back_and_a_crowd_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let source = spool(folder.path()).await.finish().await.unwrap();
     let converter = Converter::new();
+    let (account, other) = (CustomerId::random(), CustomerId::random());
     for _ in 0..2 * MOST_AT_ONCE {
         let spool = spool(folder.path()).await;
-        assert!(matches!(converter.convert(&source, spool).await, Err(VoiceError::Unfit(_))));
+        assert!(matches!(converter.convert(account, &source, spool).await, Err(VoiceError::Unfit(_))));
     }
-    let _crowd = converter.waiting.acquire_many(MOST_WAITING as u32).await.unwrap();
-    let spool = spool(folder.path()).await;
-    assert!(matches!(converter.convert(&source, spool).await, Err(VoiceError::Busy)));
+    let crowd = || converter.waiting.try_take(account);
+    let _crowd: Vec<_> = std::iter::from_fn(crowd).collect();
+    let _turn = converter.running.take(account).await;
+    let refused = converter.convert(account, &source, spool(folder.path()).await).await;
+    assert!(matches!(refused, Err(VoiceError::Busy)));
+    let unfit = converter.convert(other, &source, spool(folder.path()).await).await;
+    assert!(matches!(unfit, Err(VoiceError::Unfit(_))), "another account has its turn beside them");
 }

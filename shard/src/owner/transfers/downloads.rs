@@ -160,7 +160,7 @@ impl Downloads {
 
 /// Brings the bytes of a row from the network into the store.
 async fn fetch(context: &NodeContext, session: &dyn Session, row: &MediaRow) -> Result<StoredBytes, DownloadError> {
-    let _place = context.downloads.acquire().await;
+    let _place = context.downloads.take(row.customer).await;
     let handle: &MediaHandle = row.handle.as_ref().ok_or(MediaError::Gone)?;
     let bytes = session.download(handle).await?;
     let spooled = context.media.spool(For::Node).await?.fill(bytes).await?;

@@ -128,11 +128,12 @@ impl Channel {
             self.outbox.has_bytes(&message, handle, until);
             return true;
         }
-        let (session, media) = (running.session.clone(), self.owner.node.media.clone());
+        let (session, node) = (running.session.clone(), self.owner.node.clone());
         let uploading = row.clone();
         let task = tokio::spawn(async move {
             let row = uploading.filter(|row| row.state == MediaState::Ready).ok_or(UploadError::Gone)?;
-            let bytes = media.open(&row, None).await?;
+            let _place = node.uploads.take(row.customer).await;
+            let bytes = node.media.open(&row, None).await?;
             Ok(session.upload(kind, &row.mime_type, row.size.unwrap_or_default(), bytes).await?)
         });
         self.transfers.uploads.running = Some(Upload { message, kind, row, task: AbortOnDropHandle::new(task) });

@@ -3,7 +3,7 @@
 pub mod command;
 pub mod query;
 pub mod running;
-mod sweep;
+pub mod sweep;
 pub mod view;
 
 use model::address::Address;

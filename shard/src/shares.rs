@@ -1,0 +1,123 @@
+//! Places that accounts share: so many in all, and only some of them one account's. Whoever asks for much waits behind itself,
+//! and leaves places to the others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::id::CustomerId;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The places; accounts that hold and want none take no room.
+pub struct Shares {
+    all: Arc<Semaphore>,
+    most_of_one: usize,
+    of_each: Arc<Accounts>,
+}
+
+type Accounts = Mutex<HashMap<CustomerId, Arc<Semaphore>>>;
+
+/// A place; given back when it goes. Its fields go in this order: the account is forgotten last.
+pub struct Share {
+    _of_all: OwnedSemaphorePermit,
+    _of_own: OwnedSemaphorePermit,
+    _own: Own,
+}
+
+impl Shares {
+    pub fn new(most: usize, most_of_one: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(most)), most_of_one, of_each: Arc::default() }
+    }
+
+    /// Waits for a place, behind those that the account asked for before. What waits for its own account takes none of the
+    /// places of all.
+    pub async fn take(&self, account: CustomerId) -> Share {
+        const OPEN: &str = "the places are never closed";
+        let own = Own::of(&self.of_each, account, self.most_of_one);
+        let of_own = own.places().acquire_owned().await.expect(OPEN);
+        let of_all = self.all.clone().acquire_owned().await.expect(OPEN);
+        Share { _of_all: of_all, _of_own: of_own, _own: own }
+    }
+
+    /// A place, where one is free.
+    pub fn try_take(&self, account: CustomerId) -> Option<Share> {
+        let own = Own::of(&self.of_each, account, self.most_of_one);
+        let of_own = own.places().try_acquire_owned().ok()?;
+        let of_all = self.all.clone().try_acquire_owned().ok()?;
+        Some(Share { _of_all: of_all, _of_own: of_own, _own: own })
+    }
+
+    /// Whether nobody holds or wants a place.
+    pub fn is_idle(&self) -> bool {
+        self.of_each.lock().is_empty()
+    }
+}
+
+/// An account that has a place, or wants one.
+struct Own {
+    accounts: Arc<Accounts>,
+    account: CustomerId,
+    /// `None` once it goes.
+    places: Option<Arc<Semaphore>>,
+}
+
+impl Own {
+    fn of(accounts: &Arc<Accounts>, account: CustomerId, most: usize) -> Self {
+        let places = accounts.lock().entry(account).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
+        Self { accounts: accounts.clone(), account, places: Some(places) }
+    }
+
+    fn places(&self) -> Arc<Semaphore> {
+        self.places.clone().expect("they are there until this one goes")
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let mut accounts = self.accounts.lock();
+        // Under the lock: of two that go at once, the second finds the map to be the only one that holds them.
+        self.places = None;
+        if accounts.get(&self.account).is_some_and(|places| Arc::strong_count(places) == 1) {
+            accounts.remove(&self.account);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn an_account_that_holds_its_share_leaves_the_rest_to_others_and_all_together_hold_no_more_than_there_are() {
+        let shares = Shares::new(3, 2);
+        let [loud, quiet, third] = [(); 3].map(|()| CustomerId::random());
+        let mut held = vec![shares.try_take(loud).unwrap(), shares.try_take(loud).unwrap()];
+        assert!(shares.try_take(loud).is_none() && shares.take(loud).now_or_never().is_none());
+        held.push(shares.take(quiet).now_or_never().unwrap());
+        assert!(shares.try_take(third).is_none(), "there is none left");
+        held.remove(0);
+        assert!(shares.try_take(third).is_some());
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_the_place_that_is_given_back_and_nothing_is_kept_of_accounts_without_one() {
+        let shares = Arc::new(Shares::new(9, 1));
+        let account = CustomerId::random();
+        let held = shares.take(account).await;
+        let mut waiting = tokio::spawn({
+            let shares = shares.clone();
+            async move { shares.take(account).await }
+        });
+        assert!((&mut waiting).now_or_never().is_none());
+        drop(held);
+        let held = waiting.await.unwrap();
+        assert!(!shares.is_idle());
+        // One that gives up while it waits leaves nothing behind either.
+        assert!(shares.take(account).now_or_never().is_none());
+        drop(held);
+        assert!(shares.is_idle());
+    }
+}
