@@ -30,6 +30,8 @@ pub const SIGNED_PREKEYS: &str = "sp/";
 pub const SENDER_KEYS: &str = "k/";
 pub const GROUP_DEVICES: &str = "gd/";
 pub const LIDS: &str = "l/";
+pub const DEVICES: &str = "d/";
+pub const GROUPS: &str = "g/";
 pub const BASE_KEYS: &str = "bk/";
 pub const TOKENS: &str = "t/";
 pub const SENT: &str = "m/";
@@ -122,11 +124,11 @@ pub fn base_key(address: &str, message: &str) -> String {
 }
 
 pub fn devices(user: &str) -> String {
-    name("d/", &[user])
+    name(DEVICES, &[user])
 }
 
 pub fn group(jid: &str) -> String {
-    name("g/", &[jid])
+    name(GROUPS, &[jid])
 }
 
 pub fn token(jid: &str) -> String {
@@ -152,6 +154,11 @@ pub fn poll(id: &str, author: &str) -> String {
 
 pub fn pending(chat: &str, sender: &str, id: &str) -> String {
     name(PENDING, &[chat, sender, id])
+}
+
+/// A later piece of a message that takes several rows; the first has the message's own name.
+pub fn pending_piece(name: &str, piece: usize) -> String {
+    format!("{name}/{piece:x}")
 }
 
 pub fn inbox(number: u64) -> String {

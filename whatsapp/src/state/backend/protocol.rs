@@ -10,6 +10,7 @@ use wacore::store::traits::{
     DeviceListRecord, LidPnMappingEntry, PendingInboundKey, PendingInboundRow, ProtocolStore, TcTokenEntry,
 };
 use wacore::types::jid::JidExt;
+use wacore::types::lid_pn::LearningSource;
 use wacore_binary::Jid;
 
 use super::{Backend, dated, now, undated};
@@ -25,11 +26,13 @@ const MOST_SENT: usize = 1_024;
 const MOST_SENT_BYTES: usize = 1 << 20;
 const SENT_KEPT: i64 = 7 * 86_400;
 
+/// A message that waits to be reported again takes rows of so many bytes. A larger one is not kept; it is lost where its owner dies
+/// after it was decrypted and before it is committed.
+const PENDING_PIECE: usize = 128 << 10;
+const LARGEST_PENDING: usize = 1 << 20;
+
 /// How long a message waits to be reported again: the library's seven days are less than a channel may be away.
 const PENDING_KEPT: i64 = 30 * 86_400;
-
-/// How a LID came to be known that is durable at once, as its session's address hangs on it.
-const BY_PAIRING: &str = "pairing";
 
 /// Devices of a group, some of them: which have the sender's key.
 #[derive(Default, Serialize, Deserialize)]
@@ -61,6 +64,59 @@ impl Backend {
     fn has_session_with(&self, device: &str) -> bool {
         let Ok(jid) = device.parse::<Jid>() else { return false };
         self.log.has(&keys::session(&jid.to_protocol_address_string()))
+    }
+
+    /// Keeps the pair of names that a message brought. The library keeps that of a message which waited at the network in memory alone,
+    /// while the session that the message began is stored, under its LID: the next owner would begin another by the phone's number,
+    /// which takes the place of the first as soon as the pair is learned, and could not read what was written in that.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub async fn learn_pair(&self, sender: &Jid, alternative: Option<&Jid>) -> Result<()> {
+        let (lid, phone, source) = match alternative {
+            Some(phone) if sender.is_lid() && phone.is_pn() => (sender, phone, LearningSource::PeerLidMessage),
+            Some(lid) if sender.is_pn() && lid.is_lid() => (lid, sender, LearningSource::PeerPnMessage),
+            _ => return Ok(()),
+        };
+        let known = self.get_lid_mapping(&lid.user).await?;
+        if known.is_some_and(|known| known.phone_number == phone.user.as_str()) {
+            return Ok(());
+        }
+        let at = now();
+        let entry = LidPnMappingEntry {
+            lid: lid.user.to_string(),
+            phone_number: phone.user.to_string(),
+            created_at: at,
+            updated_at: at,
+            learning_source: source.as_str().to_owned(),
+        };
+        self.put_lid_mapping(&entry).await
+    }
+
+    /// The rows of a message that waits, and the end of those that a longer one of its name had.
+    fn pending(&self, name: String, at: i64, message: &[u8]) -> Vec<Write> {
+        if message.len() > LARGEST_PENDING {
+            return self.not_pending(name);
+        }
+        let (first, rest) = message.split_at(message.len().min(PENDING_PIECE));
+        let mut writes = vec![Write::put(name.clone(), dated(at, first))];
+        for (before, piece) in rest.chunks(PENDING_PIECE).enumerate() {
+            writes.push(Write::put(keys::pending_piece(&name, before + 1), dated(at, piece)));
+        }
+        let longer = self.pending_pieces(&name, writes.len());
+        writes.extend(longer.into_iter().map(Write::delete));
+        writes
+    }
+
+    fn not_pending(&self, name: String) -> Vec<Write> {
+        let pieces = self.pending_pieces(&name, 1);
+        std::iter::once(name).chain(pieces).map(Write::delete).collect()
+    }
+
+    /// The names of a message's pieces from one on.
+    fn pending_pieces(&self, name: &str, from: usize) -> Vec<String> {
+        let names = (from..).map(|piece| keys::pending_piece(name, piece));
+        names.take_while(|piece| self.log.has(piece)).collect()
     }
 
     fn tokens(&self) -> Result<Vec<Token>> {
@@ -175,11 +231,11 @@ impl ProtocolStore for Backend {
         self.read(&keys::phone(phone))
     }
 
+    /// The wire waits for it: the address of a session hangs on it.
     async fn put_lid_mapping(&self, entry: &LidPnMappingEntry) -> Result<()> {
         let known: Option<LidPnMappingEntry> = self.read(&keys::lid(&entry.lid))?;
-        let class = if entry.learning_source == BY_PAIRING { Class::Wire } else { Class::Lazy };
-        self.write(class, keys::lid(&entry.lid), entry)?;
-        self.write(class, keys::phone(&entry.phone_number), entry)?;
+        self.write(Class::Wire, keys::lid(&entry.lid), entry)?;
+        self.write(Class::Wire, keys::phone(&entry.phone_number), entry)?;
         let is_new = known.is_none_or(|known| known.phone_number != entry.phone_number);
         if is_new && !self.is_own(&entry.lid) {
             (self.on_pair)(entry);
@@ -317,16 +373,23 @@ impl ProtocolStore for Backend {
     }
 
     async fn store_pending_inbound(&self, chat: &str, sender: &str, id: &str, message: &[u8]) -> Result<()> {
-        self.put(Class::Wire, keys::pending(chat, sender, id), dated(now(), message))
+        self.append(Class::Wire, self.pending(keys::pending(chat, sender, id), now(), message))
     }
 
     async fn get_pending_inbound(&self, chat: &str, sender: &str, id: &str) -> Result<Option<Vec<u8>>> {
-        let row = self.get(&keys::pending(chat, sender, id))?;
-        row.map(|row| undated(&row).map(|(_, message)| message.to_vec())).transpose()
+        let name = keys::pending(chat, sender, id);
+        let Some(first) = self.get(&name)? else { return Ok(None) };
+        let mut message = undated(&first)?.1.to_vec();
+        for piece in self.pending_pieces(&name, 1) {
+            if let Some(row) = self.get(&piece)? {
+                message.extend_from_slice(undated(&row)?.1);
+            }
+        }
+        Ok(Some(message))
     }
 
     async fn delete_pending_inbound(&self, chat: &str, sender: &str, id: &str) -> Result<()> {
-        self.delete(Class::Wire, keys::pending(chat, sender, id))
+        self.append(Class::Wire, self.not_pending(keys::pending(chat, sender, id)))
     }
 
     async fn delete_expired_pending_inbound(&self, cutoff_timestamp: i64) -> Result<u32> {
@@ -335,14 +398,13 @@ impl ProtocolStore for Backend {
 
     async fn store_pending_inbound_batch(&self, rows: &[PendingInboundRow<'_>]) -> Result<()> {
         let at = now();
-        let write = |row: &PendingInboundRow<'_>| {
-            Write::put(keys::pending(row.chat, row.sender, row.id), dated(at, row.message))
-        };
-        self.append(Class::Wire, rows.iter().map(write))
+        rows.iter().try_for_each(|row| {
+            self.append(Class::Wire, self.pending(keys::pending(row.chat, row.sender, row.id), at, row.message))
+        })
     }
 
     async fn delete_pending_inbound_batch(&self, keys: &[PendingInboundKey<'_>]) -> Result<()> {
-        let row = |key: &PendingInboundKey<'_>| keys::pending(key.chat, key.sender, key.id);
-        self.append(Class::Wire, keys.iter().map(|key| Write::delete(row(key))))
+        keys.iter()
+            .try_for_each(|key| self.append(Class::Wire, self.not_pending(keys::pending(key.chat, key.sender, key.id))))
     }
 }

@@ -13,6 +13,7 @@ use wacore::store::traits::{
     AppStateSyncKey, AppSyncStore, DeviceInfo, DeviceListRecord, DeviceStore, MsgSecretEntry, MsgSecretStore,
     PendingInboundKey, PendingInboundRow, ProtocolStore, SignalStore, TcTokenEntry,
 };
+use wacore_binary::Jid;
 use waproto::whatsapp as wa;
 
 use super::polls::Author;
@@ -172,6 +173,24 @@ fn a_lid_is_found_by_either_side_and_told_once() {
 }
 
 #[test]
+fn a_pair_that_a_message_brings_is_kept_whichever_name_it_came_under() {
+    let World { backend, pairs } = world();
+    let learn = |sender: &str, alternative: Option<&str>| {
+        let alternative: Option<Jid> = alternative.map(|alternative| alternative.parse().unwrap());
+        now(backend.learn_pair(&sender.parse().unwrap(), alternative.as_ref()));
+    };
+    learn("1@lid", Some("11@s.whatsapp.net"));
+    learn("22:4@s.whatsapp.net", Some("2@lid"));
+    learn("1:4@lid", Some("11@s.whatsapp.net"));
+    learn("3@lid", None);
+    learn("4@lid", Some("5@lid"));
+    assert_eq!(*pairs.lock(), ["1", "2"]);
+    assert_eq!(now(backend.get_pn_mapping("11")).unwrap().lid, "1");
+    let second = now(backend.get_lid_mapping("2")).unwrap();
+    assert_eq!((second.phone_number.as_str(), second.learning_source.as_str()), ("22", "peer_pn_message"));
+}
+
+#[test]
 fn devices_groups_and_base_keys_are_kept_and_a_group_that_is_too_large_is_not() {
     let World { backend, .. } = world();
     let record = |user: &str| DeviceListRecord {
@@ -249,6 +268,54 @@ fn pending_messages_are_told_apart_by_chat_sender_and_id() {
     assert!(now(backend.get_pending_inbound("c", "t", "2")).is_none());
     assert_eq!(now(backend.delete_expired_pending_inbound(i64::MAX)), 0, "thirty days, and not the library's seven");
     assert!(now(backend.get_pending_inbound("c", "t", "1")).is_some());
+}
+
+#[test]
+fn a_pending_message_of_several_rows_is_read_as_it_was_and_leaves_nothing() {
+    let World { backend, .. } = world();
+    let long: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+    now(backend.store_pending_inbound("c", "s", "1", &long));
+    assert_eq!(backend.log.names(keys::PENDING).len(), 3);
+    assert_eq!(now(backend.get_pending_inbound("c", "s", "1")), Some(long.clone()));
+    let row = PendingInboundRow { chat: "c", sender: "s", id: "1", message: &long[..200_000] };
+    now(backend.store_pending_inbound_batch(&[row]));
+    assert_eq!(now(backend.get_pending_inbound("c", "s", "1")).unwrap(), &long[..200_000]);
+    now(backend.delete_pending_inbound_batch(&[PendingInboundKey { chat: "c", sender: "s", id: "1" }]));
+    assert!(backend.log.names(keys::PENDING).is_empty());
+    now(backend.store_pending_inbound("c", "s", "1", &vec![0; (1 << 20) + 1]));
+    assert!(now(backend.get_pending_inbound("c", "s", "1")).is_none());
+}
+
+#[test]
+fn what_no_batch_can_carry_is_not_kept_nor_what_stood_there_before() {
+    let World { backend, .. } = world();
+    now(backend.put_session("1@lid.0", b"small"));
+    now(backend.put_sessions_batch(&[("1@lid.0".into(), Bytes::from(vec![0; LARGEST_ROW + 1]))]));
+    assert!(!now(backend.has_session("1@lid.0")));
+    now(backend.put_session("1@lid.0", &[0; LARGEST_ROW]));
+    assert!(now(backend.has_session("1@lid.0")));
+}
+
+#[test]
+fn a_state_that_is_nearly_full_loses_what_can_be_made_anew_and_the_largest_of_it_first() {
+    let store = Store::free();
+    let World { backend, .. } = world_on(&store);
+    let own = "k/1203@g.us:15550000001:3@s.whatsapp.net.0";
+    let rows = [("s/1@lid.0", 500), ("i/1@lid.0", 32), ("s/2@lid.0", 5_000), ("i/2@lid.0", 32), ("d/1", 300)];
+    let others = [("k/1203@g.us:2@lid.0", 4_000), (own, 9_000), ("p/00000001", 200)];
+    for (name, size) in rows.into_iter().chain(others) {
+        store.rows.lock().insert(name.to_owned(), vec![0; size]);
+    }
+    now(backend.save(&paired()));
+    backend.thin(1 << 20, 0).unwrap();
+    assert_eq!(backend.log.names(keys::DEVICES).len(), 1, "one that has room loses nothing");
+    backend.thin(10_000, 14_000).unwrap();
+    let left = |prefix: &str| backend.log.names(prefix);
+    assert_eq!((left("d/"), left("s/"), left("i/")), (vec![], vec!["s/1@lid.0".into()], vec!["i/1@lid.0".into()]));
+    assert_eq!((left("k/").len(), left("p/").len()), (2, 1));
+    backend.thin(10_000, 0).unwrap();
+    assert_eq!((left("s/"), left("i/"), left("k/")), (vec![], vec![], vec![own.to_owned()]));
+    assert!(now(backend.exists()) && left("p/").len() == 1);
 }
 
 #[test]
