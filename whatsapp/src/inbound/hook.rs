@@ -31,6 +31,7 @@ impl InboundDurabilityHook for Hook {
         let mut taken = Vec::new();
         for inbound in batch {
             let info = &inbound.info;
+            self.backend.learn_pair(&info.source.sender, info.source.sender_alt.as_ref()).await?;
             let Some(kind) = message::kind(&inbound.message, info, &own, &self.backend) else { continue };
             let source = &info.source;
             let id = ItemId(format!("m/{}/{}/{}", source.chat, source.sender.to_non_ad(), info.id));
