@@ -15,6 +15,7 @@ mod signal;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use model::time::Timestamp;
 use network::driver::AuthError;
@@ -40,6 +41,8 @@ pub struct Backend {
     /// Who the channel is, once it is paired: the users of its phone address and its LID.
     own: Mutex<Own>,
     on_pair: OnPair,
+    /// Bytes of messages kept to be sent again since those were last bounded.
+    sent: AtomicUsize,
 }
 
 #[derive(Clone, Default)]
@@ -50,7 +53,7 @@ struct Own {
 
 impl Backend {
     pub fn new(log: Arc<StateLog>, on_pair: OnPair) -> Self {
-        Self { log, own: Mutex::default(), on_pair }
+        Self { log, own: Mutex::default(), on_pair, sent: AtomicUsize::new(0) }
     }
 
     pub fn log(&self) -> &Arc<StateLog> {
@@ -104,7 +107,10 @@ impl Backend {
         if bytes <= above {
             return Ok(());
         }
-        let asked_for = self.sized(&[keys::BASE_KEYS, keys::DEVICES, keys::GROUPS])?;
+        let mut asked_for =
+            self.sized(&[keys::BASE_KEYS, keys::DEVICES, keys::GROUPS, keys::GROUP_DEVICES, keys::SECRETS])?;
+        // A group's generation stays: without it what older rows say would count again.
+        asked_for.retain(|(_, name)| !keys::is_group_generation(name));
         let mut made = self.sized(&[keys::SESSIONS, keys::SENDER_KEYS])?;
         made.retain(|(_, name)| !self.may_be_own_sender_key(name));
         made.sort_unstable_by(|one, other| other.cmp(one));

@@ -105,6 +105,11 @@ pub fn group_generation(group: &str) -> String {
     name(GROUP_DEVICES, &[group])
 }
 
+/// Whether it is the name of a group's generation, which has the group alone in it; rows of its devices have a number, too.
+pub fn is_group_generation(name: &str) -> bool {
+    name.strip_prefix(GROUP_DEVICES).is_some_and(|rest| !rest.contains('/'))
+}
+
 /// Devices of a group stand in sixteen rows, by a hash.
 pub fn group_devices(group: &str, device: &str) -> String {
     let bucket = Sha256::digest(device)[0] & 0xf;

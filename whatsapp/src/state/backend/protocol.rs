@@ -2,6 +2,7 @@
 //! and messages to report again.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,9 @@ const LARGEST_SENT: usize = 64 << 10;
 const MOST_SENT: usize = 1_024;
 const MOST_SENT_BYTES: usize = 1 << 20;
 const SENT_KEPT: i64 = 7 * 86_400;
+
+/// Between two sweeps of the library's, minutes apart, so many bytes more are kept at most.
+const MOST_UNSWEPT: usize = 4 << 20;
 
 /// A message that waits to be reported again takes rows of so many bytes. A larger one is not kept; it is lost where its owner dies
 /// after it was decrypted and before it is committed.
@@ -147,6 +151,7 @@ impl Backend {
 
     /// Deletes the oldest of the messages that are kept to be sent again, where they are too many or too large.
     fn bound_sent(&self) -> Result<u32> {
+        self.sent.store(0, Ordering::Relaxed);
         let mut rows = Vec::new();
         for name in self.log.names(keys::SENT) {
             if let Some(row) = self.get(&name)? {
@@ -204,8 +209,7 @@ impl ProtocolStore for Backend {
 
     async fn delete_sender_key_device_rows(&self, device_jids: &[&str]) -> Result<()> {
         for name in self.log.names(keys::GROUP_DEVICES) {
-            // A row of devices has a group and a number in its name; the one with the generation has the group alone.
-            if name[keys::GROUP_DEVICES.len()..].contains('/')
+            if !keys::is_group_generation(&name)
                 && let Some(mut row) = self.read::<GroupDevices>(&name)?
             {
                 let before = row.devices.len();
@@ -358,7 +362,13 @@ impl ProtocolStore for Backend {
         if payload.len() > LARGEST_SENT {
             return Ok(());
         }
-        self.put(Class::Wire, keys::sent(chat_jid, message_id), dated(now(), payload))
+        let row = dated(now(), payload);
+        let unswept = self.sent.fetch_add(row.len(), Ordering::Relaxed) + row.len();
+        self.put(Class::Wire, keys::sent(chat_jid, message_id), row)?;
+        if unswept > MOST_UNSWEPT {
+            self.bound_sent()?;
+        }
+        Ok(())
     }
 
     /// It stays: two devices may ask for it, and a crash before it is sent again must not lose it.

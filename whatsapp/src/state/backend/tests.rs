@@ -252,6 +252,11 @@ fn a_sent_message_can_be_asked_for_twice_and_goes_by_age_number_and_size() {
         now(backend.store_sent_message("d", &n.to_string(), b"x"));
     }
     assert_eq!(now(backend.delete_expired_sent_messages(0)), 1, "1,024 are kept");
+    for n in 0..80 {
+        now(backend.store_sent_message("e", &n.to_string(), &[0; 64 << 10]));
+    }
+    let kept: usize = backend.log.names(keys::SENT).iter().filter(|name| name.starts_with("m/e/")).count();
+    assert!(kept < 32, "{kept} of them are kept, and nobody swept");
 }
 
 #[test]
@@ -302,7 +307,8 @@ fn a_state_that_is_nearly_full_loses_what_can_be_made_anew_and_the_largest_of_it
     let World { backend, .. } = world_on(&store);
     let own = "k/1203@g.us:15550000001:3@s.whatsapp.net.0";
     let rows = [("s/1@lid.0", 500), ("i/1@lid.0", 32), ("s/2@lid.0", 5_000), ("i/2@lid.0", 32), ("d/1", 300)];
-    let others = [("k/1203@g.us:2@lid.0", 4_000), (own, 9_000), ("p/00000001", 200)];
+    let others =
+        [("k/1203@g.us:2@lid.0", 4_000), (own, 9_000), ("p/00000001", 200), ("gd/1@g.us", 1), ("gd/1@g.us/a", 1)];
     for (name, size) in rows.into_iter().chain(others) {
         store.rows.lock().insert(name.to_owned(), vec![0; size]);
     }
@@ -313,6 +319,7 @@ fn a_state_that_is_nearly_full_loses_what_can_be_made_anew_and_the_largest_of_it
     let left = |prefix: &str| backend.log.names(prefix);
     assert_eq!((left("d/"), left("s/"), left("i/")), (vec![], vec!["s/1@lid.0".into()], vec!["i/1@lid.0".into()]));
     assert_eq!((left("k/").len(), left("p/").len()), (2, 1));
+    assert_eq!(left("gd/"), ["gd/1@g.us"]);
     backend.thin(10_000, 0).unwrap();
     assert_eq!((left("s/"), left("i/"), left("k/")), (vec![], vec![], vec![own.to_owned()]));
     assert!(now(backend.exists()) && left("p/").len() == 1);
