@@ -54,8 +54,6 @@ struct Items {
     /// Messages that could not be read, and when each is told of.
     unread: VecDeque<(Instant, Item)>,
     out: HashMap<ItemId, Out>,
-    /// How many items were named apart from others of their name.
-    namesakes: u64,
 }
 
 enum Waiting {
@@ -71,8 +69,8 @@ struct Item {
 
 enum Kept {
     Row(u64),
-    /// By the network; told when the owner has it.
-    Network(oneshot::Sender<()>),
+    /// By the network; told when the owner has it, as often as it came.
+    Network(Vec<oneshot::Sender<()>>),
 }
 
 impl Items {
@@ -122,13 +120,13 @@ impl Items {
         rows
     }
 
-    /// A name that no item on its way has: an author may use an id twice, and each is acknowledged by itself.
-    fn apart(&mut self, id: ItemId) -> ItemId {
-        if !self.knows(&id) {
-            return id;
-        }
-        self.namesakes += 1;
-        ItemId(format!("{}#{}", id.0, self.namesakes))
+    /// How an item is kept that waits, or is not acknowledged.
+    fn on_its_way(&mut self, id: &ItemId) -> Option<&mut Kept> {
+        let waiting = self.waiting.iter_mut().find_map(|waiting| match waiting {
+            Waiting::Item(item) if item.item.id == *id => Some(&mut item.kept),
+            _ => None,
+        });
+        self.out.get_mut(id).map(|out| &mut out.kept).or(waiting)
     }
 
     fn has_room(&self) -> bool {
@@ -239,16 +237,20 @@ impl Inbox {
         self.more.notify_one();
     }
 
-    /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be.
-    pub fn pass_on(&self, mut item: InboundItem) -> oneshot::Receiver<()> {
+    /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be. Messages of one
+    /// chat, author and id are the same to their owner, and an author may use an id twice: another one waits for the first.
+    pub fn pass_on(&self, item: InboundItem) -> oneshot::Receiver<()> {
         let (done, taken) = oneshot::channel();
         let mut items = self.items.lock();
         if let InboundKind::Message(message) = &item.kind {
             // Where the log takes nothing more, the next session tells of it, behind the message itself.
             let _ = self.log.append(Class::Lazy, items.was_read(message));
         }
-        item.id = items.apart(item.id);
-        items.waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Network(done) })));
+        if let Some(Kept::Network(others)) = items.on_its_way(&item.id) {
+            others.push(done);
+            return taken;
+        }
+        items.waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Network(vec![done]) })));
         self.more.notify_one();
         taken
     }
@@ -267,9 +269,11 @@ impl Inbox {
         let out = self.items.lock().out.remove(id);
         match out.map(|out| out.kept) {
             Some(Kept::Row(number)) => self.log.append(Class::Lazy, [Write::delete(keys::inbox(number))]),
-            Some(Kept::Network(done)) => {
-                // The hook may have given up waiting.
-                let _ = done.send(());
+            Some(Kept::Network(waiting)) => {
+                for done in waiting {
+                    // The hook may have given up waiting.
+                    let _ = done.send(());
+                }
                 Ok(())
             }
             None => Ok(()),
@@ -331,10 +335,30 @@ impl Inbox {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use async_trait::async_trait;
     use model::address::Address;
     use model::message::Surroundings;
+    use network::driver::{AuthStore, AuthWrite};
 
     use super::*;
+
+    /// Where nothing is stored.
+    struct Nowhere;
+
+    #[async_trait]
+    impl AuthStore for Nowhere {
+        fn get(&self, _: &str) -> Result<Option<Vec<u8>>, AuthError> {
+            Ok(None)
+        }
+
+        fn keys(&self, _: &str, _: Option<&str>, _: usize) -> Vec<String> {
+            Vec::new()
+        }
+
+        async fn commit(&self, _: Vec<AuthWrite>) -> Result<(), AuthError> {
+            Ok(())
+        }
+    }
 
     fn message(id: &str, content: Content) -> InboundItem {
         let friend = Address::parse("15550000002@s.whatsapp.net").unwrap();
@@ -381,17 +405,23 @@ mod tests {
         assert!(matches!(items.next(now), Err(None)));
     }
 
-    #[test]
-    fn two_messages_that_their_author_named_alike_are_acknowledged_apart() {
-        let mut items = Items::default();
-        for n in 0..3 {
-            let item = message("A", text(&format!("{n}")));
-            let id = items.apart(item.id.clone());
-            items
-                .waiting
-                .push_back(Waiting::Item(Box::new(Item { item: InboundItem { id, ..item }, kept: Kept::Row(n) })));
+    #[tokio::test]
+    async fn two_messages_that_their_author_named_alike_are_acknowledged_as_one() {
+        let store: Arc<dyn AuthStore> = Arc::new(Nowhere);
+        let inbox = Inbox::new(StateLog::new(store));
+        let taken = ["first", "second", "third"].map(|words| inbox.pass_on(message("A", text(words))));
+        let waiting = inbox.items.lock().waiting.pop_front();
+        let Some(Waiting::Item(item)) = waiting else { panic!("nothing is reported") };
+        let Item { item, kept } = *item;
+        assert_eq!(item, message("A", text("first")));
+        let room = Arc::clone(&inbox.window).acquire_owned().await.unwrap();
+        inbox.items.lock().out.insert(item.id.clone(), Out { kept, _room: room });
+        let late = inbox.pass_on(message("A", text("fourth")));
+        assert!(inbox.items.lock().waiting.is_empty());
+        inbox.acknowledge(&item.id).unwrap();
+        for taken in taken.into_iter().chain([late]) {
+            taken.await.unwrap();
         }
-        assert_eq!(names(&mut items, Instant::now()), ["m/A", "m/A#1", "m/A#2"]);
     }
 
     #[test]
