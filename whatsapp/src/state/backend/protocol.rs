@@ -272,12 +272,13 @@ impl ProtocolStore for Backend {
         self.delete(Class::Lazy, keys::base_key(address, message_id))
     }
 
+    /// The wire waits for it: the network tells once that a device came.
     async fn update_device_list(&self, record: DeviceListRecord) -> Result<()> {
-        self.write(Class::Lazy, keys::devices(&record.user), &record)
+        self.write(Class::Wire, keys::devices(&record.user), &record)
     }
 
     async fn update_device_lists(&self, records: Vec<DeviceListRecord>) -> Result<()> {
-        records.iter().try_for_each(|record| self.write(Class::Lazy, keys::devices(&record.user), record))
+        records.iter().try_for_each(|record| self.write(Class::Wire, keys::devices(&record.user), record))
     }
 
     async fn get_devices(&self, user: &str) -> Result<Option<DeviceListRecord>> {
@@ -293,12 +294,13 @@ impl ProtocolStore for Backend {
         self.get(&keys::group(group_jid))
     }
 
+    /// The wire waits for it: the network tells once who came and who went.
     async fn put_group_metadata(&self, group_jid: &str, blob: &[u8]) -> Result<()> {
         if blob.len() > LARGEST_GROUP {
             // What stands there is of another time.
-            return self.delete(Class::Lazy, keys::group(group_jid));
+            return self.delete(Class::Wire, keys::group(group_jid));
         }
-        self.put(Class::Lazy, keys::group(group_jid), blob)
+        self.put(Class::Wire, keys::group(group_jid), blob)
     }
 
     async fn delete_group_metadata(&self, group_jid: &str) -> Result<()> {

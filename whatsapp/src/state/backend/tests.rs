@@ -218,6 +218,27 @@ fn devices_groups_and_base_keys_are_kept_and_a_group_that_is_too_large_is_not() 
     assert!(!now(backend.has_same_base_key("a", "m", b"k")));
 }
 
+#[tokio::test]
+async fn the_network_does_not_hear_that_it_told_of_devices_names_and_members_before_they_are_stored() {
+    async fn waits(backend: &Backend) -> bool {
+        let barrier = std::pin::pin!(backend.log().barrier());
+        futures::poll!(barrier).is_pending()
+    }
+    let devices = world().backend;
+    let record = DeviceListRecord { user: "1".into(), devices: vec![], timestamp: 9, phash: None, raw_id: None };
+    now(devices.update_device_lists(vec![record]));
+    assert!(waits(&devices).await);
+    let names = world().backend;
+    now(names.put_lid_mapping(&pair("1", "11", "usync")));
+    assert!(waits(&names).await);
+    let members = world().backend;
+    now(members.put_group_metadata("g", b"members"));
+    assert!(waits(&members).await);
+    let keys = world().backend;
+    now(keys.save_base_key("a", "m", b"k"));
+    assert!(!waits(&keys).await, "what nobody tells is not waited for");
+}
+
 #[test]
 fn a_newer_token_wins_and_neither_side_loses_the_other_s_time() {
     let World { backend, .. } = world();
