@@ -13,7 +13,7 @@ use model::id::MessageId;
 use model::message::{Content, UndecryptableReason};
 use model::time::Timestamp;
 use network::bounds::Fit;
-use network::driver::{AuthError, EVENT_WINDOW, InboundItem, InboundKind, InboundMessage, ItemId, SessionEvent};
+use network::driver::{AuthError, EVENT_WINDOW, InboundItem, InboundKind, ItemId, SessionEvent};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use whatsapp_rust::Client;
@@ -106,9 +106,13 @@ impl Items {
         self.waiting.pop_front().ok_or_else(|| self.unread.front().map(|(due, _)| *due))
     }
 
-    /// A message has come that could not be read before: nothing is told of that. Gives the rows that this leaves.
-    fn was_read(&mut self, message: &InboundMessage) -> Vec<Write> {
+    /// Where a message has come that could not be read before, nothing is told of that. Gives the rows that this leaves.
+    fn was_read(&mut self, item: &InboundItem) -> Vec<Write> {
         let mut rows = Vec::new();
+        let InboundKind::Message(message) = &item.kind else { return rows };
+        if may_come_again(item) {
+            return rows;
+        }
         self.unread.retain(|(_, item)| {
             let InboundKind::Message(unread) = &item.item.kind else { return true };
             let is_read = (&unread.id, &unread.chat, &unread.from) == (&message.id, &message.chat, &message.from);
@@ -218,6 +222,8 @@ impl Inbox {
         };
         self.log.append(Class::Wire, [Write::put(keys::inbox(number), row)])?;
         items.next_row += 1;
+        // The channel's phone helps out, too.
+        self.log.append(Class::Lazy, items.was_read(&item))?;
         items.take(Item { item, kept: Kept::Row(number) }, knows);
         self.more.notify_one();
         Ok(())
@@ -242,10 +248,8 @@ impl Inbox {
     pub fn pass_on(&self, item: InboundItem) -> oneshot::Receiver<()> {
         let (done, taken) = oneshot::channel();
         let mut items = self.items.lock();
-        if let InboundKind::Message(message) = &item.kind {
-            // Where the log takes nothing more, the next session tells of it, behind the message itself.
-            let _ = self.log.append(Class::Lazy, items.was_read(message));
-        }
+        // Where the log takes nothing more, the next session tells of it, behind the message itself.
+        let _ = self.log.append(Class::Lazy, items.was_read(&item));
         if let Some(Kept::Network(others)) = items.on_its_way(&item.id) {
             others.push(done);
             return taken;
@@ -338,7 +342,7 @@ mod tests {
     use async_trait::async_trait;
     use model::address::Address;
     use model::message::Surroundings;
-    use network::driver::{AuthStore, AuthWrite};
+    use network::driver::{AuthStore, AuthWrite, InboundMessage};
 
     use super::*;
 
@@ -398,8 +402,9 @@ mod tests {
         let now = Instant::now();
         assert_eq!(names(&mut items, now), ["m/lost"]);
         assert!(matches!(items.next(now), Err(Some(due)) if due > now));
-        let InboundKind::Message(again) = message("A", text("again")).kind else { panic!("it is a message") };
-        let rows: Vec<String> = items.was_read(&again).into_iter().map(|write| write.key).collect();
+        assert!(items.was_read(&unread("A")).is_empty(), "it has not come yet");
+        let rows: Vec<String> =
+            items.was_read(&message("A", text("again"))).into_iter().map(|write| write.key).collect();
         assert_eq!(rows, [keys::inbox(0)]);
         assert_eq!(names(&mut items, now + READ_WITHIN + Duration::from_secs(1)), ["m/B"]);
         assert!(matches!(items.next(now), Err(None)));
