@@ -1,5 +1,5 @@
 //! What goes out: messages, one after the other in the order in which they were taken, and what the network says of them. The next
-//! one of a chat waits for the answer to the one before it, which goes out again first where the network refused it for now.
+//! one of a chat waits for the answer to the one before it, which goes out again soon where the network refused it for now.
 
 mod message;
 
@@ -48,6 +48,9 @@ const HEARD_WITHIN: Duration = Duration::from_secs(2);
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(16);
 
+/// How often it does so by itself. After that it goes out when the outbox gives it again, or before others of its chat.
+const MOST_AGAIN: u32 = 6;
+
 /// How long those behind it in its chat wait for it. After that they are tried, too: one message must not keep a channel from all
 /// others for ever.
 const HELD_FOR: Duration = Duration::from_secs(60);
@@ -89,13 +92,21 @@ struct Written {
 /// A message that those behind it in its chat wait for.
 struct Unsettled {
     message: Outbound,
-    /// How often it was refused for now.
+    /// How often it was refused for now, and whether the last time, too.
     refusals: u32,
-    /// When it goes out again, if it was refused for now; else until when it is waited for.
+    is_refused: bool,
+    /// When it goes out again, if it was refused; else until when it is waited for.
     until: Instant,
 }
 
 impl State {
+    /// A message has left, which may have taken long: the network's word on it is waited for from here on.
+    fn wait_from_now(&mut self, id: &MessageId) {
+        if let Some(last) = self.last.values_mut().find(|last| last.message.id == *id && !last.is_refused) {
+            last.until = Instant::now() + HEARD_WITHIN;
+        }
+    }
+
     /// Those behind a message need not wait for it any more.
     fn settle(&mut self, id: &MessageId) {
         self.last.retain(|_, last| last.message.id != *id);
@@ -132,14 +143,34 @@ impl Outgoing {
     /// ends: the outbox gives everything to the next one, in order.
     pub async fn write(&self, client: &Arc<Client>, backend: &Backend, mut messages: mpsc::Receiver<Outbound>) {
         self.open.notified().await;
-        while let Some(message) = messages.recv().await {
-            let id = message.id.clone();
-            let goes_on = self.write_in_chat(client, backend, message).await;
-            self.state.lock().queued.remove(&id);
-            if !goes_on {
-                return;
+        loop {
+            let again = self.first_again();
+            let due = again.as_ref().map(|again| again.1);
+            tokio::select! {
+                message = messages.recv() => {
+                    let Some(message) = message else { return };
+                    let id = message.id.clone();
+                    let goes_on = self.write_in_chat(client, backend, message).await;
+                    self.state.lock().queued.remove(&id);
+                    if !goes_on {
+                        return;
+                    }
+                }
+                () = self.heard.notified() => {}
+                () = reached(due) => {
+                    if let Some((message, _)) = again && !self.write_now(client, backend, message).await {
+                        return;
+                    }
+                }
             }
         }
+    }
+
+    /// The message that goes out again first of those that were refused for now, and when.
+    fn first_again(&self) -> Option<(Outbound, Instant)> {
+        let state = self.state.lock();
+        let refused = state.last.values().filter(|last| last.is_refused && last.refusals <= MOST_AGAIN);
+        refused.min_by_key(|last| last.until).map(|last| (last.message.clone(), last.until))
     }
 
     /// Writes a message once the one before it in its chat is settled. False where the session has ended over one of them.
@@ -174,7 +205,7 @@ impl Outgoing {
         if Instant::now() < last.until {
             return Before::Waits(last.until);
         }
-        if last.refusals > 0 {
+        if last.is_refused {
             return Before::Again(last.message.clone());
         }
         state.last.remove(&message.to);
@@ -186,7 +217,10 @@ impl Outgoing {
         let id = message.id.clone();
         let written = Box::pin(self.write_in_turn(client, backend, message));
         match tokio::time::timeout(WRITTEN_WITHIN, written).await {
-            Ok(Ok(())) => return true,
+            Ok(Ok(())) => {
+                self.state.lock().wait_from_now(&id);
+                return true;
+            }
             Ok(Err(Unsent::Refused(refused))) => {
                 self.state.lock().settle(&id);
                 self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
@@ -309,7 +343,7 @@ impl Outgoing {
         let refusals = state.last.get(&message.to).filter(|last| last.message.id == id).map_or(0, |last| last.refusals);
         let until = Instant::now() + HEARD_WITHIN;
         // What is written again waits anew for its answer, and remembers how often it was refused.
-        state.last.insert(message.to.clone(), Unsettled { message, refusals, until });
+        state.last.insert(message.to.clone(), Unsettled { message, refusals, is_refused: false, until });
         if state.written.insert(id.clone(), written).is_none() {
             state.order.push_back(id);
         }
@@ -359,7 +393,7 @@ impl Outgoing {
                 state.settle(&id);
             } else if let Some(last) = state.last.values_mut().find(|last| last.message.id == id) {
                 last.until = Instant::now() + again_after(last.refusals);
-                last.refusals += 1;
+                (last.refusals, last.is_refused) = (last.refusals + 1, true);
             }
         }
         self.heard.notify_one();
@@ -379,6 +413,13 @@ enum Before {
     Waits(Instant),
     /// This one, which goes out again first.
     Again(Outbound),
+}
+
+async fn reached(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// How soon a message goes out again that was refused for now so many times before.
