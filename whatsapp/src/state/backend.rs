@@ -114,8 +114,10 @@ impl Backend {
         let mut made = self.sized(&[keys::SESSIONS, keys::SENDER_KEYS])?;
         made.retain(|(_, name)| !self.may_be_own_sender_key(name));
         made.sort_unstable_by(|one, other| other.cmp(one));
+        // Where no session is left under a LID, that may be learned anew, too.
+        let learned = self.sized(&[keys::LIDS, keys::PHONES])?;
         let mut goes = Vec::new();
-        for (size, name) in asked_for.into_iter().chain(made) {
+        for (size, name) in asked_for.into_iter().chain(made).chain(learned) {
             if bytes <= to {
                 break;
             }

@@ -30,6 +30,7 @@ pub const SIGNED_PREKEYS: &str = "sp/";
 pub const SENDER_KEYS: &str = "k/";
 pub const GROUP_DEVICES: &str = "gd/";
 pub const LIDS: &str = "l/";
+pub const PHONES: &str = "ln/";
 pub const DEVICES: &str = "d/";
 pub const GROUPS: &str = "g/";
 pub const BASE_KEYS: &str = "bk/";
@@ -121,7 +122,7 @@ pub fn lid(user: &str) -> String {
 }
 
 pub fn phone(user: &str) -> String {
-    name("ln/", &[user])
+    name(PHONES, &[user])
 }
 
 pub fn base_key(address: &str, message: &str) -> String {
