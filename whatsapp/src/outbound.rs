@@ -78,6 +78,8 @@ struct State {
     order: VecDeque<MessageId>,
     /// The last message written to a chat, while the network has not settled it.
     last: HashMap<Address, Unsettled>,
+    /// Groups whose last message the network has: whom it told their key has it.
+    told: HashSet<Address>,
     /// Groups whose members are others than was thought: they are asked for again before the next message.
     stale: HashSet<Jid>,
 }
@@ -144,6 +146,7 @@ impl Outgoing {
     pub async fn write(&self, client: &Arc<Client>, backend: &Backend, mut messages: mpsc::Receiver<Outbound>) {
         self.open.notified().await;
         loop {
+            self.confirm_keys(backend);
             let again = self.first_again();
             let due = again.as_ref().map(|again| again.1);
             tokio::select! {
@@ -192,8 +195,7 @@ impl Outgoing {
                 }
             }
         }
-        // The network may have told of it meanwhile, where an earlier session wrote it, too.
-        self.knows(&message.id) || self.write_now(client, backend, message).await
+        self.write_now(client, backend, message).await
     }
 
     /// What a message has to wait for.
@@ -212,13 +214,22 @@ impl Outgoing {
         Before::Nothing
     }
 
-    /// Writes a message. False where the session has ended over it.
+    /// Writes a message, unless the network has told meanwhile that it has it. False where the session has ended over it.
     async fn write_now(&self, client: &Client, backend: &Backend, message: Outbound) -> bool {
-        let id = message.id.clone();
+        self.confirm_keys(backend);
+        if self.knows(&message.id) {
+            return true;
+        }
+        let (id, to) = (message.id.clone(), message.to.clone());
         let written = Box::pin(self.write_in_turn(client, backend, message));
         match tokio::time::timeout(WRITTEN_WITHIN, written).await {
             Ok(Ok(())) => {
-                self.state.lock().wait_from_now(&id);
+                let mut state = self.state.lock();
+                state.wait_from_now(&id);
+                // The network's word may be here before the library has noted whom it told.
+                if state.written.get(&id).is_some_and(|written| written.is_accepted && written.recipients.is_some()) {
+                    state.told.insert(to);
+                }
                 return true;
             }
             Ok(Err(Unsent::Refused(refused))) => {
@@ -230,6 +241,16 @@ impl Outgoing {
             Err(_) => self.give_up(&id, "it took too long"),
         }
         false
+    }
+
+    /// Whom messages told the keys of their groups has them once the network has these. One that is refused or lost told nobody.
+    fn confirm_keys(&self, backend: &Backend) {
+        let told = std::mem::take(&mut self.state.lock().told);
+        for group in told {
+            if let Err(error) = backend.confirm_sender_keys(group.as_str()) {
+                tracing::debug!(%error, "it could not be noted who has a group's key");
+            }
+        }
     }
 
     fn give_up(&self, id: &MessageId, why: &str) {
@@ -363,6 +384,10 @@ impl Outgoing {
             let Some(written) = state.written.get_mut(id).filter(|written| !written.is_accepted) else { return };
             written.is_accepted = true;
             let recipients = written.recipients;
+            let last = state.last.values().find(|last| last.message.id == *id && recipients.is_some());
+            if let Some(group) = last.map(|last| last.message.to.clone()) {
+                state.told.insert(group);
+            }
             state.settle(id);
             recipients
         };

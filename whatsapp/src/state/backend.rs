@@ -14,6 +14,7 @@ mod signal;
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests;
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -41,6 +42,8 @@ pub struct Backend {
     /// Who the channel is, once it is paired: the users of its phone address and its LID.
     own: Mutex<Own>,
     on_pair: OnPair,
+    /// Devices that were told a group's key, by a message that the network is not known to have.
+    told: Mutex<HashMap<String, BTreeSet<String>>>,
     /// Bytes of messages kept to be sent again since those were last bounded.
     sent: AtomicUsize,
 }
@@ -53,7 +56,7 @@ struct Own {
 
 impl Backend {
     pub fn new(log: Arc<StateLog>, on_pair: OnPair) -> Self {
-        Self { log, own: Mutex::default(), on_pair, sent: AtomicUsize::new(0) }
+        Self { log, own: Mutex::default(), on_pair, told: Mutex::default(), sent: AtomicUsize::new(0) }
     }
 
     pub fn log(&self) -> &Arc<StateLog> {

@@ -70,6 +70,36 @@ impl Backend {
         self.log.has(&keys::session(&jid.to_protocol_address_string()))
     }
 
+    /// The network has the message that told devices a group's key.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn confirm_sender_keys(&self, group: &str) -> Result<()> {
+        let told = self.told.lock().remove(group).unwrap_or_default();
+        self.note_sender_keys(Class::Lazy, group, told.iter().map(String::as_str), true)
+    }
+
+    fn note_sender_keys<'a>(
+        &self,
+        class: Class,
+        group: &str,
+        devices: impl IntoIterator<Item = &'a str>,
+        has_key: bool,
+    ) -> Result<()> {
+        let generations = self.generations(group)?;
+        let mut rows: BTreeMap<String, GroupDevices> = BTreeMap::new();
+        for device in devices {
+            let name = keys::group_devices(group, device);
+            if !rows.contains_key(&name) {
+                rows.insert(name.clone(), self.group_row(&name, generations)?);
+            }
+            if let Some(row) = rows.get_mut(&name) {
+                row.devices.insert(device.to_owned(), has_key);
+            }
+        }
+        rows.into_iter().try_for_each(|(name, row)| self.write(class, name, &row))
+    }
+
     /// Keeps the pair of names that a message brought. The library keeps that of a message which waited at the network in memory alone,
     /// while the session that the message began is stored, under its LID: the next owner would begin another by the phone's number,
     /// which takes the place of the first as soon as the pair is learned, and could not read what was written in that.
@@ -179,35 +209,35 @@ impl ProtocolStore for Backend {
         Ok(devices)
     }
 
-    /// A device without a session cannot have got the key, whatever the library thinks: it is not marked as if it had.
+    /// A device without a session cannot have got the key, whatever the library thinks, and one that was told it has it once the network
+    /// has the message: neither is marked as if it had.
     async fn set_sender_key_status(&self, group_jid: &str, entries: &[(&str, bool)]) -> Result<()> {
-        let generations = self.generations(group_jid)?;
-        let mut rows: BTreeMap<String, (GroupDevices, Class)> = BTreeMap::new();
+        let mut forgotten = Vec::new();
+        let mut told = self.told.lock();
         for &(device, has_key) in entries {
-            if has_key && !self.has_session_with(device) {
-                continue;
-            }
-            let name = keys::group_devices(group_jid, device);
-            if !rows.contains_key(&name) {
-                rows.insert(name.clone(), (self.group_row(&name, generations)?, Class::Lazy));
-            }
-            if let Some((row, class)) = rows.get_mut(&name) {
-                row.devices.insert(device.to_owned(), has_key);
-                *class = (*class).max(if has_key { Class::Lazy } else { Class::Wire });
+            if !has_key {
+                if let Some(devices) = told.get_mut(group_jid) {
+                    devices.remove(device);
+                }
+                forgotten.push(device);
+            } else if self.has_session_with(device) {
+                told.entry(group_jid.to_owned()).or_default().insert(device.to_owned());
             }
         }
-        for (name, (row, class)) in rows {
-            self.write(class, name, &row)?;
-        }
-        Ok(())
+        drop(told);
+        self.note_sender_keys(Class::Wire, group_jid, forgotten, false)
     }
 
     async fn clear_sender_key_devices(&self, group_jid: &str) -> Result<()> {
+        self.told.lock().remove(group_jid);
         let (_, group) = self.generations(group_jid)?;
         self.write(Class::Wire, keys::group_generation(group_jid), &(group + 1))
     }
 
     async fn delete_sender_key_device_rows(&self, device_jids: &[&str]) -> Result<()> {
+        for devices in self.told.lock().values_mut() {
+            devices.retain(|device| !device_jids.contains(&device.as_str()));
+        }
         for name in self.log.names(keys::GROUP_DEVICES) {
             if !keys::is_group_generation(&name)
                 && let Some(mut row) = self.read::<GroupDevices>(&name)?
@@ -223,6 +253,7 @@ impl ProtocolStore for Backend {
     }
 
     async fn clear_all_sender_key_devices(&self) -> Result<()> {
+        self.told.lock().clear();
         let all: u32 = self.read(keys::ALL_GROUPS)?.unwrap_or_default();
         self.write(Class::Wire, keys::ALL_GROUPS.to_owned(), &(all + 1))
     }
