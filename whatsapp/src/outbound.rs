@@ -78,8 +78,8 @@ struct State {
     order: VecDeque<MessageId>,
     /// The last message written to a chat, while the network has not settled it.
     last: HashMap<Address, Unsettled>,
-    /// Groups whose last message the network has: whom it told their key has it.
-    told: HashSet<Address>,
+    /// Groups of whose messages the network has some, and up to where their key was told by those.
+    told: HashMap<String, u64>,
     /// Groups whose members are others than was thought: they are asked for again before the next message.
     stale: HashSet<Jid>,
 }
@@ -88,6 +88,8 @@ struct Written {
     to: Jid,
     /// How many members of a group will tell that they have it.
     recipients: Option<u32>,
+    /// Up to where keys of groups were told when it had left.
+    told: u64,
     is_accepted: bool,
 }
 
@@ -106,6 +108,15 @@ impl State {
     fn wait_from_now(&mut self, id: &MessageId) {
         if let Some(last) = self.last.values_mut().find(|last| last.message.id == *id && !last.is_refused) {
             last.until = Instant::now() + HEARD_WITHIN;
+        }
+    }
+
+    /// Notes up to where keys of groups were told when a message had left. The network's word on it may be here already.
+    fn has_told(&mut self, id: &MessageId, told: u64) {
+        let Some(written) = self.written.get_mut(id) else { return };
+        written.told = told;
+        if written.is_accepted && written.recipients.is_some() {
+            self.told.insert(written.to.to_string(), told);
         }
     }
 
@@ -220,16 +231,13 @@ impl Outgoing {
         if self.knows(&message.id) {
             return true;
         }
-        let (id, to) = (message.id.clone(), message.to.clone());
+        let id = message.id.clone();
         let written = Box::pin(self.write_in_turn(client, backend, message));
         match tokio::time::timeout(WRITTEN_WITHIN, written).await {
             Ok(Ok(())) => {
                 let mut state = self.state.lock();
                 state.wait_from_now(&id);
-                // The network's word may be here before the library has noted whom it told.
-                if state.written.get(&id).is_some_and(|written| written.is_accepted && written.recipients.is_some()) {
-                    state.told.insert(to);
-                }
+                state.has_told(&id, backend.told_so_far());
                 return true;
             }
             Ok(Err(Unsent::Refused(refused))) => {
@@ -246,8 +254,8 @@ impl Outgoing {
     /// Whom messages told the keys of their groups has them once the network has these. One that is refused or lost told nobody.
     fn confirm_keys(&self, backend: &Backend) {
         let told = std::mem::take(&mut self.state.lock().told);
-        for group in told {
-            if let Err(error) = backend.confirm_sender_keys(group.as_str()) {
+        for (group, until) in told {
+            if let Err(error) = backend.confirm_sender_keys(&group, until) {
                 tracing::debug!(%error, "it could not be noted who has a group's key");
             }
         }
@@ -300,7 +308,7 @@ impl Outgoing {
         } else {
             return Err(Unsent::unsupported(format!("messages.{}.elsewhere", content.type_name())));
         };
-        self.note_written(unsettled, Written { to: to.clone(), recipients, is_accepted: false });
+        self.note_written(unsettled, Written { to: to.clone(), recipients, told: 0, is_accepted: false });
         let options = SendOptions::default().with_message_id(id.as_str());
         let options = match around.ephemeral_expiration {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
@@ -383,10 +391,10 @@ impl Outgoing {
             let mut state = self.state.lock();
             let Some(written) = state.written.get_mut(id).filter(|written| !written.is_accepted) else { return };
             written.is_accepted = true;
-            let recipients = written.recipients;
-            let last = state.last.values().find(|last| last.message.id == *id && recipients.is_some());
-            if let Some(group) = last.map(|last| last.message.to.clone()) {
-                state.told.insert(group);
+            let (recipients, told) = (written.recipients, written.told);
+            if recipients.is_some() {
+                let group = written.to.to_string();
+                state.told.insert(group, told);
             }
             state.settle(id);
             recipients

@@ -14,7 +14,7 @@ mod signal;
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -42,10 +42,16 @@ pub struct Backend {
     /// Who the channel is, once it is paired: the users of its phone address and its LID.
     own: Mutex<Own>,
     on_pair: OnPair,
-    /// Devices that were told a group's key, by a message that the network is not known to have.
-    told: Mutex<HashMap<String, BTreeSet<String>>>,
+    told: Mutex<Told>,
     /// Bytes of messages kept to be sent again since those were last bounded.
     sent: AtomicUsize,
+}
+
+/// Devices that were told a group's key, by messages that the network is not known to have, in their order.
+#[derive(Default)]
+struct Told {
+    last: u64,
+    groups: HashMap<String, HashMap<String, u64>>,
 }
 
 #[derive(Clone, Default)]

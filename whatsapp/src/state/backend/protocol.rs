@@ -70,13 +70,27 @@ impl Backend {
         self.log.has(&keys::session(&jid.to_protocol_address_string()))
     }
 
-    /// The network has the message that told devices a group's key.
+    /// How many times devices were told keys of groups so far.
+    pub fn told_so_far(&self) -> u64 {
+        self.told.lock().last
+    }
+
+    /// The network has a message to a group: who was told the group's key until it had left has that.
     ///
     /// # Errors
     /// The log is poisoned.
-    pub fn confirm_sender_keys(&self, group: &str) -> Result<()> {
-        let told = self.told.lock().remove(group).unwrap_or_default();
-        self.note_sender_keys(Class::Lazy, group, told.iter().map(String::as_str), true)
+    pub fn confirm_sender_keys(&self, group: &str, until: u64) -> Result<()> {
+        let mut have = Vec::new();
+        if let Some(devices) = self.told.lock().groups.get_mut(group) {
+            devices.retain(|device, told| {
+                let has_it = *told <= until;
+                if has_it {
+                    have.push(device.clone());
+                }
+                !has_it
+            });
+        }
+        self.note_sender_keys(Class::Lazy, group, have.iter().map(String::as_str), true)
     }
 
     fn note_sender_keys<'a>(
@@ -213,30 +227,32 @@ impl ProtocolStore for Backend {
     /// has the message: neither is marked as if it had.
     async fn set_sender_key_status(&self, group_jid: &str, entries: &[(&str, bool)]) -> Result<()> {
         let mut forgotten = Vec::new();
-        let mut told = self.told.lock();
         for &(device, has_key) in entries {
-            if !has_key {
-                if let Some(devices) = told.get_mut(group_jid) {
+            let is_told = has_key && self.has_session_with(device);
+            let mut told = self.told.lock();
+            if is_told {
+                told.last += 1;
+                let at = told.last;
+                told.groups.entry(group_jid.to_owned()).or_default().insert(device.to_owned(), at);
+            } else if !has_key {
+                if let Some(devices) = told.groups.get_mut(group_jid) {
                     devices.remove(device);
                 }
                 forgotten.push(device);
-            } else if self.has_session_with(device) {
-                told.entry(group_jid.to_owned()).or_default().insert(device.to_owned());
             }
         }
-        drop(told);
         self.note_sender_keys(Class::Wire, group_jid, forgotten, false)
     }
 
     async fn clear_sender_key_devices(&self, group_jid: &str) -> Result<()> {
-        self.told.lock().remove(group_jid);
+        self.told.lock().groups.remove(group_jid);
         let (_, group) = self.generations(group_jid)?;
         self.write(Class::Wire, keys::group_generation(group_jid), &(group + 1))
     }
 
     async fn delete_sender_key_device_rows(&self, device_jids: &[&str]) -> Result<()> {
-        for devices in self.told.lock().values_mut() {
-            devices.retain(|device| !device_jids.contains(&device.as_str()));
+        for devices in self.told.lock().groups.values_mut() {
+            devices.retain(|device, _| !device_jids.contains(&device.as_str()));
         }
         for name in self.log.names(keys::GROUP_DEVICES) {
             if !keys::is_group_generation(&name)
@@ -253,7 +269,7 @@ impl ProtocolStore for Backend {
     }
 
     async fn clear_all_sender_key_devices(&self) -> Result<()> {
-        self.told.lock().clear();
+        self.told.lock().groups.clear();
         let all: u32 = self.read(keys::ALL_GROUPS)?.unwrap_or_default();
         self.write(Class::Wire, keys::ALL_GROUPS.to_owned(), &(all + 1))
     }

@@ -140,8 +140,8 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     now(backend.set_sender_key_status("other@g.us", &[("100@lid", true)]));
     let has = |group| now(backend.get_sender_key_devices(group)).into_iter().collect::<BTreeMap<_, _>>();
     assert!(has(group).is_empty(), "the network is not known to have told them");
-    backend.confirm_sender_keys(group).unwrap();
-    backend.confirm_sender_keys("other@g.us").unwrap();
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+    backend.confirm_sender_keys("other@g.us", backend.told_so_far()).unwrap();
     assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true), ("100:2@lid".into(), true)]));
     now(backend.set_sender_key_status(group, &[("200@lid", false)]));
     assert_eq!(has(group).get("200@lid"), Some(&false));
@@ -150,18 +150,25 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     now(backend.clear_sender_key_devices(group));
     assert!(has(group).is_empty());
     now(backend.set_sender_key_status(group, &[("100@lid", true)]));
-    backend.confirm_sender_keys(group).unwrap();
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     now(backend.clear_all_sender_key_devices());
     assert!(has(group).is_empty());
+    // What one message told its acceptance says nothing of another's.
+    now(backend.set_sender_key_status(group, &[("100@lid", true)]));
+    let first = backend.told_so_far();
+    now(backend.set_sender_key_status(group, &[("100:2@lid", true)]));
+    backend.confirm_sender_keys(group, first).unwrap();
+    assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true)]));
+    now(backend.clear_sender_key_devices(group));
     // Who was told a key that is no more, or is to be told again, has not got it.
     now(backend.set_sender_key_status(group, &[("100@lid", true), ("100:2@lid", true)]));
     now(backend.set_sender_key_status(group, &[("100:2@lid", false)]));
     now(backend.delete_sender_key_device_rows(&["100@lid"]));
-    backend.confirm_sender_keys(group).unwrap();
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     assert_eq!(has(group), BTreeMap::from([("100:2@lid".into(), false)]));
     now(backend.set_sender_key_status(group, &[("100@lid", true)]));
     now(backend.clear_sender_key_devices(group));
-    backend.confirm_sender_keys(group).unwrap();
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     assert!(has(group).is_empty());
 }
 
