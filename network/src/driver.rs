@@ -121,6 +121,11 @@ pub trait AuthStore: Send + Sync {
     /// The names that begin with `prefix`, in order, from the one behind `after` on; at most `limit` of them.
     fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String>;
 
+    /// How many bytes all of it takes as it is stored; 0 where nobody counts.
+    fn bytes(&self) -> u64 {
+        0
+    }
+
     /// Applies a batch at once or not at all; its names and values may take 256 KiB. `Ok` means committed on a quorum.
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError>;
 }

@@ -22,7 +22,7 @@ use crate::inbound::message;
 use crate::line::{Line, end_of};
 use crate::operations::Operations;
 use crate::outbound::Outgoing;
-use crate::state::backend::Backend;
+use crate::state::backend::{Backend, THINNED_ABOVE, THINNED_TO};
 use crate::state::keys;
 use crate::threads::SessionRuntime;
 use crate::wire::dial::{Endpoint, Way};
@@ -88,6 +88,9 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
     let Birth { line, node, purpose, endpoint, way, version, runtime, outgoing, messages, operations, clients } = birth;
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
+    if pairs && !line.log().has(keys::DEVICE) {
+        backend.forget_all().map_err(unreadable)?;
+    }
     let is_restored = line.log().has(RESTORED);
     if is_restored {
         backend.begin_anew().map_err(unreadable)?;
@@ -98,6 +101,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
     let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(unreadable)?);
+    backend.thin(THINNED_ABOVE, THINNED_TO).map_err(unreadable)?;
     let way = Arc::new(way);
     let dialler = Arc::new(Dialler {
         line: Arc::clone(&line),

@@ -1,4 +1,5 @@
-//! What goes out: messages, one after the other in the order in which they were taken, and what the network says of them.
+//! What goes out: messages, one after the other in the order in which they were taken, and what the network says of them. The next
+//! one of a chat waits for the answer to the one before it, which goes out again soon where the network refused it for now.
 
 mod message;
 
@@ -6,6 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::address::Address;
 use model::id::MessageId;
 use model::message::Content;
 use model::time::Timestamp;
@@ -38,6 +40,21 @@ const TRIED_EVERY: Duration = Duration::from_millis(250);
 /// How soon the network answers where it is not the reason why a message cannot be written.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long the next message of a chat waits for the network's word on the one before it. A network that says nothing for longer
+/// has lost one of them, and the outbox sends it again.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
+
+/// How soon a message goes out again that the network refused for now; twice as late each time, up to so much.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(16);
+
+/// How often it does so by itself. After that it goes out when the outbox gives it again, or before others of its chat.
+const MOST_AGAIN: u32 = 6;
+
+/// How long those behind it in its chat wait for it. After that they are tried, too: one message must not keep a channel from all
+/// others for ever.
+const HELD_FOR: Duration = Duration::from_secs(60);
+
 /// Written messages whose acceptance is looked for. The outbox of a channel holds fewer.
 const MOST_WRITTEN: usize = 4_096;
 
@@ -50,6 +67,8 @@ pub struct Outgoing {
     state: Mutex<State>,
     /// The session has logged in: messages may go out.
     open: Notify,
+    /// The network has said something of a message.
+    heard: Notify,
 }
 
 #[derive(Default)]
@@ -57,6 +76,10 @@ struct State {
     queued: HashSet<MessageId>,
     written: HashMap<MessageId, Written>,
     order: VecDeque<MessageId>,
+    /// The last message written to a chat, while the network has not settled it.
+    last: HashMap<Address, Unsettled>,
+    /// Groups of whose messages the network has some, and up to where their key was told by those.
+    told: HashMap<String, u64>,
     /// Groups whose members are others than was thought: they are asked for again before the next message.
     stale: HashSet<Jid>,
 }
@@ -65,13 +88,48 @@ struct Written {
     to: Jid,
     /// How many members of a group will tell that they have it.
     recipients: Option<u32>,
+    /// Up to where keys of groups were told when it had left.
+    told: u64,
     is_accepted: bool,
+}
+
+/// A message that those behind it in its chat wait for.
+struct Unsettled {
+    message: Outbound,
+    /// How often it was refused for now, and whether the last time, too.
+    refusals: u32,
+    is_refused: bool,
+    /// When it goes out again, if it was refused; else until when it is waited for.
+    until: Instant,
+}
+
+impl State {
+    /// A message has left, which may have taken long: the network's word on it is waited for from here on.
+    fn wait_from_now(&mut self, id: &MessageId) {
+        if let Some(last) = self.last.values_mut().find(|last| last.message.id == *id && !last.is_refused) {
+            last.until = Instant::now() + HEARD_WITHIN;
+        }
+    }
+
+    /// Notes up to where keys of groups were told when a message had left. The network's word on it may be here already.
+    fn has_told(&mut self, id: &MessageId, told: u64) {
+        let Some(written) = self.written.get_mut(id) else { return };
+        written.told = told;
+        if written.is_accepted && written.recipients.is_some() {
+            self.told.insert(written.to.to_string(), told);
+        }
+    }
+
+    /// Those behind a message need not wait for it any more.
+    fn settle(&mut self, id: &MessageId) {
+        self.last.retain(|_, last| last.message.id != *id);
+    }
 }
 
 impl Outgoing {
     pub fn new(line: Arc<Line>) -> (Arc<Self>, mpsc::Receiver<Outbound>) {
         let (waiting, messages) = mpsc::channel(MOST_WAITING);
-        (Arc::new(Self { line, waiting, state: Mutex::default(), open: Notify::new() }), messages)
+        (Arc::new(Self { line, waiting, state: Mutex::default(), open: Notify::new(), heard: Notify::new() }), messages)
     }
 
     /// Takes a message. One that waits already waits once.
@@ -98,17 +156,107 @@ impl Outgoing {
     /// ends: the outbox gives everything to the next one, in order.
     pub async fn write(&self, client: &Arc<Client>, backend: &Backend, mut messages: mpsc::Receiver<Outbound>) {
         self.open.notified().await;
-        while let Some(message) = messages.recv().await {
-            let id = message.id.clone();
-            let written = tokio::time::timeout(WRITTEN_WITHIN, self.write_in_turn(client, backend, message)).await;
-            self.state.lock().queued.remove(&id);
-            match written {
-                Ok(Ok(())) => {}
-                Ok(Err(Unsent::Refused(refused))) => {
-                    self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
+        loop {
+            self.confirm_keys(backend);
+            let again = self.first_again();
+            let due = again.as_ref().map(|again| again.1);
+            tokio::select! {
+                message = messages.recv() => {
+                    let Some(message) = message else { return };
+                    let id = message.id.clone();
+                    let goes_on = self.write_in_chat(client, backend, message).await;
+                    self.state.lock().queued.remove(&id);
+                    if !goes_on {
+                        return;
+                    }
                 }
-                Ok(Err(Unsent::Passing(why) | Unsent::Unclear(why))) => return self.give_up(&id, &why),
-                Err(_) => return self.give_up(&id, "it took too long"),
+                () = self.heard.notified() => {}
+                () = reached(due) => {
+                    if let Some((message, _)) = again && !self.write_now(client, backend, message).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The message that goes out again first of those that were refused for now, and when.
+    fn first_again(&self) -> Option<(Outbound, Instant)> {
+        let state = self.state.lock();
+        let refused = state.last.values().filter(|last| last.is_refused && last.refusals <= MOST_AGAIN);
+        refused.min_by_key(|last| last.until).map(|last| (last.message.clone(), last.until))
+    }
+
+    /// Writes a message once the one before it in its chat is settled. False where the session has ended over one of them.
+    async fn write_in_chat(&self, client: &Client, backend: &Backend, message: Outbound) -> bool {
+        let held_until = Instant::now() + HELD_FOR;
+        while Instant::now() < held_until {
+            match self.before(&message) {
+                Before::Nothing => break,
+                Before::Again(before) => {
+                    if !self.write_now(client, backend, before).await {
+                        return false;
+                    }
+                }
+                Before::Waits(until) => {
+                    tokio::select! {
+                        () = self.heard.notified() => {}
+                        () = tokio::time::sleep_until(until.min(held_until).into()) => {}
+                    }
+                }
+            }
+        }
+        self.write_now(client, backend, message).await
+    }
+
+    /// What a message has to wait for.
+    fn before(&self, message: &Outbound) -> Before {
+        let mut state = self.state.lock();
+        let Some(last) = state.last.get(&message.to).filter(|last| last.message.id != message.id) else {
+            return Before::Nothing;
+        };
+        if Instant::now() < last.until {
+            return Before::Waits(last.until);
+        }
+        if last.is_refused {
+            return Before::Again(last.message.clone());
+        }
+        state.last.remove(&message.to);
+        Before::Nothing
+    }
+
+    /// Writes a message, unless the network has told meanwhile that it has it. False where the session has ended over it.
+    async fn write_now(&self, client: &Client, backend: &Backend, message: Outbound) -> bool {
+        self.confirm_keys(backend);
+        if self.knows(&message.id) {
+            return true;
+        }
+        let id = message.id.clone();
+        let written = Box::pin(self.write_in_turn(client, backend, message));
+        match tokio::time::timeout(WRITTEN_WITHIN, written).await {
+            Ok(Ok(())) => {
+                let mut state = self.state.lock();
+                state.wait_from_now(&id);
+                state.has_told(&id, backend.told_so_far());
+                return true;
+            }
+            Ok(Err(Unsent::Refused(refused))) => {
+                self.state.lock().settle(&id);
+                self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
+                return true;
+            }
+            Ok(Err(Unsent::Passing(why) | Unsent::Unclear(why))) => self.give_up(&id, &why),
+            Err(_) => self.give_up(&id, "it took too long"),
+        }
+        false
+    }
+
+    /// Whom messages told the keys of their groups has them once the network has these. One that is refused or lost told nobody.
+    fn confirm_keys(&self, backend: &Backend) {
+        let told = std::mem::take(&mut self.state.lock().told);
+        for (group, until) in told {
+            if let Err(error) = backend.confirm_sender_keys(&group, until) {
+                tracing::debug!(%error, "it could not be noted who has a group's key");
             }
         }
     }
@@ -142,6 +290,7 @@ impl Outgoing {
     }
 
     async fn write_one(&self, client: &Client, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
+        let unsettled = outbound.clone();
         let Outbound { id, to, content, around } = outbound;
         let secret = backend.own_secret(id.as_str()).ok_or_else(|| Unsent::Passing("it is not logged in".into()))?;
         let to: Jid = to.as_str().parse().map_err(|_| Unsent::recipient("this is no address of the network"))?;
@@ -159,7 +308,7 @@ impl Outgoing {
         } else {
             return Err(Unsent::unsupported(format!("messages.{}.elsewhere", content.type_name())));
         };
-        self.note_written(id.clone(), Written { to: to.clone(), recipients, is_accepted: false });
+        self.note_written(unsettled, Written { to: to.clone(), recipients, told: 0, is_accepted: false });
         let options = SendOptions::default().with_message_id(id.as_str());
         let options = match around.ephemeral_expiration {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
@@ -217,14 +366,20 @@ impl Outgoing {
         Ok(u32::try_from(others).unwrap_or(u32::MAX))
     }
 
-    fn note_written(&self, id: MessageId, written: Written) {
+    fn note_written(&self, message: Outbound, written: Written) {
         let mut state = self.state.lock();
+        let id = message.id.clone();
+        let refusals = state.last.get(&message.to).filter(|last| last.message.id == id).map_or(0, |last| last.refusals);
+        let until = Instant::now() + HEARD_WITHIN;
+        // What is written again waits anew for its answer, and remembers how often it was refused.
+        state.last.insert(message.to.clone(), Unsettled { message, refusals, is_refused: false, until });
         if state.written.insert(id.clone(), written).is_none() {
             state.order.push_back(id);
         }
         while state.order.len() > MOST_WRITTEN {
             if let Some(oldest) = state.order.pop_front() {
                 state.written.remove(&oldest);
+                state.settle(&oldest);
             }
         }
     }
@@ -236,8 +391,15 @@ impl Outgoing {
             let mut state = self.state.lock();
             let Some(written) = state.written.get_mut(id).filter(|written| !written.is_accepted) else { return };
             written.is_accepted = true;
-            written.recipients
+            let (recipients, told) = (written.recipients, written.told);
+            if recipients.is_some() {
+                let group = written.to.to_string();
+                state.told.insert(group, told);
+            }
+            state.settle(id);
+            recipients
         };
+        self.heard.notify_one();
         self.line.report(SessionEvent::Accepted { id: id.clone(), at, recipients });
         self.line.inbox().accepted(id);
     }
@@ -253,21 +415,49 @@ impl Outgoing {
         let Some(code) = ack.error.as_deref() else {
             return self.accepted(&id, ack.timestamp.map_or_else(Timestamp::now, time));
         };
+        let refused = refusal(code);
         {
             let mut state = self.state.lock();
-            let Some(written) = state.written.get(&id) else { return };
+            let Some(group) = state.written.get(&id).map(|written| written.to.clone()) else { return };
             if code == OTHER_MEMBERS {
-                let group = written.to.clone();
                 state.stale.insert(group);
             }
+            if refused.is_some() {
+                state.settle(&id);
+            } else if let Some(last) = state.last.values_mut().find(|last| last.message.id == id) {
+                last.until = Instant::now() + again_after(last.refusals);
+                (last.refusals, last.is_refused) = (last.refusals + 1, true);
+            }
         }
+        self.heard.notify_one();
         // What is no number of the network's has one label.
         let label = code.parse::<u16>().ok().filter(|code| (400..600).contains(code)).unwrap_or_default();
         metrics::counter!("gateway_whatsapp_refused_total", "code" => label.to_string()).increment(1);
-        if let Some(refused) = refusal(code) {
+        if let Some(refused) = refused {
             self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
         }
     }
+}
+
+/// What a message has to wait for that is to be written to a chat.
+enum Before {
+    Nothing,
+    /// The network's word, or the time at which something is done without it.
+    Waits(Instant),
+    /// This one, which goes out again first.
+    Again(Outbound),
+}
+
+async fn reached(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How soon a message goes out again that was refused for now so many times before.
+fn again_after(refusals: u32) -> Duration {
+    AGAIN_AFTER.saturating_mul(1 << refusals.min(16)).min(AGAIN_AT_MOST)
 }
 
 /// What a code of the network means for a message; `None` when it is to be tried again.
@@ -325,6 +515,12 @@ fn feature(content: &Content) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_refused_for_now_goes_out_again_soon_and_then_more_rarely() {
+        let seconds = [0, 1, 2, 5, 6, u32::MAX].map(|refusals| again_after(refusals).as_secs_f64());
+        assert_eq!(seconds, [0.5, 1.0, 2.0, 16.0, 16.0, 16.0]);
+    }
 
     #[test]
     fn a_refusal_says_whether_the_recipient_is_to_blame_and_what_passes_is_none() {

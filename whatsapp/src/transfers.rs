@@ -90,6 +90,10 @@ impl Transfers {
             let text = format!("media may have at most {LARGEST_MEDIA} bytes here");
             return Err(MediaError::Refused { code: 413, text });
         }
+        // The library puts it behind the host's name as it is.
+        if !is_path(&handle.direct_path) {
+            return Err(MediaError::Gone);
+        }
         let _place = self.places.acquire().await;
         let asked = DownloadParams::encrypted(
             handle.direct_path.clone(),
@@ -137,6 +141,11 @@ fn media_type(kind: MediaKind) -> MediaType {
         MediaKind::Document => MediaType::Document,
         MediaKind::Sticker => MediaType::Sticker,
     }
+}
+
+/// Whether what a message says is a path on the network's own hosts, and not the end of another host's name.
+fn is_path(told: &str) -> bool {
+    told.starts_with('/')
 }
 
 fn nameless() -> io::Result<File> {
@@ -250,6 +259,14 @@ impl DownloadWriter for Bounded {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_message_leads_to_another_host_than_the_network_s() {
+        assert!(is_path("/v/t62.7118-24/1?ccb=11"));
+        for elsewhere in ["@evil.example/x", ".evil.example/x", ":8443@10.0.0.1/x", "x", ""] {
+            assert!(!is_path(elsewhere), "{elsewhere}");
+        }
+    }
 
     #[test]
     fn a_file_takes_no_more_than_media_may_have() {

@@ -9,6 +9,7 @@ use network::driver::{AuthError, AuthStore, AuthWrite};
 use parking_lot::Mutex;
 use raft::directory::records::CustomerRecord;
 use raft::machine::View;
+use tokio::sync::RwLock;
 
 use super::Owner;
 use crate::command::{Command, Reply};
@@ -27,13 +28,20 @@ pub(super) struct ReplicatedAuth {
     owner: Arc<Owner>,
     channel: ChannelId,
     customer: CustomerId,
-    /// What the state takes; counted at the first commit, and kept from there on, as nobody else writes it meanwhile.
+    /// What the state takes; counted when it is first asked for, and kept from there on, as nobody else writes it meanwhile.
     size: Mutex<Option<Size>>,
+    door: Door,
 }
 
 impl ReplicatedAuth {
     pub fn new(owner: Arc<Owner>, channel: ChannelId, customer: CustomerId) -> Self {
-        Self { owner, channel, customer, size: Mutex::new(None) }
+        Self { owner, channel, customer, size: Mutex::new(None), door: Door::default() }
+    }
+
+    /// Keeps nothing more, and returns once what was on its way is in the log. What a session still writes is let go without a
+    /// word: its state is about to be wiped, so that no key of it is used again, or it has said its last.
+    pub async fn close(&self) {
+        self.door.close().await;
     }
 
     fn customer(&self) -> Result<Arc<CustomerRecord>, AuthError> {
@@ -99,6 +107,10 @@ impl AuthStore for ReplicatedAuth {
         rows.iter().filter_map(|(key, _)| keys::name_of_auth(key)).collect()
     }
 
+    fn bytes(&self) -> u64 {
+        self.size.lock().get_or_insert_with(|| Size::new(self.count())).0
+    }
+
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {
         let bytes = batch_bytes(&batch);
         if bytes > LARGEST_BATCH {
@@ -115,6 +127,13 @@ impl AuthStore for ReplicatedAuth {
             Ok(AuthWrite { key: write.key, value: sealed })
         };
         let writes = batch.into_iter().map(seal).collect::<Result<Vec<_>, AuthError>>()?;
+        let stored = self.door.pass(self.store(writes)).await;
+        stored.unwrap_or(Ok(()))
+    }
+}
+
+impl ReplicatedAuth {
+    async fn store(&self, writes: Vec<AuthWrite>) -> Result<(), AuthError> {
         let change = self.take_room(&writes)?;
         let command = Command::Auth { channel: self.channel, customer: self.customer, writes };
         let committed = self.owner.committer.commit_one(command).await;
@@ -138,6 +157,25 @@ fn batch_bytes(batch: &[AuthWrite]) -> usize {
 
 fn row_bytes(name: Option<String>, value: &[u8]) -> u64 {
     (name.map_or(0, |name| name.len()) + value.len()) as u64
+}
+
+/// What lets a session's writes through, until it is closed.
+#[derive(Default)]
+struct Door {
+    is_closed: RwLock<bool>,
+}
+
+impl Door {
+    /// Writes, unless it is closed.
+    async fn pass<T>(&self, write: impl Future<Output = T>) -> Option<T> {
+        let is_closed = self.is_closed.read().await;
+        if *is_closed { None } else { Some(write.await) }
+    }
+
+    /// Returns once nobody is on the way through any more.
+    async fn close(&self) {
+        *self.is_closed.write().await = true;
+    }
 }
 
 /// The bytes of one channel's state, as the gauge counts them beside those of the others.
@@ -180,6 +218,18 @@ impl Drop for Size {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_door_lets_out_who_is_on_the_way_before_it_closes_and_nobody_after() {
+        let (door, (go, gone)) = (Door::default(), tokio::sync::oneshot::channel::<()>());
+        let (on_its_way, closing) = (door.pass(gone), door.close());
+        tokio::pin!(on_its_way, closing);
+        assert!(futures::poll!(&mut on_its_way).is_pending() && futures::poll!(&mut closing).is_pending());
+        go.send(()).unwrap();
+        assert_eq!(on_its_way.await, Some(Ok(())));
+        closing.await;
+        assert_eq!(door.pass(async { "behind the wipe" }).await, None);
+    }
 
     #[test]
     fn a_full_state_takes_no_byte_more_and_lets_itself_be_thinned() {

@@ -5,7 +5,7 @@
 //! had not committed when it died, nobody was told of.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use model::customer::Quota;
@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::Owner;
+use super::auth::ReplicatedAuth;
 use super::committer::{LARGEST_COMMAND, LeadershipLost};
 use super::number_checks::NumberChecks;
 use super::operations::Operations;
@@ -117,6 +118,8 @@ pub(super) struct Channel {
     pub row: ChannelRow,
     pub settings: SettingsRow,
     pub running: Option<Running>,
+    /// Where the last session keeps its state, as long as anything of it is left.
+    pub auth: Weak<ReplicatedAuth>,
     pub outbox: Outbox,
     pub qr: Option<QrCode>,
     pub qr_waiters: Vec<oneshot::Sender<QrCode>>,
@@ -198,6 +201,7 @@ impl Channel {
             row,
             settings,
             running: None,
+            auth: Weak::new(),
             outbox: Outbox::default(),
             qr: None,
             qr_waiters: Vec::new(),

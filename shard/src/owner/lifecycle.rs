@@ -1,5 +1,6 @@
 //! A channel's status at its owner: moves, sessions that open and end, and the calls that ask for them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::CallError;
@@ -108,6 +109,7 @@ impl Channel {
             Err(refusal) => return Ok(Err(refusal)),
         };
         if step.wipes_credentials {
+            self.close_state().await;
             self.thin_credentials().await?;
         }
         let extra = extra.unwrap_or_default();
@@ -156,6 +158,13 @@ impl Channel {
         tracing::info!(channel = %self.row.id, %from, to = %step.to, reason = step.reason.as_str(), "the channel moved");
         self.on_enter(&step, trigger).await?;
         Ok(Ok(()))
+    }
+
+    /// Nothing that the last session still writes is kept, neither behind a wipe nor behind what the next session reads.
+    async fn close_state(&mut self) {
+        if let Some(auth) = std::mem::take(&mut self.auth).upgrade() {
+            auth.close().await;
+        }
     }
 
     /// Deletes most of what a driver keeps of the channel, in portions, so that the move itself has to wipe only a few rows: a
@@ -347,6 +356,7 @@ impl Channel {
             return Ok(());
         }
         self.end_session();
+        self.close_state().await;
         let proxy = match self.proxy() {
             Ok(proxy) => proxy,
             Err(error) => {
@@ -364,13 +374,15 @@ impl Channel {
             return Ok(());
         };
         let (sender, receiver) = mpsc::channel(EVENT_QUEUE);
+        let auth = self.owner.auth_store(self.row.id, self.row.customer);
+        self.auth = Arc::downgrade(&auth);
         let open = OpenSession {
             channel: self.row.id,
             node: self.owner.node.node,
             fence: self.owner.fence.clone(),
             purpose,
             proxy,
-            auth: self.owner.auth_store(self.row.id, self.row.customer),
+            auth,
             events: sender,
         };
         match tokio::time::timeout(OPEN_PATIENCE, self.owner.node.network.open(open)).await {

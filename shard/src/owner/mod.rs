@@ -49,7 +49,7 @@ use model::error::CallError;
 use model::id::{ChannelId, CustomerId, EndpointId, Epoch, NodeId, RequestId, ShardId};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
-use network::driver::{AuthStore, Network, PairCodeError};
+use network::driver::{Network, PairCodeError};
 use network::fence::Fence;
 use parking_lot::Mutex;
 use raft::directory::Directory;
@@ -205,7 +205,7 @@ impl Owner {
         self.node.rooms.lacks_quorum(|| self.group.members().voters)
     }
 
-    pub fn auth_store(self: &Arc<Self>, channel: ChannelId, customer: CustomerId) -> Arc<dyn AuthStore> {
+    fn auth_store(self: &Arc<Self>, channel: ChannelId, customer: CustomerId) -> Arc<ReplicatedAuth> {
         Arc::new(ReplicatedAuth::new(self.clone(), channel, customer))
     }
 

@@ -1,5 +1,6 @@
 //! What the library's messages say.
 
+use buffa::Message as _;
 use model::address::Address;
 use model::id::MessageId;
 use model::media::{Media, MediaKind};
@@ -13,6 +14,9 @@ use waproto::whatsapp::message;
 use super::message::{Own, address, without_device};
 use crate::media::{CameWith, Handle, Told};
 use crate::state::backend::Backend;
+
+/// Wrappings around a message that are taken off, beside those of the library's.
+const MOST_WRAPPINGS: usize = 4;
 
 /// Names of content that this release does not take apart, by the field that bears it.
 macro_rules! unknown {
@@ -51,8 +55,7 @@ impl Reader<'_> {
     /// What a message says, and what stands around it; none for what carries keys or is otherwise the protocol's own business.
     pub fn read(&self, message: &wa::Message) -> Option<(Content, Surroundings)> {
         let is_once = message.is_view_once();
-        let message = message.get_base_message();
-        let (mut content, context) = self.said(message)?;
+        let (mut content, context) = self.said(base(message))?;
         if let Some(media) = content.media_mut() {
             media.view_once = is_once;
             let handle = media.handle.as_ref().and_then(Handle::read);
@@ -90,15 +93,7 @@ impl Reader<'_> {
             return Some((vote, None));
         }
         media(message).or_else(|| plain(message)).or_else(|| answer(message)).or_else(|| {
-            let raw_type = unknown!(message;
-                poll_update_message => "pollUpdateMessage",
-                product_message => "productMessage",
-                group_invite_message => "groupInviteMessage",
-                interactive_message => "interactiveMessage",
-                template_message => "templateMessage",
-                buttons_message => "buttonsMessage",
-                list_message => "listMessage",
-            );
+            let raw_type = unknown(message);
             raw_type.map(|raw_type| (Content::Unknown { raw_type: raw_type.to_owned() }, None))
         })
     }
@@ -167,6 +162,58 @@ impl Reader<'_> {
             ..Surroundings::default()
         }
     }
+}
+
+/// What is inside of its wrappings: those that the library knows, and others that are around usual messages.
+fn base(message: &wa::Message) -> &wa::Message {
+    let mut inner = message.get_base_message();
+    for _ in 0..MOST_WRAPPINGS {
+        let wrappings = [
+            &inner.group_mentioned_message,
+            &inner.lottie_sticker_message,
+            &inner.associated_child_message,
+            &inner.poll_creation_message_v4,
+            &inner.question_message,
+        ];
+        let within = wrappings.into_iter().find_map(|wrapping| wrapping.as_option()?.message.as_option());
+        let Some(within) = within else { break };
+        inner = within.get_base_message();
+    }
+    inner
+}
+
+/// The name of content that this release does not take apart; none where a message says nothing to anybody.
+fn unknown(message: &wa::Message) -> Option<&'static str> {
+    let named = unknown!(message;
+        poll_update_message => "pollUpdateMessage",
+        product_message => "productMessage",
+        group_invite_message => "groupInviteMessage",
+        interactive_message => "interactiveMessage",
+        interactive_response_message => "interactiveResponseMessage",
+        template_message => "templateMessage",
+        buttons_message => "buttonsMessage",
+        buttons_response_message => "buttonsResponseMessage",
+        list_message => "listMessage",
+        album_message => "albumMessage",
+        sticker_pack_message => "stickerPackMessage",
+        keep_in_chat_message => "keepInChatMessage",
+        request_phone_number_message => "requestPhoneNumberMessage",
+        send_payment_message => "sendPaymentMessage",
+        request_payment_message => "requestPaymentMessage",
+        payment_invite_message => "paymentInviteMessage",
+        poll_result_snapshot_message => "pollResultSnapshotMessage",
+        enc_event_response_message => "encEventResponseMessage",
+        enc_reaction_message => "encReactionMessage",
+        enc_comment_message => "encCommentMessage",
+        secret_encrypted_message => "secretEncryptedMessage",
+        newsletter_admin_invite_message => "newsletterAdminInviteMessage",
+    );
+    named.or_else(|| {
+        let mut bare = message.clone();
+        bare.message_context_info.take();
+        bare.sender_key_distribution_message.take();
+        (!bare.encode_to_vec().is_empty()).then_some("unknown")
+    })
 }
 
 fn media(message: &wa::Message) -> Option<Said<'_>> {
@@ -282,4 +329,41 @@ fn card(contact: &message::ContactMessage) -> ContactCard {
         (is_phone && !digits.is_empty()).then_some(digits)
     });
     ContactCard { name: contact.display_name.clone().unwrap_or_default(), phones: phones.collect(), vcard }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use buffa::MessageField;
+
+    use super::*;
+
+    fn wrapped(message: wa::Message) -> MessageField<message::FutureProofMessage> {
+        MessageField::some(message::FutureProofMessage { message: MessageField::some(message), ..Default::default() })
+    }
+
+    #[test]
+    fn what_is_wrapped_is_read_and_no_more_than_a_few_wrappings_are_taken_off() {
+        let said = || wa::Message { conversation: Some("hello, group".into()), ..Default::default() };
+        let mentioned = wa::Message { group_mentioned_message: wrapped(said()), ..Default::default() };
+        assert_eq!(base(&mentioned).conversation.as_deref(), Some("hello, group"));
+        let child = wa::Message { associated_child_message: wrapped(mentioned), ..Default::default() };
+        assert_eq!(base(&child).conversation.as_deref(), Some("hello, group"));
+        let deep = (0..100)
+            .fold(said(), |within, _| wa::Message { associated_child_message: wrapped(within), ..Default::default() });
+        assert_eq!(base(&deep).conversation, None);
+    }
+
+    #[test]
+    fn content_of_any_kind_has_a_name_and_what_says_nothing_has_none() {
+        let album = wa::Message { album_message: MessageField::some(Default::default()), ..Default::default() };
+        assert_eq!(unknown(&album), Some("albumMessage"));
+        let call = wa::Message { call: MessageField::some(Default::default()), ..Default::default() };
+        assert_eq!(unknown(&call), Some("unknown"));
+        let silent = wa::Message {
+            message_context_info: MessageField::some(wa::MessageContextInfo::default()),
+            ..Default::default()
+        };
+        assert_eq!((unknown(&silent), unknown(&wa::Message::default())), (None, None));
+    }
 }

@@ -33,6 +33,9 @@ pub struct Events {
     pub client: Weak<Client>,
 }
 
+/// Messages that one receipt is for, at most. What phones send together is a few hundred.
+const MOST_RECEIPTED: usize = 1_024;
+
 /// How far a pairing has come.
 #[derive(Default)]
 pub struct Pairing {
@@ -130,7 +133,7 @@ impl Events {
         let sender = best(&source.sender, source.sender_alt.as_ref());
         let chat = if is_group { message::address(&source.chat) } else { sender.clone() };
         let Some(chat) = chat else { return };
-        for id in &receipt.message_ids {
+        for id in receipt.message_ids.iter().take(MOST_RECEIPTED) {
             let message_id = MessageId(id.to_string());
             self.outgoing.accepted(&message_id, message::time(receipt.timestamp));
             let told =

@@ -15,8 +15,9 @@ use crate::failpoint::{Point, reach};
 use crate::line::Line;
 use crate::state::backend::Backend;
 
-/// How long the owner may take. After that the network keeps the messages, and sends them again.
-const TAKEN_WITHIN: Duration = Duration::from_secs(20);
+/// How long the owner may take, and what stands before the messages: a new group is asked for up to 20 s. After that the network
+/// keeps the messages, and sends them again.
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 
 pub struct Hook {
     pub line: Arc<Line>,
@@ -31,6 +32,7 @@ impl InboundDurabilityHook for Hook {
         let mut taken = Vec::new();
         for inbound in batch {
             let info = &inbound.info;
+            self.backend.learn_pair(&info.source.sender, info.source.sender_alt.as_ref()).await?;
             let Some(kind) = message::kind(&inbound.message, info, &own, &self.backend) else { continue };
             let source = &info.source;
             let id = ItemId(format!("m/{}/{}/{}", source.chat, source.sender.to_non_ad(), info.id));

@@ -2,13 +2,17 @@
 //!
 //! An item is kept in one of two ways: as a row (`x/`), which is durable before the network's acknowledgement can leave and goes
 //! when the owner has acknowledged it; or by the network itself, while the durability hook waits for the owner.
+//!
+//! A message that cannot be read is kept at once and told of a little later: its author is asked for it again, and as a rule sends it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::id::MessageId;
+use model::message::{Content, UndecryptableReason};
 use model::time::Timestamp;
+use network::bounds::Fit;
 use network::driver::{AuthError, EVENT_WINDOW, InboundItem, InboundKind, ItemId, SessionEvent};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
@@ -17,7 +21,7 @@ use whatsapp_rust::Client;
 use super::groups;
 use crate::line::Line;
 use crate::state::keys;
-use crate::state::log::{Class, StateLog, Write};
+use crate::state::log::{Class, LARGEST_ROW, StateLog, Write};
 use crate::state::rows::{pack, unpack};
 
 /// Items that may wait for the owner before the session stops reading.
@@ -25,6 +29,9 @@ const MOST_WAITING: usize = 512;
 
 /// How long it then waits.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a message that cannot be read may take to come again before it is told of.
+const READ_WITHIN: Duration = Duration::from_secs(10);
 
 pub struct Inbox {
     log: Arc<StateLog>,
@@ -44,6 +51,8 @@ struct Items {
     early: Vec<(MessageId, Item)>,
     /// No receipt is early any more.
     is_settled: bool,
+    /// Messages that could not be read, and when each is told of.
+    unread: VecDeque<(Instant, Item)>,
     out: HashMap<ItemId, Out>,
 }
 
@@ -60,8 +69,8 @@ struct Item {
 
 enum Kept {
     Row(u64),
-    /// By the network; told when the owner has it.
-    Network(oneshot::Sender<()>),
+    /// By the network; told when the owner has it, as often as it came.
+    Network(Vec<oneshot::Sender<()>>),
 }
 
 impl Items {
@@ -74,6 +83,10 @@ impl Items {
             self.early.push((receipt.message_id.clone(), item));
             return;
         }
+        if may_come_again(&item.item) {
+            self.unread.push_back((Instant::now() + READ_WITHIN, item));
+            return;
+        }
         self.waiting.push_back(Waiting::Item(Box::new(item)));
     }
 
@@ -84,14 +97,70 @@ impl Items {
         self.waiting.extend(known.into_iter().map(|(_, item)| Waiting::Item(Box::new(item))));
     }
 
+    /// What is reported next, or when it is looked again.
+    fn next(&mut self, now: Instant) -> Result<Waiting, Option<Instant>> {
+        while self.unread.front().is_some_and(|(due, _)| *due <= now) {
+            let told = self.unread.pop_front().map(|(_, item)| Waiting::Item(Box::new(item)));
+            self.waiting.extend(told);
+        }
+        self.waiting.pop_front().ok_or_else(|| self.unread.front().map(|(due, _)| *due))
+    }
+
+    /// Where a message has come that could not be read before, nothing is told of that. Gives the rows that this leaves.
+    fn was_read(&mut self, item: &InboundItem) -> Vec<Write> {
+        let mut rows = Vec::new();
+        let InboundKind::Message(message) = &item.kind else { return rows };
+        if may_come_again(item) {
+            return rows;
+        }
+        self.unread.retain(|(_, item)| {
+            let InboundKind::Message(unread) = &item.item.kind else { return true };
+            let is_read = (&unread.id, &unread.chat, &unread.from) == (&message.id, &message.chat, &message.from);
+            if let (true, Kept::Row(number)) = (is_read, &item.kept) {
+                rows.push(Write::delete(keys::inbox(*number)));
+            }
+            !is_read
+        });
+        rows
+    }
+
+    /// How an item is kept that waits, or is not acknowledged.
+    fn on_its_way(&mut self, id: &ItemId) -> Option<&mut Kept> {
+        let waiting = self.waiting.iter_mut().find_map(|waiting| match waiting {
+            Waiting::Item(item) if item.item.id == *id => Some(&mut item.kept),
+            _ => None,
+        });
+        self.out.get_mut(id).map(|out| &mut out.kept).or(waiting)
+    }
+
     fn has_room(&self) -> bool {
-        self.waiting.len() + self.early.len() < MOST_WAITING
+        self.waiting.len() + self.early.len() + self.unread.len() < MOST_WAITING
     }
 
     fn knows(&self, id: &ItemId) -> bool {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::Item(waiting) if waiting.item.id == *id);
         self.out.contains_key(id) || self.waiting.iter().any(waits)
     }
+}
+
+/// Whether somebody is asked for a message again.
+fn may_come_again(item: &InboundItem) -> bool {
+    let InboundKind::Message(message) = &item.kind else { return false };
+    matches!(message.content, Content::Undecryptable { reason: UndecryptableReason::Waiting })
+}
+
+/// An item as its row. One that no batch could carry is brought into the bounds that its owner has for it; none where that does
+/// not help.
+fn row(item: &mut InboundItem) -> Result<Option<Vec<u8>>, AuthError> {
+    let packed = |item: &InboundItem| pack(item).map_err(|error| AuthError::Unreadable(error.to_string()));
+    let whole = packed(item)?;
+    if whole.len() <= LARGEST_ROW {
+        return Ok(Some(whole));
+    }
+    if matches!(item.fit(), Fit::Beyond(_)) {
+        return Ok(None);
+    }
+    Ok(Some(packed(item)?).filter(|row| row.len() <= LARGEST_ROW))
 }
 
 struct Out {
@@ -146,10 +215,15 @@ impl Inbox {
             return Ok(());
         }
         let number = items.next_row;
-        let item = InboundItem { id: id.unwrap_or_else(|| ItemId(keys::inbox(number))), at, kind };
-        let row = pack(&item).map_err(|error| AuthError::Unreadable(error.to_string()))?;
+        let mut item = InboundItem { id: id.unwrap_or_else(|| ItemId(keys::inbox(number))), at, kind };
+        let Some(row) = row(&mut item)? else {
+            tracing::warn!("something that came in is too large to be kept, and is left out");
+            return Ok(());
+        };
         self.log.append(Class::Wire, [Write::put(keys::inbox(number), row)])?;
         items.next_row += 1;
+        // The channel's phone helps out, too.
+        self.log.append(Class::Lazy, items.was_read(&item))?;
         items.take(Item { item, kept: Kept::Row(number) }, knows);
         self.more.notify_one();
         Ok(())
@@ -169,10 +243,18 @@ impl Inbox {
         self.more.notify_one();
     }
 
-    /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be.
+    /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be. Messages of one
+    /// chat, author and id are the same to their owner, and an author may use an id twice: another one waits for the first.
     pub fn pass_on(&self, item: InboundItem) -> oneshot::Receiver<()> {
         let (done, taken) = oneshot::channel();
-        self.items.lock().waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Network(done) })));
+        let mut items = self.items.lock();
+        // Where the log takes nothing more, the next session tells of it, behind the message itself.
+        let _ = self.log.append(Class::Lazy, items.was_read(&item));
+        if let Some(Kept::Network(others)) = items.on_its_way(&item.id) {
+            others.push(done);
+            return taken;
+        }
+        items.waiting.push_back(Waiting::Item(Box::new(Item { item, kept: Kept::Network(vec![done]) })));
         self.more.notify_one();
         taken
     }
@@ -191,9 +273,11 @@ impl Inbox {
         let out = self.items.lock().out.remove(id);
         match out.map(|out| out.kept) {
             Some(Kept::Row(number)) => self.log.append(Class::Lazy, [Write::delete(keys::inbox(number))]),
-            Some(Kept::Network(done)) => {
-                // The hook may have given up waiting.
-                let _ = done.send(());
+            Some(Kept::Network(waiting)) => {
+                for done in waiting {
+                    // The hook may have given up waiting.
+                    let _ = done.send(());
+                }
                 Ok(())
             }
             None => Ok(()),
@@ -225,10 +309,17 @@ impl Inbox {
             let Ok(room) = Arc::clone(&self.window).acquire_owned().await else { return };
             let waiting = loop {
                 let more = self.more.notified();
-                if let Some(waiting) = self.items.lock().waiting.pop_front() {
-                    break waiting;
+                let next = self.items.lock().next(Instant::now());
+                match next {
+                    Ok(waiting) => break waiting,
+                    Err(None) => more.await,
+                    Err(Some(due)) => {
+                        tokio::select! {
+                            () = more => {}
+                            () = tokio::time::sleep_until(due.into()) => {}
+                        }
+                    }
                 }
-                more.await;
             };
             self.less.notify_one();
             let Item { mut item, kept } = match waiting {
@@ -242,5 +333,115 @@ impl Inbox {
             self.items.lock().out.insert(item.id.clone(), Out { kept, _room: room });
             line.report(SessionEvent::Inbound(Box::new(item)));
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use async_trait::async_trait;
+    use model::address::Address;
+    use model::message::Surroundings;
+    use network::driver::{AuthStore, AuthWrite, InboundMessage};
+
+    use super::*;
+
+    /// Where nothing is stored.
+    struct Nowhere;
+
+    #[async_trait]
+    impl AuthStore for Nowhere {
+        fn get(&self, _: &str) -> Result<Option<Vec<u8>>, AuthError> {
+            Ok(None)
+        }
+
+        fn keys(&self, _: &str, _: Option<&str>, _: usize) -> Vec<String> {
+            Vec::new()
+        }
+
+        async fn commit(&self, _: Vec<AuthWrite>) -> Result<(), AuthError> {
+            Ok(())
+        }
+    }
+
+    fn message(id: &str, content: Content) -> InboundItem {
+        let friend = Address::parse("15550000002@s.whatsapp.net").unwrap();
+        let kind = InboundKind::Message(InboundMessage {
+            id: MessageId(id.into()),
+            chat: friend.clone(),
+            from: friend,
+            from_phone: None,
+            to: Address::parse("15550000001@s.whatsapp.net").unwrap(),
+            push_name: None,
+            content,
+            around: Surroundings::default(),
+        });
+        InboundItem { id: ItemId(format!("m/{id}")), at: Timestamp(1), kind }
+    }
+
+    fn text(text: &str) -> Content {
+        Content::Text { text: text.into() }
+    }
+
+    fn names(items: &mut Items, now: Instant) -> Vec<String> {
+        let mut names = Vec::new();
+        while let Ok(Waiting::Item(item)) = items.next(now) {
+            names.push(item.item.id.0);
+        }
+        names
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_of_only_where_it_does_not_come_again() {
+        let mut items = Items::default();
+        let unread = |id| message(id, Content::Undecryptable { reason: UndecryptableReason::Waiting });
+        let lost = message("lost", Content::Undecryptable { reason: UndecryptableReason::Expired });
+        for (number, item) in [unread("A"), unread("B"), lost].into_iter().enumerate() {
+            items.take(Item { item, kept: Kept::Row(number as u64) }, |_| true);
+        }
+        let now = Instant::now();
+        assert_eq!(names(&mut items, now), ["m/lost"]);
+        assert!(matches!(items.next(now), Err(Some(due)) if due > now));
+        assert!(items.was_read(&unread("A")).is_empty(), "it has not come yet");
+        let rows: Vec<String> =
+            items.was_read(&message("A", text("again"))).into_iter().map(|write| write.key).collect();
+        assert_eq!(rows, [keys::inbox(0)]);
+        assert_eq!(names(&mut items, now + READ_WITHIN + Duration::from_secs(1)), ["m/B"]);
+        assert!(matches!(items.next(now), Err(None)));
+    }
+
+    #[tokio::test]
+    async fn two_messages_that_their_author_named_alike_are_acknowledged_as_one() {
+        let store: Arc<dyn AuthStore> = Arc::new(Nowhere);
+        let inbox = Inbox::new(StateLog::new(store));
+        let taken = ["first", "second", "third"].map(|words| inbox.pass_on(message("A", text(words))));
+        let waiting = inbox.items.lock().waiting.pop_front();
+        let Some(Waiting::Item(item)) = waiting else { panic!("nothing is reported") };
+        let Item { item, kept } = *item;
+        assert_eq!(item, message("A", text("first")));
+        let room = Arc::clone(&inbox.window).acquire_owned().await.unwrap();
+        inbox.items.lock().out.insert(item.id.clone(), Out { kept, _room: room });
+        let late = inbox.pass_on(message("A", text("fourth")));
+        assert!(inbox.items.lock().waiting.is_empty());
+        inbox.acknowledge(&item.id).unwrap();
+        for taken in taken.into_iter().chain([late]) {
+            taken.await.unwrap();
+        }
+    }
+
+    #[test]
+    fn what_no_batch_can_carry_is_cut_or_left_out() {
+        let mut long = message("A", text(&"x".repeat(1 << 20)));
+        let kept = row(&mut long).unwrap().unwrap();
+        assert!(kept.len() <= LARGEST_ROW, "{}", kept.len());
+        let mut endless = message("A", text("x"));
+        if let InboundKind::Message(message) = &mut endless.kind {
+            message.id = MessageId("A".repeat(1 << 20));
+        }
+        assert_eq!(row(&mut endless).unwrap(), None);
+        let mut usual = message("A", text("x"));
+        let before = usual.clone();
+        assert!(row(&mut usual).unwrap().is_some());
+        assert_eq!(usual, before);
     }
 }

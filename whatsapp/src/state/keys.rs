@@ -30,6 +30,9 @@ pub const SIGNED_PREKEYS: &str = "sp/";
 pub const SENDER_KEYS: &str = "k/";
 pub const GROUP_DEVICES: &str = "gd/";
 pub const LIDS: &str = "l/";
+pub const PHONES: &str = "ln/";
+pub const DEVICES: &str = "d/";
+pub const GROUPS: &str = "g/";
 pub const BASE_KEYS: &str = "bk/";
 pub const TOKENS: &str = "t/";
 pub const SENT: &str = "m/";
@@ -103,6 +106,11 @@ pub fn group_generation(group: &str) -> String {
     name(GROUP_DEVICES, &[group])
 }
 
+/// Whether it is the name of a group's generation, which has the group alone in it; rows of its devices have a number, too.
+pub fn is_group_generation(name: &str) -> bool {
+    name.strip_prefix(GROUP_DEVICES).is_some_and(|rest| !rest.contains('/'))
+}
+
 /// Devices of a group stand in sixteen rows, by a hash.
 pub fn group_devices(group: &str, device: &str) -> String {
     let bucket = Sha256::digest(device)[0] & 0xf;
@@ -114,7 +122,7 @@ pub fn lid(user: &str) -> String {
 }
 
 pub fn phone(user: &str) -> String {
-    name("ln/", &[user])
+    name(PHONES, &[user])
 }
 
 pub fn base_key(address: &str, message: &str) -> String {
@@ -122,11 +130,11 @@ pub fn base_key(address: &str, message: &str) -> String {
 }
 
 pub fn devices(user: &str) -> String {
-    name("d/", &[user])
+    name(DEVICES, &[user])
 }
 
 pub fn group(jid: &str) -> String {
-    name("g/", &[jid])
+    name(GROUPS, &[jid])
 }
 
 pub fn token(jid: &str) -> String {
@@ -152,6 +160,11 @@ pub fn poll(id: &str, author: &str) -> String {
 
 pub fn pending(chat: &str, sender: &str, id: &str) -> String {
     name(PENDING, &[chat, sender, id])
+}
+
+/// A later piece of a message that takes several rows; the first has the message's own name.
+pub fn pending_piece(name: &str, piece: usize) -> String {
+    format!("{name}/{piece:x}")
 }
 
 pub fn inbox(number: u64) -> String {

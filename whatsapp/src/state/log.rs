@@ -23,6 +23,9 @@ use crate::failpoint::{Point, reach};
 /// Bytes of one batch at most, names and values, unless a single run is larger: the store takes no more.
 const LARGEST_BATCH: usize = 240 << 10;
 
+/// Bytes of one row's value at most. A batch carries it, with its name and some others.
+pub const LARGEST_ROW: usize = 192 << 10;
+
 /// Bytes that may wait to be cut. More means that the store has not taken anything for long.
 const MOST_WAITING: usize = 8 << 20;
 
@@ -198,6 +201,11 @@ impl StateLog {
             };
         }
         names.into_iter().collect()
+    }
+
+    /// Bytes of all that is stored, as the store counts them.
+    pub fn stored_bytes(&self) -> u64 {
+        self.store.bytes()
     }
 
     /// Bytes that are not stored yet.

@@ -1,4 +1,5 @@
-//! What comes in while owners die: each message once or more, always under one name, and none that cannot be read.
+//! What comes in while owners die, or while nobody is there: each message once or more, always under one name, and none that cannot
+//! be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use model::message::{Content, Surroundings};
 use network::driver::{InboundKind, Outbound, Purpose, SessionEvent};
 use serde_json::json;
 
-use crate::world::{CHANNEL, Line, SOON, World};
+use crate::world::{CHANNEL, FRIEND, Line, SOON, World, until};
 
 /// What was told of messages, by their ids, and how many items brought it.
 #[derive(Default)]
@@ -87,5 +88,21 @@ async fn what_comes_in_while_owners_die_is_read_and_always_told_of_alike() {
         assert_eq!(names.len(), 1, "{id} is told of as {names:#?}");
         assert!(!names.iter().any(|name| name.contains("Undecryptable")), "{id} could not be read");
     }
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wrote_while_nobody_was_there_is_known_by_both_names_to_the_next_owner() {
+    let mut world = World::new().await;
+    let line = world.pair().await;
+    line.session.drain().await;
+    let body = json!({ "type": "text", "to": CHANNEL, "text": "meanwhile" });
+    world.post(&format!("/phones/{FRIEND}/messages"), body).await;
+    let name = format!("ln/{FRIEND}");
+    assert!(!world.store.rows.lock().contains_key(&name), "nobody has written before");
+    let mut line = world.open(Purpose::Login).await;
+    assert_eq!(line.message().await.1, "meanwhile");
+    let stored = async || world.store.rows.lock().contains_key(&name).then_some(());
+    until("the LID and the number are stored", stored).await;
     world.assert_clean().await;
 }

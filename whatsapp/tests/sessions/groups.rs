@@ -99,6 +99,35 @@ async fn members_read_what_a_channel_writes_to_their_group_and_the_next_owner_wr
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn members_read_a_groups_first_message_though_the_network_refused_or_lost_it_at_first() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let text = |text: &str| Content::Text { text: text.into() };
+    let faults = [json!({ "nack": { "code": 503, "pct": 100.0 } }), json!({ "drop_before_accept_pct": 100.0 })];
+    for (round, fault) in faults.into_iter().enumerate() {
+        let group = make(&mut line, &[FRIEND, OTHER]).await;
+        let raw = world.get("/stats").await["raw_sends"].as_u64();
+        assert_eq!(world.call("PUT", "/faults", Some(fault)).await.0, 200);
+        let (first, second) = (format!("3EB0{round}1"), format!("3EB0{round}2"));
+        line.send_to(group.clone(), &first, text("first")).await;
+        let went = async || (world.get("/stats").await["raw_sends"].as_u64() > raw).then_some(());
+        until("it has left", went).await;
+        assert_eq!(world.call("DELETE", "/faults", None).await.0, 200);
+        // The outbox does so where the network is silent.
+        line.send_to(group.clone(), &first, text("first")).await;
+        line.send_to(group, &second, text("second")).await;
+        line.accepted(&first).await;
+        line.accepted(&second).await;
+    }
+    for member in [FRIEND, OTHER] {
+        let all = ["first", "second", "first", "second"];
+        until("the members read it", async || (read_by(&world, member).await == all).then_some(())).await;
+    }
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn receipts_of_a_group_are_told_after_the_acceptance_of_what_an_earlier_owner_sent() {
     let mut world = World::new().await;
     people(&world).await;

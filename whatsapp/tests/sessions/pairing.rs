@@ -1,4 +1,4 @@
-//! Pairing by a code that is typed on the phone.
+//! Pairing by a code that is typed on the phone, and after another device of the channel's.
 
 use network::driver::{PairCodeError, Purpose, SessionEvent};
 use serde_json::json;
@@ -32,4 +32,20 @@ async fn a_code_that_the_network_does_not_give_is_refused_with_its_code() {
     let (line, _) = world.begin_pairing().await;
     let refused = line.session.pair_code(CHANNEL, "Gateway").await;
     assert!(matches!(refused, Err(PairCodeError::Refused { code: 400, .. })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_device_begins_with_nothing_of_the_one_before_it() {
+    let mut world = World::new().await;
+    let left = ["gd/1203@g.us", "s/15550000002@s.whatsapp.net.0", "w/seed", "x/0000000000000007"];
+    let rows = left.map(|name| (name.to_owned(), b"of the device before".to_vec()));
+    *world.store.rows.lock() = rows.clone().into();
+    let mut line = world.pair().await;
+    line.send("3EB0A1", "of the new device").await;
+    line.accepted("3EB0A1").await;
+    let stored = world.store.rows.lock().clone();
+    for (name, value) in &rows {
+        assert_ne!(stored.get(name), Some(value), "{name}");
+    }
+    until("the phone reads it", async || (world.inbox().await == ["of the new device"]).then_some(())).await;
 }

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use rand::RngExt;
 use wacore::stats::StorageResourceReport;
 use wacore::store::Device;
-use wacore::store::error::Result;
+use wacore::store::error::{Result, StoreError};
 use wacore::store::traits::DeviceStore;
 
 use super::Backend;
 use crate::state::keys;
-use crate::state::log::{Class, Write};
+use crate::state::log::{Class, LARGEST_ROW, Write};
 use crate::state::rows::{pack, unpack};
 
 /// The library numbers devices of one store; a channel has one.
@@ -26,6 +26,9 @@ impl Backend {
         }
         self.know_own(device)?;
         let row = pack(device)?;
+        if row.len() > LARGEST_ROW {
+            return Err(StoreError::Validation(format!("a device of {} bytes", row.len())));
+        }
         if self.get(keys::DEVICE)?.as_ref() == Some(&row) {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! and messages to report again.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use wacore::store::traits::{
     DeviceListRecord, LidPnMappingEntry, PendingInboundKey, PendingInboundRow, ProtocolStore, TcTokenEntry,
 };
 use wacore::types::jid::JidExt;
+use wacore::types::lid_pn::LearningSource;
 use wacore_binary::Jid;
 
 use super::{Backend, dated, now, undated};
@@ -25,11 +27,16 @@ const MOST_SENT: usize = 1_024;
 const MOST_SENT_BYTES: usize = 1 << 20;
 const SENT_KEPT: i64 = 7 * 86_400;
 
+/// Between two sweeps of the library's, minutes apart, so many bytes more are kept at most.
+const MOST_UNSWEPT: usize = 4 << 20;
+
+/// A message that waits to be reported again takes rows of so many bytes. A larger one is not kept; it is lost where its owner dies
+/// after it was decrypted and before it is committed.
+const PENDING_PIECE: usize = 128 << 10;
+const LARGEST_PENDING: usize = 1 << 20;
+
 /// How long a message waits to be reported again: the library's seven days are less than a channel may be away.
 const PENDING_KEPT: i64 = 30 * 86_400;
-
-/// How a LID came to be known that is durable at once, as its session's address hangs on it.
-const BY_PAIRING: &str = "pairing";
 
 /// Devices of a group, some of them: which have the sender's key.
 #[derive(Default, Serialize, Deserialize)]
@@ -63,6 +70,103 @@ impl Backend {
         self.log.has(&keys::session(&jid.to_protocol_address_string()))
     }
 
+    /// How many times devices were told keys of groups so far.
+    pub fn told_so_far(&self) -> u64 {
+        self.told.lock().last
+    }
+
+    /// The network has a message to a group: who was told the group's key until it had left has that.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn confirm_sender_keys(&self, group: &str, until: u64) -> Result<()> {
+        let mut have = Vec::new();
+        if let Some(devices) = self.told.lock().groups.get_mut(group) {
+            devices.retain(|device, told| {
+                let has_it = *told <= until;
+                if has_it {
+                    have.push(device.clone());
+                }
+                !has_it
+            });
+        }
+        self.note_sender_keys(Class::Lazy, group, have.iter().map(String::as_str), true)
+    }
+
+    fn note_sender_keys<'a>(
+        &self,
+        class: Class,
+        group: &str,
+        devices: impl IntoIterator<Item = &'a str>,
+        has_key: bool,
+    ) -> Result<()> {
+        let generations = self.generations(group)?;
+        let mut rows: BTreeMap<String, GroupDevices> = BTreeMap::new();
+        for device in devices {
+            let name = keys::group_devices(group, device);
+            if !rows.contains_key(&name) {
+                rows.insert(name.clone(), self.group_row(&name, generations)?);
+            }
+            if let Some(row) = rows.get_mut(&name) {
+                row.devices.insert(device.to_owned(), has_key);
+            }
+        }
+        rows.into_iter().try_for_each(|(name, row)| self.write(class, name, &row))
+    }
+
+    /// Keeps the pair of names that a message brought. The library keeps that of a message which waited at the network in memory alone,
+    /// while the session that the message began is stored, under its LID: the next owner would begin another by the phone's number,
+    /// which takes the place of the first as soon as the pair is learned, and could not read what was written in that.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub async fn learn_pair(&self, sender: &Jid, alternative: Option<&Jid>) -> Result<()> {
+        let (lid, phone, source) = match alternative {
+            Some(phone) if sender.is_lid() && phone.is_pn() => (sender, phone, LearningSource::PeerLidMessage),
+            Some(lid) if sender.is_pn() && lid.is_lid() => (lid, sender, LearningSource::PeerPnMessage),
+            _ => return Ok(()),
+        };
+        let known = self.get_lid_mapping(&lid.user).await?;
+        if known.is_some_and(|known| known.phone_number == phone.user.as_str()) {
+            return Ok(());
+        }
+        let at = now();
+        let entry = LidPnMappingEntry {
+            lid: lid.user.to_string(),
+            phone_number: phone.user.to_string(),
+            created_at: at,
+            updated_at: at,
+            learning_source: source.as_str().to_owned(),
+        };
+        self.put_lid_mapping(&entry).await
+    }
+
+    /// The rows of a message that waits, and the end of those that a longer one of its name had.
+    fn pending(&self, name: String, at: i64, message: &[u8]) -> Vec<Write> {
+        if message.len() > LARGEST_PENDING {
+            return self.not_pending(name);
+        }
+        let (first, rest) = message.split_at(message.len().min(PENDING_PIECE));
+        let mut writes = vec![Write::put(name.clone(), dated(at, first))];
+        for (before, piece) in rest.chunks(PENDING_PIECE).enumerate() {
+            writes.push(Write::put(keys::pending_piece(&name, before + 1), dated(at, piece)));
+        }
+        let longer = self.pending_pieces(&name, writes.len());
+        writes.extend(longer.into_iter().map(Write::delete));
+        writes
+    }
+
+    fn not_pending(&self, name: String) -> Vec<Write> {
+        let pieces = self.pending_pieces(&name, 1);
+        std::iter::once(name).chain(pieces).map(Write::delete).collect()
+    }
+
+    /// The names of a message's pieces from one on.
+    fn pending_pieces(&self, name: &str, from: usize) -> Vec<String> {
+        let names = (from..).map(|piece| keys::pending_piece(name, piece));
+        names.take_while(|piece| self.log.has(piece)).collect()
+    }
+
     fn tokens(&self) -> Result<Vec<Token>> {
         let names = self.log.names(keys::TOKENS);
         names.iter().filter_map(|name| self.read(name).transpose()).collect()
@@ -91,6 +195,7 @@ impl Backend {
 
     /// Deletes the oldest of the messages that are kept to be sent again, where they are too many or too large.
     fn bound_sent(&self) -> Result<u32> {
+        self.sent.store(0, Ordering::Relaxed);
         let mut rows = Vec::new();
         for name in self.log.names(keys::SENT) {
             if let Some(row) = self.get(&name)? {
@@ -118,38 +223,39 @@ impl ProtocolStore for Backend {
         Ok(devices)
     }
 
-    /// A device without a session cannot have got the key, whatever the library thinks: it is not marked as if it had.
+    /// A device without a session cannot have got the key, whatever the library thinks, and one that was told it has it once the network
+    /// has the message: neither is marked as if it had.
     async fn set_sender_key_status(&self, group_jid: &str, entries: &[(&str, bool)]) -> Result<()> {
-        let generations = self.generations(group_jid)?;
-        let mut rows: BTreeMap<String, (GroupDevices, Class)> = BTreeMap::new();
+        let mut forgotten = Vec::new();
         for &(device, has_key) in entries {
-            if has_key && !self.has_session_with(device) {
-                continue;
-            }
-            let name = keys::group_devices(group_jid, device);
-            if !rows.contains_key(&name) {
-                rows.insert(name.clone(), (self.group_row(&name, generations)?, Class::Lazy));
-            }
-            if let Some((row, class)) = rows.get_mut(&name) {
-                row.devices.insert(device.to_owned(), has_key);
-                *class = (*class).max(if has_key { Class::Lazy } else { Class::Wire });
+            let is_told = has_key && self.has_session_with(device);
+            let mut told = self.told.lock();
+            if is_told {
+                told.last += 1;
+                let at = told.last;
+                told.groups.entry(group_jid.to_owned()).or_default().insert(device.to_owned(), at);
+            } else if !has_key {
+                if let Some(devices) = told.groups.get_mut(group_jid) {
+                    devices.remove(device);
+                }
+                forgotten.push(device);
             }
         }
-        for (name, (row, class)) in rows {
-            self.write(class, name, &row)?;
-        }
-        Ok(())
+        self.note_sender_keys(Class::Wire, group_jid, forgotten, false)
     }
 
     async fn clear_sender_key_devices(&self, group_jid: &str) -> Result<()> {
+        self.told.lock().groups.remove(group_jid);
         let (_, group) = self.generations(group_jid)?;
         self.write(Class::Wire, keys::group_generation(group_jid), &(group + 1))
     }
 
     async fn delete_sender_key_device_rows(&self, device_jids: &[&str]) -> Result<()> {
+        for devices in self.told.lock().groups.values_mut() {
+            devices.retain(|device, _| !device_jids.contains(&device.as_str()));
+        }
         for name in self.log.names(keys::GROUP_DEVICES) {
-            // A row of devices has a group and a number in its name; the one with the generation has the group alone.
-            if name[keys::GROUP_DEVICES.len()..].contains('/')
+            if !keys::is_group_generation(&name)
                 && let Some(mut row) = self.read::<GroupDevices>(&name)?
             {
                 let before = row.devices.len();
@@ -163,6 +269,7 @@ impl ProtocolStore for Backend {
     }
 
     async fn clear_all_sender_key_devices(&self) -> Result<()> {
+        self.told.lock().groups.clear();
         let all: u32 = self.read(keys::ALL_GROUPS)?.unwrap_or_default();
         self.write(Class::Wire, keys::ALL_GROUPS.to_owned(), &(all + 1))
     }
@@ -175,11 +282,11 @@ impl ProtocolStore for Backend {
         self.read(&keys::phone(phone))
     }
 
+    /// The wire waits for it: the address of a session hangs on it.
     async fn put_lid_mapping(&self, entry: &LidPnMappingEntry) -> Result<()> {
         let known: Option<LidPnMappingEntry> = self.read(&keys::lid(&entry.lid))?;
-        let class = if entry.learning_source == BY_PAIRING { Class::Wire } else { Class::Lazy };
-        self.write(class, keys::lid(&entry.lid), entry)?;
-        self.write(class, keys::phone(&entry.phone_number), entry)?;
+        self.write(Class::Wire, keys::lid(&entry.lid), entry)?;
+        self.write(Class::Wire, keys::phone(&entry.phone_number), entry)?;
         let is_new = known.is_none_or(|known| known.phone_number != entry.phone_number);
         if is_new && !self.is_own(&entry.lid) {
             (self.on_pair)(entry);
@@ -212,12 +319,13 @@ impl ProtocolStore for Backend {
         self.delete(Class::Lazy, keys::base_key(address, message_id))
     }
 
+    /// The wire waits for it: the network tells once that a device came.
     async fn update_device_list(&self, record: DeviceListRecord) -> Result<()> {
-        self.write(Class::Lazy, keys::devices(&record.user), &record)
+        self.write(Class::Wire, keys::devices(&record.user), &record)
     }
 
     async fn update_device_lists(&self, records: Vec<DeviceListRecord>) -> Result<()> {
-        records.iter().try_for_each(|record| self.write(Class::Lazy, keys::devices(&record.user), record))
+        records.iter().try_for_each(|record| self.write(Class::Wire, keys::devices(&record.user), record))
     }
 
     async fn get_devices(&self, user: &str) -> Result<Option<DeviceListRecord>> {
@@ -233,12 +341,13 @@ impl ProtocolStore for Backend {
         self.get(&keys::group(group_jid))
     }
 
+    /// The wire waits for it: the network tells once who came and who went.
     async fn put_group_metadata(&self, group_jid: &str, blob: &[u8]) -> Result<()> {
         if blob.len() > LARGEST_GROUP {
             // What stands there is of another time.
-            return self.delete(Class::Lazy, keys::group(group_jid));
+            return self.delete(Class::Wire, keys::group(group_jid));
         }
-        self.put(Class::Lazy, keys::group(group_jid), blob)
+        self.put(Class::Wire, keys::group(group_jid), blob)
     }
 
     async fn delete_group_metadata(&self, group_jid: &str) -> Result<()> {
@@ -302,7 +411,13 @@ impl ProtocolStore for Backend {
         if payload.len() > LARGEST_SENT {
             return Ok(());
         }
-        self.put(Class::Wire, keys::sent(chat_jid, message_id), dated(now(), payload))
+        let row = dated(now(), payload);
+        let unswept = self.sent.fetch_add(row.len(), Ordering::Relaxed) + row.len();
+        self.put(Class::Wire, keys::sent(chat_jid, message_id), row)?;
+        if unswept > MOST_UNSWEPT {
+            self.bound_sent()?;
+        }
+        Ok(())
     }
 
     /// It stays: two devices may ask for it, and a crash before it is sent again must not lose it.
@@ -317,16 +432,23 @@ impl ProtocolStore for Backend {
     }
 
     async fn store_pending_inbound(&self, chat: &str, sender: &str, id: &str, message: &[u8]) -> Result<()> {
-        self.put(Class::Wire, keys::pending(chat, sender, id), dated(now(), message))
+        self.append(Class::Wire, self.pending(keys::pending(chat, sender, id), now(), message))
     }
 
     async fn get_pending_inbound(&self, chat: &str, sender: &str, id: &str) -> Result<Option<Vec<u8>>> {
-        let row = self.get(&keys::pending(chat, sender, id))?;
-        row.map(|row| undated(&row).map(|(_, message)| message.to_vec())).transpose()
+        let name = keys::pending(chat, sender, id);
+        let Some(first) = self.get(&name)? else { return Ok(None) };
+        let mut message = undated(&first)?.1.to_vec();
+        for piece in self.pending_pieces(&name, 1) {
+            if let Some(row) = self.get(&piece)? {
+                message.extend_from_slice(undated(&row)?.1);
+            }
+        }
+        Ok(Some(message))
     }
 
     async fn delete_pending_inbound(&self, chat: &str, sender: &str, id: &str) -> Result<()> {
-        self.delete(Class::Wire, keys::pending(chat, sender, id))
+        self.append(Class::Wire, self.not_pending(keys::pending(chat, sender, id)))
     }
 
     async fn delete_expired_pending_inbound(&self, cutoff_timestamp: i64) -> Result<u32> {
@@ -335,14 +457,13 @@ impl ProtocolStore for Backend {
 
     async fn store_pending_inbound_batch(&self, rows: &[PendingInboundRow<'_>]) -> Result<()> {
         let at = now();
-        let write = |row: &PendingInboundRow<'_>| {
-            Write::put(keys::pending(row.chat, row.sender, row.id), dated(at, row.message))
-        };
-        self.append(Class::Wire, rows.iter().map(write))
+        rows.iter().try_for_each(|row| {
+            self.append(Class::Wire, self.pending(keys::pending(row.chat, row.sender, row.id), at, row.message))
+        })
     }
 
     async fn delete_pending_inbound_batch(&self, keys: &[PendingInboundKey<'_>]) -> Result<()> {
-        let row = |key: &PendingInboundKey<'_>| keys::pending(key.chat, key.sender, key.id);
-        self.append(Class::Wire, keys.iter().map(|key| Write::delete(row(key))))
+        keys.iter()
+            .try_for_each(|key| self.append(Class::Wire, self.not_pending(keys::pending(key.chat, key.sender, key.id))))
     }
 }

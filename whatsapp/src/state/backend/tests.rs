@@ -13,6 +13,7 @@ use wacore::store::traits::{
     AppStateSyncKey, AppSyncStore, DeviceInfo, DeviceListRecord, DeviceStore, MsgSecretEntry, MsgSecretStore,
     PendingInboundKey, PendingInboundRow, ProtocolStore, SignalStore, TcTokenEntry,
 };
+use wacore_binary::Jid;
 use waproto::whatsapp as wa;
 
 use super::polls::Author;
@@ -138,6 +139,9 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     now(backend.set_sender_key_status(group, &[("100@lid", true), ("100:2@lid", true), ("200@lid", true)]));
     now(backend.set_sender_key_status("other@g.us", &[("100@lid", true)]));
     let has = |group| now(backend.get_sender_key_devices(group)).into_iter().collect::<BTreeMap<_, _>>();
+    assert!(has(group).is_empty(), "the network is not known to have told them");
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+    backend.confirm_sender_keys("other@g.us", backend.told_so_far()).unwrap();
     assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true), ("100:2@lid".into(), true)]));
     now(backend.set_sender_key_status(group, &[("200@lid", false)]));
     assert_eq!(has(group).get("200@lid"), Some(&false));
@@ -146,7 +150,25 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     now(backend.clear_sender_key_devices(group));
     assert!(has(group).is_empty());
     now(backend.set_sender_key_status(group, &[("100@lid", true)]));
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     now(backend.clear_all_sender_key_devices());
+    assert!(has(group).is_empty());
+    // What one message told its acceptance says nothing of another's.
+    now(backend.set_sender_key_status(group, &[("100@lid", true)]));
+    let first = backend.told_so_far();
+    now(backend.set_sender_key_status(group, &[("100:2@lid", true)]));
+    backend.confirm_sender_keys(group, first).unwrap();
+    assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true)]));
+    now(backend.clear_sender_key_devices(group));
+    // Who was told a key that is no more, or is to be told again, has not got it.
+    now(backend.set_sender_key_status(group, &[("100@lid", true), ("100:2@lid", true)]));
+    now(backend.set_sender_key_status(group, &[("100:2@lid", false)]));
+    now(backend.delete_sender_key_device_rows(&["100@lid"]));
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+    assert_eq!(has(group), BTreeMap::from([("100:2@lid".into(), false)]));
+    now(backend.set_sender_key_status(group, &[("100@lid", true)]));
+    now(backend.clear_sender_key_devices(group));
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     assert!(has(group).is_empty());
 }
 
@@ -169,6 +191,24 @@ fn a_lid_is_found_by_either_side_and_told_once() {
     assert_eq!(now(backend.get_pn_mapping("22")).unwrap().lid, "2");
     assert_eq!(now(backend.get_all_lid_mappings()).len(), 2);
     assert_eq!(*pairs.lock(), ["1", "2"]);
+}
+
+#[test]
+fn a_pair_that_a_message_brings_is_kept_whichever_name_it_came_under() {
+    let World { backend, pairs } = world();
+    let learn = |sender: &str, alternative: Option<&str>| {
+        let alternative: Option<Jid> = alternative.map(|alternative| alternative.parse().unwrap());
+        now(backend.learn_pair(&sender.parse().unwrap(), alternative.as_ref()));
+    };
+    learn("1@lid", Some("11@s.whatsapp.net"));
+    learn("22:4@s.whatsapp.net", Some("2@lid"));
+    learn("1:4@lid", Some("11@s.whatsapp.net"));
+    learn("3@lid", None);
+    learn("4@lid", Some("5@lid"));
+    assert_eq!(*pairs.lock(), ["1", "2"]);
+    assert_eq!(now(backend.get_pn_mapping("11")).unwrap().lid, "1");
+    let second = now(backend.get_lid_mapping("2")).unwrap();
+    assert_eq!((second.phone_number.as_str(), second.learning_source.as_str()), ("22", "peer_pn_message"));
 }
 
 #[test]
@@ -197,6 +237,27 @@ fn devices_groups_and_base_keys_are_kept_and_a_group_that_is_too_large_is_not() 
     assert!(now(backend.has_same_base_key("a", "m", b"k")) && !now(backend.has_same_base_key("a", "m", b"l")));
     now(backend.delete_base_key("a", "m"));
     assert!(!now(backend.has_same_base_key("a", "m", b"k")));
+}
+
+#[tokio::test]
+async fn the_network_does_not_hear_that_it_told_of_devices_names_and_members_before_they_are_stored() {
+    async fn waits(backend: &Backend) -> bool {
+        let barrier = std::pin::pin!(backend.log().barrier());
+        futures::poll!(barrier).is_pending()
+    }
+    let devices = world().backend;
+    let record = DeviceListRecord { user: "1".into(), devices: vec![], timestamp: 9, phash: None, raw_id: None };
+    now(devices.update_device_lists(vec![record]));
+    assert!(waits(&devices).await);
+    let names = world().backend;
+    now(names.put_lid_mapping(&pair("1", "11", "usync")));
+    assert!(waits(&names).await);
+    let members = world().backend;
+    now(members.put_group_metadata("g", b"members"));
+    assert!(waits(&members).await);
+    let keys = world().backend;
+    now(keys.save_base_key("a", "m", b"k"));
+    assert!(!waits(&keys).await, "what nobody tells is not waited for");
 }
 
 #[test]
@@ -233,6 +294,11 @@ fn a_sent_message_can_be_asked_for_twice_and_goes_by_age_number_and_size() {
         now(backend.store_sent_message("d", &n.to_string(), b"x"));
     }
     assert_eq!(now(backend.delete_expired_sent_messages(0)), 1, "1,024 are kept");
+    for n in 0..80 {
+        now(backend.store_sent_message("e", &n.to_string(), &[0; 64 << 10]));
+    }
+    let kept: usize = backend.log.names(keys::SENT).iter().filter(|name| name.starts_with("m/e/")).count();
+    assert!(kept < 32, "{kept} of them are kept, and nobody swept");
 }
 
 #[test]
@@ -249,6 +315,57 @@ fn pending_messages_are_told_apart_by_chat_sender_and_id() {
     assert!(now(backend.get_pending_inbound("c", "t", "2")).is_none());
     assert_eq!(now(backend.delete_expired_pending_inbound(i64::MAX)), 0, "thirty days, and not the library's seven");
     assert!(now(backend.get_pending_inbound("c", "t", "1")).is_some());
+}
+
+#[test]
+fn a_pending_message_of_several_rows_is_read_as_it_was_and_leaves_nothing() {
+    let World { backend, .. } = world();
+    let long: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+    now(backend.store_pending_inbound("c", "s", "1", &long));
+    assert_eq!(backend.log.names(keys::PENDING).len(), 3);
+    assert_eq!(now(backend.get_pending_inbound("c", "s", "1")), Some(long.clone()));
+    let row = PendingInboundRow { chat: "c", sender: "s", id: "1", message: &long[..200_000] };
+    now(backend.store_pending_inbound_batch(&[row]));
+    assert_eq!(now(backend.get_pending_inbound("c", "s", "1")).unwrap(), &long[..200_000]);
+    now(backend.delete_pending_inbound_batch(&[PendingInboundKey { chat: "c", sender: "s", id: "1" }]));
+    assert!(backend.log.names(keys::PENDING).is_empty());
+    now(backend.store_pending_inbound("c", "s", "1", &vec![0; (1 << 20) + 1]));
+    assert!(now(backend.get_pending_inbound("c", "s", "1")).is_none());
+}
+
+#[test]
+fn what_no_batch_can_carry_is_not_kept_nor_what_stood_there_before() {
+    let World { backend, .. } = world();
+    now(backend.put_session("1@lid.0", b"small"));
+    now(backend.put_sessions_batch(&[("1@lid.0".into(), Bytes::from(vec![0; LARGEST_ROW + 1]))]));
+    assert!(!now(backend.has_session("1@lid.0")));
+    now(backend.put_session("1@lid.0", &[0; LARGEST_ROW]));
+    assert!(now(backend.has_session("1@lid.0")));
+}
+
+#[test]
+fn a_state_that_is_nearly_full_loses_what_can_be_made_anew_and_the_largest_of_it_first() {
+    let store = Store::free();
+    let World { backend, .. } = world_on(&store);
+    let own = "k/1203@g.us:15550000001:3@s.whatsapp.net.0";
+    let rows = [("s/1@lid.0", 500), ("i/1@lid.0", 32), ("s/2@lid.0", 5_000), ("i/2@lid.0", 32), ("d/1", 300)];
+    let others =
+        [("k/1203@g.us:2@lid.0", 4_000), (own, 9_000), ("p/00000001", 200), ("gd/1@g.us", 1), ("gd/1@g.us/a", 1)];
+    for (name, size) in rows.into_iter().chain(others) {
+        store.rows.lock().insert(name.to_owned(), vec![0; size]);
+    }
+    now(backend.save(&paired()));
+    backend.thin(1 << 20, 0).unwrap();
+    assert_eq!(backend.log.names(keys::DEVICES).len(), 1, "one that has room loses nothing");
+    backend.thin(10_000, 14_100).unwrap();
+    let left = |prefix: &str| backend.log.names(prefix);
+    assert_eq!((left("d/"), left("s/"), left("i/")), (vec![], vec!["s/1@lid.0".into()], vec!["i/1@lid.0".into()]));
+    assert_eq!((left("k/").len(), left("p/").len()), (2, 1));
+    assert_eq!((left("gd/").len(), left("l/").len(), left("ln/").len()), (1, 1, 1));
+    backend.thin(10_000, 0).unwrap();
+    assert_eq!((left("s/"), left("i/"), left("k/")), (vec![], vec![], vec![own.to_owned()]));
+    assert_eq!((left("gd/").len(), left("l/").len(), left("ln/").len()), (1, 0, 0));
+    assert!(now(backend.exists()) && left("p/").len() == 1);
 }
 
 #[test]

@@ -43,6 +43,10 @@ impl AuthStore for Store {
         under.filter(|name| after.is_none_or(|after| name.as_str() > after)).take(limit).collect()
     }
 
+    fn bytes(&self) -> u64 {
+        self.rows.lock().iter().map(|(name, value)| (name.len() + value.len()) as u64).sum()
+    }
+
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {
         self.permits.acquire().await.map_err(|_| AuthError::Fenced)?.forget();
         if self.batches.lock().len() >= self.fails.load(Ordering::Acquire) {
