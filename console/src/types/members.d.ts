@@ -170,7 +170,7 @@ export interface components {
          * @enum {string}
          */
         Category: "connection" | "delivery" | "webhooks" | "billing" | "other";
-        /** @description A channel; all fields always present. */
+        /** @description A channel; all fields but `status_reason` always present. */
         Channel: {
             /**
              * Format: date-time
@@ -202,6 +202,8 @@ export interface components {
             phone_number: string | null;
             /** @description How it is. */
             status: components["schemas"]["Status"];
+            /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
+            status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
              * @description When it last changed.
@@ -347,6 +349,8 @@ export interface components {
             scoped_key?: components["schemas"]["IssuedKey"] | null;
             /** @description How it is. */
             status: components["schemas"]["Status"];
+            /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
+            status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
              * @description When it last changed.
