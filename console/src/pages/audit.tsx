@@ -6,12 +6,12 @@ import type { M } from "../types";
 
 type Entry = M["AuditEntry"];
 
-const NAMES = ["action", "actor", "since", "until"] as const;
+const NAMES = ["action", "actor", "since", "until", ...(door === "operators" ? ["customer_id"] : [])];
 
 /** Of a member's own account, or of the whole cluster. */
 export function Audit() {
   const path = door === "members" ? "/v1/account/audit-log" : "/v1/admin/audit-log";
-  const query = Object.fromEntries(NAMES.map((name) => [name, param(name)])) as Record<(typeof NAMES)[number], string>;
+  const query = Object.fromEntries(NAMES.map((name) => [name, param(name)]));
   const [more, setMore] = useState<Page<Entry>>();
   const fetching = useAction();
   const list = useLoad(
@@ -28,7 +28,7 @@ export function Audit() {
       <Title extra={door === "operators" && <CopyButton text={asCurl("GET", withQuery(path, query))}>As a command</CopyButton>}>Audit log</Title>
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
         {NAMES.map((name) => (
-          <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={name === "action" ? "key.issued" : ""}
+          <Field key={name} label={name} name={name} value={query[name] ?? ""} error={list.error} placeholder={name === "action" ? "key.issued" : ""}
             onChange={(event) => go(href("audit", { ...query, [name]: event.currentTarget.value }))} />
         ))}
         <button type="button" class="quiet" disabled={!list.data}

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type Page, Refused, asCurl, get, patch, post, remove } from "../api";
 import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, Secret, Table, Tile, Time, Title, bytes, number, param, say, useAction, useLoad } from "../parts";
 import { go, href, place } from "../router";
+import { may } from "../session";
 import { Figures } from "./figures";
 import type { O } from "../types";
 
@@ -148,9 +149,11 @@ export function Nodes() {
         extra={
           <>
             <CopyButton text="gateway nodes">As a command</CopyButton>
-            <button type="button" onClick={() => ask({ what: "let-in" })}>
-              Let a node in
-            </button>
+            {may("write") && (
+              <button type="button" onClick={() => ask({ what: "let-in" })}>
+                Let a node in
+              </button>
+            )}
           </>
         }
       >
@@ -176,7 +179,7 @@ export function Nodes() {
               { head: "Up since", cell: (row) => <Time at={row.started_at} /> },
               {
                 head: "",
-                cell: (row) => (
+                cell: (row) => may("write") && (
                   <span class="actions">
                     {row.member === "draining" ? (
                       <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/admin/nodes/${row.id}/undrain`); list.reload(); })}>
@@ -403,7 +406,7 @@ export function Shards() {
                   if (!replica) return <span class="none">·</span>;
                   const role = row.leader === node ? "leader" : replica.role;
                   return (
-                    <span class={`replica is-${role} is-${replica.state}`} title={`applied ${replica.applied ?? "?"}, lag ${replica.lag ?? "?"}`}>
+                    <span class={`replica is-${role} is-${replica.state}`}>
                       {role}
                       {replica.state !== "ok" && ` (${replica.state})`}
                       {!!replica.lag && ` −${number(replica.lag)}`}
@@ -414,7 +417,7 @@ export function Shards() {
               {
                 head: "",
                 cell: (row) =>
-                  row.kind === "shard" ? (
+                  row.kind === "shard" && may("write") ? (
                     <button type="button" class="quiet" onClick={() => setMoving(row)}>
                       Move lead
                     </button>
@@ -525,9 +528,11 @@ export function Layout() {
               <p class="fine">
                 The same by command: <code>gateway layout apply --number {plan.number}</code>
               </p>
-              <button type="button" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/apply", { number: plan.number }); open(undefined); shown.reload(); })}>
-                Apply plan {plan.number}
-              </button>
+              {may("write") && (
+                <button type="button" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/apply", { number: plan.number }); open(undefined); shown.reload(); })}>
+                  Apply plan {plan.number}
+                </button>
+              )}
             </>
           )}
         </section>
@@ -546,7 +551,7 @@ export function Layout() {
                   {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
                   {layout.change.state === "running" && left !== undefined && `; some ${left} s are left`}
                 </p>
-                {layout.change.state === "running" && (
+                {layout.change.state === "running" && may("write") && (
                   <button type="button" class="danger" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/cancel"); shown.reload(); })}>
                     Cancel what waits
                   </button>

@@ -282,12 +282,18 @@ function Connected({ channel }: { channel: Channel }) {
       </h2>
       <p class="number">+{channel.phone_number}</p>
       <p>
-        <a class="button" href={href("channel", { id: channel.id, tab: "chats", chat: channel.phone_number })}>
-          Send a message to yourself
-        </a>{" "}
-        {may("write") && (
-          <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>
-            Add a webhook
+        {may("write") ? (
+          <>
+            <a class="button" href={href("channel", { id: channel.id, tab: "chats", chat: channel.phone_number })}>
+              Send a message to yourself
+            </a>{" "}
+            <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>
+              Add a webhook
+            </a>
+          </>
+        ) : (
+          <a class="button" href={href("channel", { id: channel.id, tab: "chats" })}>
+            Its chats
           </a>
         )}
       </p>

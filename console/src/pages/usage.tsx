@@ -5,6 +5,22 @@ import type { M } from "../types";
 
 type Row = M["Usage"];
 
+/** Bars of channels that are drawn; the table has all. */
+const MOST_BARS = 50;
+
+const parts = (row: Row): [string, number][] => [["sent", row.sent], ["received", row.received], ["failed", row.failed]];
+
+/** All days of a channel together, the channel with most messages first. */
+export function byChannel(rows: Row[]): Row[] {
+  const sums = new Map<string | null, Row>();
+  for (const row of rows) {
+    const sum = sums.get(row.channel_id);
+    sums.set(row.channel_id, sum ? { ...sum, sent: sum.sent + row.sent, received: sum.received + row.received, failed: sum.failed + row.failed } : row);
+  }
+  const all = (row: Row) => row.sent + row.received + row.failed;
+  return [...sums.values()].sort((a, b) => all(b) - all(a));
+}
+
 export function Usage() {
   const by = param("by") || "day";
   const shown = useLoad(
@@ -42,10 +58,10 @@ export function Usage() {
               <Tile label="Calls left for your programs" value={number(limits.per_customer.remaining)} about={`of ${number(limits.per_customer.limit)}; the console takes none`} />
               <Tile label="Sent" value={number(rows.reduce((sum, row) => sum + row.sent, 0))} />
               <Tile label="Received" value={number(rows.reduce((sum, row) => sum + row.received, 0))} />
+              <Tile label="Failed" value={number(rows.reduce((sum, row) => sum + row.failed, 0))} />
             </div>
-            {by !== "channel" && (
-              <Bars label={`Messages by ${by}; the table below has the same numbers`} rows={rows.map((row) => ({ at: at(row), values: [["sent", row.sent], ["received", row.received], ["failed", row.failed]] }))} />
-            )}
+            {rows.length > 0 && by !== "channel" && <Bars label={`Messages by ${by}; the table below has the same numbers`} rows={rows.map((row) => ({ at: at(row), values: parts(row) }))} />}
+            {rows.length > 0 && by === "channel" && <Bars label="Messages by channel, those with most first; the table below has them by day" rows={byChannel(rows).slice(0, MOST_BARS).map((row) => ({ at: row.channel_id!, values: parts(row) }))} />}
             <Table
               name={`Usage by ${by}, times in UTC`}
               rows={rows.slice().reverse()}
