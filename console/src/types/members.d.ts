@@ -1235,6 +1235,8 @@ export interface components {
              * @description When it happened.
              */
             at: string;
+            /** @description Of a ban whose end the network has told. */
+            details?: components["schemas"]["StatusDetails"] | null;
             /**
              * Format: uint64
              * @description The term of the owner's leadership, which fences what an earlier one does.
@@ -1251,6 +1253,14 @@ export interface components {
             reason: components["schemas"]["Reason"];
             /** @description The status after. */
             to: components["schemas"]["Status"];
+        };
+        /** @description What the network said beside the reason of a status. */
+        StatusDetails: {
+            /**
+             * Format: date-time
+             * @description Until when the number is banned.
+             */
+            ban_until: string;
         };
         StatusSummary: {
             /** @description The parts of the service. */
