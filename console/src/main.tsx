@@ -4,7 +4,7 @@ import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "
 import { type ComponentChildren, type ComponentType } from "preact";
 import { Refused, door, get, reachable } from "./api";
 import { begin as beginLive, state } from "./live";
-import { ClockSwitch, CopyByHand, Theirs, Tip, Word, announcement, byHand, plain, say, toast, useLoad, zone } from "./parts";
+import { ClockSwitch, CopyByHand, Theirs, Tip, Word, announcement, byHand, nameWindow, plain, say, toast, useLoad, zone } from "./parts";
 import { follow, href, place } from "./router";
 import { begin, choosing, ended, signOut, who } from "./session";
 import { Search } from "./search";
@@ -113,9 +113,8 @@ function Frame() {
   const shown = PAGES[page];
   const address = `${page}?${query}`;
   useEffect(() => setOpen(false), [address]);
-  useEffect(() => {
-    document.title = `${shown?.label ?? "Gateway"} · ${door === "members" ? "Gateway console" : "Gateway operators"}`;
-  }, [page]);
+  // Until the page has a title of its own, which names what it shows.
+  useLayoutEffect(() => nameWindow(shown?.label ?? "Gateway"), [page]);
   const Page = shown?.page;
   return (
     <div class={open ? "frame is-open" : "frame"} onClick={follow}>

@@ -263,10 +263,17 @@ export function Theirs({ text }: { text: string | null | undefined }) {
 
 // Small parts.
 
+/** What a window is called: the page, and whose it is. */
+export function nameWindow(page: string): void {
+  document.title = `${page} · ${door === "members" ? "Gateway console" : "Gateway operators"}`;
+}
+
 export function Title({ children, extra }: { children: ComponentChildren; extra?: ComponentChildren }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => nameWindow(heading.current?.textContent ?? ""));
   return (
     <header class="title">
-      <h1 tabIndex={-1}>{children}</h1>
+      <h1 ref={heading} tabIndex={-1}>{children}</h1>
       {extra && <div class="actions">{extra}</div>}
     </header>
   );

@@ -87,6 +87,19 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("x⟨U+200D⟩y ⟨U+061C⟩").waitFor();
   assert.equal(await messages.getByText("U+000D").count(), 0, "the end of a line is no sign");
   await judge(page, "chats");
+  // A reply bears what it answers, and a reaction goes under what it is meant for; one step of the Tab key leads to the box.
+  const greeting = messages.getByRole("listitem").filter({ hasText: "gnp.exe" });
+  await greeting.getByText("Reply or react").click();
+  await greeting.getByRole("button", { name: "Reply" }).click();
+  assert.ok(await box.evaluate((element) => element === document.activeElement), "the box has the focus");
+  await box.fill("quoted");
+  await box.press("Enter");
+  await messages.getByRole("listitem").filter({ hasText: /^hi, .*gnp\.exe.*quoted/s }).waitFor();
+  await greeting.getByRole("button", { name: "React with 👍" }).click();
+  await messages.getByText("You reacted 👍").waitFor();
+  await box.evaluate((element) => element.blur());
+  await page.getByRole("button", { name: "Write", exact: true }).click();
+  assert.ok(await box.evaluate((element) => element === document.activeElement), "the button leads to the box");
 
   // The answer of a send is cut off on its way: the console asks the history, and does not send again.
   let sends = 0;
@@ -395,7 +408,7 @@ test("a viewer sees no button that changes something, and another customer's ids
   await signIn(page, place.viewer);
   const changesNothing = async (name) => {
     await settled(page);
-    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/, /^Invite/, /^Change role/, /^Save/, /^Reply/, /^React/, /^Edit/, /^Switch/, /^Redeliver/, /^Recover/, /^Purge/, /^Connect/, /^Log out/, /^Restart/, /^Disconnect/, /^Start/]) {
+    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/, /^Invite/, /^Change role/, /^Save/, /^Reply/, /^React/, /^Write/, /^Edit/, /^Switch/, /^Redeliver/, /^Recover/, /^Purge/, /^Connect/, /^Log out/, /^Restart/, /^Disconnect/, /^Start/]) {
       assert.equal(await page.getByRole("main").getByRole("button", { name: word }).count(), 0, `${name} ${word}`);
       assert.equal(await page.getByRole("main").getByRole("link", { name: word }).count(), 0, `${name} ${word}`);
     }

@@ -176,6 +176,12 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
         <h2>
           <Theirs text={chat.replace(/@.*/, "")} />
         </h2>
+        <span class="space" />
+        {may("write") && (
+          <button type="button" class="quiet" onClick={() => document.getElementById("message")?.focus()}>
+            Write
+          </button>
+        )}
       </header>
       <Faces of={newest}>
         {() => (
@@ -198,7 +204,7 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
               </li>
             )}
             {rows.map((row) => (
-              <Bubble key={row.id} row={row} rows={all} channel={channel} quote={() => setQuoted(row)} />
+              <Bubble key={row.id} row={row} rows={all} channel={channel} quote={() => { setQuoted(row); document.getElementById("message")?.focus(); }} />
             ))}
             {begin < newestAt && (
               <li class="older">
@@ -217,11 +223,12 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
   );
 }
 
-export function Tick({ row }: { row: Message }) {
+/** `quiet` where its sentence stands elsewhere: a conversation has many. */
+export function Tick({ row, quiet }: { row: Message; quiet?: boolean }) {
   const [sign, about] = TICK[row.status] ?? ["", row.status];
   if (row.direction === "inbound") return null;
   return (
-    <Word class={`ticks is-${row.status}`} about={about}>
+    <Word class={`ticks is-${row.status}`} about={quiet ? "" : about}>
       <span aria-hidden="true">{sign}</span> <span>{row.status}</span>
     </Word>
   );
@@ -266,7 +273,7 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
         !row.media && <p class="none">{row.type}</p>
       )}
       <p class="fine">
-        <Time at={row.occurred_at} /> <Tick row={row} />
+        <Time at={row.occurred_at} /> <Tick row={row} quiet />
         {row.error && (
           <span class="bad">
             {" "}
@@ -274,17 +281,24 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
           </span>
         )}
       </p>
-      {may("write") && (
-        <div class="tools">
-          <button type="button" class="quiet" onClick={quote}>
-            Reply
-          </button>
-          {EMOJI.map((emoji) => (
-            <button key={emoji} type="button" class="quiet" aria-label={`React with ${emoji}`} disabled={reaction.busy} onClick={() => void react(emoji)}>
-              {emoji}
-            </button>
-          ))}
-        </div>
+      {(mine || may("write")) && (
+        // One stop of the Tab key for each message, and not six.
+        <details class="tools">
+          <summary class="fine">{may("write") ? "Reply or react" : "What that means"}</summary>
+          {mine && <p class="fine">{TICK[row.status]?.[1]}</p>}
+          {may("write") && (
+            <div>
+              <button type="button" class="quiet" onClick={quote}>
+                Reply
+              </button>
+              {EMOJI.map((emoji) => (
+                <button key={emoji} type="button" class="quiet" aria-label={`React with ${emoji}`} disabled={reaction.busy} onClick={() => void react(emoji)}>
+                  {emoji}
+                </button>
+              ))}
+            </div>
+          )}
+        </details>
       )}
       <Failure error={reaction.error} />
     </li>

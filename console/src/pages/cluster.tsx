@@ -50,6 +50,17 @@ function leads(node: O["Node"]): string {
   return node.owns === null ? "–" : node.owns.length === node.leads ? String(node.leads) : `${node.owns.length} of ${node.leads}`;
 }
 
+/** While a node is drained, how far that is. */
+function Leads({ of }: { of: O["Node"] }) {
+  const left = of.member === "draining" ? of.owns?.length : 0;
+  if (!left) return <>{leads(of)}</>;
+  return (
+    <>
+      {leads(of)} <progress max={Math.max(of.leads, left)} value={of.leads - left} aria-label={`Shards that node ${of.id} has handed over`} />
+    </>
+  );
+}
+
 export function Overview() {
   const shown = useLoad(
     async (signal) => {
@@ -173,7 +184,7 @@ export function Nodes() {
               { head: "Zone", cell: (row) => row.zone ?? "–" },
               { head: "Address", cell: (row) => <code>{row.address}</code> },
               { head: "Weight", cell: (row) => row.weight, end: true },
-              { head: "Leads", cell: (row) => leads(row), end: true },
+              { head: "Leads", cell: (row) => <Leads of={row} />, end: true },
               { head: "Replicas", cell: (row) => row.replicas, end: true },
               { head: "Sessions", cell: (row) => number(row.channels_connected), end: true },
               { head: "Up since", cell: (row) => <Time at={row.started_at} /> },
@@ -549,7 +560,7 @@ export function Layout() {
                 <p role="status">
                   {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} run, {layout.change.waiting} wait
                   {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
-                  {layout.change.state === "running" && left !== undefined && `; some ${left} s are left`}
+                  {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${left} s are left`}
                 </p>
                 {layout.change.state === "running" && may("write") && (
                   <button type="button" class="danger" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/cancel"); shown.reload(); })}>
