@@ -312,7 +312,7 @@ export function Standing({ channel: { status, status_reason: reason } }: { chann
 
 /** Shows the sentence of what has the focus. A mouse that stays over something gets it from the browser. */
 export function Tip() {
-  const [tip, show] = useState<{ text: string; left: number; top: number }>();
+  const [tip, show] = useState<{ at: number; text: string; left: number; top: number }>();
   const own = useRef<HTMLDivElement>(null);
   useEffect(() => {
     let isMouse = false;
@@ -322,7 +322,7 @@ export function Tip() {
       const text = at instanceof HTMLElement && !isMouse ? at.title : "";
       if (!text) return hide();
       const { left, bottom } = (at as HTMLElement).getBoundingClientRect();
-      show({ text, left: Math.max(8, Math.min(left, innerWidth - 328)), top: Math.min(bottom + 6, innerHeight - 80) });
+      show({ at: performance.now(), text, left: Math.max(8, Math.min(left, innerWidth - 328)), top: Math.min(bottom + 6, innerHeight - 80) });
     };
     const pointed = (event: PointerEvent) => (isMouse = event.pointerType === "mouse");
     const pressed = (event: KeyboardEvent) => {
@@ -337,12 +337,12 @@ export function Tip() {
       window.removeEventListener("resize", hide);
     };
   }, []);
-  // A dialog is over everything but what comes to lie there after it.
+  // A dialog is over everything but what is opened after it, and so each sentence gets an element of its own.
   useLayoutEffect(() => {
     if (tip) own.current?.showPopover?.();
   }, [tip]);
   return tip ? (
-    <div ref={own} class="tip" popover="manual" aria-hidden="true" style={{ left: `${tip.left}px`, top: `${tip.top}px` }}>
+    <div key={tip.at} ref={own} class="tip" popover="manual" aria-hidden="true" style={{ left: `${tip.left}px`, top: `${tip.top}px` }}>
       {tip.text}
     </div>
   ) : null;
@@ -898,8 +898,8 @@ export function Bars({ rows, label }: { rows: { at: string; values: [string, num
             const height = (value / most) * 38;
             below += height;
             return (
-              <rect key={row.at + name} class={`part-${part}`} x={index * width + width * 0.1} width={width * 0.8} y={40 - below} height={height}>
-                <title>{`${row.at}: ${value} ${name}`}</title>
+              <rect key={`${index} ${name}`} class={`part-${part}`} x={index * width + width * 0.1} width={width * 0.8} y={40 - below} height={height}>
+                <title>{`${plain(row.at)}: ${value} ${name}`}</title>
               </rect>
             );
           });

@@ -87,7 +87,7 @@ test("each refusal is told in words, with what to do", async () => {
     await scan(banned.id, BANNED);
     await page.getByRole("heading", { name: "Connected" }).waitFor();
     await simulator("POST", `/phones/${BANNED}/ban`, { until: new Date(Date.now() + 25 * 3_600_000).toISOString() });
-    await page.getByText(/the network has banned the number, until tomorrow\. Wait until then, or pair another number\./).waitFor();
+    await page.getByText(/the network has banned the number \(the ban ends tomorrow\)\. Wait for that, or pair another number\./).waitFor();
 
     const answers = [
       ["no_qr", 409, "There is no code at the moment."],

@@ -134,7 +134,7 @@ function One({ id }: { id: string }) {
             <p>
               <a href={href("channels", { customer_id: id })}>{`Its channels: ${customer.channels.connected} of ${customer.channels.total} connected`}</a> ·{" "}
               <a href={href("tickets", { customer_id: id })}>Its tickets</a> · <a href={href("audit", { customer_id: id })}>Its audit log</a>
-              {stuck.length > 0 && <> · <a href={href("webhooks")}>{`${number(stuck.length)} of its webhook endpoints are stuck`}</a></>}
+              {stuck.length > 0 && <> · <a href={href("webhooks")}>{`Its webhook endpoints that are stuck: ${number(stuck.length)}`}</a></>}
             </p>
             <h2>Members</h2>
             {users.length === 0 && (

@@ -78,7 +78,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
           <p>
             The channel is <strong>{status}</strong>
             {reason && <>: {REASON[reason] ?? reason}</>}
-            {change?.details && <>, until <Time at={change.details.ban_until} /></>}. {change?.details ? "Wait until then, or pair another number." : ENDED[reason]}
+            {change?.details && <> (the ban ends <Time at={change.details.ban_until} />)</>}. {change?.details ? "Wait for that, or pair another number." : ENDED[reason]}
           </p>
         )}
         <div class="actions">

@@ -101,7 +101,7 @@ export function StatusPart({ channel, reload }: { channel: Channel; reload: () =
                 { head: "Time", cell: (row) => <Time at={row.at} /> },
                 { head: "From", cell: (row) => <Badge status={row.from} /> },
                 { head: "To", cell: (row) => <Badge status={row.to} /> },
-                { head: "Because", cell: (row) => <>{REASON[row.reason] ?? row.reason}{row.details && <>, until <Time at={row.details.ban_until} /></>}</> },
+                { head: "Because", cell: (row) => <>{REASON[row.reason] ?? row.reason}{row.details && <> (the ban ends <Time at={row.details.ban_until} />)</>}</> },
                 { head: "Node", cell: (row) => row.node_id, end: true },
               ]}
             />
