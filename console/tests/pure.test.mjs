@@ -1,6 +1,7 @@
 // What needs no browser: times, texts of strangers, ticks, the folding of streams and of conversations, turns of tabs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -49,6 +50,17 @@ const { outputFiles } = await build({
 const { TICK, ago, alone, byChannel, csv, frames, inChat, inZone, plain, tooLong, ulid, withNewest } = await import(
   `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`
 );
+
+test("no text becomes markup or a script, and no element has styles of its own in markup", () => {
+  const sources = readdirSync(SRC, { recursive: true, withFileTypes: true }).filter((file) => /\.tsx?$/.test(file.name) && !file.name.endsWith(".d.ts"));
+  assert.ok(sources.length > 30);
+  for (const { parentPath, path, name } of sources) {
+    const text = readFileSync(join(parentPath ?? path, name), "utf8");
+    for (const wrong of [/dangerouslySetInnerHTML/, /(inner|outer)HTML/, /insertAdjacentHTML/, /document\.write/, /\beval\(/, /new Function/, /\bstyle="/, /setTimeout\(["'`]/, /javascript:/]) {
+      assert.doesNotMatch(text, wrong, name);
+    }
+  }
+});
 
 test("a time is told by how long ago it was, and exactly in a zone", () => {
   const now = Date.parse("2026-01-31T12:00:00Z");

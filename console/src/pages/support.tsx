@@ -165,7 +165,7 @@ function One({ id }: { id: string }) {
       <Faces of={shown}>
         {(ticket) => (
           <>
-            <Title extra={<Badge status={ticket.status} />}>
+            <Title extra={<>{door === "operators" && <CopyButton text={asCurl("GET", path)}>As a command</CopyButton>}<Badge status={ticket.status} /></>}>
               {ticket.number}. <Theirs text={ticket.subject} />
             </Title>
             <p class="fine">
