@@ -234,6 +234,20 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_that_are_named_may_hold_the_members_console_in_a_frame_and_no_page_the_operators() {
+    let options = Options::nodes(1).arg("--set=api.console_frame_ancestors=[\"https://app.example.com\"]");
+    let tenant = Tenant::new(&Cluster::start(options).await).await;
+    let policy = async |api: Api| {
+        let page = api.without_key().get("/console").await;
+        page.header("content-security-policy").unwrap().to_owned()
+    };
+    let members = policy(tenant.any()).await;
+    assert!(members.contains("frame-ancestors https://app.example.com;"), "{members}");
+    let operators = policy(tenant.cluster.operator(1, &tenant.client)).await;
+    assert!(operators.contains("frame-ancestors 'none';"), "{operators}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_whose_console_is_off_has_none() {
     let options = Options::nodes(1).arg("--set=api.console=false").arg("--set=ops.console=false");
     let tenant = Tenant::new(&Cluster::start(options).await).await;
