@@ -887,7 +887,7 @@ export function Bars({ rows, label }: { rows: { at: string; values: [string, num
   const most = Math.max(1, ...rows.map((row) => row.values.reduce((sum, [, value]) => sum + value, 0)));
   const width = 100 / Math.max(rows.length, 1);
   return (
-    <figure class="chart">
+    <figure class="chart is-apart">
       <figcaption>
         <strong>{label}</strong> <span class="fine">up to {number(most)}</span>
       </figcaption>
