@@ -53,6 +53,8 @@ pub struct ApiConfig {
     pub operator_tls: Option<Arc<ServerConfig>>,
     /// Whether the console is served to members on the public port, and to operators on theirs.
     pub console: ConsolePorts,
+    /// The origins whose pages may hold members' console in a frame.
+    pub frame_ancestors: Vec<String>,
     /// Where phones of a simulated network are told what to do, without a trailing slash: the console offers one that scans.
     pub simulated_phones: Option<String>,
     /// What operators authenticate with.

@@ -67,7 +67,7 @@ function became(next: State, lost: boolean): void {
 }
 
 /** Frames of a stream of server-sent events, as they come whole, until it ends, falls silent or is stopped. */
-async function* frames(body: ReadableStream<Uint8Array>, stop: AbortSignal): AsyncGenerator<{ id: string; name: string; data: string }> {
+export async function* frames(body: ReadableStream<Uint8Array>, stop: AbortSignal): AsyncGenerator<{ id: string; name: string; data: string }> {
   const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader();
   const quit = () => void reader.cancel().catch(() => undefined);
   stop.addEventListener("abort", quit);

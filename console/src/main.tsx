@@ -4,18 +4,17 @@ import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "
 import { type ComponentChildren, type ComponentType } from "preact";
 import { Refused, door, get, reachable } from "./api";
 import { begin as beginLive, state } from "./live";
-import { CopyByHand, Theirs, announcement, byHand, plain, say, toast, useLoad } from "./parts";
+import { ClockSwitch, CopyByHand, Theirs, Tip, Word, announcement, byHand, nameWindow, plain, say, toast, useLoad, zone } from "./parts";
 import { follow, href, place } from "./router";
 import { begin, choosing, ended, signOut, who } from "./session";
 import { Search } from "./search";
 import { SignIn } from "./pages/sign-in";
-import * as members from "./pages/members";
-import * as operators from "./pages/operators";
 import type { M } from "./types";
 
-type Pages = Record<string, { label?: string; page: ComponentType }>;
+/** By the word of their address, in the order in which they are listed; those without a label are reached from others. */
+export type Pages = Record<string, { label?: string; page: ComponentType }>;
 
-const PAGES: Pages = door === "members" ? members.pages : operators.pages;
+let PAGES: Pages = {};
 
 const THEMES = ["auto", "light", "dark"] as const;
 type Theme = (typeof THEMES)[number];
@@ -50,15 +49,17 @@ const LIVE: Record<string, string> = {
 
 function LiveDot() {
   return (
-    <span class={`live is-${state.value}`} title={LIVE[state.value]}>
+    <Word class={`live is-${state.value}`} about={LIVE[state.value]!}>
       <span class="dot" aria-hidden="true" />
       <span class="hidden">{LIVE[state.value]}</span>
-    </span>
+    </Word>
   );
 }
 
 function Customer() {
   const account = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), []);
+  const timezone = account.data?.timezone;
+  useEffect(() => void (zone.value = timezone ?? "UTC"), [timezone]);
   return (
     <strong class="customer">
       <Theirs text={account.data?.name} />
@@ -112,9 +113,8 @@ function Frame() {
   const shown = PAGES[page];
   const address = `${page}?${query}`;
   useEffect(() => setOpen(false), [address]);
-  useEffect(() => {
-    document.title = `${shown?.label ?? "Gateway"} · ${door === "members" ? "Gateway console" : "Gateway operators"}`;
-  }, [page]);
+  // Until the page has a title of its own, which names what it shows.
+  useLayoutEffect(() => nameWindow(shown?.label ?? "Gateway"), [page]);
   const Page = shown?.page;
   return (
     <div class={open ? "frame is-open" : "frame"} onClick={follow}>
@@ -144,8 +144,9 @@ function Frame() {
         </button>
         {door === "members" && <LiveDot />}
         <ThemeSwitch />
-        <span class="who" title={who.value?.role}>
-          {who.value?.email}
+        <span class="who">
+          <Theirs text={who.value?.email} />
+          {who.value?.role && `, ${door === "members" ? who.value.role : who.value.role === "viewer" ? "may look" : "may change"}`}
         </span>
         <button type="button" class="quiet" onClick={() => void leave()}>
           Sign out
@@ -165,6 +166,7 @@ function Frame() {
         <a class="fine" href="/console/assets/licences.txt" target="_blank" rel="noreferrer">
           Licences
         </a>
+        <ClockSwitch />
       </nav>
       <main id="main" tabIndex={-1}>
         {!reachable.value && (
@@ -226,6 +228,7 @@ function Spoken() {
         </p>
       )}
       {byHand.value !== null && <CopyByHand text={byHand.value} />}
+      <Tip />
     </>
   );
 }
@@ -243,8 +246,13 @@ function App() {
   );
 }
 
-document.documentElement.dataset.theme = storedTheme();
-const root = document.getElementById("app")!;
-root.replaceChildren();
-render(<App />, root);
-void begin().finally(beginLive);
+/** Shows the console with the pages of its door. */
+export function start(pages: Pages): void {
+  PAGES = pages;
+  document.documentElement.dataset.theme = storedTheme();
+  document.getElementById("loading")?.remove();
+  const root = document.getElementById("app")!;
+  root.replaceChildren();
+  render(<App />, root);
+  void begin().finally(beginLive);
+}

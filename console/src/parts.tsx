@@ -6,7 +6,8 @@ import { type Page, Refused, door } from "./api";
 import { onEvent, opened, reloads, state, type Event } from "./live";
 import { href, place } from "./router";
 import { ended } from "./session";
-import { ADVICE, STATUS } from "./words";
+import type { Channel } from "./types";
+import { ADVICE, REASON, STATUS } from "./words";
 
 // Data.
 
@@ -215,11 +216,21 @@ export function useAction(): {
   };
 }
 
-// What is said to those who listen, at most one sentence at a time.
+// What is said to those who listen: one sentence in five seconds at most, and of several the newest.
 
+const SPOKEN_MS = 5_000;
 export const announcement = signal("");
+let spokenAt = -SPOKEN_MS;
+let next: ReturnType<typeof setTimeout> | undefined;
 export function announce(sentence: string): void {
-  announcement.value = sentence;
+  clearTimeout(next);
+  const speak = () => {
+    spokenAt = performance.now();
+    announcement.value = sentence;
+  };
+  const rest = spokenAt + SPOKEN_MS - performance.now();
+  if (rest > 0) next = setTimeout(speak, rest);
+  else speak();
 }
 
 export const toast = signal("");
@@ -252,22 +263,89 @@ export function Theirs({ text }: { text: string | null | undefined }) {
 
 // Small parts.
 
+/** What a window is called: the page, and whose it is. */
+export function nameWindow(page: string): void {
+  document.title = `${page} · ${door === "members" ? "Gateway console" : "Gateway operators"}`;
+}
+
 export function Title({ children, extra }: { children: ComponentChildren; extra?: ComponentChildren }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => nameWindow(heading.current?.textContent ?? ""));
   return (
     <header class="title">
-      <h1 tabIndex={-1}>{children}</h1>
+      <h1 ref={heading} tabIndex={-1}>{children}</h1>
       {extra && <div class="actions">{extra}</div>}
     </header>
   );
 }
 
+/** A word of the interface with its sentence, which whoever comes by with the mouse or the Tab key gets. */
+export function Word({ about, children, ...more }: { about: string; children: ComponentChildren; class?: string }) {
+  return about ? (
+    <span {...more} role="note" title={about} tabIndex={0}>
+      {children}
+    </span>
+  ) : (
+    <span {...more}>{children}</span>
+  );
+}
+
+/** `title` is empty where its sentence stands beside it. */
 export function Badge({ status, title }: { status: string; title?: string | undefined }) {
   return (
-    <span class={`badge is-${status}`} title={title ?? STATUS[status] ?? ""}>
+    <Word class={`badge is-${status}`} about={title ?? STATUS[status] ?? ""}>
       <span class="shape" aria-hidden="true" />
       {status}
-    </span>
+    </Word>
   );
+}
+
+/** The status of a channel, with its reason. */
+export function Standing({ channel: { status, status_reason: reason } }: { channel: Pick<Channel, "status" | "status_reason"> }) {
+  return (
+    <>
+      <Badge status={status} title="" />
+      <p class="fine">{reason && reason !== "created" ? sentence(`${REASON[reason] ?? reason}`) : STATUS[status]}</p>
+    </>
+  );
+}
+
+/** Shows the sentence of what has the focus. A mouse that stays over something gets it from the browser. */
+export function Tip() {
+  const [tip, show] = useState<{ at: number; text: string; left: number; top: number }>();
+  const own = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    let isMouse = false;
+    const hide = () => show(undefined);
+    const look = (event: FocusEvent) => {
+      const at = event.target;
+      const text = at instanceof HTMLElement && !isMouse ? at.title : "";
+      if (!text) return hide();
+      const { left, bottom } = (at as HTMLElement).getBoundingClientRect();
+      show({ at: performance.now(), text, left: Math.max(8, Math.min(left, innerWidth - 328)), top: Math.min(bottom + 6, innerHeight - 80) });
+    };
+    const pointed = (event: PointerEvent) => (isMouse = event.pointerType === "mouse");
+    const pressed = (event: KeyboardEvent) => {
+      isMouse = false;
+      if (event.key === "Escape") hide();
+    };
+    const listeners: [string, (event: any) => void][] = [["focusin", look], ["focusout", hide], ["pointerdown", pointed], ["keydown", pressed], ["scroll", hide]];
+    for (const [name, listener] of listeners) document.addEventListener(name, listener, true);
+    window.addEventListener("resize", hide);
+    return () => {
+      listeners.forEach(([name, listener]) => document.removeEventListener(name, listener, true));
+      window.removeEventListener("resize", hide);
+    };
+  }, []);
+  // A dialog is over everything but what is opened after it, and so each sentence gets an element of its own.
+  useLayoutEffect(() => {
+    if (tip) own.current?.showPopover?.();
+  }, [tip]);
+  return tip ? (
+    <div key={tip.at} ref={own} class="tip" popover="manual" aria-hidden="true" style={{ left: `${tip.left}px`, top: `${tip.top}px` }}>
+      {tip.text}
+    </div>
+  ) : null;
 }
 
 const units: [Intl.RelativeTimeFormatUnit, number][] = [
@@ -284,14 +362,60 @@ export function ago(then: number, now = Date.now()): string {
   return relative.format(Math.trunc(seconds / size), unit);
 }
 
+/** How times are shown: by how long ago they were, in UTC, or in the account's zone. */
+export type Clock = "ago" | "UTC" | "zone";
+const CLOCK = "gateway-times";
+const CLOCKS: Clock[] = ["ago", "UTC", "zone"];
+export const clockFace = signal<Clock>(CLOCKS.find((face) => face === localStorage.getItem(CLOCK)) ?? "ago");
+/** Of the account; UTC until it is known, and for operators. */
+export const zone = signal("UTC");
+
+export function ClockSwitch() {
+  const faces: [Clock, string][] = [
+    ["ago", "how long ago"],
+    ["UTC", "in UTC"],
+    ...(zone.value === "UTC" ? [] : [["zone", `in ${zone.value}`] as [Clock, string]]),
+  ];
+  return (
+    <Field label="Times" name="times" value={clockFace.value}
+      onChange={(event) => {
+        clockFace.value = event.currentTarget.value as Clock;
+        localStorage.setItem(CLOCK, clockFace.value);
+      }}>
+      {faces.map(([face, label]) => (
+        <option key={face} value={face}>
+          {label}
+        </option>
+      ))}
+    </Field>
+  );
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+/** As `2026-01-31 12:00:00`, in a zone. */
+export function inZone(time: Date, timeZone: string): string {
+  let format = formats.get(timeZone);
+  if (!format) {
+    try {
+      format = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" });
+    } catch {
+      // A zone that this browser does not know.
+      return time.toISOString();
+    }
+    formats.set(timeZone, format);
+  }
+  return format.format(time);
+}
+
 /** `null` shows a dash. */
 export function Time({ at }: { at: string | number | null | undefined }) {
   if (at === null || at === undefined) return <span class="none">–</span>;
   const time = new Date(at);
-  void (Math.abs(time.getTime() - Date.now()) < 60_000 ? seconds : minutes).value;
+  const face = clockFace.value;
+  if (face === "ago") void (Math.abs(time.getTime() - Date.now()) < 60_000 ? seconds : minutes).value;
   return (
     <time dateTime={time.toISOString()} title={time.toISOString()}>
-      {ago(time.getTime())}
+      {face === "ago" ? ago(time.getTime()) : inZone(time, face === "UTC" ? "UTC" : zone.value)}
     </time>
   );
 }
@@ -476,12 +600,29 @@ export function Table<T>({
   columns,
   name,
   id,
+  drawn,
 }: {
   rows: T[];
   columns: Column<T>[];
   name: string;
   id: (row: T) => string;
+  /** Rows that were drawn, where those do not change: they are not worked out again, however often others come. */
+  drawn?: WeakMap<object, JSX.Element>;
 }) {
+  const draw = (row: T) => (
+    <tr key={id(row)}>
+      {columns.map((column) => (
+        <td key={column.head} data-head={column.head} class={column.end ? "end" : ""}>
+          <div class="cell">{column.cell(row)}</div>
+        </td>
+      ))}
+    </tr>
+  );
+  const once = (known: WeakMap<object, JSX.Element>, row: T & object) => {
+    const before = known.get(row) ?? draw(row);
+    known.set(row, before);
+    return before;
+  };
   return (
     <div class="table" role="region" aria-label={name} tabIndex={0}>
       <table>
@@ -496,15 +637,7 @@ export function Table<T>({
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
-            <tr key={id(row)}>
-              {columns.map((column) => (
-                <td key={column.head} data-head={column.head} class={column.end ? "end" : ""}>
-                  <div class="cell">{column.cell(row)}</div>
-                </td>
-              ))}
-            </tr>
-          ))}
+          {rows.map((row) => (drawn ? once(drawn, row as T & object) : draw(row)))}
         </tbody>
       </table>
     </div>
@@ -749,25 +882,44 @@ export function Pages({ of }: { of: { page: number; back: (() => void) | undefin
   );
 }
 
-/** Bars of counts over time, as a drawing; a table beside it has the same numbers. */
+/** Bars of counts, as a drawing; a table beside it has the same numbers. */
 export function Bars({ rows, label }: { rows: { at: string; values: [string, number][] }[]; label: string }) {
   const most = Math.max(1, ...rows.map((row) => row.values.reduce((sum, [, value]) => sum + value, 0)));
   const width = 100 / Math.max(rows.length, 1);
   return (
-    <svg class="bars" viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label={label}>
-      {rows.map((row, index) => {
-        let below = 0;
-        return row.values.map(([name, value], part) => {
-          const height = (value / most) * 38;
-          below += height;
-          return (
-            <rect key={row.at + name} class={`part-${part}`} x={index * width + width * 0.1} width={width * 0.8} y={40 - below} height={height}>
-              <title>{`${row.at}: ${value} ${name}`}</title>
-            </rect>
-          );
-        });
-      })}
-    </svg>
+    <figure class="chart is-apart">
+      <figcaption>
+        <strong>{label}</strong> <span class="fine">up to {number(most)}</span>
+      </figcaption>
+      <svg class="bars" viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label={label}>
+        {rows.map((row, index) => {
+          let below = 0;
+          return row.values.map(([name, value], part) => {
+            const height = (value / most) * 38;
+            below += height;
+            return (
+              <rect key={`${index} ${name}`} class={`part-${part}`} x={index * width + width * 0.1} width={width * 0.8} y={40 - below} height={height}>
+                <title>{`${plain(row.at)}: ${value} ${name}`}</title>
+              </rect>
+            );
+          });
+        })}
+      </svg>
+      <p class="ends fine">
+        <span>{plain(rows[0]?.at ?? "")}</span>
+        {rows.length > 1 && <span>{plain(rows.at(-1)!.at)}</span>}
+      </p>
+      <ul>
+        {(rows[0]?.values ?? []).map(([name], part) => (
+          <li key={name}>
+            <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true">
+              <rect class={`part-${part}`} width={10} height={10} />
+            </svg>{" "}
+            {name}
+          </li>
+        ))}
+      </ul>
+    </figure>
   );
 }
 

@@ -12,8 +12,6 @@ interface Hit {
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
-/** The newest channels, which are looked through for a part of a name or number: the node finds the beginning of a name alone. */
-const LOOKED_THROUGH = 100;
 /** How long to wait before a search that found nothing, or was refused, is made again. */
 const AGAIN_MS = [500, 1_000, 2_000];
 
@@ -37,18 +35,12 @@ async function ofMember(text: string, signal: AbortSignal): Promise<Hit[]> {
     ]);
     return found.flat();
   }
-  const digits = text.replace(/[^0-9]/g, "");
-  const isNumber = digits.length >= 3 && /^[+\d\s()-]+$/.test(text);
-  const [begin, newest, messages] = await Promise.all([
-    get<Page<Channel>>("/v1/channels", { name: text, limit: 10 }, signal),
-    get<Page<Channel>>("/v1/channels", { limit: LOOKED_THROUGH }, signal),
+  const [channels, messages] = await Promise.all([
+    get<Page<Channel>>("/v1/channels", { q: text, limit: 20 }, signal),
     text.length >= 10 && !text.includes(" ") ? get<Page<Message>>("/v1/messages", { message_id: text, limit: 5, deliveries: "none" }, signal) : undefined,
   ]);
-  const fits = (row: Channel) => row.name.toLowerCase().includes(text.toLowerCase()) || (isNumber && row.phone_number?.includes(digits));
-  const others = newest.data.filter((row) => fits(row) && !begin.data.some((known) => known.id === row.id));
-  const channels = [...begin.data, ...others].slice(0, 20);
   return [
-    ...channels.map(channel),
+    ...channels.data.map(channel),
     ...(messages?.data ?? []).map((row) => ({ kind: "message", label: `${row.type} with ${row.chat_id.replace(/@.*/, "")}`, to: href("channel", { id: row.channel_id, tab: "messages", message_id: row.message_id }) })),
   ];
 }
@@ -57,7 +49,7 @@ async function ofOperator(text: string, signal: AbortSignal): Promise<Hit[]> {
   const trace: Hit[] = text.length >= 10 && !text.includes(" ") ? [{ kind: "trace", label: `the message ${text}`, to: href("trace", { id: text }) }] : [];
   if (!UUID.test(text)) return trace;
   return [
-    ...(await named<O["Customer"]>(`/v1/admin/customers/${text}`, (row) => ({ kind: "customer", label: row.name, to: href("channels", { customer_id: row.id }) }), signal)),
+    ...(await named<O["Customer"]>(`/v1/admin/customers/${text}`, (row) => ({ kind: "customer", label: row.name, to: href("customers", { id: row.id }) }), signal)),
     ...trace,
   ];
 }

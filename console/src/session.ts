@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { type Credentials, Refused, call, door, request, use } from "./api";
 import { type SharedToken, alone, listen, tell } from "./tabs";
+import type { O } from "./types";
 
 export interface Who {
   email: string;
@@ -259,8 +260,9 @@ function forgetToken(): void {
 export async function enterToken(text: string, keep: boolean): Promise<void> {
   operatorToken = text;
   use({ ...operators, renew: async () => false });
+  let status: O["ClusterStatus"];
   try {
-    await call("GET", "/v1/admin/status");
+    status = await call("GET", "/v1/admin/status");
   } catch (error) {
     operatorToken = "";
     throw error;
@@ -270,7 +272,8 @@ export async function enterToken(text: string, keep: boolean): Promise<void> {
   if (keep) sessionStorage.setItem(KEPT, text);
   why.value = null;
   ended.value = false;
-  who.value ??= { email: "operator", role: "admin" };
+  const told: Who = { email: status.operator ?? "operator", role: status.access === "read" ? "viewer" : "admin" };
+  if (who.value?.email !== told.email || who.value.role !== told.role) who.value = told;
 }
 
 async function beginOperators(): Promise<void> {
@@ -303,7 +306,7 @@ export async function signOut(): Promise<void> {
   tell({ kind: "signed-out", why: null, of: null });
 }
 
-/** Whether the member's role lets it change things; the server decides, the page only hides. */
+/** Whether the role of the member, or of the operator's token, lets it change things; the server decides, the page only hides. */
 export function may(what: "write" | "keys" | "account"): boolean {
   const role = who.value?.role;
   if (role === "owner" || role === "admin") return true;

@@ -52,7 +52,8 @@ async function byLease<T>(name: string, work: (waited: boolean) => Promise<T>, s
     if (holder() === undefined) {
       hold();
       await pause(SETTLE_MS);
-      if (holder() === own) break;
+      if (holder() === own && !signal?.aborted) break;
+      if (holder() === own) localStorage.removeItem(name);
     }
     waited = true;
     await pause(200 + Math.random() * 200);

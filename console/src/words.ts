@@ -73,6 +73,13 @@ export const OUTCOME: Record<string, string> = {
   interrupted: "The node ended during the attempt.",
 };
 
+/** Why deliveries of an endpoint wait. */
+export const STUCK: Record<string, string> = {
+  disabled: "It is switched off, and nobody is called.",
+  failing: "Attempts fail.",
+  slow: "Attempts get through, and deliveries wait all the same.",
+};
+
 /** What each event tells. */
 export const EVENT: Record<string, string> = {
   "message.received": "Somebody wrote to the channel.",

@@ -1,7 +1,7 @@
 // The pairing page when nobody scans, when a node restarts meanwhile, and when the network or the plan refuses.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { api, eventually, kill, launch, node, operator, person, phone, place, restart, scan, signIn, simulator, test } from "./place.mjs";
+import { TOLD, api, eventually, hears, kill, launch, node, operator, person, phone, place, restart, scan, shows, signIn, simulator, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -48,11 +48,14 @@ test("six codes pass without a blank, the page offers to start again, and a rest
       await restart(through);
     }
     await phone(OWN, "Late");
+    await page.getByText("Live updates are on.").waitFor({ state: "attached" });
+    const [heard, shown] = [await hears("channel.connected", ({ channel_id }) => channel_id === id), await shows(page, "Connected")];
     await eventually("the code is scanned", async () => {
       await scan(id, OWN);
       return true;
     });
-    await page.getByRole("heading", { name: "Connected" }).waitFor();
+    const late = (await shown.at()) - (await heard.at);
+    assert.ok(late < TOLD, `the page says it ${late} ms after the event`);
     await leave();
   } finally {
     await simulator("DELETE", "/faults");
@@ -83,9 +86,8 @@ test("each refusal is told in words, with what to do", async () => {
     await phone(BANNED);
     await scan(banned.id, BANNED);
     await page.getByRole("heading", { name: "Connected" }).waitFor();
-    await simulator("POST", `/phones/${BANNED}/ban`, {});
-    await page.getByText("the network has banned the number").waitFor();
-    await page.getByText("Pair another number.").waitFor();
+    await simulator("POST", `/phones/${BANNED}/ban`, { until: new Date(Date.now() + 25 * 3_600_000).toISOString() });
+    await page.getByText(/the network has banned the number \(the ban ends tomorrow\)\. Wait for that, or pair another number\./).waitFor();
 
     const answers = [
       ["no_qr", 409, "There is no code at the moment."],

@@ -138,6 +138,72 @@ test("webhooks that are stuck are grouped by host, each with its last error in w
   await page.getByText("it answered 503", { exact: true }).waitFor();
   await page.getByText("no answer <b>in time</b>", { exact: true }).waitFor();
   await judge(page, "operators-stuck");
+
+  // One that the gateway has given up is called again for a reason.
+  const gone = { ...row(4, "two.example", "it answered 410"), state: "disabled", disabled_reason: "gone" };
+  await page.unroute("**/v1/admin/webhooks/stuck");
+  await page.route("**/v1/admin/webhooks/stuck", (route) => route.fulfill({ json: { data: [gone, row(1, "one.example", null)], next_cursor: null } }));
+  const asked = [];
+  await page.route("**/v1/admin/webhook-endpoints/*/enable", (route) => {
+    asked.push([new URL(route.request().url()).pathname, route.request().postDataJSON()]);
+    return asked.length > 1 ? route.fulfill({ status: 204 }) : route.fulfill({ status: 409, json: { error: { code: "no_op", message: "the endpoint is switched on", details: null } } });
+  });
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Switch on" }).click();
+  await dialog.getByLabel("Why").fill("its owner's new receiver");
+  await dialog.getByText(/^curl -sS -X POST /).waitFor();
+  await judge(page, "operators-switch-on");
+  await dialog.getByRole("button", { name: "Switch on" }).click();
+  await dialog.getByRole("alert").getByText("no_op").waitFor();
+  await dialog.getByRole("button", { name: "Switch on" }).click();
+  await dialog.waitFor({ state: "detached" });
+  assert.deepEqual(asked[1], [`/v1/admin/webhook-endpoints/${gone.endpoint_id}/enable`, { reason: "its owner's new receiver" }]);
+  await leave();
+});
+
+test("a token that may only look shows every page and no button that changes something", async () => {
+  const { page, leave } = await person(browser);
+  const status = await operator("GET", "/v1/admin/status");
+  assert.deepEqual([status.operator, status.access], [null, "write"]);
+  await page.route("**/v1/admin/status", (route) => route.fulfill({ json: { ...status, operator: "ann", access: "read" } }));
+  await signIn(page);
+  await page.getByText("ann, may look").waitFor();
+  const { data: tickets } = await operator("GET", "/v1/admin/support/tickets");
+  const visited = ["home", "nodes", "shards", "layout", "timeline", "customers", "channels", "webhooks", "trace", "tickets", "backup", "secrets", "releases", "audit"].map((name) => [name, ""]);
+  const { data: customers } = await operator("GET", "/v1/admin/customers");
+  visited.push(["customers", `?id=${customers[0].id}`]);
+  if (tickets[0]) visited.push(["tickets", `?id=${tickets[0].id}`]);
+  for (const [name, query] of visited) {
+    await page.evaluate(([name, query]) => {
+      history.pushState(null, "", name === "home" ? "/console" : `/console/${name}${query}`);
+      window.dispatchEvent(new PopStateEvent("popstate"));
+    }, [name, query]);
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    await settled(page);
+    for (const word of [/^Let a node in/, /^Drain/, /^Undrain/, /^Weigh/, /^Remove/, /^Move/, /^Apply/, /^Cancel/, /^Create/, /^Limits/, /^Suspend/, /^Let it/, /^Delete/, /^Disable/, /^Enable/, /^Switch on/, /^Start/, /^Rotate/, /^Exchange/, /^Raise/, /^Send/]) {
+      assert.equal(await page.getByRole("main").getByRole("button", { name: word }).count(), 0, `${name}${query} ${word}`);
+    }
+  }
+  // It may work out a plan, which changes nothing.
+  await pages(page).getByRole("link", { name: "Layout", exact: true }).click();
+  await page.getByRole("button", { name: "Plan", exact: true }).waitFor();
+  await leave();
+});
+
+test("a customer's page has its members, its keys and the ways to the rest", async () => {
+  const { page, leave } = await person(browser);
+  const { id, name } = await api("GET", "/v1/account");
+  await signIn(page);
+  await pages(page).getByRole("link", { name: "Customers" }).click();
+  await page.getByRole("row").filter({ hasText: name }).getByRole("link").first().click();
+  await page.getByRole("heading", { level: 1, name }).waitFor();
+  await page.getByRole("table", { name: "Members" }).getByText(place.owner, { exact: true }).waitFor();
+  await page.getByRole("table", { name: "API keys" }).getByText(place.key.slice(0, 12), { exact: true }).waitFor();
+  assert.ok(!(await page.content()).includes(place.key), "no secret");
+  await judge(page, "operators-customer");
+  await page.getByRole("link", { name: "Its audit log" }).click();
+  await page.getByRole("heading", { level: 1, name: "Audit log" }).waitFor();
+  assert.equal(await page.getByLabel("customer_id").inputValue(), id);
   await leave();
 });
 

@@ -123,15 +123,17 @@ export const api = (method, path, body, at = node()) => fetch(at.api + path, sen
 export const operator = (method, path, body) => fetch(node().ops + path, send(method, body, { authorization: `Bearer ${place.operatorToken}` })).then(asJson);
 export const simulator = (method, path, body) => fetch(place.simulator + path, send(method, body)).then(asJson);
 
-/** A balancer before a port of all nodes: each connection goes to the first node that takes it. */
+/** A balancer before a port of all nodes: each connection goes to the first node that takes it, in an order that may be changed. */
 export async function balancer(port) {
   const open = new Set();
-  let serving = 0;
+  let order = place.nodes;
+  let serving = order[0];
   const connect = (client, n) => {
-    if (n === place.nodes.length) return client.destroy();
-    const { hostname, port: at } = new URL(node(n)[port]);
+    if (n === order.length) return client.destroy();
+    const chosen = order[n];
+    const { hostname, port: at } = new URL(chosen[port]);
     const upstream = createConnection({ host: hostname, port: Number(at) }, () => {
-      serving = n;
+      serving = chosen;
       client.pipe(upstream).pipe(client);
     });
     let connected = false;
@@ -150,7 +152,12 @@ export async function balancer(port) {
   return {
     url: `http://127.0.0.1:${server.address().port}`,
     /** The node that took the newest connection. */
-    serving: () => node(serving),
+    serving: () => serving,
+    /** From now on the page is served by this node, as long as it can be. */
+    prefer(first) {
+      order = [first, ...place.nodes.filter(({ id }) => id !== first.id)];
+      open.forEach((client) => client.destroy());
+    },
     close() {
       server.close();
       open.forEach((client) => client.destroy());
@@ -161,12 +168,52 @@ export async function balancer(port) {
 /** Runs the gateway's own program; gives what it says. */
 export const gateway = async (...args) => (await promisify(execFile)(place.gateway, args)).stdout;
 
+/** When the customer's program hears of an event, by a stream of its own: `at` waits for it. */
+export async function hears(name, fits = () => true) {
+  const headers = { authorization: `Bearer ${place.key}`, accept: "text/event-stream" };
+  const { body } = await fetch(`${node().api}/v1/events`, { headers });
+  const look = async () => {
+    let rest = "";
+    for await (const part of body.pipeThrough(new TextDecoderStream())) {
+      rest += part;
+      for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+        const frame = rest.slice(0, end);
+        rest = rest.slice(end + 2);
+        const data = /^data: (.*)$/m.exec(frame)?.[1];
+        if (frame.includes(`event: ${name}\n`) && data && fits(JSON.parse(data))) return Date.now();
+      }
+    }
+    throw new Error(`the stream has ended without ${name}`);
+  };
+  return { at: look() };
+}
+
+/** When a page shows a heading, by its own clock: `at` waits for it. */
+export async function shows(page, heading) {
+  await page.evaluate((heading) => {
+    window.shownAt = new Promise((done) => {
+      const look = () => {
+        if (![...document.querySelectorAll("h1, h2")].some(({ textContent }) => textContent === heading)) return;
+        watch.disconnect();
+        done(Date.now());
+      };
+      const watch = new MutationObserver(look);
+      watch.observe(document.body, { childList: true, subtree: true, characterData: true });
+      look();
+    });
+  }, heading);
+  return { at: () => page.evaluate(() => window.shownAt) };
+}
+
+/** From an event to a page that shows it. */
+export const TOLD = 1_000;
+
 export const kill = ({ id }) => gateway("dev", "stop", String(id), "--kill", `--data=${place.data}`);
 export const restart = ({ id }) => gateway("dev", "start", String(id), "--wait", `--data=${place.data}`);
 
 /** Goes from one control to the next by the Tab key until it is at this one. */
 export async function reach(page, control) {
-  for (let steps = 0; steps < 120; steps++) {
+  for (let steps = 0; steps < 400; steps++) {
     if (await control.evaluate((element) => element === document.activeElement, undefined, { timeout: PATIENCE })) return;
     await page.keyboard.press("Tab");
   }

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::time::Timestamp;
+
 /// The eleven statuses of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -157,6 +159,13 @@ pub enum Trigger {
     AuthState,
     /// The channel's task failed five times in ten minutes (T26).
     CrashLoop,
+}
+
+/// What the network said beside the reason of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StatusDetails {
+    /// Until when the number is banned.
+    pub ban_until: Timestamp,
 }
 
 /// The `reason` of a `channel.status` event.

@@ -535,6 +535,7 @@ fn http(
             session: rule(config.limits.console),
         },
         console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
+        frame_ancestors: config.api.console_frame_ancestors.clone(),
         simulated_phones: config.network.phones.as_deref().map(|url| url.trim_end_matches('/').to_owned()),
         auth,
         support,

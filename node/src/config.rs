@@ -119,6 +119,10 @@ pub struct Api {
     /// Members find the console under `/console`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub console: bool,
+    /// Whose pages may hold members' console in a frame, as browsers write origins. Of another site they cannot sign in there:
+    /// browsers keep the session's cookie from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub console_frame_ancestors: Vec<String>,
     /// HTTPS instead of plain HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ApiTls>,

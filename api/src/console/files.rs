@@ -35,15 +35,15 @@ const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
 pub async fn members(ctx: &mut RequestContext) -> Outcome {
-    page(ctx, "members.html")
+    page(ctx, "members.html", &ctx.app.config.frame_ancestors)
 }
 
 pub async fn operators(ctx: &mut RequestContext) -> Outcome {
-    page(ctx, "operators.html")
+    page(ctx, "operators.html", &[])
 }
 
-fn page(ctx: &RequestContext, name: &str) -> Outcome {
-    file(ctx, name, "text/html; charset=utf-8", ASK_AGAIN)
+fn page(ctx: &RequestContext, name: &str, ancestors: &[String]) -> Outcome {
+    file(ctx, name, "text/html; charset=utf-8", ASK_AGAIN, ancestors)
         .ok_or_else(|| failure::internal("a page of the console is missing", &name))
 }
 
@@ -57,17 +57,24 @@ pub async fn asset(ctx: &mut RequestContext) -> Outcome {
         _ => return Err(CallError::route_not_found()),
     };
     let age = if content_type.starts_with("text/plain") { ASK_AGAIN } else { FOR_EVER };
-    file(ctx, name, content_type, age).ok_or_else(CallError::route_not_found)
+    file(ctx, name, content_type, age, &[]).ok_or_else(CallError::route_not_found)
 }
 
 /// The licences of what is in the pages, under a name that is easy to find.
 pub async fn licences(ctx: &mut RequestContext) -> Outcome {
     const NAME: &str = "licences.txt";
-    file(ctx, NAME, super::TEXT, ASK_AGAIN).ok_or_else(|| failure::internal("a file of the console is missing", &NAME))
+    file(ctx, NAME, super::TEXT, ASK_AGAIN, &[])
+        .ok_or_else(|| failure::internal("a file of the console is missing", &NAME))
 }
 
-/// A file in the smallest form that the browser takes, guarded.
-fn file(ctx: &RequestContext, name: &str, content_type: &'static str, age: HeaderValue) -> Option<Reply> {
+/// A file in the smallest form that the browser takes, guarded; pages of these origins may hold it in a frame.
+fn file(
+    ctx: &RequestContext,
+    name: &str,
+    content_type: &'static str,
+    age: HeaderValue,
+    ancestors: &[String],
+) -> Option<Reply> {
     let plain = Dist::get(name)?.data;
     let taken = ctx.http.headers().get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let packed = ENCODINGS.iter().find_map(|(encoding, ending)| {
@@ -81,7 +88,7 @@ fn file(ctx: &RequestContext, name: &str, content_type: &'static str, age: Heade
         Some(encoding) => reply.with(CONTENT_ENCODING, HeaderValue::from_static(encoding)),
         None => reply,
     };
-    Some(guarded(reply, &ctx.app.config.base_url))
+    Some(guarded(reply, &ctx.app.config.base_url, ancestors))
 }
 
 fn bytes(data: Cow<'static, [u8]>) -> Bytes {
@@ -101,19 +108,21 @@ fn takes(accepted: &str, encoding: &str) -> bool {
 }
 
 /// With the policies that a browser is to keep: the console runs its own scripts alone, from files, and speaks to this
-/// port alone; it lies in no frame, and text never becomes markup.
-fn guarded(reply: Reply, base_url: &str) -> Reply {
+/// port alone; it lies in no frame but those that were named, and text never becomes markup.
+fn guarded(reply: Reply, base_url: &str, ancestors: &[String]) -> Reply {
     let media = origin_of(base_url);
+    let frames = if ancestors.is_empty() { "'none'".to_owned() } else { ancestors.join(" ") };
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data: {media}; \
          media-src 'self' blob: {media}; connect-src 'self'; form-action 'self'; base-uri 'none'; \
-         frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+         frame-ancestors {frames}; require-trusted-types-for 'script'; trusted-types 'none'"
     );
     let policy = HeaderValue::try_from(policy)
         .unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'; script-src 'self'; frame-ancestors 'none'"));
+    // Browsers that know no policy lay it in no frame; those that do pass over this where both are.
+    let reply = reply.with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     reply
         .with(CONTENT_SECURITY_POLICY, policy)
-        .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
         .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
         .with(OPENER_POLICY, SAME_ORIGIN)
         .with(RESOURCE_POLICY, SAME_ORIGIN)
@@ -158,11 +167,17 @@ mod tests {
     }
 
     #[test]
+    fn the_binary_grows_by_little() {
+        let bytes: usize = Dist::iter().filter_map(|name| Dist::get(&name)).map(|file| file.data.len()).sum();
+        assert!(bytes <= 400_000, "{bytes} bytes");
+    }
+
+    #[test]
     fn every_file_is_there_in_its_compressed_forms_and_pages_name_files_that_are_there() {
         for page in ["members.html", "operators.html"] {
             let text = String::from_utf8(Dist::get(page).expect("the page is built").data.into_owned()).expect("UTF-8");
             let named: Vec<&str> = text.split('"').filter_map(|part| part.strip_prefix("/console/assets/")).collect();
-            assert!(named.len() >= 3, "{page}: {named:?}");
+            assert!(named.len() >= 4, "{page}: {named:?}");
             for name in named {
                 assert!(Dist::get(name).is_some(), "{page} names {name}");
             }

@@ -26,7 +26,9 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
             (text_of(LONGEST_UUID, "^[A-Za-z0-9_-]+$"), "The API key, by its id or by its prefix")
         }
         "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "The customer"),
-        "id" if path.starts_with("/v1/webhook-endpoints/") => (uuid(), "The webhook endpoint"),
+        "id" if path.starts_with("/v1/webhook-endpoints/") || path.starts_with("/v1/admin/webhook-endpoints/") => {
+            (uuid(), "The webhook endpoint")
+        }
         "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
         "id" if path.starts_with("/v1/admin/backup/jobs/") => (uuid(), "The backup"),
         "id" if path.starts_with("/v1/support/") || path.starts_with("/v1/admin/support/") => (uuid(), "The ticket"),

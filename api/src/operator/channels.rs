@@ -71,7 +71,7 @@ impl PlacedChannel {
             (shard, place.map(|place| place.replicas.clone()).unwrap_or_default())
         });
         Self {
-            channel: ChannelView::new(record, live),
+            channel: ChannelView::new(record, live).with_reason(live),
             shard,
             node_id: live.map(|live| live.node),
             epoch: live.map(|live| live.epoch),

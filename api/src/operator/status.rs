@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use model::format::Format;
 use model::id::NodeId;
+use model::scope::Access;
 use model::status::Status;
 use model::time::Timestamp;
 use schemars::JsonSchema;
@@ -54,6 +55,19 @@ pub struct StatusView {
     pub webhook_endpoints: usize,
     /// What is not as it should be; `GET /v1/admin/check` also says what is.
     pub findings: Vec<Finding>,
+    /// Who asks: the name of the token, `null` for the one that all operators share.
+    // Earlier releases say neither this nor what the token may do.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub operator: Option<String>,
+    /// What that token may do.
+    #[serde(default = "everything")]
+    #[schemars(!default)]
+    pub access: Access,
+}
+
+fn everything() -> Access {
+    Access::Write
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -86,6 +100,8 @@ async fn show(call: &mut OperatorCall) -> Outcome {
             customers: state.customers.values().filter(|customer| customer.deleted_at.is_none()).count(),
             webhook_endpoints: state.endpoints.len(),
             findings: all.into_iter().filter(|finding| !finding.is_ok()).collect(),
+            operator: call.operator.name.clone(),
+            access: call.operator.access,
         }
     });
     Ok(Reply::ok(&answer))

@@ -1,19 +1,25 @@
-//! `GET /v1/admin/webhooks/stuck`: the endpoints whose webhooks do not get through, of all customers.
+//! `GET /v1/admin/webhooks/stuck`: the endpoints whose webhooks do not get through, of all customers; and
+//! `POST /v1/admin/webhook-endpoints/{id}/enable`, which calls one again that the gateway had given up.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::future::join_all;
-use model::error::CallError;
+use model::error::{CallError, ErrorCode};
+use model::field::{Body, Change, Fields, rule};
 use model::id::{CustomerId, DeliveryId, EndpointId};
+use model::issue::Issues;
 use model::time::Timestamp;
+use raft::directory::command::{Command, EndpointChange};
 use raft::directory::records::{DisabledReason, EndpointRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use shard::call::deliveries::Waiting;
 use shard::cluster::CallContext;
 
+use crate::audit::Target;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
@@ -30,6 +36,7 @@ const LONGEST: usize = 30 * 86_400;
 const MOST_ERRORS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
         Route::get("/v1/admin/webhooks/stuck").operator(list).doc(
             Doc::new("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
@@ -37,7 +44,43 @@ pub fn routes() -> Vec<Route> {
                 .query(asked)
                 .list::<StuckEndpoint>(),
         ),
+        Route::post("/v1/admin/webhook-endpoints/{id}/enable").operator(enable).doc(
+            Doc::new("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
+                .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
+                .body(parse_reason, json!({ "reason": "its owner has mended it" }))
+                .no_content()
+                .errors(&[E::WebhookEndpointNotFound, E::NoOp, E::BadRequest]),
+        ),
     ]
+}
+
+/// Reads `{ "reason" }`.
+fn parse_reason(body: &Body) -> Result<String, CallError> {
+    let issues = Issues::new();
+    let reason = Fields::new(body, &issues).required("reason", rule::text(1..=255));
+    issues.finish(|| reason)
+}
+
+async fn enable(call: &mut OperatorCall) -> Outcome {
+    // The body is judged before the resource is looked up.
+    let body = call.object().await?;
+    let reason = parse_reason(&body)?;
+    let id: Option<EndpointId> = call.id("id");
+    let known = id.and_then(|id| call.cluster().directory().read(|state| state.endpoints.get(&id).cloned()));
+    let endpoint = known.ok_or_else(CallError::webhook_endpoint_not_found)?;
+    if endpoint.enabled {
+        return Err(CallError::no_op("the endpoint is switched on"));
+    }
+    if endpoint.disabled_reason.is_none() {
+        return Err(CallError::bad_request("the customer has switched it off, and alone switches it on"));
+    }
+    let target = Target::new("webhook_endpoint", endpoint.id, endpoint.url.as_str());
+    let mut entry = call.audited(endpoint.customer_id, "webhook.enabled", target);
+    entry.details.insert("reason".to_owned(), reason);
+    let change = EndpointChange { enabled: Change::To(true), ..EndpointChange::default() };
+    let command = Command::UpdateEndpoint { customer: endpoint.customer_id, id: endpoint.id, change };
+    call.update(command, vec![entry]).await?;
+    Ok(Reply::no_content())
 }
 
 /// The time that something must have waited, and the one customer that is asked for.

@@ -258,8 +258,15 @@ pub(super) fn shard_examples() -> Vec<Vec<u8>> {
         NOW,
         std::time::Duration::ZERO,
     );
-    let change =
-        StatusChange { from: Status::Pending, to: Status::Qr, reason: Reason::Created, at: NOW, node_id: 1, epoch: 3 };
+    let change = StatusChange {
+        from: Status::Pending,
+        to: Status::Qr,
+        reason: Reason::Created,
+        at: NOW,
+        node_id: 1,
+        epoch: 3,
+        details: None,
+    };
     let streamed = StreamedEvent {
         customer: customer(),
         id: event_id,

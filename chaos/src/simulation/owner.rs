@@ -366,6 +366,7 @@ impl Owner {
                     disabled_by_operator: false,
                     moved_by: None,
                     events: vec![self.event(channel, EventName::ChannelStatus)],
+                    details: None,
                 })
             })
         });

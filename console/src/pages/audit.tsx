@@ -6,12 +6,15 @@ import type { M } from "../types";
 
 type Entry = M["AuditEntry"];
 
-const NAMES = ["action", "actor", "since", "until"] as const;
+const NAMES = ["action", "actor", "since", "until", ...(door === "operators" ? ["customer_id"] : [])];
+
+/** What an entry adds, such as why a channel was disabled. */
+const inWords = (details: Record<string, string>) => Object.entries(details).map(([name, value]) => `${name}: ${value}`).join(", ");
 
 /** Of a member's own account, or of the whole cluster. */
 export function Audit() {
   const path = door === "members" ? "/v1/account/audit-log" : "/v1/admin/audit-log";
-  const query = Object.fromEntries(NAMES.map((name) => [name, param(name)])) as Record<(typeof NAMES)[number], string>;
+  const query = Object.fromEntries(NAMES.map((name) => [name, param(name)]));
   const [more, setMore] = useState<Page<Entry>>();
   const fetching = useAction();
   const list = useLoad(
@@ -28,13 +31,13 @@ export function Audit() {
       <Title extra={door === "operators" && <CopyButton text={asCurl("GET", withQuery(path, query))}>As a command</CopyButton>}>Audit log</Title>
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
         {NAMES.map((name) => (
-          <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={name === "action" ? "key.issued" : ""}
+          <Field key={name} label={name} name={name} value={query[name] ?? ""} error={list.error} placeholder={name === "action" ? "key.issued" : ""}
             onChange={(event) => go(href("audit", { ...query, [name]: event.currentTarget.value }))} />
         ))}
         <button type="button" class="quiet" disabled={!list.data}
           onClick={() => {
             const rows = [...(list.data?.data ?? []), ...(more?.data ?? [])];
-            download("audit-log.csv", csv([["time", "action", "outcome", "actor", "who", "target", "label", "ip", "request_id"], ...rows.map((row) => [row.created_at, row.action, row.outcome, row.actor.type, who(row), row.target?.type ?? null, row.target?.label ?? null, row.ip ?? null, row.request_id ?? null])]));
+            download("audit-log.csv", csv([["time", "action", "outcome", "actor", "who", "target", "label", "ip", "request_id", "details"], ...rows.map((row) => [row.created_at, row.action, row.outcome, row.actor.type, who(row), row.target?.type ?? null, row.target?.label ?? null, row.ip ?? null, row.request_id ?? null, inWords(row.details ?? {})])]));
           }}>
           Download these as CSV
         </button>
@@ -51,7 +54,7 @@ export function Audit() {
                 id={(row) => row.id}
                 columns={[
                   { head: "Time", cell: (row) => <Time at={row.created_at} /> },
-                  { head: "What", cell: (row) => <code>{row.action}</code> },
+                  { head: "What", cell: (row) => <><code>{row.action}</code>{row.details && <p class="fine"><Theirs text={inWords(row.details)} /></p>}</> },
                   { head: "Outcome", cell: (row) => <Badge status={row.outcome} /> },
                   { head: "Who", cell: (row) => <><span class="fine">{row.actor.type}</span> <Theirs text={who(row)} /></> },
                   { head: "On", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },

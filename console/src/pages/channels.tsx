@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, post } from "../api";
-import { Badge, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, param, useAction, usePages } from "../parts";
+import { Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Standing, Table, Theirs, Time, Title, param, useAction, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -12,7 +12,7 @@ export function Channels() {
   const status = param("status");
   const name = param("name");
   const [typed, setTyped] = useState(name);
-  const list = usePages<Channel>((cursor, signal) => get("/v1/channels", { limit: PAGE, status, name, cursor }, signal), [status, name], {
+  const list = usePages<Channel>((cursor, signal) => get("/v1/channels", { limit: PAGE, status, q: name, reasons: true, cursor }, signal), [status, name], {
     on: (event) => event.name === "channel.status",
     every: 5_000,
   });
@@ -46,7 +46,7 @@ export function Channels() {
             </option>
           ))}
         </Field>
-        <Field label="Name" name="name" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+        <Field label="Name or number" name="name" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
         <button type="submit" class="quiet">
           Find
         </button>
@@ -80,7 +80,7 @@ export function Channels() {
               columns={[
                 { head: "Name", cell: (row) => <a href={href("channel", { id: row.id })}><Theirs text={row.name} /></a> },
                 { head: "Number", cell: (row) => row.phone_number ?? <span class="none">–</span> },
-                { head: "Status", cell: (row) => <Badge status={row.status} /> },
+                { head: "Status", cell: (row) => <Standing channel={row} /> },
                 { head: "Last seen", cell: (row) => <Time at={row.last_seen_at} /> },
                 { head: "Created", cell: (row) => <Time at={row.created_at} /> },
                 { head: "Id", cell: (row) => <Id id={row.id} /> },

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Refused, call, get, post, seen, wait, type Page } from "../api";
 import type { Event } from "../live";
-import { Faces, Failure, Field, Pages, Theirs, Time, announce, bytes, param, plain, tooLong, useAction, useLoad, usePages } from "../parts";
+import { Faces, Failure, Field, Pages, Theirs, Time, Word, announce, bytes, param, plain, tooLong, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M, Message } from "../types";
@@ -52,7 +52,7 @@ export function Chats({ channel }: { channel: Channel }) {
                     <strong>
                       <Theirs text={row.id.replace(/@.*/, "")} />
                     </strong>
-                    {row.pinned && <span title="Pinned"> ⚲</span>}
+                    {row.pinned && <span class="fine">pinned</span>}
                     {row.unread && <span class="unread">unread</span>}
                     <span class="fine">
                       <Time at={row.last_message_at === null ? null : row.last_message_at * 1000} />
@@ -91,7 +91,7 @@ function NewChat({ channel, open }: { channel: Channel; open: (id: string) => vo
 }
 
 /** Whether an event is about a chat; one that names no address may be about any. */
-function inChat(message: Record<string, unknown>, chat: string): boolean {
+export function inChat(message: Record<string, unknown>, chat: string): boolean {
   const user = chat.replace(/@.*/, "");
   const addresses = ["chat_id", "to", "from", "from_phone"].map((name) => message[name]).filter((address) => typeof address === "string");
   return addresses.length === 0 || addresses.some((address) => address.replace(/@.*/, "") === user);
@@ -105,7 +105,7 @@ interface Kept {
 
 /** With a page of the newest rows, which replace what is known of them. Where it does not join what was fetched before, as after
  * a long sleep, that is forgotten: a conversation with a hole would read as another one. */
-function withNewest(kept: Kept, page: Page<Message>): Kept {
+export function withNewest(kept: Kept, page: Page<Message>): Kept {
   const ids = new Set(page.data.map((row) => row.id));
   const others = kept.rows.filter((row) => !ids.has(row.id));
   const newest = page.data.slice().reverse();
@@ -176,6 +176,12 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
         <h2>
           <Theirs text={chat.replace(/@.*/, "")} />
         </h2>
+        <span class="space" />
+        {may("write") && (
+          <button type="button" class="quiet" onClick={() => document.getElementById("message")?.focus()}>
+            Write
+          </button>
+        )}
       </header>
       <Faces of={newest}>
         {() => (
@@ -198,7 +204,7 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
               </li>
             )}
             {rows.map((row) => (
-              <Bubble key={row.id} row={row} rows={all} channel={channel} quote={() => setQuoted(row)} />
+              <Bubble key={row.id} row={row} rows={all} channel={channel} quote={() => { setQuoted(row); document.getElementById("message")?.focus(); }} />
             ))}
             {begin < newestAt && (
               <li class="older">
@@ -217,13 +223,14 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
   );
 }
 
-export function Tick({ row }: { row: Message }) {
+/** `quiet` where its sentence stands elsewhere: a conversation has many. */
+export function Tick({ row, quiet }: { row: Message; quiet?: boolean }) {
   const [sign, about] = TICK[row.status] ?? ["", row.status];
   if (row.direction === "inbound") return null;
   return (
-    <span class={`ticks is-${row.status}`} title={about}>
+    <Word class={`ticks is-${row.status}`} about={quiet ? "" : about}>
       <span aria-hidden="true">{sign}</span> <span>{row.status}</span>
-    </span>
+    </Word>
   );
 }
 
@@ -266,7 +273,7 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
         !row.media && <p class="none">{row.type}</p>
       )}
       <p class="fine">
-        <Time at={row.occurred_at} /> <Tick row={row} />
+        <Time at={row.occurred_at} /> <Tick row={row} quiet />
         {row.error && (
           <span class="bad">
             {" "}
@@ -274,24 +281,31 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
           </span>
         )}
       </p>
-      {may("write") && (
-        <div class="tools">
-          <button type="button" class="quiet" onClick={quote}>
-            Reply
-          </button>
-          {EMOJI.map((emoji) => (
-            <button key={emoji} type="button" class="quiet" aria-label={`React with ${emoji}`} disabled={reaction.busy} onClick={() => void react(emoji)}>
-              {emoji}
-            </button>
-          ))}
-        </div>
+      {(mine || may("write")) && (
+        // One stop of the Tab key for each message, and not six.
+        <details class="tools">
+          <summary class="fine">{may("write") ? "Reply or react" : "What that means"}</summary>
+          {mine && <p class="fine">{TICK[row.status]?.[1]}</p>}
+          {may("write") && (
+            <div>
+              <button type="button" class="quiet" onClick={quote}>
+                Reply
+              </button>
+              {EMOJI.map((emoji) => (
+                <button key={emoji} type="button" class="quiet" aria-label={`React with ${emoji}`} disabled={reaction.busy} onClick={() => void react(emoji)}>
+                  {emoji}
+                </button>
+              ))}
+            </div>
+          )}
+        </details>
       )}
       <Failure error={reaction.error} />
     </li>
   );
 }
 
-function Media({ media, type }: { media: NonNullable<Message["media"]>; type: string }) {
+export function Media({ media, type }: { media: NonNullable<Message["media"]>; type: string }) {
   const about = `${media.mime_type}, ${bytes(media.size_bytes)}`;
   if (!media.url) return <p class="none">{type}: {about} ({media.state})</p>;
   if (type === "image" || type === "sticker") return <img class="media" src={media.url} alt={`${type}, ${about}`} loading="lazy" />;

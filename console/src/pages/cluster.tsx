@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type Page, Refused, asCurl, get, patch, post, remove } from "../api";
 import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, Secret, Table, Tile, Time, Title, bytes, number, param, say, useAction, useLoad } from "../parts";
 import { go, href, place } from "../router";
+import { may } from "../session";
 import { Figures } from "./figures";
 import type { O } from "../types";
 
@@ -47,6 +48,17 @@ function Findings({ of, changes }: { of: O["Finding"][]; changes: O["TimelineEnt
 /** Shards that a node leads, of those that it should lead when it is not drained. */
 function leads(node: O["Node"]): string {
   return node.owns === null ? "–" : node.owns.length === node.leads ? String(node.leads) : `${node.owns.length} of ${node.leads}`;
+}
+
+/** While a node is drained, how far that is. */
+function Leads({ of }: { of: O["Node"] }) {
+  const left = of.member === "draining" ? of.owns?.length : 0;
+  if (!left) return <>{leads(of)}</>;
+  return (
+    <>
+      {leads(of)} <progress max={Math.max(of.leads, left)} value={of.leads - left} aria-label={`Shards that node ${of.id} has handed over`} />
+    </>
+  );
 }
 
 export function Overview() {
@@ -148,9 +160,11 @@ export function Nodes() {
         extra={
           <>
             <CopyButton text="gateway nodes">As a command</CopyButton>
-            <button type="button" onClick={() => ask({ what: "let-in" })}>
-              Let a node in
-            </button>
+            {may("write") && (
+              <button type="button" onClick={() => ask({ what: "let-in" })}>
+                Let a node in
+              </button>
+            )}
           </>
         }
       >
@@ -170,13 +184,13 @@ export function Nodes() {
               { head: "Zone", cell: (row) => row.zone ?? "–" },
               { head: "Address", cell: (row) => <code>{row.address}</code> },
               { head: "Weight", cell: (row) => row.weight, end: true },
-              { head: "Leads", cell: (row) => leads(row), end: true },
+              { head: "Leads", cell: (row) => <Leads of={row} />, end: true },
               { head: "Replicas", cell: (row) => row.replicas, end: true },
               { head: "Sessions", cell: (row) => number(row.channels_connected), end: true },
               { head: "Up since", cell: (row) => <Time at={row.started_at} /> },
               {
                 head: "",
-                cell: (row) => (
+                cell: (row) => may("write") && (
                   <span class="actions">
                     {row.member === "draining" ? (
                       <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/admin/nodes/${row.id}/undrain`); list.reload(); })}>
@@ -403,7 +417,7 @@ export function Shards() {
                   if (!replica) return <span class="none">·</span>;
                   const role = row.leader === node ? "leader" : replica.role;
                   return (
-                    <span class={`replica is-${role} is-${replica.state}`} title={`applied ${replica.applied ?? "?"}, lag ${replica.lag ?? "?"}`}>
+                    <span class={`replica is-${role} is-${replica.state}`}>
                       {role}
                       {replica.state !== "ok" && ` (${replica.state})`}
                       {!!replica.lag && ` −${number(replica.lag)}`}
@@ -414,7 +428,7 @@ export function Shards() {
               {
                 head: "",
                 cell: (row) =>
-                  row.kind === "shard" ? (
+                  row.kind === "shard" && may("write") ? (
                     <button type="button" class="quiet" onClick={() => setMoving(row)}>
                       Move lead
                     </button>
@@ -525,9 +539,11 @@ export function Layout() {
               <p class="fine">
                 The same by command: <code>gateway layout apply --number {plan.number}</code>
               </p>
-              <button type="button" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/apply", { number: plan.number }); open(undefined); shown.reload(); })}>
-                Apply plan {plan.number}
-              </button>
+              {may("write") && (
+                <button type="button" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/apply", { number: plan.number }); open(undefined); shown.reload(); })}>
+                  Apply plan {plan.number}
+                </button>
+              )}
             </>
           )}
         </section>
@@ -544,9 +560,9 @@ export function Layout() {
                 <p role="status">
                   {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} run, {layout.change.waiting} wait
                   {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
-                  {layout.change.state === "running" && left !== undefined && `; some ${left} s are left`}
+                  {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${left} s are left`}
                 </p>
-                {layout.change.state === "running" && (
+                {layout.change.state === "running" && may("write") && (
                   <button type="button" class="danger" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/cancel"); shown.reload(); })}>
                     Cancel what waits
                   </button>

@@ -1,16 +1,23 @@
 // Customers, their plans and their limits.
 import { useState } from "preact/hooks";
-import { asCurl, patch, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, bytes, plain, say, useAction } from "../parts";
+import { type Page, asCurl, get, patch, post, remove } from "../api";
+import { Badge, Confirm, CopyButton, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, bytes, number, param, plain, say, useAction, useLoad } from "../parts";
 import { href } from "../router";
+import { may } from "../session";
 import type { O } from "../types";
 import { useList } from "./operate";
 
 type Customer = O["Customer"];
 
 const PATH = "/v1/admin/customers";
+const MOST_KEYS = 100;
 
 export function Customers() {
+  const id = param("id");
+  return id ? <One key={id} id={id} /> : <All />;
+}
+
+function All() {
   const list = useList<Customer>(PATH, {});
   const [asked, ask] = useState<{ what: "create" } | { what: "limits" | "suspend" | "delete"; customer: Customer }>();
   const { busy, error, run } = useAction();
@@ -25,9 +32,11 @@ export function Customers() {
         extra={
           <>
             <CopyButton text="gateway customer list">As a command</CopyButton>
-            <button type="button" onClick={() => ask({ what: "create" })}>
-              Create a customer
-            </button>
+            {may("write") && (
+              <button type="button" onClick={() => ask({ what: "create" })}>
+                Create a customer
+              </button>
+            )}
           </>
         }
       >
@@ -42,8 +51,8 @@ export function Customers() {
               rows={data}
               id={(row) => row.id}
               columns={[
-                { head: "Name", cell: (row) => <Theirs text={row.name} /> },
-                { head: "Plan", cell: (row) => <><Theirs text={row.plan.name} /> <Badge status={row.plan.status} title={row.plan.overdue_since ? `Sends nothing since ${row.plan.overdue_since}` : ""} /></> },
+                { head: "Name", cell: (row) => <a href={href("customers", { id: row.id })}><Theirs text={row.name} /></a> },
+                { head: "Plan", cell: (row) => <><Theirs text={row.plan.name} /> <Badge status={row.plan.status} title="" />{row.plan.overdue_since && <p class="fine">sends nothing since <Time at={row.plan.overdue_since} /></p>}</> },
                 { head: "Channels", cell: (row) => <a href={href("channels", { customer_id: row.id })}>{`${row.channels.connected} of ${row.channels.total} connected`}</a> },
                 { head: "Calls", cell: (row) => `${row.limits.customer.burst}, ${row.limits.customer.refill_per_second} a second` },
                 { head: "Media", cell: (row) => `at most ${bytes(row.limits.storage.media_bytes)}` },
@@ -51,7 +60,7 @@ export function Customers() {
                 { head: "Id", cell: (row) => <Id id={row.id} /> },
                 {
                   head: "",
-                  cell: (row) => (
+                  cell: (row) => may("write") && (
                     <span class="actions">
                       <button type="button" class="quiet" onClick={() => ask({ what: "limits", customer: row })}>
                         Limits
@@ -88,6 +97,85 @@ export function Customers() {
         <Confirm title="Delete the customer" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={asked.customer.name}
           command={asCurl("DELETE", `${PATH}/${asked.customer.id}`)} close={close} work={() => remove(`${PATH}/${asked.customer.id}`)} />
       )}
+    </>
+  );
+}
+
+/** What a customer has: members, keys, endpoints that are stuck, and the ways to the rest. */
+function One({ id }: { id: string }) {
+  const path = `${PATH}/${encodeURIComponent(id)}`;
+  const shown = useLoad(
+    async (signal) => {
+      const [customer, users, keys, stuck] = await Promise.all([
+        get<Customer>(path, {}, signal),
+        get<Page<O["User"]>>(`${path}/users`, {}, signal),
+        get<Page<O["OwnedKey"]>>("/v1/admin/keys", { customer_id: id, limit: MOST_KEYS }, signal),
+        get<Page<O["StuckEndpoint"]>>("/v1/admin/webhooks/stuck", { customer_id: id }, signal),
+      ]);
+      return { customer, users: users.data, keys, stuck: stuck.data };
+    },
+    [id],
+    { every: 30_000 },
+  );
+  return (
+    <>
+      <p>
+        <a href={href("customers")}>‹ Customers</a>
+      </p>
+      <Faces of={shown}>
+        {({ customer, users, keys, stuck }) => (
+          <>
+            <Title extra={<CopyButton text={asCurl("GET", path)}>As a command</CopyButton>}>
+              <Theirs text={customer.name} />
+            </Title>
+            <p class="fine">
+              <Id id={customer.id} /> · plan <Theirs text={customer.plan.name} /> ({customer.plan.status}) · since <Time at={customer.created_at} />
+            </p>
+            <p>
+              <a href={href("channels", { customer_id: id })}>{`Its channels: ${customer.channels.connected} of ${customer.channels.total} connected`}</a> ·{" "}
+              <a href={href("tickets", { customer_id: id })}>Its tickets</a> · <a href={href("audit", { customer_id: id })}>Its audit log</a>
+              {stuck.length > 0 && <> · <a href={href("webhooks")}>{`Its webhook endpoints that are stuck: ${number(stuck.length)}`}</a></>}
+            </p>
+            <h2>Members</h2>
+            {users.length === 0 && (
+              <p>
+                Nobody signs in yet. The first one is made by <code>{`gateway user create ${id} ADDRESS`}</code>
+              </p>
+            )}
+            {users.length > 0 && (
+              <Table
+                name="Members"
+                rows={users}
+                id={(row) => row.id}
+                columns={[
+                  { head: "E-mail address", cell: (row) => <Theirs text={row.email} /> },
+                  { head: "Role", cell: (row) => row.role },
+                  { head: "Last login", cell: (row) => <Time at={row.last_login_at} /> },
+                  { head: "Made", cell: (row) => <Time at={row.created_at} /> },
+                ]}
+              />
+            )}
+            <h2>API keys</h2>
+            {keys.data.length === 0 && <p>There is none.</p>}
+            {keys.data.length > 0 && (
+              <Table
+                name="API keys"
+                rows={keys.data}
+                id={(row) => row.id}
+                columns={[
+                  { head: "Name", cell: (row) => <Theirs text={row.name} /> },
+                  { head: "Begins with", cell: (row) => <code>{row.prefix}</code> },
+                  { head: "May", cell: (row) => row.scopes.join(", ") || "everything" },
+                  { head: "Of", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "the account") },
+                  { head: "Last used", cell: (row) => <Time at={row.last_used_at} /> },
+                  { head: "Ends", cell: (row) => <Time at={row.expires_at} /> },
+                ]}
+              />
+            )}
+            {keys.next_cursor && <p class="fine">These are the newest {number(MOST_KEYS)}; <code>{`gateway keys --customer ${id}`}</code> lists all.</p>}
+          </>
+        )}
+      </Faces>
     </>
   );
 }

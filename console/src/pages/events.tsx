@@ -1,3 +1,4 @@
+import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Event, onEvent, state } from "../live";
 import { Dialog, Field, Id, Table, Time, Title, now, plain } from "../parts";
@@ -8,6 +9,8 @@ import { EVENT } from "../words";
 /** Events that are kept; the oldest go first. */
 const KEPT = 1_000;
 const SHOWN = 200;
+/** The rate is that of so long. */
+const RATE_MS = 5_000;
 
 export function Events() {
   const [, draw] = useState(0);
@@ -16,13 +19,17 @@ export function Events() {
   const [channel, setChannel] = useState("");
   const [open, setOpen] = useState<Event>();
   const kept = useRef<Event[]>([]);
+  const drawn = useRef(new WeakMap<object, JSX.Element>());
+  /** When the events of the last seconds came, the oldest first. */
   const times = useRef<number[]>([]);
   const stopped = useRef(false);
   stopped.current = paused;
   useEffect(() => {
     let due = 0;
     const stop = onEvent((event) => {
-      times.current = [...times.current.filter((at) => at > Date.now() - 5_000), Date.now()];
+      const at = Date.now();
+      times.current.push(at);
+      while (times.current[0]! <= at - RATE_MS) times.current.shift();
       if (stopped.current) return;
       kept.current.unshift(event);
       kept.current.length = Math.min(kept.current.length, KEPT);
@@ -38,7 +45,7 @@ export function Events() {
     };
   }, []);
   const fitting = kept.current.filter((event) => (!name || event.name === name) && (!channel || event.data.channel_id === channel));
-  const rate = times.current.filter((at) => at > now() - 5_000).length / 5;
+  const rate = times.current.filter((at) => at > now() - RATE_MS).length / (RATE_MS / 1_000);
   return (
     <>
       <Title
@@ -76,6 +83,7 @@ export function Events() {
       ) : (
         <Table
           name="Events, the newest first"
+          drawn={drawn.current}
           rows={fitting.slice(0, SHOWN)}
           id={(row) => row.id}
           columns={[

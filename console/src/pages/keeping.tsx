@@ -3,10 +3,11 @@ import { useState } from "preact/hooks";
 import { type Page, get, post } from "../api";
 import { Badge, Confirm, CopyButton, Faces, Failure, Field, Table, Theirs, Time, Title, number, param, say, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
+import { may } from "../session";
 import type { O } from "../types";
 
-/** A backup that is older than this is one that somebody forgot. */
-const OLD_MS = 7 * 86_400_000;
+/** A backup that is older than this is one that somebody forgot; the alert `GatewayBackupOld` says the same. */
+const OLD_MS = 2 * 86_400_000;
 
 export function Backup() {
   // In the address, so that a job is found again after a reload.
@@ -21,18 +22,20 @@ export function Backup() {
     <>
       <Title extra={<CopyButton text={`gateway backup --to ${to || "FOLDER"}`}>As a command</CopyButton>}>Backup</Title>
       <Last key={job} />
-      <form
-        class="filters"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void run(begin);
-        }}
-      >
-        <Field label="To" name="to" required placeholder="/var/backups/gateway" value={to} error={error} hint="An empty folder of the node that serves this page, or s3://BUCKET/PREFIX." onInput={(event) => setTo(event.currentTarget.value)} />
-        <button type="submit" disabled={busy}>
-          Start a backup
-        </button>
-      </form>
+      {may("write") && (
+        <form
+          class="filters"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void run(begin);
+          }}
+        >
+          <Field label="To" name="to" required placeholder="/var/backups/gateway" value={to} error={error} hint="An empty folder of the node that serves this page, or s3://BUCKET/PREFIX." onInput={(event) => setTo(event.currentTarget.value)} />
+          <button type="submit" disabled={busy}>
+            Start a backup
+          </button>
+        </form>
+      )}
       <Failure error={error} />
       {job && <Job key={job} id={job} />}
       <Restoring from={to || "FOLDER"} />
@@ -58,7 +61,7 @@ function Last() {
         const isOld = Date.now() - Date.parse(last!.at) > OLD_MS;
         return (
           <p class={isOld ? "stale" : ""}>
-            The last backup was read out <Time at={last!.at} /> by <Theirs text={last!.actor.id ?? last!.actor.type} />.{isOld && " That is more than a week: take another one."} Whether it is whole says{" "}
+            The last backup was read out <Time at={last!.at} /> by <Theirs text={last!.actor.id ?? last!.actor.type} />.{isOld && " That is more than two days: take another one."} Whether it is whole says{" "}
             <code>gateway backup verify PLACE</code>.
           </p>
         );
@@ -205,7 +208,7 @@ export function Secrets() {
                 { head: "How it is", cell: (row) => <Standing of={row} secrets={shown} /> },
                 {
                   head: "",
-                  cell: (row) => (
+                  cell: (row) => may("write") && (
                     <button type="button" class="quiet" onClick={() => ask(row)}>
                       {row.action}
                     </button>
@@ -248,9 +251,11 @@ function MasterKey({ secrets, ask }: { secrets: O["Secrets"]; ask: (rotation: Ro
     return (
       <p>
         All nodes were given <code>{key}</code>, and nothing is sealed under it yet.{" "}
-        <button type="button" class="danger" onClick={() => ask(exchangeTo(key))}>
-          Exchange the master key
-        </button>
+        {may("write") && (
+          <button type="button" class="danger" onClick={() => ask(exchangeTo(key))}>
+            Exchange the master key
+          </button>
+        )}
       </p>
     );
   }
@@ -308,9 +313,11 @@ export function Releases() {
             {shown.highest !== null && shown.highest > shown.format && (
               <p class="next">
                 The format can be raised, once no node is to go back to an older release.{" "}
-                <button type="button" class="danger" onClick={() => raise(shown.highest!)}>
-                  Raise to {shown.highest}
-                </button>
+                {may("write") && (
+                  <button type="button" class="danger" onClick={() => raise(shown.highest!)}>
+                    Raise to {shown.highest}
+                  </button>
+                )}
               </p>
             )}
             <Table

@@ -4,7 +4,7 @@ import { CopyButton, Dialog, Faces, Field, Id, More, Table, Theirs, Time, param,
 import { go, href } from "../router";
 import type { Channel, M, Message } from "../types";
 import { DELIVERY } from "../words";
-import { Tick } from "./chats";
+import { Media, Tick } from "./chats";
 
 const FILTERS = ["direction", "type", "status", "has_media", "order", "chat_id", "from", "to", "participant", "message_id", "client_ref", "since", "until"] as const;
 /** Those that are chosen of a few words. */
@@ -72,7 +72,7 @@ export function Messages({ channel }: { channel: Channel }) {
                 id={(row) => row.id}
                 columns={[
                   { head: "Time", cell: (row) => <Time at={row.occurred_at} /> },
-                  { head: "", cell: (row) => <span title={row.direction}>{row.direction === "outbound" ? "→ out" : "← in"}</span> },
+                  { head: "", cell: (row) => <>{row.direction === "outbound" ? "→ out" : "← in"}</> },
                   { head: "With", cell: (row) => <Theirs text={row.chat_id.replace(/@.*/, "")} /> },
                   { head: "Type", cell: (row) => row.type },
                   { head: "Text", cell: (row) => <span class="cut"><Theirs text={row.text} /></span> },
@@ -107,6 +107,7 @@ export function Messages({ channel }: { channel: Channel }) {
           <p class="fine">
             <Id id={open.message_id} /> · request <Id id={open.request_id} />
           </p>
+          {open.media && <Media media={open.media} type={open.type} />}
           <Deliveries of={open.webhook_deliveries} />
           <pre tabIndex={0}>{plain(JSON.stringify(open, null, 2))}</pre>
         </Dialog>

@@ -1,9 +1,11 @@
 // What operators look after beside the cluster itself: channels of customers, webhooks that are stuck, traces of messages.
 import { useState } from "preact/hooks";
 import { type Page, asCurl, get, post, withQuery } from "../api";
-import { Badge, CopyButton, Dialog, Faces, Failure, Field, Id, Pages, Table, Theirs, Time, Title, number, param, plain, useAction, useLoad, usePages } from "../parts";
+import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
+import { may } from "../session";
 import type { O } from "../types";
+import { STUCK } from "../words";
 
 const PAGE = 100;
 
@@ -33,7 +35,7 @@ export function Placed() {
               columns={[
                 { head: "Name", cell: (row) => <Theirs text={row.name} /> },
                 { head: "Number", cell: (row) => row.phone_number ?? "–" },
-                { head: "Status", cell: (row) => <Badge status={row.status} /> },
+                { head: "Status", cell: (row) => <Standing channel={row} /> },
                 { head: "Customer", cell: (row) => <Id id={row.customer_id} /> },
                 { head: "Shard", cell: (row) => row.shard ?? "–", end: true },
                 { head: "Node", cell: (row) => row.node_id ?? "–", end: true },
@@ -42,7 +44,7 @@ export function Placed() {
                 {
                   head: "",
                   cell: (row) =>
-                    row.status === "disabled_by_admin" ? (
+                    !may("write") ? null : row.status === "disabled_by_admin" ? (
                       <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/admin/channels/${row.id}/enable`); list.reload(); })}>
                         Enable
                       </button>
@@ -102,7 +104,39 @@ function byHost(rows: O["StuckEndpoint"][]): [string, O["StuckEndpoint"][]][] {
   return [...hosts];
 }
 
+/** The gateway gives up an endpoint that fails for days; whether it is called again is for somebody to say. */
+function SwitchOn({ endpoint, close }: { endpoint: O["StuckEndpoint"]; close: () => void }) {
+  const [reason, setReason] = useState("");
+  const { busy, error, run } = useAction();
+  const path = `/v1/admin/webhook-endpoints/${endpoint.endpoint_id}/enable`;
+  return (
+    <Dialog title="Switch on again" close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => {
+            await post(path, { reason });
+            say("It is switched on");
+            close();
+          });
+        }}
+      >
+        <p>
+          <Theirs text={endpoint.url} /> is called again, first with what has waited longest. It is switched off as before when it goes on failing.
+        </p>
+        <Field label="Why" name="reason" maxLength={255} autofocus required value={reason} error={error} hint="Goes into the customer's audit log." onInput={(event) => setReason(event.currentTarget.value)} />
+        <p class="fine">
+          The same by command: <code>{asCurl("POST", path, { reason })}</code>
+        </p>
+        <Failure error={error} />
+        <FormEnd close={close} label="Switch on" disabled={busy} />
+      </form>
+    </Dialog>
+  );
+}
+
 export function Stuck() {
+  const [asked, ask] = useState<O["StuckEndpoint"]>();
   const list = useLoad((signal) => get<Page<O["StuckEndpoint"]>>("/v1/admin/webhooks/stuck", {}, signal), [], { every: 10_000 });
   return (
     <>
@@ -120,7 +154,7 @@ export function Stuck() {
                 id={(row) => row.endpoint_id}
                 columns={[
                   { head: "URL", cell: (row) => <Theirs text={row.url} /> },
-                  { head: "State", cell: (row) => <><Badge status={row.state} />{row.disabled_reason && ` ${row.disabled_reason}`}</> },
+                  { head: "State", cell: (row) => <><Badge status={row.state} title={STUCK[row.state]} />{row.disabled_reason && ` ${row.disabled_reason}`}</> },
                   { head: "Last error", cell: (row) => (row.last_error ? <Theirs text={row.last_error} /> : "–") },
                   { head: "Waiting", cell: (row) => `${number(row.waiting)}${row.or_more ? " or more" : ""}`, end: true },
                   { head: "Oldest", cell: (row) => <Time at={row.oldest} /> },
@@ -129,12 +163,22 @@ export function Stuck() {
                   { head: "Last success", cell: (row) => <Time at={row.last_success_at} /> },
                   { head: "Customer", cell: (row) => <Theirs text={row.customer_name ?? row.customer_id} /> },
                   { head: "Id", cell: (row) => <Id id={row.endpoint_id} /> },
+                  {
+                    head: "",
+                    cell: (row) =>
+                      row.disabled_reason && may("write") ? (
+                        <button type="button" class="quiet" onClick={() => ask(row)}>
+                          Switch on
+                        </button>
+                      ) : null,
+                  },
                 ]}
               />
             </section>
           ))
         }
       </Faces>
+      {asked && <SwitchOn endpoint={asked} close={() => { ask(undefined); list.reload(); }} />}
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Page, type Refused, get, post } from "../api";
 import { onEvent, state } from "../live";
-import { Failure, Field, announce, now, useAction, useLoad, whileSeen } from "../parts";
+import { Failure, Field, Time, announce, now, useAction, useLoad, whileSeen } from "../parts";
 import { href } from "../router";
 import { may, scanWithSimulatedPhone, simulatedPhones } from "../session";
 import type { Channel, M } from "../types";
@@ -13,10 +13,9 @@ interface Code {
   qr: string;
   raw: string;
   expires_at: string;
+  /** When it came here, in milliseconds: the ring is drawn against what it had to live then. */
+  at: number;
 }
-
-/** A code that nobody has scanned lives so long at most; the ring is drawn against it. */
-const LONGEST_MS = 60_000;
 
 /** Statuses in which a code is shown at once; in the others a person has to want it. */
 const BEGINS = ["pending", "qr", "logged_out"];
@@ -38,7 +37,8 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
   const before = useRef(status);
   const shown = useRef(status);
   const last = useLoad((signal) => get<Page<M["StatusChange"]>>(`/v1/channels/${channel.id}/status-history`, { limit: 1 }, signal), [channel.id, status]);
-  const reason = last.data?.data[0]?.to === status ? last.data.data[0].reason : "";
+  const change = last.data?.data[0]?.to === status ? last.data.data[0] : undefined;
+  const reason = change?.reason ?? "";
   useEffect(() => {
     // The last of the codes has passed, and nobody has scanned one. Where the pairing ended for another reason, such as the loss
     // of its node, the page asks for the next code by itself.
@@ -77,7 +77,8 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
         ) : (
           <p>
             The channel is <strong>{status}</strong>
-            {reason && <>: {REASON[reason] ?? reason}</>}. {ENDED[reason]}
+            {reason && <>: {REASON[reason] ?? reason}</>}
+            {change?.details && <> (the ban ends <Time at={change.details.ban_until} />)</>}. {change?.details ? "Wait for that, or pair another number." : ENDED[reason]}
           </p>
         )}
         <div class="actions">
@@ -122,12 +123,14 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
   const shown = useRef<Code | undefined>(undefined);
   shown.current = code;
   const asking = useRef(false);
+  /** The same code may come twice, by the answer and by the event. */
+  const put = (next: Omit<Code, "at">) => setCode((before) => ({ ...next, at: before?.raw === next.raw ? before.at : Date.now() }));
 
   const ask = async () => {
     if (asking.current) return;
     asking.current = true;
     try {
-      setCode(await get<M["Qr"]>(`/v1/channels/${channel.id}/qr`, { format: "json", size: 512 }));
+      put(await get<M["Qr"]>(`/v1/channels/${channel.id}/qr`, { format: "json", size: 512 }));
       setError(undefined);
     } catch (refused) {
       setError(refused as Refused);
@@ -140,8 +143,8 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
     void ask();
     return onEvent((event) => {
       if (event.name !== "qr.updated" || event.data.channel_id !== channel.id) return;
-      const { qr, raw, expires_at } = event.data.data;
-      setCode({ qr, raw, expires_at });
+      const { qr, raw, expires_at } = event.data.data as Omit<Code, "at">;
+      put({ qr, raw, expires_at });
       setError(undefined);
     });
   }, [channel.id]);
@@ -160,6 +163,7 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
   }, [broken]);
 
   const left = code ? Math.max(0, Date.parse(code.expires_at) - now()) : 0;
+  const life = code ? Math.max(1, Date.parse(code.expires_at) - code.at) : 1;
   const seconds = Math.ceil(left / 1000);
   return (
     <div class="pairing">
@@ -170,7 +174,7 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
         <p class="countdown">
           <svg viewBox="0 0 20 20" aria-hidden="true">
             <circle class="track" cx="10" cy="10" r="8" />
-            <circle cx="10" cy="10" r="8" pathLength={100} stroke-dasharray={`${(Math.min(left, LONGEST_MS) / LONGEST_MS) * 100} 100`} />
+            <circle cx="10" cy="10" r="8" pathLength={100} stroke-dasharray={`${Math.min(1, left / life) * 100} 100`} />
           </svg>
           {code ? (left > 0 ? `This code is good for ${seconds} s` : "The next code is on its way") : "The code is on its way"}
         </p>
@@ -282,12 +286,18 @@ function Connected({ channel }: { channel: Channel }) {
       </h2>
       <p class="number">+{channel.phone_number}</p>
       <p>
-        <a class="button" href={href("channel", { id: channel.id, tab: "chats", chat: channel.phone_number })}>
-          Send a message to yourself
-        </a>{" "}
-        {may("write") && (
-          <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>
-            Add a webhook
+        {may("write") ? (
+          <>
+            <a class="button" href={href("channel", { id: channel.id, tab: "chats", chat: channel.phone_number })}>
+              Send a message to yourself
+            </a>{" "}
+            <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>
+              Add a webhook
+            </a>
+          </>
+        ) : (
+          <a class="button" href={href("channel", { id: channel.id, tab: "chats" })}>
+            Its chats
           </a>
         )}
       </p>

@@ -33,6 +33,40 @@ const NUMBERS: [Name, string, string][] = [
   ["auto_download_max_bytes", "Largest media that is fetched, in bytes", ""],
 ];
 
+const TYPES = ["image", "video", "audio", "document", "sticker"] as const;
+
+/** What a channel begins with. */
+const DEFAULTS: Omit<Settings, "updated_at"> = {
+  always_online: false,
+  auto_download_max_bytes: 26_214_400,
+  auto_download_media: true,
+  auto_download_types: [...TYPES],
+  device_name: "Gateway",
+  emit_device_sent: false,
+  history_retention_days: null,
+  ignore_broadcasts: true,
+  ignore_groups: false,
+  ignore_newsletters: true,
+  ignore_stories: true,
+  link_preview: true,
+  mark_read_on_receive: false,
+  media_retention_days: null,
+  presence_on_connect: "unavailable",
+  proxy_url: null,
+  reject_call_message: null,
+  reject_calls: false,
+  send_delay_ms: null,
+  simulate_typing: false,
+  store_bodies: true,
+  sync_full_history: false,
+};
+
+/** A default in words. */
+function inWords(value: unknown): string {
+  if (typeof value === "boolean") return value ? "on" : "off";
+  return value === null ? "empty" : Array.isArray(value) ? "all" : String(value);
+}
+
 export function Settings({ channel }: { channel: Channel }) {
   const path = `/v1/channels/${channel.id}/settings`;
   const loaded = useLoad(
@@ -58,7 +92,11 @@ export function Settings({ channel }: { channel: Channel }) {
     <Faces of={loaded}>
       {({ settings, etag }) => {
         const now = { ...settings, ...changes } as Settings;
-        const label = (name: Name, text: string) => (name in changes ? `${text} (changed)` : text);
+        const label = (name: Name, text: string) => {
+          const differs = JSON.stringify(now[name]) !== JSON.stringify(DEFAULTS[name]);
+          const marks = [...(name in changes ? ["not saved yet"] : []), ...(differs ? [`changed; the default is ${inWords(DEFAULTS[name])}`] : [])];
+          return marks.length > 0 ? `${text} (${marks.join("; ")})` : text;
+        };
         return (
           <form
             class="settings"
@@ -73,6 +111,19 @@ export function Settings({ channel }: { channel: Channel }) {
                   <input type="checkbox" name={name} checked={now[name] === true} onChange={(event) => change(name, event.currentTarget.checked)} /> {label(name, text)}
                 </label>
               ))}
+              <fieldset>
+                <legend>{label("auto_download_types", "Kinds of media that are fetched")}</legend>
+                {TYPES.map((type) => (
+                  <label key={type} class="check">
+                    <input type="checkbox" name={`auto_download_types.${type}`} checked={now.auto_download_types.includes(type)}
+                      onChange={(event) => {
+                        const on = event.currentTarget.checked;
+                        change("auto_download_types", TYPES.filter((other) => (other === type ? on : now.auto_download_types.includes(other))));
+                      }} />{" "}
+                    {type}
+                  </label>
+                ))}
+              </fieldset>
               {TEXTS.map(([name, text, hint]) => (
                 <Field key={name} label={label(name, text)} name={name} hint={hint} error={error} value={(now[name] as string | null) ?? ""}
                   onInput={(event) => change(name, event.currentTarget.value || (name === "device_name" ? "" : null))} />

@@ -14,6 +14,39 @@ const CALLS: { call: string; label: string; from: Status[]; about: string }[] = 
   { call: "logout", label: "Log out", from: ["connecting", "reconnecting", "connected", "disconnected", "stopped_by_user", "error", "failed"], about: "Ends the pairing; the phone has to scan a code again." },
 ];
 
+/** How high a status stands in the line: it sends, it is on its way, or it does neither. */
+function height(status: Status): ["up" | "draining" | "down", number] {
+  if (status === "connected") return ["up", 16];
+  return ["qr", "connecting", "reconnecting"].includes(status) ? ["draining", 9] : ["down", 3];
+}
+
+/** The changes, the newest first, as a line over time that ends now. */
+function Line({ of }: { of: M["StatusChange"][] }) {
+  const from = Date.parse(of.at(-1)!.at);
+  const to = Date.now();
+  const x = (at: number) => ((at - from) / Math.max(1, to - from)) * 1_000;
+  const share = of.reduce((sum, row, index) => sum + (row.to === "connected" ? (index === 0 ? to : Date.parse(of[index - 1]!.at)) - Date.parse(row.at) : 0), 0) / Math.max(1, to - from);
+  return (
+    <figure class="lines" aria-label="Status over time; the table below says the same">
+      <svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">
+        {of.map((row, index) => {
+          const [kind, high] = height(row.to);
+          const begin = x(Date.parse(row.at));
+          const end = index === 0 ? 1_000 : x(Date.parse(of[index - 1]!.at));
+          return (
+            <rect key={row.at + row.to} class={`stands is-${kind}`} x={begin} width={Math.max(1, end - begin)} y={18 - high} height={high}>
+              <title>{`${row.to} from ${row.at}: ${REASON[row.reason] ?? row.reason}`}</title>
+            </rect>
+          );
+        })}
+      </svg>
+      <figcaption class="fine">
+        From <Time at={from} /> until now; connected for {Math.round(share * 100)} % of it. High: connected; half: on its way; low: neither.
+      </figcaption>
+    </figure>
+  );
+}
+
 export function StatusPart({ channel, reload }: { channel: Channel; reload: () => void }) {
   const history = useLoad(
     (signal) => get<Page<M["StatusChange"]>>(`/v1/channels/${channel.id}/status-history`, { limit: 100 }, signal),
@@ -58,18 +91,21 @@ export function StatusPart({ channel, reload }: { channel: Channel; reload: () =
       <h2>History</h2>
       <Faces of={history} isEmpty={({ data }) => data.length === 0} empty={<p>Nothing has happened to this channel yet.</p>}>
         {({ data }) => (
-          <Table
-            name="Status history, the newest first"
-            rows={data}
-            id={(row) => row.at + row.to}
-            columns={[
-              { head: "Time", cell: (row) => <Time at={row.at} /> },
-              { head: "From", cell: (row) => <Badge status={row.from} /> },
-              { head: "To", cell: (row) => <Badge status={row.to} /> },
-              { head: "Because", cell: (row) => REASON[row.reason] ?? row.reason },
-              { head: "Node", cell: (row) => row.node_id, end: true },
-            ]}
-          />
+          <>
+            <Line of={data} />
+            <Table
+              name="Status history, the newest first"
+              rows={data}
+              id={(row) => row.at + row.to}
+              columns={[
+                { head: "Time", cell: (row) => <Time at={row.at} /> },
+                { head: "From", cell: (row) => <Badge status={row.from} /> },
+                { head: "To", cell: (row) => <Badge status={row.to} /> },
+                { head: "Because", cell: (row) => <>{REASON[row.reason] ?? row.reason}{row.details && <> (the ban ends <Time at={row.details.ban_until} />)</>}</> },
+                { head: "Node", cell: (row) => row.node_id, end: true },
+              ]}
+            />
+          </>
         )}
       </Faces>
       {asked === "logout" && (

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { type Page, asCurl, door, get, patch, post, withQuery } from "../api";
 import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, More, Table, TextField, Theirs, Time, Title, param, say, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
+import { may } from "../session";
 import type { M, O } from "../types";
 
 const PATH = door === "members" ? "/v1/support/tickets" : "/v1/admin/support/tickets";
@@ -19,14 +20,15 @@ export function Support() {
 
 function All() {
   const status = param("status");
+  const customer_id = param("customer_id");
   const [more, setMore] = useState<Page<Row>>();
   const fetching = useAction();
   const list = useLoad(
     async (signal) => {
       setMore(undefined);
-      return get<Page<Row>>(PATH, { status, limit: 50 }, signal);
+      return get<Page<Row>>(PATH, { status, customer_id, limit: 50 }, signal);
     },
-    [status],
+    [status, customer_id],
     { every: 30_000, isHeld: more !== undefined },
   );
   return (
@@ -38,14 +40,14 @@ function All() {
               Ask for help
             </a>
           ) : (
-            <CopyButton text={asCurl("GET", withQuery(PATH, { status }))}>As a command</CopyButton>
+            <CopyButton text={asCurl("GET", withQuery(PATH, { status, customer_id }))}>As a command</CopyButton>
           )
         }
       >
         Support
       </Title>
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
-        <Field label="Status" name="status" value={status} onChange={(event) => go(href(PAGE_NAME, { status: event.currentTarget.value }))}>
+        <Field label="Status" name="status" value={status} onChange={(event) => go(href(PAGE_NAME, { status: event.currentTarget.value, customer_id }))}>
           <option value="">all</option>
           {STATUSES.map((word) => (
             <option key={word} value={word}>
@@ -53,6 +55,11 @@ function All() {
             </option>
           ))}
         </Field>
+        {customer_id && (
+          <a class="button is-quiet" href={href(PAGE_NAME, { status })}>
+            Of all customers
+          </a>
+        )}
       </form>
       <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>{door === "members" ? "Ask whatever you like; the operator answers here." : "Nobody has asked anything."}</p>}>
         {(page) => {
@@ -76,7 +83,7 @@ function All() {
               <More cursor={cursor} busy={fetching.busy}
                 load={() =>
                   void fetching.run(async () => {
-                    const next = await get<Page<Row>>(PATH, { status, limit: 50, cursor });
+                    const next = await get<Page<Row>>(PATH, { status, customer_id, limit: 50, cursor });
                     setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
                   })
                 } />
@@ -158,7 +165,7 @@ function One({ id }: { id: string }) {
       <Faces of={shown}>
         {(ticket) => (
           <>
-            <Title extra={<Badge status={ticket.status} />}>
+            <Title extra={<>{door === "operators" && <CopyButton text={asCurl("GET", path)}>As a command</CopyButton>}<Badge status={ticket.status} /></>}>
               {ticket.number}. <Theirs text={ticket.subject} />
             </Title>
             <p class="fine">
@@ -166,7 +173,7 @@ function One({ id }: { id: string }) {
               {ticket.customer && <> of <Theirs text={ticket.customer.name ?? ticket.customer.id} /></>} · <Time at={ticket.created_at} />
               {ticket.request_id && <> · request <Id id={ticket.request_id} /></>}
             </p>
-            {door === "operators" && (
+            {door === "operators" && may("write") && (
               <Field label="Status" name="status" value={ticket.status} error={error}
                 onChange={(event) => {
                   const status = event.currentTarget.value;
@@ -197,7 +204,7 @@ function One({ id }: { id: string }) {
             </ol>
             {ticket.status === "closed" ? (
               <p class="none">It is closed. {door === "members" && "Open another one if you have more to ask."}</p>
-            ) : (
+            ) : door === "members" || may("write") ? (
               <form
                 onSubmit={(event) => {
                   event.preventDefault();
@@ -210,7 +217,7 @@ function One({ id }: { id: string }) {
                   Send
                 </button>
               </form>
-            )}
+            ) : null}
           </>
         )}
       </Faces>

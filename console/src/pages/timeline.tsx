@@ -1,7 +1,7 @@
 // What happened to the cluster: a line for each node with marks, and the same as a list.
 import { useState } from "preact/hooks";
 import { type Page, asCurl, get, withQuery } from "../api";
-import { CopyButton, Faces, Field, More, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { CopyButton, Faces, Field, More, Table, Theirs, Time, Title, Word, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
 import { KIND } from "../words";
@@ -85,7 +85,7 @@ export function Timeline() {
                   id={(row) => row.id}
                   columns={[
                     { head: "When", cell: (row) => <Time at={row.at} /> },
-                    { head: "What", cell: (row) => <span class={`kind is-${row.kind}`} title={KIND[row.kind]}>{row.kind}</span> },
+                    { head: "What", cell: (row) => <Word class={`kind is-${row.kind}`} about={KIND[row.kind] ?? ""}>{row.kind}</Word> },
                     { head: "In words", cell: (row) => <Theirs text={row.summary} /> },
                     { head: "By", cell: (row) => <By entry={row} /> },
                   ]}

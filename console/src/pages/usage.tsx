@@ -1,19 +1,39 @@
 import { type Page, get } from "../api";
-import { Bars, Faces, Field, Id, Table, Tile, Title, bytes, csv, download, number, param, useLoad } from "../parts";
+import { Bars, Faces, Field, Id, Table, Theirs, Tile, Title, bytes, csv, download, number, param, useLoad } from "../parts";
 import { go, href } from "../router";
-import type { M } from "../types";
+import type { Channel, M } from "../types";
 
 type Row = M["Usage"];
+
+/** Bars of channels that are drawn; the table has all. */
+const MOST_BARS = 50;
+/** The newest channels are shown by their names, others by their ids. */
+const NAMED = 100;
+
+const parts = (row: Row): [string, number][] => [["sent", row.sent], ["received", row.received], ["failed", row.failed]];
+
+/** All days of a channel together, the channel with most messages first. */
+export function byChannel(rows: Row[]): Row[] {
+  const sums = new Map<string | null, Row>();
+  for (const row of rows) {
+    const sum = sums.get(row.channel_id);
+    sums.set(row.channel_id, sum ? { ...sum, sent: sum.sent + row.sent, received: sum.received + row.received, failed: sum.failed + row.failed } : row);
+  }
+  const all = (row: Row) => row.sent + row.received + row.failed;
+  return [...sums.values()].sort((a, b) => all(b) - all(a));
+}
 
 export function Usage() {
   const by = param("by") || "day";
   const shown = useLoad(
     async (signal) => {
-      const [usage, limits] = await Promise.all([
+      const [usage, limits, channels] = await Promise.all([
         get<Page<Row>>("/v1/account/usage", { group_by: by }, signal),
         get<M["Limits"]>("/v1/limits", {}, signal),
+        by === "channel" ? get<Page<Channel>>("/v1/channels", { limit: NAMED }, signal) : undefined,
       ]);
-      return { rows: usage.data, limits };
+      const names = new Map(channels?.data.map((channel) => [channel.id, channel.name]));
+      return { rows: usage.data, limits, names };
     },
     [by],
   );
@@ -36,23 +56,23 @@ export function Usage() {
         </button>
       </form>
       <Faces of={shown}>
-        {({ rows, limits }) => (
+        {({ rows, limits, names }) => (
           <>
             <div class="tiles">
               <Tile label="Calls left for your programs" value={number(limits.per_customer.remaining)} about={`of ${number(limits.per_customer.limit)}; the console takes none`} />
               <Tile label="Sent" value={number(rows.reduce((sum, row) => sum + row.sent, 0))} />
               <Tile label="Received" value={number(rows.reduce((sum, row) => sum + row.received, 0))} />
+              <Tile label="Failed" value={number(rows.reduce((sum, row) => sum + row.failed, 0))} />
             </div>
-            {by !== "channel" && (
-              <Bars label={`Messages by ${by}; the table below has the same numbers`} rows={rows.map((row) => ({ at: at(row), values: [["sent", row.sent], ["received", row.received], ["failed", row.failed]] }))} />
-            )}
+            {rows.length > 0 && by !== "channel" && <Bars label={`Messages by ${by}; the table below has the same numbers`} rows={rows.map((row) => ({ at: at(row), values: parts(row) }))} />}
+            {rows.length > 0 && by === "channel" && <Bars label="Messages by channel, those with most first; the table below has them by day" rows={byChannel(rows).slice(0, MOST_BARS).map((row) => ({ at: names.get(row.channel_id!) ?? row.channel_id!, values: parts(row) }))} />}
             <Table
               name={`Usage by ${by}, times in UTC`}
               rows={rows.slice().reverse()}
               id={(row) => at(row) + row.channel_id}
               columns={[
                 { head: by === "hour" ? "Hour" : "Day", cell: at },
-                ...(by === "channel" ? [{ head: "Channel", cell: (row: Row) => <Id id={row.channel_id} /> }] : []),
+                ...(by === "channel" ? [{ head: "Channel", cell: (row: Row) => (names.has(row.channel_id!) ? <a href={href("channel", { id: row.channel_id })}><Theirs text={names.get(row.channel_id!)} /></a> : <Id id={row.channel_id} />) }] : []),
                 { head: "Sent", cell: (row) => number(row.sent), end: true },
                 { head: "Received", cell: (row) => number(row.received), end: true },
                 { head: "Failed", cell: (row) => number(row.failed), end: true },

@@ -120,7 +120,7 @@ function One({ id }: { id: string }) {
           )}
           <Failure error={error} />
           {may("write") && <Test path={path} />}
-          <Signing path={path} />
+          <Signing path={path} may={endpoint.has_custom_signing_secret || may("account")} />
           <section>
             <h2>Events</h2>
             <ul>
@@ -256,7 +256,7 @@ end`],
 }`],
 ];
 
-function Signing({ path }: { path: string }) {
+function Signing({ path, may }: { path: string; may: boolean }) {
   const [secret, setSecret] = useState<M["SigningSecret"]>();
   const [language, setLanguage] = useState("Node.js");
   const { busy, error, run } = useAction();
@@ -272,6 +272,8 @@ function Signing({ path }: { path: string }) {
           <code>{secret.signing_secret}</code> <CopyButton text={secret.signing_secret}>Copy</CopyButton>{" "}
           {secret.is_default && "(the account's default)"}
         </p>
+      ) : !may ? (
+        <p class="fine">It is the account's default secret, which owners and admins see.</p>
       ) : (
         <p>
           <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => setSecret(await get<M["SigningSecret"]>(`${path}/signing-secret`)))}>

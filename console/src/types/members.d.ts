@@ -170,7 +170,7 @@ export interface components {
          * @enum {string}
          */
         Category: "connection" | "delivery" | "webhooks" | "billing" | "other";
-        /** @description A channel; all fields always present. */
+        /** @description A channel; all fields but `status_reason` always present. */
         Channel: {
             /**
              * Format: date-time
@@ -202,6 +202,8 @@ export interface components {
             phone_number: string | null;
             /** @description How it is. */
             status: components["schemas"]["Status"];
+            /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
+            status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
              * @description When it last changed.
@@ -347,6 +349,8 @@ export interface components {
             scoped_key?: components["schemas"]["IssuedKey"] | null;
             /** @description How it is. */
             status: components["schemas"]["Status"];
+            /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
+            status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
              * @description When it last changed.
@@ -1231,6 +1235,8 @@ export interface components {
              * @description When it happened.
              */
             at: string;
+            /** @description Of a ban whose end the network has told. */
+            details?: components["schemas"]["StatusDetails"] | null;
             /**
              * Format: uint64
              * @description The term of the owner's leadership, which fences what an earlier one does.
@@ -1247,6 +1253,14 @@ export interface components {
             reason: components["schemas"]["Reason"];
             /** @description The status after. */
             to: components["schemas"]["Status"];
+        };
+        /** @description What the network said beside the reason of a status. */
+        StatusDetails: {
+            /**
+             * Format: date-time
+             * @description Until when the number is banned.
+             */
+            ban_until: string;
         };
         StatusSummary: {
             /** @description The parts of the service. */

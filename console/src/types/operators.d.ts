@@ -3,6 +3,11 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * @description `read` covers GET (and HEAD), `write` every other method.
+         * @enum {string}
+         */
+        Access: "read" | "write";
         /** @description Who acted. `kind` is `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`. */
         AuditActor: {
             /** @description The e-mail address. */
@@ -111,6 +116,8 @@ export interface components {
             nodes: components["schemas"]["NodeRelease"][];
         };
         ClusterStatus: {
+            /** @description What that token may do. */
+            access: components["schemas"]["Access"];
             /** @description By status, of the shards that have an owner. */
             channels: {
                 [key: string]: number;
@@ -138,6 +145,8 @@ export interface components {
             node_id: number;
             /** @description The nodes. */
             nodes: components["schemas"]["ReadyOfAll"];
+            /** @description Who asks: the name of the token, `null` for the one that all operators share. */
+            operator: string | null;
             /** @description The nodes that answer, by the release that they run. */
             releases: {
                 [key: string]: number[];
@@ -1291,7 +1300,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description A channel; all fields always present. */
+        /** @description A channel; all fields but `status_reason` always present. */
         PlacedChannel: {
             /**
              * Format: date-time
@@ -1340,6 +1349,8 @@ export interface components {
             shard: number | null;
             /** @description How it is. */
             status: components["schemas"]["Status"];
+            /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
+            status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
              * @description When it last changed.
@@ -1428,6 +1439,11 @@ export interface components {
              */
             total: number;
         };
+        /**
+         * @description The `reason` of a `channel.status` event.
+         * @enum {string}
+         */
+        Reason: "created" | "qr_requested" | "connect_requested" | "paired" | "login_ok" | "network" | "worker_lost" | "rebalance" | "qr_timeout" | "pairing_refused" | "reconnect_budget" | "no_worker" | "logout" | "session_invalidated" | "kicked_other_device" | "stream_replaced_loop" | "client_outdated" | "auth_state" | "crash_loop" | "user" | "admin" | "banned" | "restored";
         Replica: {
             /**
              * Format: uint64

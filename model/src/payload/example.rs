@@ -190,6 +190,7 @@ impl Payload {
                 status: Status::Connected,
                 reason: Reason::LoginOk,
                 changed_at: NOW,
+                details: None,
             }),
             EventName::QrUpdated => Self::QrUpdated(QrUpdated {
                 // The smallest picture there is, in place of some kilobytes.

@@ -24,7 +24,7 @@ use crate::address::Address;
 use crate::id::{ChannelId, MessageId};
 use crate::media::MediaRef;
 use crate::message::{ContactCard, LinkPreview, MessageKey, Quoted, TYPE_NAMES, UndecryptableReason};
-use crate::status::{DisconnectReason, Reason, Status};
+use crate::status::{DisconnectReason, Reason, Status, StatusDetails};
 use crate::time::Timestamp;
 
 /// Who sent: `from` is the phone address when it is known, otherwise the raw LID.
@@ -398,6 +398,9 @@ pub struct ChannelStatus {
     pub status: Status,
     pub reason: Reason,
     pub changed_at: Timestamp,
+    /// Of a ban whose end the network has told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<StatusDetails>,
 }
 
 /// There is a new QR code.

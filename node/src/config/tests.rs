@@ -145,6 +145,11 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         ("# proxy_protocol = false", "proxy_protocol = true", &["api.proxy_protocol", "trusted_proxies"]),
         ("# cors_origins = []", "cors_origins = [\"app.example.com\"]", &["api.cors_origins", "app.example.com"]),
         ("# cors_origins = []", "cors_origins = [\"https://app.example.com/\"]", &["api.cors_origins"]),
+        (
+            "# cors_origins = []",
+            "console_frame_ancestors = [\"https://a.example/x\"]",
+            &["api.console_frame_ancestors"],
+        ),
         ("# cors_origins = []", "cors_origins = [\"*\", \"https://app.example.com\"]", &["api.cors_origins", "alone"]),
         ("# forward_url = ", "forward_url = \"helpdesk\" #", &["support.forward_url", "https://"]),
         ("# forward_url = ", "email = \"help@example.com\" #", &["support.email", "auth.mail.host"]),

@@ -130,6 +130,13 @@ fn reachable(key: &str, address: &HostPort) -> Result<(), Refusal> {
 fn ports(config: &Config) -> Result<(), Refusal> {
     ensure(is_http_url(&config.api.base_url), "api.base_url", "is no http or https URL", "write https://host[:port]")?;
     cors_origins(&config.api.cors_origins)?;
+    let strange = config.api.console_frame_ancestors.iter().find(|origin| !is_origin(origin));
+    ensure(
+        strange.is_none(),
+        "api.console_frame_ancestors",
+        "has what no browser knows as an origin",
+        "write https://app.example.com, without a path",
+    )?;
     ensure(
         !config.api.proxy_protocol || !config.api.trusted_proxies.is_empty(),
         "api.proxy_protocol",
@@ -182,10 +189,6 @@ pub fn operator_hash(subject: &str, text: &str) -> Result<[u8; 32], Refusal> {
 /// Origins are compared letter for letter with what a browser sends.
 fn cors_origins(origins: &[String]) -> Result<(), Refusal> {
     let is_alone = origins.len() == 1 && origins[0] == ANY_ORIGIN;
-    let is_origin = |text: &String| {
-        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        url.is_some_and(|url| url.origin().ascii_serialization() == *text)
-    };
     match origins.iter().find(|origin| !is_origin(origin)).filter(|_| !is_alone) {
         None => Ok(()),
         Some(wrong) => {
@@ -193,6 +196,12 @@ fn cors_origins(origins: &[String]) -> Result<(), Refusal> {
             Err(Refusal::new("api.cors_origins", problem, "write https://app.example.com, or \"*\" alone"))
         }
     }
+}
+
+/// Of scheme, host and port alone, as browsers write it.
+fn is_origin(text: &str) -> bool {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.is_some_and(|url| url.origin().ascii_serialization() == text)
 }
 
 fn is_http_url(text: &str) -> bool {

@@ -55,6 +55,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             trusted_proxies: Vec::new(),
             cors_origins: Vec::new(),
             console: true,
+            console_frame_ancestors: Vec::new(),
             proxy_protocol: false,
             tls: None,
         },

@@ -120,6 +120,7 @@ fn configuration(args: &InitArgs) -> Config {
             trusted_proxies: Vec::new(),
             cors_origins: Vec::new(),
             console: false,
+            console_frame_ancestors: Vec::new(),
             proxy_protocol: false,
             tls: None,
         },

@@ -52,7 +52,7 @@ impl Restorer {
             _ => self.unpaired += 1,
         }
         let (from, reason, at, version) = (row.status, Reason::Restored, self.at, row.version + 1);
-        let change = StatusChange { from, to, reason, at, node_id: self.node, epoch: 0 };
+        let change = StatusChange { from, to, reason, at, node_id: self.node, epoch: 0, details: None };
         let last_seen_at = if from == Status::Connected { Some(at) } else { row.last_seen_at };
         let row = ChannelRow {
             status: to,

@@ -7,7 +7,7 @@ use model::error::CallError;
 use model::event::EventName;
 use model::id::MessageId;
 use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Payload, QrUpdated};
-use model::status::{self, Move as Step, OnPairing, Reason, Refusal, Status, Trigger};
+use model::status::{self, Move as Step, OnPairing, Reason, Refusal, Status, StatusDetails, Trigger};
 use model::time::Timestamp;
 use network::bounds::Fit;
 use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, SessionEvent};
@@ -70,6 +70,7 @@ pub struct Extra {
     pub identity: Option<Identity>,
     pub by_operator: bool,
     pub call_id: Option<Uuid>,
+    pub details: Option<StatusDetails>,
 }
 
 impl Extra {
@@ -126,7 +127,8 @@ impl Channel {
             identity: extra.identity.clone(),
             disabled_by_operator: extra.by_operator && step.to == Status::DisabledByAdmin,
             moved_by: extra.call_id,
-            events: self.events_of(&step, extra.identity.as_ref(), now),
+            events: self.events_of(&step, &extra, now),
+            details: extra.details,
         };
         match self.commit(Command::Move(command.clone())).await? {
             Reply::Done => {}
@@ -180,12 +182,14 @@ impl Channel {
         }
     }
 
-    fn events_of(&self, step: &Step, identity: Option<&Identity>, now: Timestamp) -> Vec<NewEvent> {
+    fn events_of(&self, step: &Step, extra: &Extra, now: Timestamp) -> Vec<NewEvent> {
+        let identity = extra.identity.as_ref();
         let mut payloads = vec![Payload::ChannelStatus(ChannelStatus {
             previous_status: self.row.status,
             status: step.to,
             reason: step.reason,
             changed_at: now,
+            details: extra.details,
         })];
         if step.to == Status::Connected {
             let phone = identity.map(|identity| identity.phone_number.clone()).or(self.row.phone_number.clone());
@@ -496,6 +500,10 @@ impl Channel {
         self.end_session();
         tracing::debug!(channel = %self.row.id, ?reason, "the session ended");
         let connected = self.row.status == Status::Connected;
+        let details = match &reason {
+            EndReason::Banned { until } => until.map(|ban_until| StatusDetails { ban_until }),
+            _ => None,
+        };
         let trigger = match reason {
             EndReason::Transport(_) | EndReason::Fenced if connected => Trigger::TransportLost,
             EndReason::Transport(_) | EndReason::Fenced => return self.attempt_failed().await,
@@ -512,7 +520,7 @@ impl Channel {
             EndReason::AuthState(_) => Trigger::AuthState,
         };
         // A verdict on a login that the table does not know in this status ends a pairing attempt at most.
-        match Box::pin(self.transition(trigger, None)).await? {
+        match Box::pin(self.transition(trigger, Some(Extra { details, ..Extra::default() }))).await? {
             Ok(()) => Ok(()),
             Err(_) => self.attempt_failed().await,
         }
@@ -610,7 +618,7 @@ impl Channel {
             // Before the answer: nothing of a channel that is to stop may still be on its way.
             self.close_in_order().await?;
         }
-        let extra = Extra { identity: None, by_operator, call_id: Some(call_id) };
+        let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
         Ok(match self.transition(trigger, Some(extra)).await? {
             Ok(()) => Ok(Worked::Done(Done::Live(self.look()))),
             Err(refusal) => Err(self.refusal(refusal, trigger, before)),

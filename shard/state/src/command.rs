@@ -5,7 +5,7 @@ use model::address::Address;
 use model::event::{EventId, EventName};
 use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId, ShardId};
-use model::status::{Reason, Status};
+use model::status::{Reason, Status, StatusDetails};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use traffic::item::{AuthWrite, ReceiptStatus};
@@ -313,6 +313,8 @@ pub struct Move {
     pub disabled_by_operator: bool,
     pub moved_by: Option<Uuid>,
     pub events: Vec<NewEvent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<StatusDetails>,
 }
 
 impl ChannelRow {

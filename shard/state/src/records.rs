@@ -7,7 +7,7 @@ use model::address::Address;
 use model::event::{EventId, EventName};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId};
 use model::message::{Content, Surroundings};
-use model::status::{Reason, Status};
+use model::status::{Reason, Status, StatusDetails};
 use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
 use schemars::JsonSchema;
@@ -129,6 +129,10 @@ pub struct StatusChange {
     pub at: Timestamp,
     pub node_id: NodeId,
     pub epoch: Epoch,
+    /// Of a ban whose end the network has told.
+    // Noted by the third format and later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<StatusDetails>,
 }
 
 /// Where a row came from.

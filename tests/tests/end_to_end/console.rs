@@ -2,14 +2,23 @@
 
 mod browser;
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
 use futures::future::join_all;
 use reqwest::Method;
 use reqwest::header::{COOKIE, SET_COOKIE};
 use serde_json::{Value, json};
+use tests::binary;
 use tests::cluster::{Cluster, Options};
-use tests::http::{Answer, Api, answer, string};
+use tests::http::{Answer, Api, answer, client, string};
 use tests::member::{Member, PASSWORD};
+use tests::room::Room;
+use tests::sources::checkout;
 use tests::tenant::{CONNECT, Tenant, wait_status};
+use tests::wait::seconds;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 const SESSION: &str = "/console/session";
 
@@ -180,9 +189,12 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
         assert_eq!(api.get("/console/channels").await.text(), html.text(), "every page is the same file");
         let text = html.text();
         let assets: Vec<&str> = text.split('"').filter(|part| part.starts_with("/console/assets/")).collect();
-        assert_eq!(assets.len(), 3, "{assets:?}");
+        // Its own script, what it shares with the other door's, styles and an icon; the styles are named twice.
+        let named: BTreeSet<&str> = assets.iter().copied().collect();
+        assert_eq!((named.len(), assets.len()), (4, 5), "{assets:?}");
+        assert!(text.contains(&format!("/console/assets/{page}-")), "{text}");
         let mut answers = vec![html];
-        for asset in assets {
+        for asset in named {
             let plain = api.get(asset).await;
             assert_eq!(plain.status, 200, "{asset}");
             assert_eq!(plain.header("cache-control"), Some("public, max-age=31536000, immutable"));
@@ -222,6 +234,20 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_that_are_named_may_hold_the_members_console_in_a_frame_and_no_page_the_operators() {
+    let options = Options::nodes(1).arg("--set=api.console_frame_ancestors=[\"https://app.example.com\"]");
+    let tenant = Tenant::new(&Cluster::start(options).await).await;
+    let policy = async |api: Api| {
+        let page = api.without_key().get("/console").await;
+        page.header("content-security-policy").unwrap().to_owned()
+    };
+    let members = policy(tenant.any()).await;
+    assert!(members.contains("frame-ancestors https://app.example.com;"), "{members}");
+    let operators = policy(tenant.cluster.operator(1, &tenant.client)).await;
+    assert!(operators.contains("frame-ancestors 'none';"), "{operators}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_whose_console_is_off_has_none() {
     let options = Options::nodes(1).arg("--set=api.console=false").arg("--set=ops.console=false");
     let tenant = Tenant::new(&Cluster::start(options).await).await;
@@ -232,4 +258,66 @@ async fn a_port_whose_console_is_off_has_none() {
         operator.get(path).await.expect_error(404, "not_found");
     }
     of_page(&api, Method::PUT, None, Value::Null).await.expect_error(404, "not_found");
+}
+
+/// Ends the cluster of a `gateway dev` that holds its terminal, however the test ends.
+struct Held(PathBuf);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let data = format!("--data={}", self.0.display());
+        let _ =
+            std::process::Command::new(binary::gateway()).args(["dev", "down", &data]).stdout(Stdio::null()).status();
+    }
+}
+
+/// What `make run` runs, and the line of its output that bears a link.
+async fn link_of_a_run(data: &Path, base_port: u16) -> (tokio::process::Child, String) {
+    let makefile = std::fs::read_to_string(checkout().join("Makefile")).unwrap();
+    assert!(makefile.contains("\t$(BIN) dev --data $(DEV_DIR) --demo $(DEV_FLAGS)\n"), "make run runs something else");
+    let mut dev = tokio::process::Command::new(binary::gateway())
+        .args(["dev", "--demo", &format!("--data={}", data.display()), &format!("--base-port={base_port}")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let link = {
+        let mut lines = BufReader::new(dev.stdout.as_mut().unwrap()).lines();
+        let found = tokio::time::timeout(seconds(240), async {
+            let mut said = Vec::new();
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if line.contains("#sign-in=") {
+                    return line.trim().to_owned();
+                }
+                said.push(line);
+            }
+            panic!("it ended without a link: {said:#?}")
+        });
+        found.await.expect("the demo is shown in time")
+    };
+    (dev, link)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn make_run_ends_with_a_link_that_signs_in_once_and_opens_a_page_that_pairs_a_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let room = tokio::task::spawn_blocking(Room::take).await.unwrap();
+    let held = Held(folder.path().join("dev"));
+    let (_dev, link) = link_of_a_run(&held.0, room.base_port).await;
+    let (page, token) = link.split_once("#sign-in=").unwrap();
+    let (origin, path) = page.split_once("/console").unwrap();
+    let api = Api::new(client(), origin, None);
+    assert_eq!(api.get(&format!("/console{path}")).await.status, 200, "{link}");
+    let id = path.strip_prefix("/channel?id=").and_then(|rest| rest.strip_suffix("&tab=pairing"));
+    let id = id.unwrap_or_else(|| panic!("it pairs nothing: {link}"));
+
+    let link = json!({ "refresh_token": token });
+    let opened = of_page(&api, Method::PUT, None, link.clone()).await;
+    let member = api.with_key(&string(&opened.expect(200)["access_token"]));
+    let code = member.get(&format!("/console/api/v1/channels/{id}/qr?format=raw")).await.expect(200);
+    assert!(code["raw"].as_str().is_some_and(|raw| !raw.is_empty()), "{code}");
+    let next = of_page(&api, Method::PUT, Some(&cookie(&opened)), Value::Null).await;
+    next.expect(200);
+    of_page(&api, Method::PUT, None, link).await.expect_error(401, "auth_revoked");
 }

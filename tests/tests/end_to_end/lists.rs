@@ -46,6 +46,17 @@ async fn channels_of_all_shards_are_listed_newest_first_through_every_node() {
         let named = all_pages(&api, "/v1/channels?name=Sales&limit=4").await;
         assert_eq!(named.iter().collect::<Vec<_>>(), sales, "node {node}");
         assert_eq!(all_pages(&api, "/v1/channels?status=connected&limit=1").await, std::slice::from_ref(&paired.id));
+        for part in ["s%20PAIR", &paired.number[3..], &format!("%2B{}%20{}", &paired.number[..4], &paired.number[4..])]
+        {
+            let found = all_pages(&api, &format!("/v1/channels?q={part}&limit=2")).await;
+            assert_eq!(found, std::slice::from_ref(&paired.id), "node {node}, {part}");
+        }
+        assert_eq!(all_pages(&api, "/v1/channels?q=port&limit=5").await.len(), 18, "node {node}");
+        let told = api.get("/v1/channels?reasons=true&limit=2").await.expect(200);
+        let reason = |n: usize| told["data"][n]["status_reason"].as_str();
+        assert_eq!(reason(0), Some("login_ok"), "{told}");
+        assert!(matches!(reason(1), None | Some("created")), "{told}");
+        assert_eq!(whole["data"][0].get("status_reason"), None, "only where it is asked for");
         assert_eq!(all_pages(&api, "/v1/channels?status=pending&limit=10").await, made[1..], "node {node}");
         api.get("/v1/channels?status=happy").await.expect_issue(&json!(["status"]), "enum|format");
         api.get("/v1/channels?limit=5&cursor=nonsense").await.expect_issue(&json!(["cursor"]), "format");

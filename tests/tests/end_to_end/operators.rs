@@ -57,6 +57,12 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     assert_eq!(seen.header("strict-transport-security"), Some("max-age=31536000"));
     assert_eq!(seen.header("x-content-type-options"), Some("nosniff"));
     ann.post("/v1/admin/layout/plan", json!({})).await.expect(200);
+    for (who, name, access) in
+        [(&ann, json!("ann"), "read"), (&bob, json!("bob"), "write"), (&operator(&shared), Value::Null, "write")]
+    {
+        let status = who.get("/v1/admin/status").await.expect(200);
+        assert_eq!((&status["operator"], &status["access"]), (&name, &json!(access)));
+    }
     let new = json!({ "name": "Acme" });
     let refused = ann.post("/v1/admin/customers", new.clone()).await.expect_error(403, "insufficient_scope");
     assert_eq!(refused["required"], json!(["write"]));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::{Answer, Api, string};
 use tests::simulator::Simulator;
+use tests::stream::{EventSource, Frame};
 use tests::tenant::{CONNECT, Tenant, number, pair, text, wait_status};
 use tests::wait::{eventually, seconds};
 
@@ -251,6 +252,20 @@ async fn a_channel_leaves_its_troubles_by_itself_and_only_as_the_table_says() {
     let _ = stage.simulator.api().post(&format!("/phones/{other}/link"), json!({ "raw": qr["raw"] })).await;
     stage.reach(&refused, "failed").await;
     stage.simulator.clear_faults().await;
+
+    // A ban whose end the network tells: it stands in the event and in the history.
+    let (channel, number) = stage.paired().await;
+    let stream = EventSource::open(&stage.api, "").await;
+    let details = json!({ "ban_until": "2040-01-01T00:00:00.000Z" });
+    let until = json!({ "until": details["ban_until"] });
+    stage.simulator.api().post(&format!("/phones/{number}/ban"), until).await.expect(204);
+    stage.reach(&channel, "failed").await;
+    let is_failed = |frame: &Frame| frame.is("channel.status") && frame.json()["data"]["status"] == "failed";
+    let told = stream.wait("the ban is told", seconds(20), is_failed).await.json();
+    assert_eq!((&told["data"]["reason"], &told["data"]["details"]), (&json!("banned"), &details), "{told}");
+    let history = stage.api.get(&format!("/v1/channels/{channel}/status-history?limit=2")).await.expect(200);
+    assert_eq!(history["data"][0]["details"], details, "{history}");
+    assert_eq!(history["data"][1].get("details"), None, "{history}");
 
     // A network that cannot be reached for a while: reconnecting, then connected, without a QR.
     let (channel, number) = stage.paired().await;

@@ -32,15 +32,52 @@ pub struct Filter {
     status: Option<Status>,
     /// A prefix.
     name: Option<String>,
+    part: Option<Part>,
+    reasons: bool,
     limit: Option<usize>,
     after: Option<(Timestamp, ChannelId)>,
 }
 
+/// A part of a name, in letters of either case, or digits of a number.
+struct Part {
+    text: String,
+    /// Of a number, as people write it.
+    digits: Option<String>,
+}
+
+/// Fewer digits are in most numbers.
+const FEWEST_DIGITS: usize = 3;
+
+impl Part {
+    fn new(text: &str) -> Self {
+        let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+        let is_number = text.chars().all(|c| c.is_ascii_digit() || " +-()".contains(c));
+        let digits = (is_number && digits.len() >= FEWEST_DIGITS).then_some(digits);
+        Self { text: text.to_lowercase(), digits }
+    }
+
+    fn is_in(&self, view: &ChannelView) -> bool {
+        let of_number = self.digits.as_deref().zip(view.phone_number.as_deref());
+        view.name.to_lowercase().contains(&self.text) || of_number.is_some_and(|(part, number)| number.contains(part))
+    }
+}
+
 impl Filter {
+    /// Whether it can be said without the live parts which channels match.
+    fn is_of_record(&self) -> bool {
+        self.status.is_none() && self.part.is_none()
+    }
+
+    fn matches(&self, view: &ChannelView) -> bool {
+        self.status.is_none_or(|status| view.status == status) && self.part.as_ref().is_none_or(|part| part.is_in(view))
+    }
+
     pub fn parse(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
         let filter = Self {
             status: query.word("status", &Status::ALL.map(Status::as_str), Status::parse),
             name: query.text("name").map(str::to_owned),
+            part: query.text("q").map(Part::new),
+            reasons: query.flag("reasons").unwrap_or(false),
             limit: query.limit(),
             after: query.cursor::<ChannelCursor>(list).map(|cursor| (cursor.created_at, cursor.id)),
         };
@@ -84,8 +121,8 @@ async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
     let mut rows = Vec::new();
     let (mut bytes, mut looked_at) = (0, 0);
     loop {
-        // Without a filter by status, nothing that is looked up is thrown away.
-        let chunk = if filter.status.is_none() { CHUNK.min(enough) } else { CHUNK };
+        // Without a filter by the live parts, nothing that is looked up is thrown away.
+        let chunk = if filter.is_of_record() { CHUNK.min(enough) } else { CHUNK };
         let page = call.cluster().directory().read(|state| state.channels_of(call.customer_id(), after, chunk));
         let at_end = page.len() < chunk;
         looked_at += page.len();
@@ -95,15 +132,52 @@ async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
         let candidates: Vec<_> = page.into_iter().filter(|channel| named(&channel.name)).collect();
         let ids: Vec<ChannelId> = candidates.iter().map(|channel| channel.id).collect();
         let lives = call.cluster().lives(&ids, &call.context()).await?;
-        let views = candidates.iter().map(|channel| ChannelView::new(channel, lives.get(&channel.id)));
-        let wanted = views.filter(|view| filter.status.is_none_or(|status| view.status == status));
-        rows.extend(wanted.inspect(|view| bytes += json_bytes(view)));
+        let views = candidates.iter().map(|channel| {
+            let live = lives.get(&channel.id);
+            let view = ChannelView::new(channel, live);
+            if filter.reasons { view.with_reason(live) } else { view }
+        });
+        rows.extend(views.filter(|view| filter.matches(view)).inspect(|view| bytes += json_bytes(view)));
         if at_end || rows.len() >= enough || bytes > LARGEST_PAGE {
             rows.truncate(enough);
             return Ok(Found { rows, stopped_at: None });
         }
         if looked_at >= LOOKED_AT {
             return Ok(Found { rows, stopped_at: after });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::id::CustomerId;
+    use raft::directory::records::ChannelRecord;
+
+    #[test]
+    fn a_part_of_a_name_or_of_a_number_finds_a_channel() {
+        let record = ChannelRecord {
+            id: ChannelId::new(),
+            customer_id: CustomerId::new(),
+            name: "Sales EMEA 24".into(),
+            metadata: "{}".into(),
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+            deleted_at: None,
+        };
+        let view = ChannelView { phone_number: Some("4915550001234".into()), ..ChannelView::new(&record, None) };
+        let table = [
+            ("emea", true),
+            ("SALES e", true),
+            ("24", true),
+            ("1555 000", true),
+            ("+49 (1555)", true),
+            ("12", false),
+            ("4915559", false),
+            ("x1555", false),
+        ];
+        for (text, found) in table {
+            assert_eq!(Part::new(text).is_in(&view), found, "{text}");
         }
     }
 }

@@ -47,6 +47,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels").multi_channel().account(list::list).doc(
             Doc::new("list_channels", "List channels, the newest first")
+                .about(
+                    "`name` is the beginning of a name; `q` a part of one, or three digits or more of a number. With `reasons` \
+                     each row says why it has its status.",
+                )
                 .query(|query| Filter::parse(query, ListId::only()))
                 .list_or_page::<ChannelView>(),
         ),

@@ -1,7 +1,7 @@
 //! A channel as the interface shows it: the directory's record and the live part of its shard in one.
 
 use model::id::{ChannelId, CustomerId};
-use model::status::Status;
+use model::status::{Reason, Status};
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use shard::call::Live;
 
-/// A channel; all fields always present.
+/// A channel; all fields but `status_reason` always present.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Channel")]
 pub struct ChannelView {
@@ -20,6 +20,9 @@ pub struct ChannelView {
     pub name: String,
     pub phone_number: Option<String>,
     pub status: Status,
+    /// Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_reason: Option<Reason>,
     pub last_seen_at: Option<Timestamp>,
     #[serde(deserialize_with = "raw")]
     #[schemars(with = "Map<String, Value>")]
@@ -43,11 +46,17 @@ impl ChannelView {
             name: record.name.clone(),
             phone_number: live.and_then(|live| live.phone_number.clone()),
             status: live.map_or(Status::Pending, |live| live.status),
+            status_reason: None,
             last_seen_at: live.and_then(|live| live.last_seen_at),
             metadata: metadata_of(record),
             created_at: record.created_at,
             updated_at: changed.map_or(record.updated_at, |at| at.max(record.updated_at)),
         }
+    }
+
+    /// Says why it has its status, too.
+    pub fn with_reason(self, live: Option<&Live>) -> Self {
+        Self { status_reason: live.map(|live| live.reason), ..self }
     }
 }
 

@@ -269,6 +269,7 @@ impl Apply<'_> {
             at: step.at,
             node_id: self.node,
             epoch: self.at.term,
+            details: step.details.filter(|_| self.format >= Format::THIRD),
         };
         row.moved(&step);
         if self.format >= Format::THIRD {

@@ -100,6 +100,7 @@ pub(super) fn moved(expect: u64, to: Status) -> Command {
         disabled_by_operator: false,
         moved_by: None,
         events: Vec::new(),
+        details: None,
     })
 }
 

@@ -69,7 +69,8 @@ async fn browse_on(options: Options, file: &str) {
     {
         return;
     }
-    let cluster = Cluster::start(options.arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]")).await;
+    let options = options.arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]");
+    let cluster = Cluster::start(options.arg("--set=webhooks.note_every=\"1s\"")).await;
     let tenant = Tenant::new(&cluster).await;
     let (owner, viewer) = (Member::new(&tenant, "owner").await, Member::new(&tenant, "viewer").await);
     let dev = cluster.dev();
@@ -124,6 +125,22 @@ async fn use_without_a_pause_costs_the_customers_programs_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_full_of_data_are_pictures_for_the_documents() {
     browse("tests/pictures.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_lists_many_events_and_slow_networks_stay_within_what_is_allowed() {
+    browse("tests/speed.test.mjs").await;
+}
+
+#[tokio::test]
+async fn what_the_pages_work_out_needs_no_browser() {
+    if let Some(what) = missing().filter(|what| *what != "chromium")
+        && skips(what)
+    {
+        return;
+    }
+    let (passed, said) = node(&["--test", "tests/pure.test.mjs"], &[]).await;
+    assert!(passed, "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -242,6 +242,27 @@ async fn an_endpoint_that_fails_for_long_is_switched_off_with_an_entry_in_the_au
     let entries = log["data"].as_array().unwrap();
     assert_eq!(entries.len(), 1, "{log}");
     assert_eq!((&entries[0]["target"]["id"], &entries[0]["actor"]["type"]), (&endpoint["id"], &json!("system")));
+
+    // An operator has it called again, and says why. What its customer has switched off stays so.
+    let operator = tenant.cluster.operator(1, &tenant.client);
+    let enable = format!("/v1/admin/webhook-endpoints/{}/enable", string(&endpoint["id"]));
+    operator.post(&enable, json!({})).await.expect_issue(&json!(["reason"]), "required");
+    // What has waited goes out at once, and would count as failing again.
+    receiver.answer(|_| Reply::Status(200));
+    operator.post(&enable, json!({ "reason": "mended" })).await.expect(204);
+    let shown = tenant.any().get(&path).await.expect(200);
+    assert_eq!(shown["enabled"], true);
+    assert_eq!((&shown["disabled_reason"], &shown["failing_since"]), (&Value::Null, &Value::Null));
+    operator.post(&enable, json!({ "reason": "once more" })).await.expect_error(409, "no_op");
+    tenant.any().patch(&path, json!({ "enabled": false })).await.expect(200);
+    operator.post(&enable, json!({ "reason": "mended" })).await.expect_error(400, "bad_request");
+    let nobody = "/v1/admin/webhook-endpoints/00000000-0000-4000-8000-000000000000/enable";
+    operator.post(nobody, json!({ "reason": "mended" })).await.expect_error(404, "webhook_endpoint_not_found");
+    let log = tenant.any().get("/v1/account/audit-log?action=webhook.enabled").await.expect(200);
+    let entries = log["data"].as_array().unwrap();
+    assert_eq!(entries.len(), 1, "{log}");
+    assert_eq!((&entries[0]["target"]["id"], &entries[0]["actor"]["type"]), (&endpoint["id"], &json!("operator")));
+    assert!(entries[0].to_string().contains("mended"), "{log}");
     let shown = tenant.any().patch(&path, json!({ "enabled": true })).await.expect(200);
     assert_eq!((&shown["disabled_reason"], &shown["failing_since"]), (&Value::Null, &Value::Null));
 }

@@ -1,13 +1,14 @@
 // The pages of operators, in the order in which they are listed.
-import { Audit } from "./audit";
-import { Customers } from "./customers";
-import { Backup, Releases, Secrets } from "./keeping";
-import { Placed, Stuck, Trace } from "./operate";
-import { Support } from "./support";
-import { Timeline } from "./timeline";
-import { Layout, Nodes, Overview, Shards } from "./cluster";
+import { Audit } from "./pages/audit";
+import { Customers } from "./pages/customers";
+import { Backup, Releases, Secrets } from "./pages/keeping";
+import { Placed, Stuck, Trace } from "./pages/operate";
+import { Support } from "./pages/support";
+import { Timeline } from "./pages/timeline";
+import { Layout, Nodes, Overview, Shards } from "./pages/cluster";
+import { start } from "./main";
 
-export const pages = {
+start({
   home: { label: "Overview", page: Overview },
   nodes: { label: "Nodes", page: Nodes },
   shards: { label: "Shards", page: Shards },
@@ -22,4 +23,4 @@ export const pages = {
   secrets: { label: "Secrets", page: Secrets },
   releases: { label: "Releases", page: Releases },
   audit: { label: "Audit log", page: Audit },
-};
+});

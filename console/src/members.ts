@@ -1,18 +1,19 @@
 // The pages of members, in the order in which they are listed; those without a label are reached from others.
-import { Account } from "./account";
-import { Audit } from "./audit";
-import { ChannelPage } from "./channel";
-import { Channels } from "./channels";
-import { Deliveries } from "./deliveries";
-import { Events } from "./events";
-import { Home } from "./home";
-import { Keys } from "./keys";
-import { Members } from "./people";
-import { Support } from "./support";
-import { Usage } from "./usage";
-import { Webhooks } from "./webhooks";
+import { Account } from "./pages/account";
+import { Audit } from "./pages/audit";
+import { ChannelPage } from "./pages/channel";
+import { Channels } from "./pages/channels";
+import { Deliveries } from "./pages/deliveries";
+import { Events } from "./pages/events";
+import { Home } from "./pages/home";
+import { Keys } from "./pages/keys";
+import { Members } from "./pages/people";
+import { Support } from "./pages/support";
+import { Usage } from "./pages/usage";
+import { Webhooks } from "./pages/webhooks";
+import { start } from "./main";
 
-export const pages = {
+start({
   home: { label: "Home", page: Home },
   channels: { label: "Channels", page: Channels },
   channel: { page: ChannelPage },
@@ -25,4 +26,4 @@ export const pages = {
   audit: { label: "Audit log", page: Audit },
   support: { label: "Support", page: Support },
   account: { label: "Account", page: Account },
-};
+});
