@@ -44,5 +44,6 @@ pub mod target;
 pub mod ticket;
 pub mod time;
 pub mod webhook;
+mod words;
 
 pub use message::story;

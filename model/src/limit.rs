@@ -9,27 +9,18 @@ use crate::time::Timestamp;
 /// of these, so that no rounding ever admits a request too many.
 const TOKEN: u64 = 1000;
 
-/// Which bucket (`X-RateLimit-Scope`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitScope {
-    Ip,
-    Customer,
-    Channel,
-    /// Of a member in the console, whose calls take nothing from the customer's bucket.
-    Session,
+crate::words! {
+    /// Which bucket (`X-RateLimit-Scope`).
+    LimitScope {
+        Ip = "ip",
+        Customer = "customer",
+        Channel = "channel",
+        /// Of a member in the console, whose calls take nothing from the customer's bucket.
+        Session = "session",
+    }
 }
 
 impl LimitScope {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ip => "ip",
-            Self::Customer => "customer",
-            Self::Channel => "channel",
-            Self::Session => "session",
-        }
-    }
-
     /// As in "too many requests for this ...".
     pub fn noun(self) -> &'static str {
         match self {

@@ -93,50 +93,30 @@ settings! {
     device_name: String = "Gateway".to_owned();
 }
 
-/// What the channel shows itself as when it has connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ConnectPresence {
-    Available,
-    Unavailable,
-    /// Nothing is said.
-    None,
-}
-
-impl ConnectPresence {
-    const WORDS: [&'static str; 3] = ["available", "unavailable", "none"];
-
-    fn parse(word: &str) -> Option<Self> {
-        match word {
-            "available" => Some(Self::Available),
-            "unavailable" => Some(Self::Unavailable),
-            "none" => Some(Self::None),
-            _ => None,
-        }
+crate::words! {
+    /// What the channel shows itself as when it has connected.
+    #[derive(JsonSchema)]
+    ConnectPresence {
+        Available = "available",
+        Unavailable = "unavailable",
+        /// Nothing is said.
+        None = "none",
     }
 }
 
-/// A kind of media that may be fetched as it comes in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DownloadType {
-    Image,
-    Video,
-    Audio,
-    Document,
-    Sticker,
+crate::words! {
+    /// A kind of media that may be fetched as it comes in.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    DownloadType {
+        Image = "image",
+        Video = "video",
+        Audio = "audio",
+        Document = "document",
+        Sticker = "sticker",
+    }
 }
 
 impl DownloadType {
-    pub const ALL: [Self; 5] = [Self::Image, Self::Video, Self::Audio, Self::Document, Self::Sticker];
-
-    const WORDS: [&'static str; 5] = ["image", "video", "audio", "document", "sticker"];
-
-    fn parse(word: &str) -> Option<Self> {
-        let place = Self::WORDS.iter().position(|known| *known == word)?;
-        Self::ALL.get(place).copied()
-    }
-
     /// The kind of a message's media.
     fn of(content: &Content) -> Option<Self> {
         match content {
@@ -198,7 +178,7 @@ impl SettingsPatch {
             let days = fields.nullable(key, rule::integer(range));
             days.map(|days| days.and_then(|days| u32::try_from(days).ok())).into()
         };
-        let download_type = rule::one_of(&DownloadType::WORDS, DownloadType::parse);
+        let download_type = rule::one_of(DownloadType::WORDS, DownloadType::parse);
         let types = fields.list_or_empty("auto_download_types", DownloadType::ALL.len(), download_type);
         let change = SettingsChange {
             reject_calls: flag("reject_calls"),
@@ -209,7 +189,7 @@ impl SettingsPatch {
             ignore_broadcasts: flag("ignore_broadcasts"),
             mark_read_on_receive: flag("mark_read_on_receive"),
             presence_on_connect: fields
-                .optional("presence_on_connect", rule::one_of(&ConnectPresence::WORDS, ConnectPresence::parse))
+                .optional("presence_on_connect", rule::one_of(ConnectPresence::WORDS, ConnectPresence::parse))
                 .into(),
             always_online: flag("always_online"),
             auto_download_media: flag("auto_download_media"),

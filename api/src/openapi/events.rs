@@ -116,7 +116,7 @@ fn reference(name: EventName) -> String {
 /// `webhooks` of the document; the events' types go among the others.
 pub fn webhooks(parts: &mut Parts<'_>) -> Map<String, Value> {
     let mut webhooks = Map::new();
-    for name in EventName::ALL.iter().copied() {
+    for name in EventName::ALL {
         let data = data(name, &mut parts.schemas);
         parts.shapes.insert(type_name(name), envelope(name, data));
         webhooks.insert(name.as_str().to_owned(), json!({ "post": delivery(name) }));

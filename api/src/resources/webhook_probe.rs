@@ -99,7 +99,7 @@ impl ProbeView {
 /// Which event's example is asked for, if any.
 fn parse_event(body: &Body) -> Result<Option<EventName>, CallError> {
     let issues = Issues::new();
-    let event = Fields::new(body, &issues).optional("event", rule::one_of(&EventName::words(), EventName::parse));
+    let event = Fields::new(body, &issues).optional("event", rule::one_of(EventName::WORDS, EventName::parse));
     issues.finish(|| Some(event))
 }
 

@@ -290,29 +290,20 @@ pub struct MessageSent {
     pub sent_at: Timestamp,
 }
 
-/// The statuses that a sent message passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum AckStatus {
-    Sent,
-    Delivered,
-    Read,
-    Played,
-    Failed,
+crate::words! {
+    /// The statuses that a sent message passes.
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    AckStatus {
+        Sent = "sent",
+        Delivered = "delivered",
+        Read = "read",
+        Played = "played",
+        Failed = "failed",
+    }
 }
 
 impl AckStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Read => "read",
-            Self::Played => "played",
-            Self::Failed => "failed",
-        }
-    }
-
     /// Whether a message that stands at `self` moves to `next`. Receipts may come late or twice, and never move it
     /// back; `failed` can be reached from every other and is the end.
     pub fn advances_to(self, next: Self) -> bool {
@@ -539,28 +530,18 @@ impl ChatType {
     }
 }
 
-/// An endpoint's `chat_type_filter`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ChatTypeFilter {
-    #[default]
-    All,
-    DirectOnly,
-    GroupsOnly,
+crate::words! {
+    /// An endpoint's `chat_type_filter`.
+    #[derive(Default, JsonSchema)]
+    ChatTypeFilter {
+        #[default]
+        All = "all",
+        DirectOnly = "direct_only",
+        GroupsOnly = "groups_only",
+    }
 }
 
 impl ChatTypeFilter {
-    pub const WORDS: &[&str] = &["all", "direct_only", "groups_only"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "all" => Some(Self::All),
-            "direct_only" => Some(Self::DirectOnly),
-            "groups_only" => Some(Self::GroupsOnly),
-            _ => None,
-        }
-    }
-
     /// Events without a chat pass every filter.
     pub fn passes(self, chat_type: ChatType) -> bool {
         match chat_type {

@@ -1,28 +1,17 @@
 //! The names of events.
 
-use std::fmt;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// Declares the names that an endpoint can subscribe to.
 macro_rules! event_names {
     ($($name:ident $text:literal $about:literal,)*) => {
-        /// The names of events.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        pub enum EventName {
-            $(#[serde(rename = $text)] $name,)*
+        crate::words! {
+            /// The names of events.
+            #[derive(PartialOrd, Ord, JsonSchema)]
+            EventName { $($name = $text,)* }
         }
 
         impl EventName {
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
-
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-
             /// What has happened when it is told of.
             pub fn about(self) -> &'static str {
                 match self {
@@ -59,21 +48,4 @@ event_names! {
     CallOffered "call.offered" "Somebody calls the channel.",
     CallTerminated "call.terminated" "A call is over for the channel.",
     ContactResolved "contact.resolved" "The phone number behind a LID has become known.",
-}
-
-impl EventName {
-    /// The names as text.
-    pub fn words() -> Vec<&'static str> {
-        Self::ALL.iter().map(|name| name.as_str()).collect()
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|name| name.as_str() == text)
-    }
-}
-
-impl fmt::Display for EventName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }

@@ -82,7 +82,7 @@ impl EventFilter {
 }
 
 fn known_event(value: &Value) -> Judged<Option<EventName>> {
-    let words = || [EventName::words(), vec![EVERY_EVENT]].concat();
+    let words = || [EventName::WORDS, &[EVERY_EVENT]].concat();
     let text = rule::string(value, || json!({ "enum": words() }))?;
     if text == EVERY_EVENT {
         return Ok(None);

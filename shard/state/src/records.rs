@@ -140,33 +140,17 @@ pub enum Source {
     Network,
 }
 
-/// The status of a stored message; an outbound one only moves forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageStatus {
-    Queued,
-    Sent,
-    Delivered,
-    Read,
-    Played,
-    Failed,
-    Received,
-}
-
-impl MessageStatus {
-    pub const ALL: [Self; 7] =
-        [Self::Queued, Self::Sent, Self::Delivered, Self::Read, Self::Played, Self::Failed, Self::Received];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Read => "read",
-            Self::Played => "played",
-            Self::Failed => "failed",
-            Self::Received => "received",
-        }
+model::words! {
+    /// The status of a stored message; an outbound one only moves forward.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    MessageStatus {
+        Queued = "queued",
+        Sent = "sent",
+        Delivered = "delivered",
+        Read = "read",
+        Played = "played",
+        Failed = "failed",
+        Received = "received",
     }
 }
 

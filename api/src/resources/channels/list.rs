@@ -37,7 +37,7 @@ pub struct Filter {
 impl Filter {
     pub fn parse(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
         let filter = Self {
-            status: query.word("status", &Status::ALL.map(Status::as_str), Status::parse),
+            status: query.word("status", Status::WORDS, Status::parse),
             name: query.text("name").map(str::to_owned),
             limit: query.limit(),
             after: query.cursor::<ChannelCursor>(list).map(|cursor| (cursor.created_at, cursor.id)),

@@ -127,9 +127,7 @@ impl Asked {
             to: address("to"),
             participant: address("participant"),
             types: query.words("type", TYPE_NAMES, |word| TYPE_NAMES.contains(&word).then(|| word.to_owned())),
-            statuses: query.words("status", &MessageStatus::ALL.map(MessageStatus::as_str), |word| {
-                MessageStatus::ALL.into_iter().find(|status| status.as_str() == word)
-            }),
+            statuses: query.words("status", MessageStatus::WORDS, MessageStatus::parse),
             message_ids: message_ids.into_iter().map(|id| MessageId(id.to_owned())).collect(),
             client_ref: client_ref.map(str::to_owned),
             since: query.time("since"),

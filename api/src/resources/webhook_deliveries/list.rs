@@ -57,10 +57,10 @@ pub fn read(query: &Query<'_>, of: Option<EndpointId>, list: impl FnOnce(bool) -
     let asked = DeliveryQuery {
         endpoint: of.or_else(|| query.id("endpoint_id")),
         channel: query.id("channel_id"),
-        events: query.words("event", &EventName::words(), EventName::parse),
+        events: query.words("event", EventName::WORDS, EventName::parse),
         event_id: query.text("event_id").map(str::to_owned),
         message_id: query.text("message_id").map(|id| MessageId(id.to_owned())),
-        states: query.words("state", &words(DeliveryState::ALL), DeliveryState::parse),
+        states: query.words("state", DeliveryState::WORDS, DeliveryState::parse),
         http_status: query.parsed(
             "http_status",
             || json!({ "type": "string", "maxLength": 4, "pattern": "^([1-5]xx|none|[1-5][0-9]{2})$" }),
@@ -74,10 +74,6 @@ pub fn read(query: &Query<'_>, of: Option<EndpointId>, list: impl FnOnce(bool) -
         after: query.cursor::<DeliveryCursor>(list).map(|cursor| cursor.id),
     };
     (asked, list)
-}
-
-pub fn words(states: &[DeliveryState]) -> Vec<&'static str> {
-    states.iter().map(|state| state.as_str()).collect()
 }
 
 async fn page(call: &AccountCall, mut query: DeliveryQuery, list: ListId) -> Outcome {
