@@ -102,9 +102,7 @@ impl NewTicket {
 
 /// Reads `{ "message" }`, another message of a ticket.
 pub fn parse_message(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let message = Fields::new(body, &issues).required("message", message);
-    issues.finish(|| message)
+    body.read(|fields| fields.required("message", message))
 }
 
 /// Reads `{ "message", "status"? }`, the support's answer and whose turn it is then.
@@ -118,9 +116,7 @@ pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), CallError> {
 
 /// Reads `{ "status" }`.
 pub fn parse_status(body: &Body) -> Result<TicketStatus, CallError> {
-    let issues = Issues::new();
-    let status = Fields::patch(body, &issues).required("status", status);
-    issues.finish(|| status)
+    body.read_patch(|fields| fields.required("status", status))
 }
 
 fn status(value: &Value) -> Judged<TicketStatus> {

@@ -3,8 +3,7 @@
 //! These routes are there in a build that has failpoints and in no release, and so they are not in the document.
 
 use model::error::CallError;
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use raft::failpoint;
 use serde::Serialize;
 
@@ -38,9 +37,7 @@ async fn list(_: &mut OperatorCall) -> Outcome {
 }
 
 fn parse_actions(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let actions = Fields::new(body, &issues).required("actions", rule::text(1..=LONGEST_ACTIONS));
-    issues.finish(|| actions)
+    body.read(|fields| fields.required("actions", rule::text(1..=LONGEST_ACTIONS)))
 }
 
 async fn arm(call: &mut OperatorCall) -> Outcome {

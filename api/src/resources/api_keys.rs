@@ -207,9 +207,7 @@ impl CreateKey {
 
 /// Reads `{ "name" }`.
 fn parse_rename(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let name = Fields::patch(body, &issues).required("name", rule::text(1..=120));
-    issues.finish(|| name)
+    body.read_patch(|fields| fields.required("name", rule::text(1..=120)))
 }
 
 /// An absent or empty list is the unrestricted grant.

@@ -158,9 +158,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 
 /// `{ "delete_chat"?: boolean }`
 fn parse_clear(body: &Body) -> Result<bool, CallError> {
-    let issues = Issues::new();
-    let delete = Fields::new(body, &issues).optional("delete_chat", rule::boolean);
-    issues.finish(|| Some(delete.unwrap_or(false)))
+    body.read(|fields| Some(fields.optional("delete_chat", rule::boolean).unwrap_or(false)))
 }
 
 async fn clear(call: &mut ChannelCall) -> Outcome {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use model::address::{Address, LID_SUFFIX, MAX_DIGITS, Suffixes};
 use model::contact::{CommonGroup, Contact, ContactCheck, KnownLidPair, LidPair};
 use model::error::{CallError, ErrorCode as E};
-use model::field::{Body, Fields, rule};
-use model::issue::{IssueCode, Issues, Violation};
+use model::field::{Body, rule};
+use model::issue::{IssueCode, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId, Room};
 use model::time::Timestamp;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
@@ -223,9 +223,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 
 /// `{ "name": string 1..128 | null }`
 fn parse_name(body: &Body) -> Result<Option<String>, CallError> {
-    let issues = Issues::new();
-    let name = Fields::patch(body, &issues).required_nullable("name", rule::text(1..=128));
-    issues.finish(|| name)
+    body.read_patch(|fields| fields.required_nullable("name", rule::text(1..=128)))
 }
 
 async fn rename(call: &mut ChannelCall) -> Outcome {
@@ -252,9 +250,7 @@ fn parse_check(body: &Body) -> Result<Vec<String>, CallError> {
             Err(Violation::new(IssueCode::Format, "must be digits alone"))
         }
     };
-    let issues = Issues::new();
-    let phones = Fields::new(body, &issues).required_list("phones", MOST_CHECKED, digits);
-    issues.finish(|| phones)
+    body.read(|fields| fields.required_list("phones", MOST_CHECKED, digits))
 }
 
 async fn check(call: &mut ChannelCall) -> Outcome {

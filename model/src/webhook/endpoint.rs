@@ -180,9 +180,7 @@ impl ChangeEndpoint {
 
 /// Reads the body `{ url }` of a probe.
 pub fn parse_probe(body: &Body, policy: &TargetPolicy) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let url = Fields::new(body, &issues).required("url", url_rule(policy));
-    issues.finish(|| url)
+    body.read(|fields| fields.required("url", url_rule(policy)))
 }
 
 /// A URL that the gateway may call. The text is kept as given; attempts parse it again.
