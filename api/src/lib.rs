@@ -30,6 +30,7 @@ mod console;
 mod doc;
 mod error;
 mod failure;
+mod flush;
 mod ip_bucket;
 mod key_use;
 mod listener;

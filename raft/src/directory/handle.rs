@@ -26,6 +26,7 @@ use crate::host::{Host, OpenError};
 use crate::local_copy::{LocalCopy, STREAMED_FOR};
 use crate::machine::{DIRECTORY_GROUP, View};
 use crate::record::decode;
+use crate::supervise;
 use crate::transport::{Class, Handler, Peers};
 
 /// The service under which nodes speak of the directory with each other.
@@ -177,8 +178,7 @@ impl Directory {
 
     /// Confirms the copy regularly until cancelled.
     pub async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(CONFIRM_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = supervise::ticks(CONFIRM_EVERY);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
