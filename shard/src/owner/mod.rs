@@ -1,7 +1,7 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
-//! - `channel`: one channel's task; `lifecycle`, `sends`, `left_sends`, `compose`, `inbound`, `send_delay`,
+//! - `channel`: one channel's task; `lifecycle`, `work`, `sends`, `left_sends`, `compose`, `inbound`, `send_delay`,
 //!   `settings` and `receipts` are its parts.
 //! - `submission`: commands as they go into the log; [`committer`]: their way there. [`hosting`]: begins and ends ownerships. `members`: the replicas.
 //!   `hearing`: an owner that does not hear of the directory.
@@ -38,6 +38,7 @@ pub mod streams;
 mod submission;
 pub mod taken_over;
 mod transfers;
+mod work;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
