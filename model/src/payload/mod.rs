@@ -5,18 +5,16 @@ mod calls;
 mod chats;
 pub(crate) mod example;
 mod groups;
-mod name;
 mod presences;
 mod stories;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 pub use self::business::{CartUpdated, OrderCancelled, OrderPlaced};
 pub use self::calls::{CallOffered, CallTerminated};
 pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
-pub use self::name::EventName;
 pub use self::presences::PresenceUpdated;
 pub use self::stories::StoryViewed;
 
@@ -274,68 +272,75 @@ pub struct ContactResolved {
     pub first_seen_at: Timestamp,
 }
 
-/// The `data` of an event, by its name.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Payload {
-    MessageReceived(Box<MessageReceived>),
-    MessageSent(MessageSent),
-    MessageReaction(MessageReaction),
-    MessageStatus(MessageStatus),
-    ChannelConnected(ChannelConnected),
-    ChannelDisconnected(ChannelDisconnected),
-    ChannelStatus(ChannelStatus),
-    QrUpdated(QrUpdated),
-    ContactResolved(ContactResolved),
-    GroupCreated(Box<GroupCreated>),
-    GroupUpdated(GroupUpdated),
-    GroupParticipantAdded(GroupMembers),
-    GroupParticipantRemoved(GroupMembers),
-    GroupAdminPromoted(GroupMembers),
-    GroupAdminDemoted(GroupMembers),
-    CallOffered(CallOffered),
-    CallTerminated(CallTerminated),
-    ChatUpdated(ChatUpdated),
-    ChatArchived(ChatArchived),
-    ChatPinned(ChatPinned),
-    StoryViewed(StoryViewed),
-    OrderPlaced(Box<OrderPlaced>),
-    OrderCancelled(OrderCancelled),
-    CartUpdated(CartUpdated),
-    PresenceUpdated(PresenceUpdated),
+/// Declares the events: their names, what has happened when each is told of, and what its `data` is.
+macro_rules! events {
+    ($($name:ident($data:ty) $text:literal $about:literal,)*) => {
+        crate::words! {
+            /// The names of events.
+            #[derive(PartialOrd, Ord, JsonSchema)]
+            EventName { $($name = $text,)* }
+        }
+
+        impl EventName {
+            /// What has happened when it is told of.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$name => $about,)*
+                }
+            }
+
+            /// The schema of its `data`.
+            pub fn schema(self, schemas: &mut SchemaGenerator) -> Schema {
+                match self {
+                    $(Self::$name => schemas.subschema_for::<$data>(),)*
+                }
+            }
+        }
+
+        /// The `data` of an event, by its name.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum Payload { $($name($data),)* }
+
+        impl Payload {
+            pub fn name(&self) -> EventName {
+                match self {
+                    $(Self::$name(_) => EventName::$name,)*
+                }
+            }
+        }
+    };
+}
+
+events! {
+    MessageReceived(Box<MessageReceived>) "message.received" "Somebody wrote to the channel, in a chat of two, a group or a newsletter.",
+    MessageSent(MessageSent) "message.sent" "The network has accepted a message of the channel, sent by a call or by the phone itself.",
+    MessageReaction(MessageReaction) "message.reaction" "Somebody reacted to a message, or took the reaction back.",
+    MessageStatus(MessageStatus) "message.status" "A sent message has come further: to the network, to a recipient, before its eyes; or it failed.",
+    ChannelConnected(ChannelConnected) "channel.connected" "The channel is connected and can send.",
+    ChannelDisconnected(ChannelDisconnected) "channel.disconnected" "The channel has lost its connection, or gave it up.",
+    ChannelStatus(ChannelStatus) "channel.status" "The status of the channel has changed.",
+    QrUpdated(QrUpdated) "qr.updated" "There is a new QR code to pair the channel with. Mostly for pages that show it.",
+    GroupCreated(Box<GroupCreated>) "group.created" "The channel is in a group from now on: it made it, joined it or was added.",
+    GroupUpdated(GroupUpdated) "group.updated" "The subject, the description or settings of a group have changed.",
+    GroupParticipantAdded(GroupMembers) "group.participant_added" "Somebody came into a group.",
+    GroupParticipantRemoved(GroupMembers) "group.participant_removed" "Somebody left a group or was removed.",
+    GroupAdminPromoted(GroupMembers) "group.admin_promoted" "Members of a group have become admins.",
+    GroupAdminDemoted(GroupMembers) "group.admin_demoted" "Admins of a group are plain members again.",
+    ChatUpdated(ChatUpdated) "chat.updated" "Flags of a chat have changed: unread, muted, disappearing messages, labels; or it was cleared or deleted.",
+    ChatArchived(ChatArchived) "chat.archived" "A chat went into the archive, or came out of it.",
+    ChatPinned(ChatPinned) "chat.pinned" "A chat was pinned to the top, or is no more.",
+    PresenceUpdated(PresenceUpdated) "presence.updated" "Somebody whose presence is subscribed to is there, away, typing or recording.",
+    OrderPlaced(Box<OrderPlaced>) "order.placed" "Somebody has ordered from the channel's catalog.",
+    OrderCancelled(OrderCancelled) "order.cancelled" "An order was cancelled.",
+    CartUpdated(CartUpdated) "cart.updated" "Somebody's cart has changed.",
+    StoryViewed(StoryViewed) "story.viewed" "Somebody has seen a story of the channel for the first time.",
+    CallOffered(CallOffered) "call.offered" "Somebody calls the channel.",
+    CallTerminated(CallTerminated) "call.terminated" "A call is over for the channel.",
+    ContactResolved(ContactResolved) "contact.resolved" "The phone number behind a LID has become known.",
 }
 
 impl Payload {
-    pub fn name(&self) -> EventName {
-        match self {
-            Self::MessageReceived(_) => EventName::MessageReceived,
-            Self::MessageSent(_) => EventName::MessageSent,
-            Self::MessageReaction(_) => EventName::MessageReaction,
-            Self::MessageStatus(_) => EventName::MessageStatus,
-            Self::ChannelConnected(_) => EventName::ChannelConnected,
-            Self::ChannelDisconnected(_) => EventName::ChannelDisconnected,
-            Self::ChannelStatus(_) => EventName::ChannelStatus,
-            Self::QrUpdated(_) => EventName::QrUpdated,
-            Self::ContactResolved(_) => EventName::ContactResolved,
-            Self::GroupCreated(_) => EventName::GroupCreated,
-            Self::GroupUpdated(_) => EventName::GroupUpdated,
-            Self::GroupParticipantAdded(_) => EventName::GroupParticipantAdded,
-            Self::GroupParticipantRemoved(_) => EventName::GroupParticipantRemoved,
-            Self::GroupAdminPromoted(_) => EventName::GroupAdminPromoted,
-            Self::GroupAdminDemoted(_) => EventName::GroupAdminDemoted,
-            Self::CallOffered(_) => EventName::CallOffered,
-            Self::CallTerminated(_) => EventName::CallTerminated,
-            Self::ChatUpdated(_) => EventName::ChatUpdated,
-            Self::ChatArchived(_) => EventName::ChatArchived,
-            Self::ChatPinned(_) => EventName::ChatPinned,
-            Self::StoryViewed(_) => EventName::StoryViewed,
-            Self::OrderPlaced(_) => EventName::OrderPlaced,
-            Self::OrderCancelled(_) => EventName::OrderCancelled,
-            Self::CartUpdated(_) => EventName::CartUpdated,
-            Self::PresenceUpdated(_) => EventName::PresenceUpdated,
-        }
-    }
-
     pub fn chat_type(&self) -> ChatType {
         match self {
             Self::MessageReceived(data) => ChatType::of(data.chat.is_group),
