@@ -131,6 +131,20 @@ pub trait Cursor: Serialize + DeserializeOwned {
     }
 }
 
+/// Declares a cursor: its kind with its version, and the place that it holds.
+#[macro_export]
+macro_rules! cursor {
+    ($(#[$about:meta])* $name:ident($kind:literal) { $($field:ident: $type:ty),+ }) => {
+        $(#[$about])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        struct $name { $($field: $type),+ }
+
+        impl $crate::page::Cursor for $name {
+            const KIND: &'static str = $kind;
+        }
+    };
+}
+
 /// Reads the query parameter `limit`.
 pub fn parse_limit(text: Option<&str>) -> Result<usize, Violation> {
     let Some(text) = text else { return Ok(DEFAULT_LIMIT) };

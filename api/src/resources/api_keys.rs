@@ -285,15 +285,9 @@ async fn list(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&List::cut(views, cursor)))
 }
 
-/// The last key of an answer that could not hold all.
-#[derive(Serialize, Deserialize)]
-struct KeyCursor {
-    created_at: Timestamp,
-    id: KeyId,
-}
-
-impl Cursor for KeyCursor {
-    const KIND: &'static str = "keys.1";
+model::cursor! {
+    /// The last key of an answer that could not hold all.
+    KeyCursor("keys.1") { created_at: Timestamp, id: KeyId }
 }
 
 /// Whether revoked keys are shown, and behind which key.

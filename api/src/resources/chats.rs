@@ -9,7 +9,6 @@ use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use network::operation::chats::ChatOperation;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shard::call::read::Read;
 use shard::projection::chats::{ChatFilter, ChatPage, ChatPlace, ListedChat};
@@ -59,15 +58,9 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The last chat of a page.
-#[derive(Serialize, Deserialize)]
-struct ChatCursor {
-    id: String,
-    at: Option<Timestamp>,
-}
-
-impl Cursor for ChatCursor {
-    const KIND: &'static str = "chats.1";
+model::cursor! {
+    /// The last chat of a page.
+    ChatCursor("chats.1") { id: String, at: Option<Timestamp> }
 }
 
 /// `list` names the list in an order: ascending or not.

@@ -11,7 +11,7 @@ use model::page::{Cursor, DEFAULT_LIMIT, ListId, Room};
 use model::time::Timestamp;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 use shard::call::read::Read;
 use shard::projection::contacts::{ContactFilter, ContactRow};
@@ -150,14 +150,9 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The last contact of a page.
-#[derive(Serialize, Deserialize)]
-struct ContactCursor {
-    id: String,
-}
-
-impl Cursor for ContactCursor {
-    const KIND: &'static str = "contacts.1";
+model::cursor! {
+    /// The last contact of a page.
+    ContactCursor("contacts.1") { id: String }
 }
 
 /// The query of the list.

@@ -9,7 +9,7 @@ use raft::directory::Directory;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::support::{TicketCommand, TicketMessage, TicketRecord};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::{self, of_kind};
@@ -116,14 +116,9 @@ impl<T> Conversation<T> {
     }
 }
 
-/// The last ticket of a page.
-#[derive(Serialize, Deserialize)]
-struct TicketCursor {
-    id: TicketId,
-}
-
-impl Cursor for TicketCursor {
-    const KIND: &'static str = "tickets.1";
+model::cursor! {
+    /// The last ticket of a page.
+    TicketCursor("tickets.1") { id: TicketId }
 }
 
 /// The page that a query asks for.

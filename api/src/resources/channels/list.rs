@@ -5,7 +5,6 @@ use model::id::ChannelId;
 use model::page::{Cursor, LARGEST_PAGE, ListId, json_bytes};
 use model::status::Status;
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::view::ChannelView;
 use crate::query::Query;
@@ -15,15 +14,9 @@ use crate::request_context::AccountCall;
 /// Channels that are looked up at a time.
 const CHUNK: usize = 500;
 
-/// The last channel of a page.
-#[derive(Serialize, Deserialize)]
-struct ChannelCursor {
-    created_at: Timestamp,
-    id: ChannelId,
-}
-
-impl Cursor for ChannelCursor {
-    const KIND: &'static str = "channels.1";
+model::cursor! {
+    /// The last channel of a page.
+    ChannelCursor("channels.1") { created_at: Timestamp, id: ChannelId }
 }
 
 pub struct Filter {

@@ -6,7 +6,6 @@ use model::id::{ChannelId, MessageId, RowId};
 use model::message::TYPE_NAMES;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use shard::history::{Direction, HistoryQuery, MessageStatus};
 
 use crate::query::Query;
@@ -21,15 +20,9 @@ const MOST_MESSAGE_IDS: usize = 50;
 /// The longest `client_ref` that a send can have had.
 const LONGEST_CLIENT_REF: usize = 128;
 
-/// Where a page ended: the last row that it looked at.
-#[derive(Serialize, Deserialize)]
-struct MessageCursor {
-    at: i64,
-    row: RowId,
-}
-
-impl Cursor for MessageCursor {
-    const KIND: &'static str = "messages.3";
+model::cursor! {
+    /// Where a page ended: the last row that it looked at.
+    MessageCursor("messages.3") { at: i64, row: RowId }
 }
 
 pub async fn of_channel(call: &mut ChannelCall) -> Outcome {

@@ -5,7 +5,6 @@ use model::event::EventName;
 use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::webhook::DeliveryState;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shard::deliveries::query::{DeliveryQuery, StatusFilter};
 
@@ -14,14 +13,9 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
-/// The last delivery of a page; its id holds the time at which it was made.
-#[derive(Serialize, Deserialize)]
-struct DeliveryCursor {
-    id: DeliveryId,
-}
-
-impl Cursor for DeliveryCursor {
-    const KIND: &'static str = "webhook-deliveries.1";
+model::cursor! {
+    /// The last delivery of a page; its id holds the time at which it was made.
+    DeliveryCursor("webhook-deliveries.1") { id: DeliveryId }
 }
 
 pub async fn of_account(call: &mut AccountCall) -> Outcome {
