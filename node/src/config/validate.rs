@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::address::Suffixes;
+use model::limit::BucketRule;
 use model::seal::MasterKey;
 use shard::media::token::LONGEST_LIFE;
 use url::Url;
 
 use super::{
-    ANY_ORIGIN, Bucket, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node,
-    Peer, Raft, Timing, auth, support,
+    ANY_ORIGIN, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node, Peer, Raft,
+    Timing, auth, support,
 };
 use crate::refusal::Refusal;
 
@@ -502,7 +503,7 @@ pub fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
     }
 }
 
-fn limit(key: &str, bucket: Bucket) -> Result<(), Refusal> {
+fn limit(key: &str, bucket: BucketRule) -> Result<(), Refusal> {
     ensure(bucket.burst > 0, &format!("{key}.burst"), "is 0", "give at least 1")?;
     ensure(bucket.refill_per_second > 0, &format!("{key}.refill_per_second"), "is 0", "give at least 1")
 }
