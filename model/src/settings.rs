@@ -10,7 +10,7 @@ use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::CallError;
 use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::issue::{IssueCode, Issues, Violation};
-use crate::media::LARGEST_MEDIA;
+use crate::media::{LARGEST_MEDIA, MediaKind};
 use crate::message::Content;
 use crate::target::{LONGEST_URL, Proxy, TargetPolicy, judge_proxy};
 use crate::time::Timestamp;
@@ -71,7 +71,7 @@ settings! {
     always_online: bool = false;
     /// Whether media is fetched as it comes in, and not only when it is asked for.
     auto_download_media: bool = true;
-    auto_download_types: BTreeSet<DownloadType> = DownloadType::ALL.into_iter().collect();
+    auto_download_types: BTreeSet<MediaKind> = MediaKind::ALL.into_iter().collect();
     auto_download_max_bytes: u64 = LARGEST_MEDIA;
     /// Days; `null` for what the deployment keeps.
     media_retention_days: Option<u32> = None;
@@ -104,32 +104,6 @@ crate::words! {
     }
 }
 
-crate::words! {
-    /// A kind of media that may be fetched as it comes in.
-    #[derive(PartialOrd, Ord, JsonSchema)]
-    DownloadType {
-        Image = "image",
-        Video = "video",
-        Audio = "audio",
-        Document = "document",
-        Sticker = "sticker",
-    }
-}
-
-impl DownloadType {
-    /// The kind of a message's media.
-    fn of(content: &Content) -> Option<Self> {
-        match content {
-            Content::Image { .. } => Some(Self::Image),
-            Content::Video { .. } => Some(Self::Video),
-            Content::Audio { .. } => Some(Self::Audio),
-            Content::Document { .. } => Some(Self::Document),
-            Content::Sticker { .. } => Some(Self::Sticker),
-            _ => None,
-        }
-    }
-}
-
 /// The bounds of the pause between two sends, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SendDelay {
@@ -153,7 +127,7 @@ impl Settings {
     pub fn downloads(&self, content: &Content) -> bool {
         let size = content.media().and_then(|media| media.size_bytes);
         self.auto_download_media
-            && DownloadType::of(content).is_none_or(|kind| self.auto_download_types.contains(&kind))
+            && content.media_kind().is_none_or(|kind| self.auto_download_types.contains(&kind))
             && size.is_none_or(|size| size <= self.auto_download_max_bytes)
     }
 }
@@ -178,8 +152,8 @@ impl SettingsPatch {
             let days = fields.nullable(key, rule::integer(range));
             days.map(|days| days.and_then(|days| u32::try_from(days).ok())).into()
         };
-        let download_type = rule::one_of(DownloadType::WORDS, DownloadType::parse);
-        let types = fields.list_or_empty("auto_download_types", DownloadType::ALL.len(), download_type);
+        let download_type = rule::one_of(MediaKind::WORDS, MediaKind::parse);
+        let types = fields.list_or_empty("auto_download_types", MediaKind::ALL.len(), download_type);
         let change = SettingsChange {
             reject_calls: flag("reject_calls"),
             reject_call_message: fields.nullable("reject_call_message", rule::text(0..=1024)).into(),
@@ -308,7 +282,7 @@ mod tests {
         let expected = Settings {
             reject_calls: true,
             reject_call_message: Some("later".into()),
-            auto_download_types: [DownloadType::Image, DownloadType::Video].into(),
+            auto_download_types: [MediaKind::Image, MediaKind::Video].into(),
             history_retention_days: Some(0),
             send_delay_ms: Some(SendDelay { min: 100, max: 200 }),
             ..Settings::default()
@@ -350,7 +324,7 @@ mod tests {
         let settings = Settings { auto_download_max_bytes: 10, ..Settings::default() };
         assert!(settings.downloads(&picture(Some(10))) && settings.downloads(&picture(None)));
         assert!(!settings.downloads(&picture(Some(11))));
-        let settings = Settings { auto_download_types: [DownloadType::Audio].into(), ..Settings::default() };
+        let settings = Settings { auto_download_types: [MediaKind::Audio].into(), ..Settings::default() };
         assert!(!settings.downloads(&picture(Some(1))));
         assert!(settings.downloads(&Content::Audio { media: Media::of_type("audio/ogg") }));
         let settings = Settings { auto_download_media: false, ..Settings::default() };

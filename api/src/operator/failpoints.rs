@@ -5,7 +5,6 @@
 use model::error::CallError;
 use model::field::{Body, rule};
 use raft::failpoint;
-use serde::Serialize;
 
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -22,18 +21,8 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize)]
-struct FailpointView {
-    name: &'static str,
-    about: String,
-    /// `null` when it is not armed.
-    actions: Option<String>,
-}
-
 async fn list(_: &mut OperatorCall) -> Outcome {
-    let view =
-        |point: failpoint::Listed| FailpointView { name: point.name, about: point.about, actions: point.actions };
-    Ok(Reply::ok(&List::whole(failpoint::list().into_iter().map(view).collect())))
+    Ok(Reply::ok(&List::whole(failpoint::list())))
 }
 
 fn parse_actions(body: &Body) -> Result<String, CallError> {
