@@ -278,7 +278,6 @@ pub struct Sent {
     pub message_id: MessageId,
     pub client_ref: Option<String>,
     pub status: SentStatus,
-    /// The resolved address.
     pub to: Address,
 }
 

@@ -39,7 +39,7 @@ pub struct TicketRecord {
 
 /// A message of a ticket; the first one opens it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "MessageView")]
+#[schemars(rename = "MessageView", description = "")]
 pub struct TicketMessage {
     pub id: TicketMessageId,
     pub author: Author,
