@@ -121,13 +121,13 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         admit: admit(own, stores.local_copy().clone()),
         threads: RAFT_THREADS,
         port: peer_port.clone(),
-        connect_timeout: connect_timeout(timing(&config)),
+        connect_timeout: connect_timeout(config.cluster.timing.intervals()),
     })
     .await
     .map_err(peers_refusal)?;
     let host = Host::start(HostConfig {
         stores,
-        timing: timing(&config),
+        timing: config.cluster.timing.intervals(),
         log: config.raft.log_limits(),
         snapshot_bytes_per_second: u64::from(config.cluster.moves_mib_per_second) << 20,
         room: config.disk,
@@ -332,11 +332,6 @@ fn retention(config: &Config) -> Retention {
     }
 }
 
-fn timing(config: &Config) -> Timing {
-    let (heartbeat, election_min, election_max) = config.cluster.timing.intervals();
-    Timing { heartbeat, election_min, election_max }
-}
-
 /// A peer that needs longer is taken for dead by then, and a connection that is being made holds up votes.
 fn connect_timeout(timing: Timing) -> Duration {
     timing.election_min * 2 / 3
@@ -398,7 +393,7 @@ fn membership(config: &Config, own: Identity) -> MembershipConfig {
         shard_count: config.cluster.shard_count(),
         first_members: members.map(|member| member.id).collect(),
         own: config.own_record(own.storage_id),
-        election_min: timing(config).election_min,
+        election_min: config.cluster.timing.intervals().election_min,
     }
 }
 

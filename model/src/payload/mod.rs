@@ -162,18 +162,6 @@ crate::words! {
     }
 }
 
-impl AckStatus {
-    /// Whether a message that stands at `self` moves to `next`. Receipts may come late or twice, and never move it
-    /// back; `failed` can be reached from every other and is the end.
-    pub fn advances_to(self, next: Self) -> bool {
-        match (self, next) {
-            (Self::Failed, _) => false,
-            (_, Self::Failed) => true,
-            _ => (self as u8) < (next as u8),
-        }
-    }
-}
-
 /// Why a message failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SendFailure")]
@@ -496,18 +484,5 @@ mod tests {
             }
             assert_eq!(ChatTypeFilter::parse(word), Some(filter));
         }
-    }
-
-    #[test]
-    fn receipts_never_move_a_message_back() {
-        use AckStatus::*;
-        let order = [Sent, Delivered, Read, Played];
-        for (at, from) in order.into_iter().enumerate() {
-            for (next, to) in order.into_iter().enumerate() {
-                assert_eq!(from.advances_to(to), next > at, "{from:?} to {to:?}");
-            }
-            assert!(from.advances_to(Failed) && !Failed.advances_to(from));
-        }
-        assert!(!Failed.advances_to(Failed));
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::address::Suffixes;
 use model::limit::BucketRule;
 use model::seal::MasterKey;
+use raft::host::Timing as Intervals;
 use shard::media::token::LONGEST_LIFE;
 use url::Url;
 
@@ -254,7 +255,7 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
 }
 
 fn timing(timing: Timing) -> Result<(), Refusal> {
-    let (heartbeat, min, max) = timing.intervals();
+    let Intervals { heartbeat, election_min: min, election_max: max } = timing.intervals();
     ensure(heartbeat >= Duration::from_millis(10), "cluster.timing.heartbeat", "is under 10ms", "give 50ms or more")?;
     ensure(
         heartbeat <= min / HEARTBEATS_PER_ELECTION,
