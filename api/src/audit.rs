@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::client::Client;
+use crate::flush;
 use crate::ip_bucket::network_of;
 
 /// How often entries are written.
@@ -35,12 +36,6 @@ const BATCH: usize = 256;
 
 /// Entries that may wait. What does not fit is counted and lost: the log must not be a way to fill memory.
 const CAPACITY: usize = 8 * 1024;
-
-/// How long a write may take; what fails is tried again at the next flush.
-const WRITE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long the last write may take: a cluster that stops as a whole has no leader any more.
-const LAST_WRITE_PATIENCE: Duration = Duration::from_secs(1);
 
 const MINUTE_MILLIS: i64 = 60_000;
 const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
@@ -246,18 +241,7 @@ impl FailureLog {
 
     /// Writes what waits every two seconds, and once more at the stop.
     pub async fn run(&self, cluster: &Cluster, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(FLUSH_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            let stopped = tokio::select! {
-                () = stop.cancelled() => true,
-                _ = ticks.tick() => false,
-            };
-            self.flush(cluster, if stopped { LAST_WRITE_PATIENCE } else { WRITE_PATIENCE }).await;
-            if stopped {
-                return;
-            }
-        }
+        flush::often(FLUSH_EVERY, stop, |patience| self.flush(cluster, patience)).await;
     }
 
     async fn flush(&self, cluster: &Cluster, patience: Duration) {

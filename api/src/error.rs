@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn every_code_is_an_error_and_every_429_and_503_says_when_to_come_back() {
         for code in ErrorCode::ALL {
-            assert!((400..600).contains(&http_status(*code)), "{code}");
-            if matches!(http_status(*code), 429 | 503) {
+            assert!((400..600).contains(&http_status(code)), "{code}");
+            if matches!(http_status(code), 429 | 503) {
                 assert!(code.default_retry_after().is_some(), "{code}");
             }
         }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use model::limit::{BucketLevel, BucketRule, TokenBucket};
 use model::time::Timestamp;
 use parking_lot::Mutex;
+pub use raft::transport::admission::network_of;
 
 /// Parts of the map, each under its own lock, so that requests do not queue for one.
 const SHARDS: usize = 64;
@@ -76,14 +77,6 @@ impl Shard {
         {
             self.buckets.remove(&address);
         }
-    }
-}
-
-/// An IPv6 client holds a whole /64 and could use a fresh address for each request.
-pub fn network_of(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
     }
 }
 

@@ -11,6 +11,8 @@ use raft::directory::records::KeyRecord;
 use shard::cluster::Cluster;
 use tokio_util::sync::CancellationToken;
 
+use crate::flush;
+
 /// The resolution of `last_used_at`: a key's uses within it are written once.
 const RESOLUTION: Duration = Duration::from_secs(5 * 60);
 
@@ -19,12 +21,6 @@ const FLUSH_EVERY: Duration = Duration::from_secs(5);
 
 /// Keys in one update of the directory.
 const BATCH: usize = 1000;
-
-/// How long a write may take; what fails is tried again at the next flush.
-const WRITE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long the last write may take: a cluster that stops as a whole has no leader any more.
-const LAST_WRITE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The uses that wait to be written: at most one for each key, and keys are bounded by the directory.
 #[derive(Default)]
@@ -42,18 +38,7 @@ impl KeyUse {
 
     /// Writes what waits every few seconds, and once more at the stop.
     pub async fn run(&self, cluster: &Cluster, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(FLUSH_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            let stopped = tokio::select! {
-                () = stop.cancelled() => true,
-                _ = ticks.tick() => false,
-            };
-            self.flush(cluster, if stopped { LAST_WRITE_PATIENCE } else { WRITE_PATIENCE }).await;
-            if stopped {
-                return;
-            }
-        }
+        flush::often(FLUSH_EVERY, stop, |patience| self.flush(cluster, patience)).await;
     }
 
     async fn flush(&self, cluster: &Cluster, patience: Duration) {

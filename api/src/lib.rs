@@ -12,7 +12,7 @@
 //!   declares (scope, charge, plan block, reach); `doc`: what it says of itself.
 //! - `request_context`: what a handler gets to see of a request; `reply`: what it gives back. `app`: what all requests of
 //!   a port share; `status_summary`: how the gateway does as a whole.
-//! - `audit`, `key_use`: what is written beside the answers, in batches. `caller`: who calls. `auth`: members' way in.
+//! - `audit`, `key_use`: what is written beside the answers, in batches; `flush`: when. `caller`: who calls. `auth`: members' way in.
 //!   `config`: what the node says; `backups`: what it does for operators. `client`, `ip_bucket`: addresses.
 //!   `turns`: large bodies of an account. `memory`: what clients have a node keep.
 //! - `failure`: where failures of the floors below become codes of the interface.
@@ -30,6 +30,7 @@ mod console;
 mod doc;
 mod error;
 mod failure;
+mod flush;
 mod ip_bucket;
 mod key_use;
 mod listener;

@@ -12,8 +12,8 @@ use model::page::{Cursor, DEFAULT_LIMIT, LARGEST_PAGE, ListId, Room};
 use model::status::OnSend;
 use network::operation::Area;
 use raft::record::decode;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use shard::call::Live;
 use shard::call::read::{Filter, Read};
 use shard::call::request::{GetStatus, Operate, ReadCounted, ReadMany, ReadOne, ReadPage};
@@ -24,14 +24,9 @@ use crate::query::Query;
 use crate::reply::List;
 use crate::request_context::ChannelCall;
 
-/// The last row of a page.
-#[derive(Serialize, Deserialize)]
-struct RowCursor {
-    id: String,
-}
-
-impl Cursor for RowCursor {
-    const KIND: &'static str = "projection.1";
+model::cursor! {
+    /// The last row of a page.
+    RowCursor("projection.1") { id: String }
 }
 
 /// Which page of a list is asked for.

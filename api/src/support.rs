@@ -9,7 +9,7 @@ use model::id::CustomerId;
 use model::ticket::TicketStatus;
 use model::time::Timestamp;
 use raft::directory::command::Command;
-use raft::directory::support::{Forward, TicketCommand};
+use raft::directory::support::{Forward, TicketCommand, TicketMessage};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, redirect};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::config::SupportConfig;
-use crate::resources::tickets::{MessageView, TicketView};
+use crate::resources::tickets::TicketView;
 
 /// How often the leader looks for messages.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ struct Forwarded<'a> {
     ticket: TicketView,
     customer: CustomerName<'a>,
     request_id: Option<&'a str>,
-    message: MessageView,
+    message: &'a TicketMessage,
 }
 
 #[derive(Serialize)]
@@ -133,7 +133,7 @@ async fn bring(app: &App, client: &Client, forward: &Forward) -> Sent {
                 ticket: TicketView::from(&forward.ticket),
                 customer: CustomerName { id, name },
                 request_id: forward.ticket.request_id.as_deref(),
-                message: MessageView::from(forward.message.clone()),
+                message: &forward.message,
             };
             post(client, url, &body).await
         }

@@ -177,28 +177,15 @@ impl fmt::Display for Address {
     }
 }
 
-/// The reasons of `undeliverable_recipient`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Undeliverable {
-    UnknownLid,
-    TooLong,
-    NotNumeric,
-    UnknownSuffix,
-    NotRegistered,
-    Blacklisted,
-}
-
-impl Undeliverable {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::UnknownLid => "unknown_lid",
-            Self::TooLong => "too_long",
-            Self::NotNumeric => "not_numeric",
-            Self::UnknownSuffix => "unknown_suffix",
-            Self::NotRegistered => "not_registered",
-            Self::Blacklisted => "blacklisted",
-        }
+crate::words! {
+    /// The reasons of `undeliverable_recipient`.
+    Undeliverable {
+        UnknownLid = "unknown_lid",
+        TooLong = "too_long",
+        NotNumeric = "not_numeric",
+        UnknownSuffix = "unknown_suffix",
+        NotRegistered = "not_registered",
+        Blacklisted = "blacklisted",
     }
 }
 

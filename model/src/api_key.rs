@@ -33,15 +33,6 @@ impl ApiKey {
         (text.len() == KEY_LENGTH && rest.bytes().all(url_safe)).then(|| Self(text.to_owned()))
     }
 
-    /// The key of an `Authorization` header; `None` is `auth_malformed`. The scheme's letter case does not matter.
-    pub fn from_authorization(header: &str) -> Option<Self> {
-        let (scheme, token) = header.split_once(' ')?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return None;
-        }
-        Self::parse(token.trim_matches(' '))
-    }
-
     pub fn prefix(&self) -> KeyPrefix {
         KeyPrefix(self.0[..PREFIX_LENGTH].to_owned())
     }
@@ -121,19 +112,6 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_bearer_and_a_key() {
-        let key = "zpk_9fK2mQ7bW1xYt0Zr4LqS8uVd";
-        for header in [format!("Bearer {key}"), format!("bearer {key}"), format!("BEARER  {key}")] {
-            assert_eq!(ApiKey::from_authorization(&header).unwrap().reveal(), key);
-        }
-        for header in
-            [key.to_owned(), format!("Basic {key}"), format!("Bearer{key}"), "Bearer ".into(), "Bearer".into()]
-        {
-            assert!(ApiKey::from_authorization(&header).is_none(), "{header:?}");
-        }
-    }
-
-    #[test]
     fn a_key_in_a_log_is_its_prefix() {
         let key = ApiKey::parse("zpk_9fK2mQ7bW1xYt0Zr4LqS8uVd").unwrap();
         assert_eq!(format!("{key:?}"), "ApiKey(zpk_9fK2mQ7b...)");
@@ -152,7 +130,6 @@ mod tests {
         #[test]
         fn parsing_never_panics(text in "\\PC{0,40}") {
             let _ = ApiKey::parse(&text);
-            let _ = ApiKey::from_authorization(&text);
         }
     }
 }

@@ -191,26 +191,13 @@ pub struct Order {
     pub placed_at: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OrderStatus {
-    Placed,
-    Cancelled,
-    Accepted,
-    Unknown,
-}
-
-impl OrderStatus {
-    pub const WORDS: &[&str] = &["placed", "cancelled", "accepted", "unknown"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "placed" => Some(Self::Placed),
-            "cancelled" => Some(Self::Cancelled),
-            "accepted" => Some(Self::Accepted),
-            "unknown" => Some(Self::Unknown),
-            _ => None,
-        }
+crate::words! {
+    #[derive(JsonSchema)]
+    OrderStatus {
+        Placed = "placed",
+        Cancelled = "cancelled",
+        Accepted = "accepted",
+        Unknown = "unknown",
     }
 }
 

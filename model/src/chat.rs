@@ -72,47 +72,23 @@ pub struct SyncedChat {
     pub unread: bool,
 }
 
-/// Which conversation it is, by its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChatKind {
-    Direct,
-    Group,
-    Newsletter,
-}
-
-impl ChatKind {
-    pub const WORDS: &[&str] = &["direct", "group", "newsletter"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "direct" => Some(Self::Direct),
-            "group" => Some(Self::Group),
-            "newsletter" => Some(Self::Newsletter),
-            _ => None,
-        }
+crate::words! {
+    /// Which conversation it is, by its address.
+    ChatKind {
+        Direct = "direct",
+        Group = "group",
+        Newsletter = "newsletter",
     }
 }
 
-/// The order of a list of chats.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChatSort {
-    /// The chat with the latest message first.
-    #[default]
-    LastMessageAt,
-    Id,
-}
-
-impl ChatSort {
-    pub const WORDS: &[&str] = &["last_message_at", "id"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "last_message_at" => Some(Self::LastMessageAt),
-            "id" => Some(Self::Id),
-            _ => None,
-        }
+crate::words! {
+    /// The order of a list of chats.
+    #[derive(Default)]
+    ChatSort {
+        /// The chat with the latest message first.
+        #[default]
+        LastMessageAt = "last_message_at",
+        Id = "id",
     }
 }
 

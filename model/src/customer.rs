@@ -72,19 +72,19 @@ pub struct Limits {
     pub storage: StorageLimits,
 }
 
-/// What a plan limits beside calls: what an account may keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Quota {
-    /// Bytes of media that are kept. The same bytes in two rows count twice, replicas of them once.
-    MediaBytes,
-    /// API keys that are not revoked.
-    Keys,
-    /// Labels of one channel.
-    Labels,
-    Endpoints,
-    /// Tickets that are neither solved nor closed.
-    TicketsOpen,
+crate::words! {
+    /// What a plan limits beside calls: what an account may keep.
+    Quota {
+        /// Bytes of media that are kept. The same bytes in two rows count twice, replicas of them once.
+        MediaBytes = "media_bytes",
+        /// API keys that are not revoked.
+        Keys = "keys",
+        /// Labels of one channel.
+        Labels = "labels",
+        Endpoints = "endpoints",
+        /// Tickets that are neither solved nor closed.
+        TicketsOpen = "tickets_open",
+    }
 }
 
 impl CallError {
@@ -97,18 +97,6 @@ impl CallError {
 }
 
 impl Quota {
-    pub const ALL: [Self; 5] = [Self::MediaBytes, Self::Keys, Self::Labels, Self::Endpoints, Self::TicketsOpen];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MediaBytes => "media_bytes",
-            Self::Keys => "keys",
-            Self::Labels => "labels",
-            Self::Endpoints => "endpoints",
-            Self::TicketsOpen => "tickets_open",
-        }
-    }
-
     /// As in "the plan allows 50 ...".
     pub fn noun(self) -> &'static str {
         match self {

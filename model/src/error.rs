@@ -3,8 +3,6 @@
 //! [`CallError`] is what every refusal becomes, wherever it is found: it crosses nodes inside forwarded calls, and knows
 //! nothing of HTTP; `api` alone gives it a status.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -23,91 +21,72 @@ pub const SEND_LIMIT_BYTES: u64 = 256 * 1024;
 /// Concurrent event streams of one account.
 pub const STREAM_LIMIT: u32 = 10;
 
-/// Declares the codes: name, text, and in how many seconds to try again when nothing better is known (0: never as it is).
-macro_rules! error_codes {
-    ($($name:ident $text:literal $retry:literal;)*) => {
-        /// Every stable error code.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum ErrorCode {
-            $(#[serde(rename = $text)] $name,)*
-        }
-
-        impl ErrorCode {
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
-
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-
-            /// In how many seconds to try again when nothing better is known.
-            pub fn default_retry_after(self) -> Option<u32> {
-                let seconds = match self {
-                    $(Self::$name => $retry,)*
-                };
-                (seconds > 0).then_some(seconds)
-            }
-        }
-    };
+crate::words! {
+    /// Every stable error code.
+    ErrorCode {
+        AuthMissing = "auth_missing",
+        AuthMalformed = "auth_malformed",
+        AuthInvalid = "auth_invalid",
+        AuthExpired = "auth_expired",
+        AuthRevoked = "auth_revoked",
+        AuthNoEmail = "auth_no_email",
+        AuthBackendUnavailable = "auth_backend_unavailable",
+        ChannelNotFound = "channel_not_found",
+        ChannelAccessDenied = "channel_access_denied",
+        ChannelScopedKey = "channel_scoped_key",
+        InsufficientScope = "insufficient_scope",
+        ChannelUnavailable = "channel_unavailable",
+        InvalidLifecycleTransition = "invalid_lifecycle_transition",
+        PairCodeUnavailable = "pair_code_unavailable",
+        PairCodeFailed = "pair_code_failed",
+        NoQr = "no_qr",
+        NotDisabled = "not_disabled",
+        ConcurrentModification = "concurrent_modification",
+        NotConnected = "not_connected",
+        PlanChannelLimit = "plan_channel_limit",
+        PlanLimit = "plan_limit",
+        RateLimited = "rate_limited",
+        WorkerAtCapacity = "worker_at_capacity",
+        StorageFull = "storage_full",
+        TrialExpired = "trial_expired",
+        PaymentOverdue = "payment_overdue",
+        SseConnectionLimit = "sse_connection_limit",
+        WebhookEndpointNotFound = "webhook_endpoint_not_found",
+        MediaGone = "media_gone",
+        MediaTokenExpired = "media_token_expired",
+        MediaTokenTampered = "media_token_tampered",
+        MediaTokenMalformed = "media_token_malformed",
+        MediaTooLarge = "media_too_large",
+        MediaFetchFailed = "media_fetch_failed",
+        MediaFetchBlocked = "media_fetch_blocked",
+        MessageNotFound = "message_not_found",
+        ChatNotFound = "chat_not_found",
+        ContactNotFound = "contact_not_found",
+        InvalidRequest = "invalid_request",
+        NotFound = "not_found",
+        BadRequest = "bad_request",
+        NoOp = "no_op",
+        Other = "other",
+        InternalError = "internal_error",
+        UndeliverableRecipient = "undeliverable_recipient",
+        NotImplemented = "not_implemented",
+        PayloadTooLarge = "payload_too_large",
+        UriTooLong = "uri_too_long",
+        HeadersTooLarge = "headers_too_large",
+        OutcomeUnknown = "outcome_unknown",
+    }
 }
 
-error_codes! {
-    AuthMissing "auth_missing" 0;
-    AuthMalformed "auth_malformed" 0;
-    AuthInvalid "auth_invalid" 0;
-    AuthExpired "auth_expired" 0;
-    AuthRevoked "auth_revoked" 0;
-    AuthNoEmail "auth_no_email" 0;
-    AuthBackendUnavailable "auth_backend_unavailable" 2;
-    ChannelNotFound "channel_not_found" 0;
-    ChannelAccessDenied "channel_access_denied" 0;
-    ChannelScopedKey "channel_scoped_key" 0;
-    InsufficientScope "insufficient_scope" 0;
-    ChannelUnavailable "channel_unavailable" 0;
-    InvalidLifecycleTransition "invalid_lifecycle_transition" 0;
-    PairCodeUnavailable "pair_code_unavailable" 0;
-    PairCodeFailed "pair_code_failed" 0;
-    NoQr "no_qr" 2;
-    NotDisabled "not_disabled" 0;
-    ConcurrentModification "concurrent_modification" 1;
-    NotConnected "not_connected" 0;
-    PlanChannelLimit "plan_channel_limit" 0;
-    PlanLimit "plan_limit" 0;
-    RateLimited "rate_limited" 1;
-    WorkerAtCapacity "worker_at_capacity" 5;
-    StorageFull "storage_full" 60;
-    TrialExpired "trial_expired" 0;
-    PaymentOverdue "payment_overdue" 0;
-    SseConnectionLimit "sse_connection_limit" 5;
-    WebhookEndpointNotFound "webhook_endpoint_not_found" 0;
-    MediaGone "media_gone" 0;
-    MediaTokenExpired "media_token_expired" 0;
-    MediaTokenTampered "media_token_tampered" 0;
-    MediaTokenMalformed "media_token_malformed" 0;
-    MediaTooLarge "media_too_large" 0;
-    MediaFetchFailed "media_fetch_failed" 0;
-    MediaFetchBlocked "media_fetch_blocked" 0;
-    MessageNotFound "message_not_found" 0;
-    ChatNotFound "chat_not_found" 0;
-    ContactNotFound "contact_not_found" 0;
-    InvalidRequest "invalid_request" 0;
-    NotFound "not_found" 0;
-    BadRequest "bad_request" 0;
-    NoOp "no_op" 0;
-    Other "other" 0;
-    InternalError "internal_error" 0;
-    UndeliverableRecipient "undeliverable_recipient" 0;
-    NotImplemented "not_implemented" 0;
-    PayloadTooLarge "payload_too_large" 0;
-    UriTooLong "uri_too_long" 0;
-    HeadersTooLarge "headers_too_large" 0;
-    OutcomeUnknown "outcome_unknown" 0;
-}
-
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+impl ErrorCode {
+    /// In how many seconds to try again when nothing better is known; `None`: never as it is.
+    pub fn default_retry_after(self) -> Option<u32> {
+        match self {
+            Self::ConcurrentModification | Self::RateLimited => Some(1),
+            Self::AuthBackendUnavailable | Self::NoQr => Some(2),
+            Self::WorkerAtCapacity | Self::SseConnectionLimit => Some(5),
+            Self::StorageFull => Some(60),
+            _ => None,
+        }
     }
 }
 

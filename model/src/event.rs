@@ -297,7 +297,7 @@ mod tests {
     fn the_names_are_the_25_of_the_interface() {
         assert_eq!(EventName::ALL.len(), 25);
         for name in EventName::ALL {
-            assert_eq!(EventName::parse(name.as_str()), Some(*name));
+            assert_eq!(EventName::parse(name.as_str()), Some(name));
             assert_eq!(serde_json::to_value(name).unwrap(), name.as_str());
         }
         assert_eq!(EventName::parse(TEST_EVENT), None);
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn an_example_that_is_sent_differs_from_the_event_by_its_mark_alone() {
         for name in EventName::ALL {
-            let example = Event::example(*name);
+            let example = Event::example(name);
             let mut sent: serde_json::Value = serde_json::from_slice(&example.to_test_bytes()).unwrap();
             assert_eq!(sent.as_object_mut().unwrap().remove("test"), Some(true.into()));
             assert_eq!(sent, serde_json::from_slice::<serde_json::Value>(&example.to_bytes()).unwrap());

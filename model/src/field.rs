@@ -40,6 +40,26 @@ impl Body {
             .try_into()
     }
 
+    /// What `read` makes of the fields.
+    ///
+    /// # Errors
+    /// `invalid_request` with every rule that they break.
+    pub fn read<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, CallError> {
+        let issues = Issues::new();
+        let value = read(&Fields::new(self, &issues));
+        issues.finish(|| value)
+    }
+
+    /// The same of a patch: one without fields is refused.
+    ///
+    /// # Errors
+    /// As [`Body::read`].
+    pub fn read_patch<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, CallError> {
+        let issues = Issues::new();
+        let value = read(&Fields::patch(self, &issues));
+        issues.finish(|| value)
+    }
+
     /// The JSON Schema of the bodies that `parser` reads.
     pub fn outline<T>(parser: impl FnOnce(&Self) -> T) -> Value {
         let outline = Arc::new(Outline::default());

@@ -144,27 +144,13 @@ pub struct Changeable<'a> {
     pub ephemeral: &'a mut u32,
 }
 
-/// What is done to participants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ParticipantAction {
-    Add,
-    Remove,
-    Promote,
-    Demote,
-}
-
-impl ParticipantAction {
-    pub const WORDS: &[&str] = &["add", "remove", "promote", "demote"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "add" => Some(Self::Add),
-            "remove" => Some(Self::Remove),
-            "promote" => Some(Self::Promote),
-            "demote" => Some(Self::Demote),
-            _ => None,
-        }
+crate::words! {
+    /// What is done to participants.
+    ParticipantAction {
+        Add = "add",
+        Remove = "remove",
+        Promote = "promote",
+        Demote = "demote",
     }
 }
 

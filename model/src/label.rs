@@ -128,29 +128,11 @@ impl From<Labelled> for LabelAssociation {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LabelledKind {
-    Chat,
-    Message,
-}
-
-impl LabelledKind {
-    pub const WORDS: &[&str] = &["chat", "message"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "chat" => Some(Self::Chat),
-            "message" => Some(Self::Message),
-            _ => None,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Message => "message",
-        }
+crate::words! {
+    #[derive(JsonSchema)]
+    LabelledKind {
+        Chat = "chat",
+        Message = "message",
     }
 }
 

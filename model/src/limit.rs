@@ -9,27 +9,18 @@ use crate::time::Timestamp;
 /// of these, so that no rounding ever admits a request too many.
 const TOKEN: u64 = 1000;
 
-/// Which bucket (`X-RateLimit-Scope`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitScope {
-    Ip,
-    Customer,
-    Channel,
-    /// Of a member in the console, whose calls take nothing from the customer's bucket.
-    Session,
+crate::words! {
+    /// Which bucket (`X-RateLimit-Scope`).
+    LimitScope {
+        Ip = "ip",
+        Customer = "customer",
+        Channel = "channel",
+        /// Of a member in the console, whose calls take nothing from the customer's bucket.
+        Session = "session",
+    }
 }
 
 impl LimitScope {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ip => "ip",
-            Self::Customer => "customer",
-            Self::Channel => "channel",
-            Self::Session => "session",
-        }
-    }
-
     /// As in "too many requests for this ...".
     pub fn noun(self) -> &'static str {
         match self {
@@ -224,52 +215,6 @@ impl BucketLevel {
     }
 }
 
-/// What the buckets of a request say together: the headers of its response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
-    pub admitted: bool,
-    /// The deciding bucket: the emptiest.
-    pub scope: LimitScope,
-    /// Its capacity (`X-RateLimit-Limit`).
-    pub limit: u32,
-    /// Its tokens after counting (`X-RateLimit-Remaining`).
-    pub remaining: u32,
-    /// Whole seconds, at least 1 when refused; 0 when admitted.
-    pub retry_after: u32,
-}
-
-impl Decision {
-    /// What one bucket says after it was asked.
-    pub fn of(bucket: &TokenBucket, scope: LimitScope, admitted: bool, now: Timestamp) -> Self {
-        Self {
-            admitted,
-            scope,
-            limit: bucket.rule.burst,
-            remaining: bucket.remaining(now),
-            retry_after: if admitted { 0 } else { bucket.retry_after(now).max(1) },
-        }
-    }
-
-    /// Of two buckets of one request, the one that decides: a refusal before an admission, then the emptier.
-    pub fn deciding(self, other: Self) -> Self {
-        let rank = |decision: &Self| (decision.admitted, decision.remaining);
-        if rank(&other) < rank(&self) { other } else { self }
-    }
-}
-
-/// Checks the buckets together, then charges them together: a refusal by one charges none.
-///
-/// `None` only when there is no bucket.
-pub fn charge_together(buckets: &mut [(LimitScope, &mut TokenBucket)], now: Timestamp) -> Option<Decision> {
-    let admitted = buckets.iter().all(|(_, bucket)| bucket.remaining(now) > 0);
-    let decisions = buckets.iter_mut().map(|(scope, bucket)| {
-        // Nobody else touches the buckets between the check and the charge, so every one has a token here.
-        let has_token = if admitted { bucket.try_take(now) } else { bucket.remaining(now) > 0 };
-        Decision::of(bucket, *scope, has_token, now)
-    });
-    decisions.reduce(Decision::deciding)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
@@ -307,25 +252,6 @@ mod tests {
         let level = bucket.level(Timestamp(10_000));
         assert_eq!(level.reset_at, Timestamp(10_500));
         assert_eq!(level.by_the_wall(Timestamp(3_000), Timestamp(10_000)).reset_at, Timestamp(3_500));
-    }
-
-    #[test]
-    fn a_refusal_by_one_bucket_charges_none() {
-        let now = Timestamp(0);
-        let mut customer = TokenBucket::full(BucketRule { burst: 5, refill_per_second: 1 }, now);
-        let mut channel = TokenBucket::full(BucketRule { burst: 1, refill_per_second: 1 }, now);
-        let mut charge = |now| {
-            let mut buckets = [(LimitScope::Customer, &mut customer), (LimitScope::Channel, &mut channel)];
-            charge_together(&mut buckets, now).unwrap()
-        };
-        let first = charge(now);
-        assert_eq!((first.admitted, first.scope, first.remaining), (true, LimitScope::Channel, 0));
-        let second = charge(now);
-        assert_eq!(
-            (second.admitted, second.scope, second.limit, second.retry_after),
-            (false, LimitScope::Channel, 1, 1)
-        );
-        assert_eq!(customer.remaining(now), 4);
     }
 
     #[test]
@@ -380,22 +306,6 @@ mod tests {
             }
             let wait = i64::from(bucket.retry_after(Timestamp(7)));
             prop_assert!(bucket.try_take(Timestamp(7 + wait * 1000)));
-        }
-
-        /// Checking and charging together neither loses nor makes tokens.
-        #[test]
-        fn two_buckets_admit_what_the_stricter_one_allows(a in 0_u32..20, b in 0_u32..20, asks in 0_usize..60) {
-            let now = Timestamp(0);
-            let mut first = TokenBucket::full(BucketRule { burst: a, refill_per_second: 1 }, now);
-            let mut second = TokenBucket::full(BucketRule { burst: b, refill_per_second: 1 }, now);
-            let mut admitted = 0;
-            for _ in 0..asks {
-                let mut buckets = [(LimitScope::Customer, &mut first), (LimitScope::Channel, &mut second)];
-                admitted += u32::from(charge_together(&mut buckets, now).unwrap().admitted);
-            }
-            prop_assert_eq!(admitted, (asks as u32).min(a).min(b));
-            prop_assert_eq!(first.remaining(now), a - admitted);
-            prop_assert_eq!(second.remaining(now), b - admitted);
         }
     }
 }

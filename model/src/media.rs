@@ -34,15 +34,17 @@ pub struct Media {
     pub handle: Option<MediaHandle>,
 }
 
-/// As what the bytes of a message are shown. A network may keep the same bytes once for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MediaKind {
-    Image,
-    Video,
-    Audio,
-    Document,
-    Sticker,
+crate::words! {
+    /// As what the bytes of a message are shown. A network may keep the same bytes once for each.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    #[schemars(rename = "DownloadType", description = "A kind of media that may be fetched as it comes in.")]
+    MediaKind {
+        Image = "image",
+        Video = "video",
+        Audio = "audio",
+        Document = "document",
+        Sticker = "sticker",
+    }
 }
 
 impl Media {

@@ -1,46 +1,28 @@
 //! Members of an account: what a dashboard session may do by its role.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::scope::{Access, Resource, Scope, Scopes};
 
-/// What a member may do.
-///
-/// | role | scopes | account |
-/// |---|---|---|
-/// | `viewer` | every `.read` | reads |
-/// | `member` | everything but `keys.write` | reads |
-/// | `admin` | everything | changes it |
-/// | `owner` | everything | changes and deletes it |
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    Viewer,
-    Member,
-    Admin,
-    Owner,
+crate::words! {
+    /// What a member may do.
+    ///
+    /// | role | scopes | account |
+    /// |---|---|---|
+    /// | `viewer` | every `.read` | reads |
+    /// | `member` | everything but `keys.write` | reads |
+    /// | `admin` | everything | changes it |
+    /// | `owner` | everything | changes and deletes it |
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    Role {
+        Viewer = "viewer",
+        Member = "member",
+        Admin = "admin",
+        Owner = "owner",
+    }
 }
 
 impl Role {
-    pub const ALL: &[Self] = &[Self::Viewer, Self::Member, Self::Admin, Self::Owner];
-
-    /// The roles' names, as a body may give them.
-    pub const WORDS: &[&str] = &["owner", "admin", "member", "viewer"];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Member => "member",
-            Self::Admin => "admin",
-            Self::Owner => "owner",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|role| role.as_str() == text)
-    }
-
     /// The grant of a session with this role.
     pub fn scopes(self) -> Scopes {
         match self {

@@ -6,6 +6,7 @@ pub mod story;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use self::story::Story;
 use crate::address::Address;
@@ -233,80 +234,87 @@ pub struct LinkPreview {
     pub image_url: Option<String>,
 }
 
-/// The type names that a stored message can have.
-pub const TYPE_NAMES: &[&str] = &[
-    "text",
-    "image",
-    "video",
-    "audio",
-    "document",
-    "sticker",
-    "reaction",
-    "edit",
-    "delete",
-    "location",
-    "contact",
-    "poll",
-    "pin",
-    "unpin",
-    "star",
-    "unstar",
-    "product",
-    "catalog",
-    "poll_vote",
-    "button_reply",
-    "list_reply",
-    "order",
-    "event",
-    "undecryptable",
-    "unknown",
-];
+/// Names the types of messages: those that are stored, and those that stand in no chat.
+macro_rules! type_names {
+    ($($stored:ident = $name:literal,)* ; $($passing:ident = $passing_name:literal,)*) => {
+        /// The type names that a stored message can have.
+        pub const TYPE_NAMES: &[&str] = &[$($name,)*];
 
-impl Content {
-    /// The interface's name of the type.
-    pub fn type_name(&self) -> &'static str {
-        match self {
-            Self::Text { .. } => "text",
-            Self::Image { .. } => "image",
-            Self::Video { .. } => "video",
-            Self::Audio { .. } => "audio",
-            Self::Document { .. } => "document",
-            Self::Sticker { .. } => "sticker",
-            Self::Reaction { .. } => "reaction",
-            Self::Edit { .. } => "edit",
-            Self::Delete { .. } => "delete",
-            Self::Location { .. } => "location",
-            Self::Contact { .. } => "contact",
-            Self::Poll { .. } => "poll",
-            Self::Pin { .. } => "pin",
-            Self::Unpin { .. } => "unpin",
-            Self::Star { .. } => "star",
-            Self::Unstar { .. } => "unstar",
-            Self::Product { .. } => "product",
-            Self::Catalog => "catalog",
-            Self::Story(_) => "story",
-            Self::StoryDelete { .. } => "story_delete",
-            Self::PollVote { .. } => "poll_vote",
-            Self::ButtonReply { .. } => "button_reply",
-            Self::ListReply { .. } => "list_reply",
-            Self::Order { .. } => "order",
-            Self::Event { .. } => "event",
-            Self::Undecryptable { .. } => "undecryptable",
-            Self::Unknown { .. } => "unknown",
+        impl Content {
+            /// The interface's name of the type.
+            pub fn type_name(&self) -> &'static str {
+                match self {
+                    $(Self::$stored { .. } => $name,)*
+                    $(Self::$passing { .. } => $passing_name,)*
+                }
+            }
         }
-    }
+    };
+}
 
-    /// The bytes that come with it.
-    pub fn media(&self) -> Option<&Media> {
-        match self {
-            Self::Image { media, .. }
-            | Self::Video { media, .. }
-            | Self::Audio { media }
-            | Self::Document { media, .. }
-            | Self::Sticker { media, .. } => Some(media),
-            Self::Story(story) => story.says.media(),
+type_names! {
+    Text = "text",
+    Image = "image",
+    Video = "video",
+    Audio = "audio",
+    Document = "document",
+    Sticker = "sticker",
+    Reaction = "reaction",
+    Edit = "edit",
+    Delete = "delete",
+    Location = "location",
+    Contact = "contact",
+    Poll = "poll",
+    Pin = "pin",
+    Unpin = "unpin",
+    Star = "star",
+    Unstar = "unstar",
+    Product = "product",
+    Catalog = "catalog",
+    PollVote = "poll_vote",
+    ButtonReply = "button_reply",
+    ListReply = "list_reply",
+    Order = "order",
+    Event = "event",
+    Undecryptable = "undecryptable",
+    Unknown = "unknown",
+    ;
+    Story = "story",
+    StoryDelete = "story_delete",
+}
+
+/// What several types hold under one name, borrowed as the content is.
+macro_rules! held {
+    ($content:expr, target) => {
+        match $content {
+            Content::Reaction { target, .. }
+            | Content::Edit { target, .. }
+            | Content::Delete { target, .. }
+            | Content::Pin { target, .. }
+            | Content::Unpin { target }
+            | Content::Star { target }
+            | Content::Unstar { target }
+            | Content::PollVote { target, .. } => Some(target),
             _ => None,
         }
+    };
+    ($content:expr, media, $of_story:ident) => {
+        match $content {
+            Content::Image { media, .. }
+            | Content::Video { media, .. }
+            | Content::Audio { media }
+            | Content::Document { media, .. }
+            | Content::Sticker { media, .. } => Some(media),
+            Content::Story(story) => story.says.$of_story(),
+            _ => None,
+        }
+    };
+}
+
+impl Content {
+    /// The bytes that come with it.
+    pub fn media(&self) -> Option<&Media> {
+        held!(self, media, media)
     }
 
     /// As what its bytes are shown.
@@ -323,15 +331,7 @@ impl Content {
     }
 
     pub fn media_mut(&mut self) -> Option<&mut Media> {
-        match self {
-            Self::Image { media, .. }
-            | Self::Video { media, .. }
-            | Self::Audio { media }
-            | Self::Document { media, .. }
-            | Self::Sticker { media, .. } => Some(media),
-            Self::Story(story) => story.says.media_mut(),
-            _ => None,
-        }
+        held!(self, media, media_mut)
     }
 
     /// Whether it is a story, or about one: it stands in no chat and in no history.
@@ -341,31 +341,24 @@ impl Content {
 
     /// The message that this one is about.
     pub fn target(&self) -> Option<&MessageKey> {
-        match self {
-            Self::Reaction { target, .. }
-            | Self::Edit { target, .. }
-            | Self::Delete { target, .. }
-            | Self::Pin { target, .. }
-            | Self::Unpin { target }
-            | Self::Star { target }
-            | Self::Unstar { target }
-            | Self::PollVote { target, .. } => Some(target),
-            _ => None,
-        }
+        held!(self, target)
     }
 
     pub fn target_mut(&mut self) -> Option<&mut MessageKey> {
-        match self {
-            Self::Reaction { target, .. }
-            | Self::Edit { target, .. }
-            | Self::Delete { target, .. }
-            | Self::Pin { target, .. }
-            | Self::Unpin { target }
-            | Self::Star { target }
-            | Self::Unstar { target }
-            | Self::PollVote { target, .. } => Some(target),
-            _ => None,
+        held!(self, target)
+    }
+
+    /// What its type says, but for its bytes, by the names that the interface has for it.
+    pub fn fields(&self) -> Map<String, Value> {
+        // Its fields are texts, numbers and lists: they always make an object.
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(self) else { return Map::new() };
+        fields.retain(|name, _| !matches!(name.as_str(), "type" | "media"));
+        for (own, shown) in [("target", "message_key"), ("note", "ptv"), ("duration_seconds", "duration")] {
+            if let Some(value) = fields.remove(own) {
+                fields.insert(shown.to_owned(), value);
+            }
         }
+        fields
     }
 
     /// Text, caption or edited text.

@@ -26,14 +26,15 @@ pub struct Newsletter {
     pub created_at: Option<i64>,
 }
 
-/// What somebody is to a newsletter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NewsletterRole {
-    Owner,
-    Admin,
-    Subscriber,
-    Guest,
+crate::words! {
+    /// What somebody is to a newsletter.
+    #[derive(JsonSchema)]
+    NewsletterRole {
+        Owner = "owner",
+        Admin = "admin",
+        Subscriber = "subscriber",
+        Guest = "guest",
+    }
 }
 
 impl NewsletterRole {
@@ -41,12 +42,7 @@ impl NewsletterRole {
     pub const LISTED: &[&str] = &["owner", "admin", "subscriber"];
 
     pub fn parse_listed(text: &str) -> Option<Self> {
-        match text {
-            "owner" => Some(Self::Owner),
-            "admin" => Some(Self::Admin),
-            "subscriber" => Some(Self::Subscriber),
-            _ => None,
-        }
+        Self::parse(text).filter(|role| *role != Self::Guest)
     }
 
     pub fn publishes(self) -> bool {
@@ -54,26 +50,14 @@ impl NewsletterRole {
     }
 }
 
-/// Which reactions a newsletter takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReactionMode {
-    All,
-    /// A few usual ones.
-    Basic,
-    None,
-}
-
-impl ReactionMode {
-    pub const WORDS: &[&str] = &["all", "basic", "none"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "all" => Some(Self::All),
-            "basic" => Some(Self::Basic),
-            "none" => Some(Self::None),
-            _ => None,
-        }
+crate::words! {
+    /// Which reactions a newsletter takes.
+    #[derive(JsonSchema)]
+    ReactionMode {
+        All = "all",
+        /// A few usual ones.
+        Basic = "basic",
+        None = "none",
     }
 }
 

@@ -131,13 +131,18 @@ pub trait Cursor: Serialize + DeserializeOwned {
     }
 }
 
-/// Reads the query parameter `limit`.
-pub fn parse_limit(text: Option<&str>) -> Result<usize, Violation> {
-    let Some(text) = text else { return Ok(DEFAULT_LIMIT) };
-    text.parse()
-        .ok()
-        .filter(|limit| (1..=LARGEST_LIMIT).contains(limit))
-        .ok_or_else(|| Violation::new(IssueCode::Format, format!("must be a whole number from 1 to {LARGEST_LIMIT}")))
+/// Declares a cursor: its kind with its version, and the place that it holds.
+#[macro_export]
+macro_rules! cursor {
+    ($(#[$about:meta])* $name:ident($kind:literal) { $($field:ident: $type:ty),+ }) => {
+        $(#[$about])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        struct $name { $($field: $type),+ }
+
+        impl $crate::page::Cursor for $name {
+            const KIND: &'static str = $kind;
+        }
+    };
 }
 
 #[cfg(test)]
@@ -166,16 +171,6 @@ mod tests {
 
     impl Cursor for Others {
         const KIND: &'static str = "others.1";
-    }
-
-    #[test]
-    fn limits_lie_between_1_and_100() {
-        assert_eq!(parse_limit(None), Ok(50));
-        assert_eq!(parse_limit(Some("1")), Ok(1));
-        assert_eq!(parse_limit(Some("100")), Ok(100));
-        for text in ["0", "101", "-1", "ten", "", "1.5"] {
-            assert_eq!(parse_limit(Some(text)).unwrap_err().code, IssueCode::Format, "{text:?}");
-        }
     }
 
     #[test]

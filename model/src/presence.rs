@@ -6,32 +6,20 @@ use serde::{Deserialize, Serialize};
 use crate::address::Address;
 use crate::time::Timestamp;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Presence {
-    Available,
-    Unavailable,
-    Typing,
-    Recording,
-    /// Neither any more.
-    Paused,
+crate::words! {
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    Presence {
+        Available = "available",
+        Unavailable = "unavailable",
+        Typing = "typing",
+        Recording = "recording",
+        /// Neither any more.
+        Paused = "paused",
+    }
 }
 
 impl Presence {
-    pub const WORDS: &[&str] = &["available", "unavailable", "typing", "recording", "paused"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "available" => Some(Self::Available),
-            "unavailable" => Some(Self::Unavailable),
-            "typing" => Some(Self::Typing),
-            "recording" => Some(Self::Recording),
-            "paused" => Some(Self::Paused),
-            _ => None,
-        }
-    }
-
     /// Whether it is the account's, whatever chat is named.
     pub fn is_of_account(self) -> bool {
         matches!(self, Self::Available | Self::Unavailable)

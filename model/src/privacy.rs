@@ -3,46 +3,25 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Declares a setting of few words, its words, and how one is read.
-macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($variant:ident $text:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        #[schemars(inline)]
-        pub enum $name {
-            $(#[serde(rename = $text)] $variant,)*
-        }
-
-        impl $name {
-            pub const WORDS: &[&str] = &[$($text,)*];
-
-            pub fn parse(text: &str) -> Option<Self> {
-                match text {
-                    $($text => Some(Self::$variant),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-words! {
+crate::words! {
     /// To whom something is shown. `contact_blacklist`: to the contacts but for some that the phone keeps.
-    Audience { All "all", Contacts "contacts", ContactBlacklist "contact_blacklist", None "none", }
-}
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    Audience { All = "all", Contacts = "contacts", ContactBlacklist = "contact_blacklist", None = "none", }
 
-words! {
     /// Who sees that the account is there.
-    OnlineAudience { All "all", MatchLastSeen "match_last_seen", }
-}
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    OnlineAudience { All = "all", MatchLastSeen = "match_last_seen", }
 
-words! {
-    ReadReceipts { All "all", None "none", }
-}
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    ReadReceipts { All = "all", None = "none", }
 
-words! {
     /// Who may call.
-    Callers { All "all", Known "known", }
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    Callers { All = "all", Known = "known", }
 }
 
 /// The privacy settings of an account.

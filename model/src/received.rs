@@ -1,8 +1,99 @@
 //! What came in, as `message.received` shows it.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::media::{Media, MediaRef};
-use crate::message::{Content, Surroundings};
-use crate::payload::ReceivedBody;
+use crate::message::{ContactCard, Content, LinkPreview, MessageKey, Surroundings, UndecryptableReason};
+
+/// `body` of `message.received`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ReceivedBody {
+    Text {
+        text: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        link_preview: Option<LinkPreview>,
+    },
+    Image {
+        media: MediaRef,
+        caption: Option<String>,
+    },
+    Video {
+        media: MediaRef,
+        caption: Option<String>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        animated: bool,
+    },
+    Sticker {
+        media: MediaRef,
+        caption: Option<String>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        animated: bool,
+    },
+    Audio {
+        media: MediaRef,
+    },
+    Document {
+        media: MediaRef,
+        filename: Option<String>,
+        caption: Option<String>,
+    },
+    Edit {
+        message_key: MessageKey,
+        text: String,
+    },
+    Delete {
+        message_key: MessageKey,
+        by_admin: bool,
+    },
+    Location {
+        latitude: f64,
+        longitude: f64,
+        name: Option<String>,
+        address: Option<String>,
+        live: bool,
+    },
+    Contact {
+        contacts: Vec<ContactCard>,
+    },
+    Poll {
+        name: String,
+        options: Vec<String>,
+        selectable_count: u8,
+    },
+    PollVote {
+        message_key: MessageKey,
+        selected: Vec<String>,
+    },
+    ButtonReply {
+        id: String,
+        title: String,
+    },
+    ListReply {
+        id: String,
+        title: String,
+    },
+    Order {
+        order_id: String,
+        token: String,
+        item_count: u32,
+        total_amount: i64,
+        currency: String,
+    },
+    Event {
+        name: String,
+        start_at: i64,
+        end_at: Option<i64>,
+        location: Option<String>,
+    },
+    Undecryptable {
+        reason: UndecryptableReason,
+    },
+    Unknown {
+        raw_type: String,
+    },
+}
 
 impl Content {
     /// The name of the type where it came in: what is only ever sent by that name is `unknown`.
@@ -17,6 +108,35 @@ impl Content {
             | Self::Story(_)
             | Self::StoryDelete { .. } => "unknown",
             known => known.type_name(),
+        }
+    }
+}
+
+impl ReceivedBody {
+    /// Cuts the longest that it says to half its length; `false` when nothing is left of it.
+    pub(crate) fn halve(&mut self) -> bool {
+        match self {
+            // Half a vCard is none.
+            Self::Contact { contacts } => {
+                let longest = contacts.iter_mut().max_by_key(|card| card.vcard.len());
+                longest.filter(|card| !card.vcard.is_empty()).is_some_and(|card| {
+                    card.vcard.clear();
+                    true
+                })
+            }
+            body => body.text_mut().is_some_and(String::pop_half),
+        }
+    }
+
+    /// The longest text in it, to be cut when the envelope is too large.
+    fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Text { text, .. } | Self::Edit { text, .. } => Some(text),
+            Self::Image { caption, .. }
+            | Self::Video { caption, .. }
+            | Self::Sticker { caption, .. }
+            | Self::Document { caption, .. } => caption.as_mut(),
+            _ => None,
         }
     }
 }
@@ -62,6 +182,28 @@ impl ReceivedBody {
             | Content::Story(_)
             | Content::StoryDelete { .. }) => Self::Unknown { raw_type: other.type_name().to_owned() },
         }
+    }
+}
+
+/// Halves until nothing is left.
+pub(crate) trait PopHalf {
+    /// Says whether anything was left.
+    fn pop_half(&mut self) -> bool;
+}
+
+impl<T> PopHalf for Vec<T> {
+    fn pop_half(&mut self) -> bool {
+        let had_some = !self.is_empty();
+        self.truncate(self.len() / 2);
+        had_some
+    }
+}
+
+impl PopHalf for String {
+    fn pop_half(&mut self) -> bool {
+        let had_some = !self.is_empty();
+        self.truncate(self.floor_char_boundary(self.len() / 2));
+        had_some
     }
 }
 

@@ -9,77 +9,47 @@ use serde_json::{Value, json};
 use crate::error::CallError;
 use crate::issue::{IssueCode, Violation};
 
-/// Declares the resources that a scope can name.
-macro_rules! resources {
-    ($($name:ident $text:literal,)*) => {
-        /// The resources of the interface that scopes speak of.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum Resource {
-            $($name,)*
-        }
-
-        impl Resource {
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
-
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-        }
-    };
-}
-
-resources! {
-    Channels "channels",
-    Messages "messages",
-    Media "media",
-    Chats "chats",
-    Contacts "contacts",
-    Groups "groups",
-    Communities "communities",
-    Newsletters "newsletters",
-    Labels "labels",
-    Blacklist "blacklist",
-    Stories "stories",
-    Calls "calls",
-    Presences "presences",
-    Profile "profile",
-    Settings "settings",
-    Business "business",
-    Webhooks "webhooks",
-    Keys "keys",
-    Events "events",
-    Limits "limits",
-    Metrics "metrics",
-}
-
-impl Resource {
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|resource| resource.as_str() == text)
+crate::words! {
+    /// The resources of the interface that scopes speak of.
+    #[derive(PartialOrd, Ord)]
+    Resource {
+        Channels = "channels",
+        Messages = "messages",
+        Media = "media",
+        Chats = "chats",
+        Contacts = "contacts",
+        Groups = "groups",
+        Communities = "communities",
+        Newsletters = "newsletters",
+        Labels = "labels",
+        Blacklist = "blacklist",
+        Stories = "stories",
+        Calls = "calls",
+        Presences = "presences",
+        Profile = "profile",
+        Settings = "settings",
+        Business = "business",
+        Webhooks = "webhooks",
+        Keys = "keys",
+        Events = "events",
+        Limits = "limits",
+        Metrics = "metrics",
     }
 }
 
-/// `read` covers GET (and HEAD), `write` every other method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Access {
-    Read,
-    Write,
+crate::words! {
+    /// `read` covers GET (and HEAD), `write` every other method.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    Access {
+        Read = "read",
+        Write = "write",
+    }
 }
 
 impl Access {
     /// The access that an HTTP method needs.
     pub fn of_method(method: &str) -> Self {
         if matches!(method, "GET" | "HEAD") { Self::Read } else { Self::Write }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
     }
 }
 
@@ -104,17 +74,15 @@ impl Scope {
         let resource = Resource::parse(resource)?;
         match access {
             "*" => Some(Self::Whole(resource)),
-            "read" => Some(Self::One(resource, Access::Read)),
-            "write" => Some(Self::One(resource, Access::Write)),
-            _ => None,
+            access => Some(Self::One(resource, Access::parse(access)?)),
         }
     }
 
     /// The rule of one item of `scopes` in a body.
     pub fn rule(value: &Value) -> Result<Self, Violation> {
         let wants = || {
-            let resources: Vec<&str> = Resource::ALL.iter().map(|resource| resource.as_str()).collect();
-            json!({ "maxLength": 32, "pattern": format!("^(\\*|({})\\.(read|write|\\*))$", resources.join("|")) })
+            let resources = Resource::WORDS.join("|");
+            json!({ "maxLength": 32, "pattern": format!("^(\\*|({resources})\\.(read|write|\\*))$") })
         };
         let text = crate::field::rule::string(value, wants)?;
         Self::parse(text).ok_or_else(|| {
@@ -127,8 +95,8 @@ impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Everything => f.write_str("*"),
-            Self::Whole(resource) => write!(f, "{}.*", resource.as_str()),
-            Self::One(resource, access) => write!(f, "{}.{}", resource.as_str(), access.as_str()),
+            Self::Whole(resource) => write!(f, "{resource}.*"),
+            Self::One(resource, access) => write!(f, "{resource}.{access}"),
         }
     }
 }
@@ -319,7 +287,7 @@ mod tests {
             if missing(&wanted, &granted).is_empty() {
                 for resource in Resource::ALL {
                     for access in [Access::Read, Access::Write] {
-                        prop_assert!(!wanted.allow(*resource, access) || granted.allow(*resource, access));
+                        prop_assert!(!wanted.allow(resource, access) || granted.allow(resource, access));
                     }
                 }
                 prop_assert!(!wanted.is_unrestricted() || granted.is_unrestricted());

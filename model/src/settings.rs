@@ -10,7 +10,7 @@ use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::CallError;
 use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::issue::{IssueCode, Issues, Violation};
-use crate::media::LARGEST_MEDIA;
+use crate::media::{LARGEST_MEDIA, MediaKind};
 use crate::message::Content;
 use crate::target::{LONGEST_URL, Proxy, TargetPolicy, judge_proxy};
 use crate::time::Timestamp;
@@ -71,7 +71,7 @@ settings! {
     always_online: bool = false;
     /// Whether media is fetched as it comes in, and not only when it is asked for.
     auto_download_media: bool = true;
-    auto_download_types: BTreeSet<DownloadType> = DownloadType::ALL.into_iter().collect();
+    auto_download_types: BTreeSet<MediaKind> = MediaKind::ALL.into_iter().collect();
     auto_download_max_bytes: u64 = LARGEST_MEDIA;
     /// Days; `null` for what the deployment keeps.
     media_retention_days: Option<u32> = None;
@@ -93,60 +93,14 @@ settings! {
     device_name: String = "Gateway".to_owned();
 }
 
-/// What the channel shows itself as when it has connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ConnectPresence {
-    Available,
-    Unavailable,
-    /// Nothing is said.
-    None,
-}
-
-impl ConnectPresence {
-    const WORDS: [&'static str; 3] = ["available", "unavailable", "none"];
-
-    fn parse(word: &str) -> Option<Self> {
-        match word {
-            "available" => Some(Self::Available),
-            "unavailable" => Some(Self::Unavailable),
-            "none" => Some(Self::None),
-            _ => None,
-        }
-    }
-}
-
-/// A kind of media that may be fetched as it comes in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DownloadType {
-    Image,
-    Video,
-    Audio,
-    Document,
-    Sticker,
-}
-
-impl DownloadType {
-    pub const ALL: [Self; 5] = [Self::Image, Self::Video, Self::Audio, Self::Document, Self::Sticker];
-
-    const WORDS: [&'static str; 5] = ["image", "video", "audio", "document", "sticker"];
-
-    fn parse(word: &str) -> Option<Self> {
-        let place = Self::WORDS.iter().position(|known| *known == word)?;
-        Self::ALL.get(place).copied()
-    }
-
-    /// The kind of a message's media.
-    fn of(content: &Content) -> Option<Self> {
-        match content {
-            Content::Image { .. } => Some(Self::Image),
-            Content::Video { .. } => Some(Self::Video),
-            Content::Audio { .. } => Some(Self::Audio),
-            Content::Document { .. } => Some(Self::Document),
-            Content::Sticker { .. } => Some(Self::Sticker),
-            _ => None,
-        }
+crate::words! {
+    /// What the channel shows itself as when it has connected.
+    #[derive(JsonSchema)]
+    ConnectPresence {
+        Available = "available",
+        Unavailable = "unavailable",
+        /// Nothing is said.
+        None = "none",
     }
 }
 
@@ -173,7 +127,7 @@ impl Settings {
     pub fn downloads(&self, content: &Content) -> bool {
         let size = content.media().and_then(|media| media.size_bytes);
         self.auto_download_media
-            && DownloadType::of(content).is_none_or(|kind| self.auto_download_types.contains(&kind))
+            && content.media_kind().is_none_or(|kind| self.auto_download_types.contains(&kind))
             && size.is_none_or(|size| size <= self.auto_download_max_bytes)
     }
 }
@@ -198,8 +152,8 @@ impl SettingsPatch {
             let days = fields.nullable(key, rule::integer(range));
             days.map(|days| days.and_then(|days| u32::try_from(days).ok())).into()
         };
-        let download_type = rule::one_of(&DownloadType::WORDS, DownloadType::parse);
-        let types = fields.list_or_empty("auto_download_types", DownloadType::ALL.len(), download_type);
+        let download_type = rule::one_of(MediaKind::WORDS, MediaKind::parse);
+        let types = fields.list_or_empty("auto_download_types", MediaKind::ALL.len(), download_type);
         let change = SettingsChange {
             reject_calls: flag("reject_calls"),
             reject_call_message: fields.nullable("reject_call_message", rule::text(0..=1024)).into(),
@@ -209,7 +163,7 @@ impl SettingsPatch {
             ignore_broadcasts: flag("ignore_broadcasts"),
             mark_read_on_receive: flag("mark_read_on_receive"),
             presence_on_connect: fields
-                .optional("presence_on_connect", rule::one_of(&ConnectPresence::WORDS, ConnectPresence::parse))
+                .optional("presence_on_connect", rule::one_of(ConnectPresence::WORDS, ConnectPresence::parse))
                 .into(),
             always_online: flag("always_online"),
             auto_download_media: flag("auto_download_media"),
@@ -328,7 +282,7 @@ mod tests {
         let expected = Settings {
             reject_calls: true,
             reject_call_message: Some("later".into()),
-            auto_download_types: [DownloadType::Image, DownloadType::Video].into(),
+            auto_download_types: [MediaKind::Image, MediaKind::Video].into(),
             history_retention_days: Some(0),
             send_delay_ms: Some(SendDelay { min: 100, max: 200 }),
             ..Settings::default()
@@ -370,7 +324,7 @@ mod tests {
         let settings = Settings { auto_download_max_bytes: 10, ..Settings::default() };
         assert!(settings.downloads(&picture(Some(10))) && settings.downloads(&picture(None)));
         assert!(!settings.downloads(&picture(Some(11))));
-        let settings = Settings { auto_download_types: [DownloadType::Audio].into(), ..Settings::default() };
+        let settings = Settings { auto_download_types: [MediaKind::Audio].into(), ..Settings::default() };
         assert!(!settings.downloads(&picture(Some(1))));
         assert!(settings.downloads(&Content::Audio { media: Media::of_type("audio/ogg") }));
         let settings = Settings { auto_download_media: false, ..Settings::default() };

@@ -1,64 +1,29 @@
 //! The status machine of a channel: one table, used by code, tests and documentation.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// The eleven statuses of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    Pending,
-    Qr,
-    Connecting,
-    Reconnecting,
-    Connected,
-    Disconnected,
-    LoggedOut,
-    StoppedByUser,
-    DisabledByAdmin,
-    Error,
-    Failed,
+crate::words! {
+    /// The eleven statuses of a channel.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    Status {
+        Pending = "pending",
+        Qr = "qr",
+        Connecting = "connecting",
+        Reconnecting = "reconnecting",
+        Connected = "connected",
+        Disconnected = "disconnected",
+        LoggedOut = "logged_out",
+        StoppedByUser = "stopped_by_user",
+        DisabledByAdmin = "disabled_by_admin",
+        Error = "error",
+        Failed = "failed",
+    }
 }
 
 impl Status {
-    pub const ALL: [Self; 11] = [
-        Self::Pending,
-        Self::Qr,
-        Self::Connecting,
-        Self::Reconnecting,
-        Self::Connected,
-        Self::Disconnected,
-        Self::LoggedOut,
-        Self::StoppedByUser,
-        Self::DisabledByAdmin,
-        Self::Error,
-        Self::Failed,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Qr => "qr",
-            Self::Connecting => "connecting",
-            Self::Reconnecting => "reconnecting",
-            Self::Connected => "connected",
-            Self::Disconnected => "disconnected",
-            Self::LoggedOut => "logged_out",
-            Self::StoppedByUser => "stopped_by_user",
-            Self::DisabledByAdmin => "disabled_by_admin",
-            Self::Error => "error",
-            Self::Failed => "failed",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     /// Nothing but an explicit call leaves a terminal status.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::LoggedOut | Self::StoppedByUser | Self::DisabledByAdmin | Self::Error | Self::Failed)
@@ -82,12 +47,6 @@ impl Status {
             Self::Pending | Self::Qr | Self::Disconnected => OnSend::NotConnected,
             _ => OnSend::Unavailable,
         }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -168,63 +127,34 @@ pub struct StatusDetails {
     pub ban_until: Timestamp,
 }
 
-/// The `reason` of a `channel.status` event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    Created,
-    QrRequested,
-    ConnectRequested,
-    Paired,
-    LoginOk,
-    Network,
-    WorkerLost,
-    Rebalance,
-    QrTimeout,
-    PairingRefused,
-    ReconnectBudget,
-    NoWorker,
-    Logout,
-    SessionInvalidated,
-    KickedOtherDevice,
-    StreamReplacedLoop,
-    ClientOutdated,
-    AuthState,
-    CrashLoop,
-    User,
-    Admin,
-    Banned,
-    /// Its cluster was restored from a backup: whether its session may go on is for a person to say.
-    Restored,
-}
-
-impl Reason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::QrRequested => "qr_requested",
-            Self::ConnectRequested => "connect_requested",
-            Self::Paired => "paired",
-            Self::LoginOk => "login_ok",
-            Self::Network => "network",
-            Self::WorkerLost => "worker_lost",
-            Self::Rebalance => "rebalance",
-            Self::QrTimeout => "qr_timeout",
-            Self::PairingRefused => "pairing_refused",
-            Self::ReconnectBudget => "reconnect_budget",
-            Self::NoWorker => "no_worker",
-            Self::Logout => "logout",
-            Self::SessionInvalidated => "session_invalidated",
-            Self::KickedOtherDevice => "kicked_other_device",
-            Self::StreamReplacedLoop => "stream_replaced_loop",
-            Self::ClientOutdated => "client_outdated",
-            Self::AuthState => "auth_state",
-            Self::CrashLoop => "crash_loop",
-            Self::User => "user",
-            Self::Admin => "admin",
-            Self::Banned => "banned",
-            Self::Restored => "restored",
-        }
+crate::words! {
+    /// The `reason` of a `channel.status` event.
+    #[derive(JsonSchema)]
+    Reason {
+        Created = "created",
+        QrRequested = "qr_requested",
+        ConnectRequested = "connect_requested",
+        Paired = "paired",
+        LoginOk = "login_ok",
+        Network = "network",
+        WorkerLost = "worker_lost",
+        Rebalance = "rebalance",
+        QrTimeout = "qr_timeout",
+        PairingRefused = "pairing_refused",
+        ReconnectBudget = "reconnect_budget",
+        NoWorker = "no_worker",
+        Logout = "logout",
+        SessionInvalidated = "session_invalidated",
+        KickedOtherDevice = "kicked_other_device",
+        StreamReplacedLoop = "stream_replaced_loop",
+        ClientOutdated = "client_outdated",
+        AuthState = "auth_state",
+        CrashLoop = "crash_loop",
+        User = "user",
+        Admin = "admin",
+        Banned = "banned",
+        /// Its cluster was restored from a backup: whether its session may go on is for a person to say.
+        Restored = "restored",
     }
 }
 

@@ -1,7 +1,6 @@
 //! Support tickets: their words, and the bodies that make and answer them.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::CallError;
@@ -15,32 +14,9 @@ pub const TICKETS_PER_DAY: u32 = 10;
 /// Messages that one ticket holds.
 pub const MESSAGES_PER_TICKET: u32 = 200;
 
-/// Declares an enum of words that the interface writes in lower case.
-macro_rules! words {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$more:meta])* $variant:ident = $word:literal,)* })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name {
-            $($(#[$more])* $variant,)*
-        }
-
-        impl $name {
-            /// As a body or a query may give them.
-            pub const WORDS: &[&str] = &[$($word),*];
-
-            pub fn parse(text: &str) -> Option<Self> {
-                match text {
-                    $($word => Some(Self::$variant),)*
-                    _ => None,
-                }
-            }
-        }
-    )*};
-}
-
-words! {
+crate::words! {
     /// What a ticket is about.
+    #[derive(JsonSchema)]
     Category {
         Connection = "connection",
         Delivery = "delivery",
@@ -49,6 +25,7 @@ words! {
         Other = "other",
     }
 
+    #[derive(JsonSchema)]
     Priority {
         Low = "low",
         Normal = "normal",
@@ -56,6 +33,7 @@ words! {
     }
 
     /// Whose turn it is.
+    #[derive(JsonSchema)]
     TicketStatus {
         /// The support's.
         Open = "open",
@@ -68,6 +46,7 @@ words! {
     }
 
     /// Who wrote a message of a ticket.
+    #[derive(JsonSchema)]
     Author {
         Customer = "customer",
         Support = "support",
@@ -123,9 +102,7 @@ impl NewTicket {
 
 /// Reads `{ "message" }`, another message of a ticket.
 pub fn parse_message(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let message = Fields::new(body, &issues).required("message", message);
-    issues.finish(|| message)
+    body.read(|fields| fields.required("message", message))
 }
 
 /// Reads `{ "message", "status"? }`, the support's answer and whose turn it is then.
@@ -139,9 +116,7 @@ pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), CallError> {
 
 /// Reads `{ "status" }`.
 pub fn parse_status(body: &Body) -> Result<TicketStatus, CallError> {
-    let issues = Issues::new();
-    let status = Fields::patch(body, &issues).required("status", status);
-    issues.finish(|| status)
+    body.read_patch(|fields| fields.required("status", status))
 }
 
 fn status(value: &Value) -> Judged<TicketStatus> {

@@ -12,7 +12,6 @@ use api::{
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::id::NodeId;
-use model::limit::BucketRule;
 use model::target::TargetPolicy;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
@@ -45,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backup::jobs::Jobs;
 use crate::certificate::ApiCertificate;
-use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, files, support};
+use crate::config::{self, Config, Driver, MediaStore, Secret, auth, files, support};
 use crate::configured::Configured;
 use crate::data_folder::DataFolder;
 use crate::joining::service::{JoinService, fits, keep_authority};
@@ -122,16 +121,16 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         admit: admit(own, stores.local_copy().clone()),
         threads: RAFT_THREADS,
         port: peer_port.clone(),
-        connect_timeout: connect_timeout(timing(&config)),
+        connect_timeout: connect_timeout(config.cluster.timing.intervals()),
     })
     .await
     .map_err(peers_refusal)?;
     let host = Host::start(HostConfig {
         stores,
-        timing: timing(&config),
+        timing: config.cluster.timing.intervals(),
         log: config.raft.log_limits(),
         snapshot_bytes_per_second: u64::from(config.cluster.moves_mib_per_second) << 20,
-        room: config.disk.marks(),
+        room: config.disk,
         media_dir: folder.path.join(MEDIA_FOLDER),
         peers: peers.clone(),
     })
@@ -315,7 +314,7 @@ fn port_refusal(key: &str, error: &ServeError) -> Refusal {
 fn admission(config: &Config) -> Admission {
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
     let most = config.connections.most.min(usize::try_from(files / 4).unwrap_or(usize::MAX));
-    Admission { most, ..config.connections.admission() }
+    Admission { most, ..config.connections }
 }
 
 fn retention(config: &Config) -> Retention {
@@ -331,11 +330,6 @@ fn retention(config: &Config) -> Retention {
         most_lids: config.history.most_lids,
         trim_every: config.history.trim_every.0,
     }
-}
-
-fn timing(config: &Config) -> Timing {
-    let (heartbeat, election_min, election_max) = config.cluster.timing.intervals();
-    Timing { heartbeat, election_min, election_max }
 }
 
 /// A peer that needs longer is taken for dead by then, and a connection that is being made holds up votes.
@@ -399,7 +393,7 @@ fn membership(config: &Config, own: Identity) -> MembershipConfig {
         shard_count: config.cluster.shard_count(),
         first_members: members.map(|member| member.id).collect(),
         own: config.own_record(own.storage_id),
-        election_min: timing(config).election_min,
+        election_min: config.cluster.timing.intervals().election_min,
     }
 }
 
@@ -516,7 +510,6 @@ fn http(
     operator_tokens: OperatorTokens,
     metrics: PrometheusHandle,
 ) -> ApiConfig {
-    let rule = |bucket: Bucket| BucketRule { burst: bucket.burst, refill_per_second: bucket.refill_per_second };
     ApiConfig {
         listen: config.api.listen,
         operator_listen: config.ops.listen,
@@ -529,10 +522,10 @@ fn http(
         tls: None,
         cors_origins: cors_origins(&config.api),
         limits: DefaultLimits {
-            ip: rule(config.limits.ip),
-            customer: rule(config.limits.customer),
-            channel: rule(config.limits.channel),
-            session: rule(config.limits.console),
+            ip: config.limits.ip,
+            customer: config.limits.customer,
+            channel: config.limits.channel,
+            session: config.limits.console,
         },
         console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
         frame_ancestors: config.api.console_frame_ancestors.clone(),

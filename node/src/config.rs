@@ -20,12 +20,12 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use model::id::NodeId;
+use model::limit::BucketRule;
 use model::time::Timestamp;
+use model::webhook::delivery::DEFAULT_DELAYS_SECONDS;
 use raft::directory::members::NodeState;
 use raft::directory::records::NodeRecord;
 use raft::host::{LogLimits, USUAL_BUFFER};
-use raft::room::{Mark, Marks};
-use raft::transport::admission::Admission;
 use serde::{Deserialize, Serialize};
 use shard::layout::{REPLICAS, usual_shard_count};
 use uuid::Uuid;
@@ -35,6 +35,11 @@ pub use media::{Media, MediaBucket, MediaStore};
 pub use network::{Driver, Network, Whatsapp};
 pub use support::Support;
 pub use values::{HostPort, HumanDuration, Secret, Timing};
+
+/// `[disk]`: what is to stay free on the file systems of log, state and media.
+pub use raft::room::Marks as Disk;
+/// `[connections]`: on each of the three ports by itself.
+pub use raft::transport::admission::Admission as Connections;
 
 /// The commented file that `gateway config example` prints.
 pub const EXAMPLE: &str = include_str!("../../deploy/gateway.toml");
@@ -226,6 +231,10 @@ fn is_usual_life(life: &HumanDuration) -> bool {
     *life == defaults::certificate_life()
 }
 
+fn is_usual_session(rule: &BucketRule) -> bool {
+    *rule == BucketRule::PER_SESSION
+}
+
 /// `[cluster]`: what all nodes have in common.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -333,7 +342,7 @@ impl Default for Webhooks {
             allow_cidrs: Vec::new(),
             ca_file: None,
             standard_headers: false,
-            schedule: defaults::SCHEDULE_SECONDS.iter().map(|s| HumanDuration(Duration::from_secs(*s))).collect(),
+            schedule: DEFAULT_DELAYS_SECONDS.map(|seconds| HumanDuration(Duration::from_secs(seconds))).to_vec(),
             disable_after: HumanDuration(Duration::from_secs(120 * 3600)),
             disable_failures: 20,
             disable_span: HumanDuration(Duration::from_secs(24 * 3600)),
@@ -344,100 +353,28 @@ impl Default for Webhooks {
     }
 }
 
-/// `[disk]`: what is to stay free on the file systems of log, state and media.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Disk {
-    /// With less, media and large bodies are refused.
-    pub low: DiskMark,
-    /// With less, sends are refused, and what the network brings waits.
-    pub full: DiskMark,
-}
-
-impl Default for Disk {
-    fn default() -> Self {
-        let of = |Mark { percent, most_bytes, least_bytes }| DiskMark { percent, most_bytes, least_bytes };
-        Self { low: of(Marks::DEFAULT.low), full: of(Marks::DEFAULT.full) }
-    }
-}
-
-impl Disk {
-    pub fn marks(self) -> Marks {
-        let of = |DiskMark { percent, most_bytes, least_bytes }| Mark { percent, most_bytes, least_bytes };
-        Marks { low: of(self.low), full: of(self.full) }
-    }
-}
-
-/// So many percent of a file system, but no more and no less than so many bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct DiskMark {
-    pub percent: u8,
-    pub most_bytes: u64,
-    /// A quarter of the file system is enough in any case.
-    pub least_bytes: u64,
-}
-
-/// `[connections]`: on each of the three ports by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Connections {
-    pub most: usize,
-    /// Of one client address, or of one /64 of IPv6; trusted proxies are not counted so.
-    pub most_per_address: usize,
-}
-
-impl Default for Connections {
-    fn default() -> Self {
-        let Admission { most, most_per_address } = Admission::DEFAULT;
-        Self { most, most_per_address }
-    }
-}
-
-impl Connections {
-    pub fn admission(self) -> Admission {
-        Admission { most: self.most, most_per_address: self.most_per_address }
-    }
-}
-
 /// `[limits]`: the token buckets of addresses, customers and channels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Per client address, on each node by itself.
-    pub ip: Bucket,
-    pub customer: Bucket,
-    pub channel: Bucket,
+    pub ip: BucketRule,
+    pub customer: BucketRule,
+    pub channel: BucketRule,
     /// Of a member's session in the console.
     // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
-    #[serde(skip_serializing_if = "Bucket::is_of_console")]
-    pub console: Bucket,
+    #[serde(skip_serializing_if = "is_usual_session")]
+    pub console: BucketRule,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            ip: Bucket { burst: 30, refill_per_second: 30 },
-            customer: Bucket { burst: 60, refill_per_second: 1 },
-            channel: Bucket { burst: 60, refill_per_second: 1 },
-            console: Bucket::CONSOLE,
+            ip: BucketRule::PER_IP,
+            customer: BucketRule::PER_CUSTOMER,
+            channel: BucketRule::PER_CHANNEL,
+            console: BucketRule::PER_SESSION,
         }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bucket {
-    pub burst: u32,
-    pub refill_per_second: u32,
-}
-
-impl Bucket {
-    /// A member clicks through pages of six calls, and a page asks once in a while.
-    pub const CONSOLE: Self = Self { burst: 120, refill_per_second: 20 };
-
-    fn is_of_console(&self) -> bool {
-        *self == Self::CONSOLE
     }
 }
 
@@ -655,10 +592,6 @@ impl Config {
 mod defaults {
     /// In seconds.
     pub const DAY: u64 = 86_400;
-
-    /// 14 attempts over three days, dense at first.
-    pub const SCHEDULE_SECONDS: [u64; 14] =
-        [0, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400];
 
     pub fn certificate_life() -> super::HumanDuration {
         super::HumanDuration(super::Peer::CERTIFICATE_LIFE)

@@ -36,11 +36,44 @@ pub fn terminal_columns() -> Option<usize> {
 
 /// A line in place of the last one, which was `before` characters long; for a terminal. What the terminal has no room for
 /// is left out: a line that goes on in a second one cannot be written over.
-pub fn rewrite(line: &str, before: usize) {
+fn rewrite(line: &str, before: usize) {
     let room = terminal_columns().map_or(usize::MAX, |columns| columns.saturating_sub(1));
     let end = line.char_indices().nth(room).map_or(line.len(), |(end, _)| end);
     let (line, before) = (&line[..end], before.min(room));
     note(write!(io::stdout(), "\r{line:<before$}").and_then(|()| io::stdout().flush()));
+}
+
+/// A line about what goes on: on a terminal it is written over, in a file there is one for each step.
+pub struct StatusLine {
+    pub on_terminal: bool,
+    last: String,
+}
+
+impl StatusLine {
+    pub fn begin() -> Self {
+        Self { on_terminal: io::stdout().is_terminal(), last: String::new() }
+    }
+
+    /// Says what is new; `pace`, which changes by itself, to a terminal alone.
+    pub fn tell(&mut self, step: String, pace: &str) {
+        let line = if self.on_terminal { step + pace } else { step };
+        if line == self.last {
+            return;
+        }
+        if self.on_terminal {
+            rewrite(&line, self.last.chars().count())
+        } else {
+            say(&line)
+        }
+        self.last = line;
+    }
+
+    /// What is said next stands on a line of its own.
+    pub fn end(&self) {
+        if self.on_terminal {
+            say("");
+        }
+    }
 }
 
 /// Asks the person at the terminal; `None` when there is none.

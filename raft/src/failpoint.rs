@@ -172,10 +172,11 @@ pub enum ArmError {
 }
 
 /// A failpoint and what it is armed with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Listed {
     pub name: &'static str,
     pub about: String,
+    /// `None` when it is not armed.
     pub actions: Option<String>,
 }
 

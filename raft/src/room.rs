@@ -25,7 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOKING: &str = "the look at the disks";
 
 /// How much of a file system is to be free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mark {
     pub percent: u8,
     /// A large file system need not have more free than this, whatever the percentage says, ...
@@ -43,10 +44,19 @@ impl Mark {
 }
 
 /// The two marks of each file system of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Marks {
+    /// With less, media and large bodies are refused.
     pub low: Mark,
+    /// With less, sends are refused, and what the network brings waits.
     pub full: Mark,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
 }
 
 impl Marks {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use tokio::task::JoinHandle;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::fatal::Fatal;
 use crate::telemetry;
@@ -36,6 +37,14 @@ pub async fn restarted<T, F: Future<Output = T>>(task: &'static str, mut begin: 
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// When a task that looks again and again is to look: at once, and so often from then on, but not sooner after a look that took
+/// long.
+pub fn ticks(every: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// Starts a task that is begun again when it panics.

@@ -102,40 +102,43 @@ pub(crate) fn applied(took: Duration, entries: usize) {
     APPLIES.entries.record(entries as f64);
 }
 
-pub(crate) fn election_won(group: GroupId) {
-    counter!(ELECTIONS, "group" => group.to_string()).increment(1);
+/// What is counted where it happens, and what is as it is found.
+macro_rules! told {
+    (
+        counted { $($event:ident($($of:ident: $kind:ty)?) $counter:ident;)* }
+        found { $($state:ident $gauge:ident;)* }
+    ) => {
+        $(pub(crate) fn $event($($of: $kind)?) {
+            counter!($counter $(, stringify!($of) => $of.to_string())?).increment(1);
+        })*
+        $(pub(crate) fn $state(count: usize) {
+            gauge!($gauge).set(count as f64);
+        })*
+    };
 }
 
-pub(crate) fn group_died(group: GroupId) {
-    counter!(GROUPS_DIED, "group" => group.to_string()).increment(1);
-}
-
-pub(crate) fn groups_dead(count: usize) {
-    gauge!(GROUPS_DEAD).set(count as f64);
-}
-
-pub(crate) fn groups_stalled(count: usize) {
-    gauge!(GROUPS_STALLED).set(count as f64);
-}
-
-pub(crate) fn stepped_down(group: GroupId) {
-    counter!(STEP_DOWNS, "group" => group.to_string()).increment(1);
-}
-
-pub(crate) fn snapshot_installed() {
-    counter!(SNAPSHOT_INSTALLS).increment(1);
-}
-
-pub(crate) fn snapshot_sent() {
-    counter!(SNAPSHOT_SENDS).increment(1);
+told! {
+    counted {
+        election_won(group: GroupId) ELECTIONS;
+        group_died(group: GroupId) GROUPS_DIED;
+        stepped_down(group: GroupId) STEP_DOWNS;
+        snapshot_installed() SNAPSHOT_INSTALLS;
+        snapshot_sent() SNAPSHOT_SENDS;
+        entries_refused() ENTRIES_REFUSED;
+        connection_refused(port: &'static str) CONNECTIONS_REFUSED;
+        peer_connected() PEER_CONNECTS;
+        peer_refused() PEER_REFUSALS;
+        task_panicked(task: &'static str) TASK_PANICS;
+    }
+    found {
+        groups_dead GROUPS_DEAD;
+        groups_stalled GROUPS_STALLED;
+        replicas_differ REPLICAS_DIFFER;
+    }
 }
 
 pub(crate) fn room(of: &'static str, level: u8) {
     gauge!(ROOM, "of" => of).set(f64::from(level));
-}
-
-pub(crate) fn entries_refused() {
-    counter!(ENTRIES_REFUSED).increment(1);
 }
 
 /// Of a port that opens.
@@ -154,27 +157,7 @@ pub(crate) fn connections(port: &'static str, open: usize) {
     gauge!(CONNECTIONS, "port" => port).set(open as f64);
 }
 
-pub(crate) fn connection_refused(port: &'static str) {
-    counter!(CONNECTIONS_REFUSED, "port" => port).increment(1);
-}
-
-pub(crate) fn peer_connected() {
-    counter!(PEER_CONNECTS).increment(1);
-}
-
-pub(crate) fn peer_refused() {
-    counter!(PEER_REFUSALS).increment(1);
-}
-
-pub(crate) fn replicas_differ(count: usize) {
-    gauge!(REPLICAS_DIFFER).set(count as f64);
-}
-
 /// A task that a node needs runs; so that its counter is there before it panics.
 pub(crate) fn task_begun(task: &'static str) {
     counter!(TASK_PANICS, "task" => task).increment(0);
-}
-
-pub(crate) fn task_panicked(task: &'static str) {
-    counter!(TASK_PANICS, "task" => task).increment(1);
 }

@@ -283,13 +283,13 @@ pub struct PairingCode {
     pub expires_at: Timestamp,
 }
 
-/// The answer to a send.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The answer to a send, and where it goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SentMessage")]
 pub struct Sent {
     pub message_id: MessageId,
     pub client_ref: Option<String>,
     pub status: SentStatus,
-    /// The resolved address.
     pub to: Address,
 }
 

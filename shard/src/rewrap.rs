@@ -15,6 +15,7 @@ use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
 use raft::directory::secrets::{FormerSessionKey, Rewrapped, SecretsCommand, SessionKey};
 use raft::directory::state::DirectoryState;
 use raft::directory::{Directory, UpdateError};
+use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
 use crate::secrets::Secrets;
@@ -39,8 +40,7 @@ pub enum StepError {
 /// Seals anew what an exchange of the master key has left to do, until cancelled.
 pub async fn run(directory: Arc<Directory>, secrets: Arc<Secrets>, stop: CancellationToken) {
     let mut looked = data_keys::Looked::default();
-    let mut ticks = tokio::time::interval(STEP_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = supervise::ticks(STEP_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         if directory.group().leadership().borrow().ready_epoch.is_none() {
             continue;

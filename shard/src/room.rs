@@ -16,6 +16,7 @@ use model::id::NodeId;
 use parking_lot::Mutex;
 use raft::directory::Directory;
 use raft::room::{Level, Room};
+use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
 use crate::nodes::Nodes;
@@ -121,8 +122,7 @@ impl Rooms {
 
     /// Asks the others until the stop.
     pub async fn keep(self: Arc<Self>, nodes: Arc<dyn Nodes>, directory: Arc<Directory>, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(ASK_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = supervise::ticks(ASK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             let members = nodes.members();
             let deadline = Instant::now() + PATIENCE;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
-use model::issue::{IssueCode, Issues, Violation};
+use model::field::{Body, rule};
+use model::issue::{IssueCode, Violation};
 use reqwest::{Client, redirect};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -60,7 +60,5 @@ async fn tell(client: &Client, url: &str, body: Value) -> Result<bool, CallError
 
 /// Reads `{ "raw" }`, the text of a code.
 fn parse(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let raw = Fields::new(body, &issues).required("raw", rule::text(1..=LONGEST_CODE));
-    issues.finish(|| raw)
+    body.read(|fields| fields.required("raw", rule::text(1..=LONGEST_CODE)))
 }

@@ -2,8 +2,7 @@
 //! the refresh token goes into a cookie that no script reads and that is sent to this path alone.
 
 use model::error::CallError;
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use salvo::http::HeaderValue;
 use salvo::http::header::{COOKIE, SET_COOKIE};
 use schemars::JsonSchema;
@@ -54,9 +53,7 @@ pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
 
 /// Reads `{ "refresh_token"? }`.
 fn parse_link(body: &Body) -> Result<Option<String>, CallError> {
-    let issues = Issues::new();
-    let token = Fields::new(body, &issues).optional("refresh_token", rule::text(1..=LONGEST_TOKEN));
-    issues.finish(|| Some(token))
+    body.read(|fields| Some(fields.optional("refresh_token", rule::text(1..=LONGEST_TOKEN))))
 }
 
 pub async fn log_out(ctx: &mut RequestContext) -> Outcome {

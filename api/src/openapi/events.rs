@@ -2,42 +2,10 @@
 //! that events are written by.
 
 use model::event::{Event, EventName};
-use model::payload as p;
-use schemars::{Schema, SchemaGenerator};
+use schemars::Schema;
 use serde_json::{Map, Value, json};
 
 use super::{Parts, fields, settings};
-
-/// The schema of the `data` of an event.
-fn data(name: EventName, schemas: &mut SchemaGenerator) -> Schema {
-    match name {
-        EventName::MessageReceived => schemas.subschema_for::<p::MessageReceived>(),
-        EventName::MessageSent => schemas.subschema_for::<p::MessageSent>(),
-        EventName::MessageReaction => schemas.subschema_for::<p::MessageReaction>(),
-        EventName::MessageStatus => schemas.subschema_for::<p::MessageStatus>(),
-        EventName::ChannelConnected => schemas.subschema_for::<p::ChannelConnected>(),
-        EventName::ChannelDisconnected => schemas.subschema_for::<p::ChannelDisconnected>(),
-        EventName::ChannelStatus => schemas.subschema_for::<p::ChannelStatus>(),
-        EventName::QrUpdated => schemas.subschema_for::<p::QrUpdated>(),
-        EventName::GroupCreated => schemas.subschema_for::<p::GroupCreated>(),
-        EventName::GroupUpdated => schemas.subschema_for::<p::GroupUpdated>(),
-        EventName::GroupParticipantAdded
-        | EventName::GroupParticipantRemoved
-        | EventName::GroupAdminPromoted
-        | EventName::GroupAdminDemoted => schemas.subschema_for::<p::GroupMembers>(),
-        EventName::ChatUpdated => schemas.subschema_for::<p::ChatUpdated>(),
-        EventName::ChatArchived => schemas.subschema_for::<p::ChatArchived>(),
-        EventName::ChatPinned => schemas.subschema_for::<p::ChatPinned>(),
-        EventName::PresenceUpdated => schemas.subschema_for::<p::PresenceUpdated>(),
-        EventName::OrderPlaced => schemas.subschema_for::<p::OrderPlaced>(),
-        EventName::OrderCancelled => schemas.subschema_for::<p::OrderCancelled>(),
-        EventName::CartUpdated => schemas.subschema_for::<p::CartUpdated>(),
-        EventName::StoryViewed => schemas.subschema_for::<p::StoryViewed>(),
-        EventName::CallOffered => schemas.subschema_for::<p::CallOffered>(),
-        EventName::CallTerminated => schemas.subschema_for::<p::CallTerminated>(),
-        EventName::ContactResolved => schemas.subschema_for::<p::ContactResolved>(),
-    }
-}
 
 /// The schema of a delivery's body.
 fn envelope(name: EventName, data: Schema) -> Value {
@@ -79,7 +47,7 @@ pub fn example(name: EventName) -> Value {
 /// The schema of an event, with all that it consists of inside.
 pub fn schema(name: EventName) -> Value {
     let mut schemas = settings().into_generator();
-    let mut schema = envelope(name, data(name, &mut schemas));
+    let mut schema = envelope(name, name.schema(&mut schemas));
     let mut types = schemas.take_definitions(true);
     let texts = fields::Texts::default();
     types.iter_mut().for_each(|(name, schema)| texts.describe(name, schema));
@@ -116,8 +84,8 @@ fn reference(name: EventName) -> String {
 /// `webhooks` of the document; the events' types go among the others.
 pub fn webhooks(parts: &mut Parts<'_>) -> Map<String, Value> {
     let mut webhooks = Map::new();
-    for name in EventName::ALL.iter().copied() {
-        let data = data(name, &mut parts.schemas);
+    for name in EventName::ALL {
+        let data = name.schema(&mut parts.schemas);
         parts.shapes.insert(type_name(name), envelope(name, data));
         webhooks.insert(name.as_str().to_owned(), json!({ "post": delivery(name) }));
     }

@@ -280,8 +280,8 @@ fn event_reference() -> String {
     }
     for name in model::event::EventName::ALL {
         let mut rows = String::new();
-        field_rows(&event_schema(*name)["properties"]["data"], "", &mut rows);
-        let example = serde_json::to_string_pretty(&event_example(*name)["data"]).unwrap_or_default();
+        field_rows(&event_schema(name)["properties"]["data"], "", &mut rows);
+        let example = serde_json::to_string_pretty(&event_example(name)["data"]).unwrap_or_default();
         text.push_str(&format!(
             "\n## {name}\n\n{}\n\n| Field of `data` | Type | What it says |\n|---|---|---|\n{rows}\n```json\n{example}\n```\n",
             name.about()

@@ -2,10 +2,9 @@
 //! by itself.
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::format::Format;
 use model::id::ShardId;
-use model::issue::Issues;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
 use raft::directory::command::Command;
 use raft::directory::records::BACKUP_TAKEN;
@@ -70,9 +69,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn parse_place(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let to = Fields::new(body, &issues).required("to", rule::text(1..=LONGEST_PLACE));
-    issues.finish(|| to)
+    body.read(|fields| fields.required("to", rule::text(1..=LONGEST_PLACE)))
 }
 
 async fn begin(call: &mut OperatorCall) -> Outcome {

@@ -80,14 +80,9 @@ impl PlacedChannel {
     }
 }
 
-/// The last channel of a page; pages go by id, which sorts by time of creation.
-#[derive(Serialize, Deserialize)]
-struct ChannelCursor {
-    id: ChannelId,
-}
-
-impl Cursor for ChannelCursor {
-    const KIND: &'static str = "admin-channels.1";
+model::cursor! {
+    /// The last channel of a page; pages go by id, which sorts by time of creation.
+    ChannelCursor("admin-channels.1") { id: ChannelId }
 }
 
 /// The size of the page, whose channels, and where the page before ended.

@@ -57,13 +57,14 @@ pub enum Condition {
     Outage,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    Ok,
-    /// To be known; nothing is at risk by it now.
-    Warning,
-    Failing,
+model::words! {
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    Level {
+        Ok = "ok",
+        /// To be known; nothing is at risk by it now.
+        Warning = "warning",
+        Failing = "failing",
+    }
 }
 
 /// What one check found.
@@ -152,16 +153,6 @@ pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
         found.extend(made.into_iter().map(|said| said.named(check)));
     }
     found
-}
-
-impl Level {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Failing => "failing",
-        }
-    }
 }
 
 impl Finding {

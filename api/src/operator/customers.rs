@@ -111,15 +111,9 @@ fn limits_of(app: &App, customer: &CustomerRecord) -> LimitsView {
     LimitsView { customer: app.customer_rule(customer), channel: app.channel_rule(customer), storage }
 }
 
-/// The last customer of a page.
-#[derive(Serialize, Deserialize)]
-struct CustomerCursor {
-    created_at: Timestamp,
-    id: CustomerId,
-}
-
-impl Cursor for CustomerCursor {
-    const KIND: &'static str = "customers.1";
+model::cursor! {
+    /// The last customer of a page.
+    CustomerCursor("customers.1") { created_at: Timestamp, id: CustomerId }
 }
 
 /// The size of the page, and where the one before ended.

@@ -3,10 +3,8 @@
 //! These routes are there in a build that has failpoints and in no release, and so they are not in the document.
 
 use model::error::CallError;
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use raft::failpoint;
-use serde::Serialize;
 
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -23,24 +21,12 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Serialize)]
-struct FailpointView {
-    name: &'static str,
-    about: String,
-    /// `null` when it is not armed.
-    actions: Option<String>,
-}
-
 async fn list(_: &mut OperatorCall) -> Outcome {
-    let view =
-        |point: failpoint::Listed| FailpointView { name: point.name, about: point.about, actions: point.actions };
-    Ok(Reply::ok(&List::whole(failpoint::list().into_iter().map(view).collect())))
+    Ok(Reply::ok(&List::whole(failpoint::list())))
 }
 
 fn parse_actions(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let actions = Fields::new(body, &issues).required("actions", rule::text(1..=LONGEST_ACTIONS));
-    issues.finish(|| actions)
+    body.read(|fields| fields.required("actions", rule::text(1..=LONGEST_ACTIONS)))
 }
 
 async fn arm(call: &mut OperatorCall) -> Outcome {

@@ -53,15 +53,9 @@ impl OwnedKey {
     }
 }
 
-/// The last key of a page.
-#[derive(Serialize, Deserialize)]
-struct KeyCursor {
-    created_at: Timestamp,
-    id: KeyId,
-}
-
-impl Cursor for KeyCursor {
-    const KIND: &'static str = "admin-keys.1";
+model::cursor! {
+    /// The last key of a page.
+    KeyCursor("admin-keys.1") { created_at: Timestamp, id: KeyId }
 }
 
 struct Asked {

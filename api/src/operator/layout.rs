@@ -383,15 +383,11 @@ async fn begin(call: &OperatorCall, layout: LayoutRecord, action: &str) -> Resul
 }
 
 fn parse_target(body: &Body) -> Result<NodeId, CallError> {
-    let issues = Issues::new();
-    let node = Fields::new(body, &issues).required("node_id", rule::integer(1..=u64::from(u32::MAX)));
-    issues.finish(|| node)
+    body.read(|fields| fields.required("node_id", rule::integer(1..=u64::from(u32::MAX))))
 }
 
 fn parse_optional_target(body: &Body) -> Result<Option<NodeId>, CallError> {
-    let issues = Issues::new();
-    let node = Fields::new(body, &issues).optional("node_id", rule::integer(1..=u64::from(u32::MAX)));
-    issues.finish(|| Some(node))
+    body.read(|fields| Some(fields.optional("node_id", rule::integer(1..=u64::from(u32::MAX)))))
 }
 
 async fn move_shard(call: &mut OperatorCall) -> Outcome {

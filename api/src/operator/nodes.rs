@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::format::Format;
 use model::id::{NodeId, ShardId};
-use model::issue::Issues;
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::members::{MemberCommand, NodeState};
@@ -212,9 +211,9 @@ async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
 }
 
 fn parse_weight(body: &Body) -> Result<u32, CallError> {
-    let issues = Issues::new();
-    let weight = Fields::new(body, &issues).required("weight", rule::integer(1..=1_000));
-    issues.finish(|| u32::try_from(weight?).ok())
+    body.read(|fields| {
+        fields.required("weight", rule::integer(1..=1_000)).and_then(|weight| u32::try_from(weight).ok())
+    })
 }
 
 async fn weigh(call: &mut OperatorCall) -> Outcome {
@@ -226,9 +225,7 @@ async fn weigh(call: &mut OperatorCall) -> Outcome {
 }
 
 fn parse_force(body: &Body) -> Result<bool, CallError> {
-    let issues = Issues::new();
-    let force = Fields::new(body, &issues).optional("force", rule::boolean);
-    issues.finish(|| Some(force.unwrap_or(false)))
+    body.read(|fields| Some(fields.optional("force", rule::boolean).unwrap_or(false)))
 }
 
 async fn drain(call: &mut OperatorCall) -> Outcome {

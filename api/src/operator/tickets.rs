@@ -13,7 +13,7 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
-use crate::resources::tickets::{Conversation, MessageView, Page, TicketView, find, update};
+use crate::resources::tickets::{Conversation, Page, TicketView, find, update};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -39,7 +39,7 @@ pub fn routes() -> Vec<Route> {
             Doc::new("answer_ticket", "Answer a support ticket")
                 .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
                 .body(parse_answer, json!({ "message": "Please try again now." }))
-                .created::<MessageView>()
+                .created::<TicketMessage>()
                 .errors(&[E::NotFound]),
         ),
     ]
@@ -109,5 +109,5 @@ async fn answer(call: &mut OperatorCall) -> Outcome {
     let message = TicketMessage { id: TicketMessageId::new(), author: Author::Support, message, created_at: call.now };
     let say = TicketCommand::Say { ticket, customer: None, message: message.clone(), status, forward: false };
     update(call, say).await?;
-    Ok(Reply::created(&MessageView::from(message)))
+    Ok(Reply::created(&message))
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use model::join_token::JoinToken;
 use model::time::Timestamp;
 use raft::directory::command::Command;
@@ -53,9 +52,11 @@ pub struct TokenView {
 }
 
 fn parse_life(body: &Body) -> Result<Duration, CallError> {
-    let issues = Issues::new();
-    let life = Fields::new(body, &issues).optional("expires_in_seconds", rule::integer(10..=LONGEST_LIFE));
-    issues.finish(|| Some(Duration::from_secs(life.unwrap_or(LIFE))))
+    body.read(|fields| {
+        Some(Duration::from_secs(
+            fields.optional("expires_in_seconds", rule::integer(10..=LONGEST_LIFE)).unwrap_or(LIFE),
+        ))
+    })
 }
 
 /// The authority's certificate and key. The first node of a cluster brings them a moment after its start.

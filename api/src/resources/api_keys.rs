@@ -208,9 +208,7 @@ impl CreateKey {
 
 /// Reads `{ "name" }`.
 fn parse_rename(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let name = Fields::patch(body, &issues).required("name", rule::text(1..=120));
-    issues.finish(|| name)
+    body.read_patch(|fields| fields.required("name", rule::text(1..=120)))
 }
 
 /// An absent or empty list is the unrestricted grant.
@@ -289,15 +287,9 @@ async fn list(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&List::cut(views, cursor)))
 }
 
-/// The last key of an answer that could not hold all.
-#[derive(Serialize, Deserialize)]
-struct KeyCursor {
-    created_at: Timestamp,
-    id: KeyId,
-}
-
-impl Cursor for KeyCursor {
-    const KIND: &'static str = "keys.1";
+model::cursor! {
+    /// The last key of an answer that could not hold all.
+    KeyCursor("keys.1") { created_at: Timestamp, id: KeyId }
 }
 
 /// Whether revoked keys are shown, and behind which key.

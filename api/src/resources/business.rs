@@ -5,8 +5,7 @@ use model::business::{
     read_collection_changes, read_product, read_product_changes, read_profile_changes,
 };
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Change, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, Change, rule};
 use model::page::ListId;
 use network::operation::business::{BusinessAnswer, BusinessOperation};
 use schemars::JsonSchema;
@@ -183,9 +182,7 @@ struct CartSwitch {
 }
 
 fn read_cart(body: &Body) -> Result<bool, CallError> {
-    let issues = Issues::new();
-    let enabled = Fields::new(body, &issues).required("enabled", rule::boolean);
-    issues.finish(|| enabled)
+    body.read(|fields| fields.required("enabled", rule::boolean))
 }
 
 async fn set_cart(call: &mut ChannelCall) -> Outcome {

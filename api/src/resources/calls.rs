@@ -2,8 +2,7 @@
 
 use model::address::{Address, Suffixes};
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use network::operation::calls::CallOperation;
 use serde_json::json;
 
@@ -35,9 +34,7 @@ struct RejectCall {
 
 impl RejectCall {
     fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let from = Fields::new(body, &issues).optional("from", rule::address(suffixes));
-        issues.finish(|| Some(Self { from }))
+        body.read(|fields| Some(Self { from: fields.optional("from", rule::address(suffixes)) }))
     }
 }
 

@@ -9,7 +9,6 @@ use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use network::operation::chats::ChatOperation;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shard::call::read::Read;
 use shard::projection::chats::{ChatFilter, ChatPage, ChatPlace, ListedChat};
@@ -59,15 +58,9 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The last chat of a page.
-#[derive(Serialize, Deserialize)]
-struct ChatCursor {
-    id: String,
-    at: Option<Timestamp>,
-}
-
-impl Cursor for ChatCursor {
-    const KIND: &'static str = "chats.1";
+model::cursor! {
+    /// The last chat of a page.
+    ChatCursor("chats.1") { id: String, at: Option<Timestamp> }
 }
 
 /// `list` names the list in an order: ascending or not.
@@ -158,9 +151,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 
 /// `{ "delete_chat"?: boolean }`
 fn parse_clear(body: &Body) -> Result<bool, CallError> {
-    let issues = Issues::new();
-    let delete = Fields::new(body, &issues).optional("delete_chat", rule::boolean);
-    issues.finish(|| Some(delete.unwrap_or(false)))
+    body.read(|fields| Some(fields.optional("delete_chat", rule::boolean).unwrap_or(false)))
 }
 
 async fn clear(call: &mut ChannelCall) -> Outcome {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use model::address::{Address, LID_SUFFIX, MAX_DIGITS, Suffixes};
 use model::contact::{CommonGroup, Contact, ContactCheck, KnownLidPair, LidPair};
 use model::error::{CallError, ErrorCode as E};
-use model::field::{Body, Fields, rule};
-use model::issue::{IssueCode, Issues, Violation};
+use model::field::{Body, rule};
+use model::issue::{IssueCode, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId, Room};
 use model::time::Timestamp;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 use shard::call::read::Read;
 use shard::projection::contacts::{ContactFilter, ContactRow};
@@ -150,14 +150,9 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The last contact of a page.
-#[derive(Serialize, Deserialize)]
-struct ContactCursor {
-    id: String,
-}
-
-impl Cursor for ContactCursor {
-    const KIND: &'static str = "contacts.1";
+model::cursor! {
+    /// The last contact of a page.
+    ContactCursor("contacts.1") { id: String }
 }
 
 /// The query of the list.
@@ -223,9 +218,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 
 /// `{ "name": string 1..128 | null }`
 fn parse_name(body: &Body) -> Result<Option<String>, CallError> {
-    let issues = Issues::new();
-    let name = Fields::patch(body, &issues).required_nullable("name", rule::text(1..=128));
-    issues.finish(|| name)
+    body.read_patch(|fields| fields.required_nullable("name", rule::text(1..=128)))
 }
 
 async fn rename(call: &mut ChannelCall) -> Outcome {
@@ -252,9 +245,7 @@ fn parse_check(body: &Body) -> Result<Vec<String>, CallError> {
             Err(Violation::new(IssueCode::Format, "must be digits alone"))
         }
     };
-    let issues = Issues::new();
-    let phones = Fields::new(body, &issues).required_list("phones", MOST_CHECKED, digits);
-    issues.finish(|| phones)
+    body.read(|fields| fields.required_list("phones", MOST_CHECKED, digits))
 }
 
 async fn check(call: &mut ChannelCall) -> Outcome {

@@ -221,9 +221,7 @@ async fn change(call: &mut ChannelCall, changes: GroupChanges) -> Outcome {
 
 /// Reads a body of one field.
 fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Violation>) -> Result<T, CallError> {
-    let issues = Issues::new();
-    let value = Fields::new(body, &issues).required(field, rule);
-    issues.finish(|| value)
+    body.read(|fields| fields.required(field, rule))
 }
 
 fn parse_subject(body: &Body) -> Result<String, CallError> {

@@ -3,9 +3,8 @@
 use model::address::{Address, Suffixes};
 use model::chat::Chat;
 use model::error::{CallError, ErrorCode as E};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::id::MessageId;
-use model::issue::Issues;
 use model::label::{Label, LabelAssociation, Labelled, LabelledKind, read_label, read_label_changes, read_label_ids};
 use model::page::ListId;
 use network::operation::labels::{LabelAnswer, LabelOperation};
@@ -189,9 +188,7 @@ fn labelled_message(call: &ChannelCall, chat: Address) -> Labelled {
 
 /// `{ "chat_id": address }`
 fn parse_chat(body: &Body, suffixes: &Suffixes) -> Result<Address, CallError> {
-    let issues = Issues::new();
-    let chat = Fields::new(body, &issues).required("chat_id", rule::address(suffixes));
-    issues.finish(|| chat)
+    body.read(|fields| fields.required("chat_id", rule::address(suffixes)))
 }
 
 async fn put_on_message(call: &mut ChannelCall) -> Outcome {

@@ -309,9 +309,7 @@ async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
 
 /// Reads `{ "muted": boolean }`.
 fn parse_muted(body: &Body) -> Result<bool, CallError> {
-    let issues = Issues::new();
-    let muted = Fields::new(body, &issues).required("muted", rule::boolean);
-    issues.finish(|| muted)
+    body.read(|fields| fields.required("muted", rule::boolean))
 }
 
 async fn mute(call: &mut ChannelCall) -> Outcome {
@@ -343,9 +341,7 @@ async fn list_messages(call: &mut ChannelCall) -> Outcome {
 
 /// Reads `{ "emoji": text }`; an empty one takes the reaction back.
 fn parse_emoji(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let emoji = Fields::new(body, &issues).required("emoji", rule::text(0..=8));
-    issues.finish(|| emoji)
+    body.read(|fields| fields.required("emoji", rule::text(0..=8)))
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -9,7 +9,7 @@ use raft::directory::Directory;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::support::{TicketCommand, TicketMessage, TicketRecord};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::{self, of_kind};
@@ -46,7 +46,7 @@ pub fn routes() -> Vec<Route> {
             Doc::new("add_ticket_message", "Write another message of a support ticket")
                 .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
                 .body(parse_message, json!({ "message": "It began after an update" }))
-                .created::<MessageView>()
+                .created::<TicketMessage>()
                 .errors(&[E::NotFound]),
         ),
     ]
@@ -84,27 +84,12 @@ impl From<&TicketRecord> for TicketView {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-pub struct MessageView {
-    id: TicketMessageId,
-    author: Author,
-    message: String,
-    created_at: Timestamp,
-}
-
-impl From<TicketMessage> for MessageView {
-    fn from(message: TicketMessage) -> Self {
-        let TicketMessage { id, author, message, created_at } = message;
-        Self { id, author, message, created_at }
-    }
-}
-
 /// A ticket, in the way in which its reader sees it, with what was written.
 #[derive(Serialize, JsonSchema)]
 pub struct Conversation<T> {
     #[serde(flatten)]
     ticket: T,
-    messages: Vec<MessageView>,
+    messages: Vec<TicketMessage>,
 }
 
 impl<T> Conversation<T> {
@@ -112,18 +97,13 @@ impl<T> Conversation<T> {
     /// `internal_error` when the store cannot be read.
     pub async fn of(ctx: &RequestContext, id: TicketId, ticket: T) -> Result<Self, CallError> {
         let messages = read(ctx, move |directory| directory.ticket_messages(id)).await?;
-        Ok(Self { ticket, messages: messages.into_iter().map(MessageView::from).collect() })
+        Ok(Self { ticket, messages })
     }
 }
 
-/// The last ticket of a page.
-#[derive(Serialize, Deserialize)]
-struct TicketCursor {
-    id: TicketId,
-}
-
-impl Cursor for TicketCursor {
-    const KIND: &'static str = "tickets.1";
+model::cursor! {
+    /// The last ticket of a page.
+    TicketCursor("tickets.1") { id: TicketId }
 }
 
 /// The page that a query asks for.
@@ -265,5 +245,5 @@ async fn say(call: &mut AccountCall) -> Outcome {
         forward: call.app.config.support.hears(),
     };
     update(call, say).await?;
-    Ok(Reply::created(&MessageView::from(message)))
+    Ok(Reply::created(&message))
 }

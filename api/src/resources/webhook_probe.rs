@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use model::error::{CallError, ErrorCode};
 use model::event::{Event, EventId, EventName, TEST_EVENT, test_envelope};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::id::{ChannelId, EndpointId};
-use model::issue::{Issues, Violation};
+use model::issue::Violation;
 use model::target::judge_url;
 use model::time::Timestamp;
 use model::webhook::Outcome as Ended;
@@ -98,9 +98,7 @@ impl ProbeView {
 
 /// Which event's example is asked for, if any.
 fn parse_event(body: &Body) -> Result<Option<EventName>, CallError> {
-    let issues = Issues::new();
-    let event = Fields::new(body, &issues).optional("event", rule::one_of(&EventName::words(), EventName::parse));
-    issues.finish(|| Some(event))
+    body.read(|fields| Some(fields.optional("event", rule::one_of(EventName::WORDS, EventName::parse))))
 }
 
 const BY_DEFAULT: &str = "gateway_default";

@@ -119,7 +119,7 @@ struct PlanArgs {
     /// Idle channels of B7 and B8, from the fewest to the most: two sizes at least, as both compare them
     #[arg(long, value_delimiter = ',', value_parser = at_least(1))]
     channels: Vec<usize>,
-    /// Writes the rows as a table for README
+    /// Writes the rows as a table in Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Writes all that was seen as JSON

@@ -28,46 +28,25 @@ pub struct DayHours {
     pub close: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Day {
-    Mon,
-    Tue,
-    Wed,
-    Thu,
-    Fri,
-    Sat,
-    Sun,
-}
-
-impl Day {
-    const WORDS: &[&str] = &["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
-
-    fn parse(text: &str) -> Option<Self> {
-        let days = [Self::Mon, Self::Tue, Self::Wed, Self::Thu, Self::Fri, Self::Sat, Self::Sun];
-        Self::WORDS.iter().position(|word| *word == text).map(|at| days[at])
+crate::words! {
+    #[derive(JsonSchema)]
+    Day {
+        Mon = "mon",
+        Tue = "tue",
+        Wed = "wed",
+        Thu = "thu",
+        Fri = "fri",
+        Sat = "sat",
+        Sun = "sun",
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    #[serde(rename = "open_24h")]
-    Open24h,
-    Specific,
-    Appointment,
-}
-
-impl Mode {
-    const WORDS: &[&str] = &["open_24h", "specific", "appointment"];
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "open_24h" => Some(Self::Open24h),
-            "specific" => Some(Self::Specific),
-            "appointment" => Some(Self::Appointment),
-            _ => None,
-        }
+crate::words! {
+    #[derive(JsonSchema)]
+    Mode {
+        Open24h = "open_24h",
+        Specific = "specific",
+        Appointment = "appointment",
     }
 }
 

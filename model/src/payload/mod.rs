@@ -5,25 +5,24 @@ mod calls;
 mod chats;
 pub(crate) mod example;
 mod groups;
-mod name;
 mod presences;
 mod stories;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 pub use self::business::{CartUpdated, OrderCancelled, OrderPlaced};
 pub use self::calls::{CallOffered, CallTerminated};
 pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
-pub use self::name::EventName;
 pub use self::presences::PresenceUpdated;
 pub use self::stories::StoryViewed;
 
 use crate::address::Address;
 use crate::id::{ChannelId, MessageId};
-use crate::media::MediaRef;
-use crate::message::{ContactCard, LinkPreview, MessageKey, Quoted, TYPE_NAMES, UndecryptableReason};
+use crate::message::{MessageKey, Quoted, TYPE_NAMES};
+use crate::received::PopHalf;
+pub use crate::received::ReceivedBody;
 use crate::status::{DisconnectReason, Reason, Status, StatusDetails};
 use crate::time::Timestamp;
 
@@ -88,146 +87,6 @@ pub struct Chat {
     pub participant: Option<Address>,
 }
 
-/// `body` of `message.received`.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum ReceivedBody {
-    Text {
-        text: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        link_preview: Option<LinkPreview>,
-    },
-    Image {
-        media: MediaRef,
-        caption: Option<String>,
-    },
-    Video {
-        media: MediaRef,
-        caption: Option<String>,
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        animated: bool,
-    },
-    Sticker {
-        media: MediaRef,
-        caption: Option<String>,
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        animated: bool,
-    },
-    Audio {
-        media: MediaRef,
-    },
-    Document {
-        media: MediaRef,
-        filename: Option<String>,
-        caption: Option<String>,
-    },
-    Edit {
-        message_key: MessageKey,
-        text: String,
-    },
-    Delete {
-        message_key: MessageKey,
-        by_admin: bool,
-    },
-    Location {
-        latitude: f64,
-        longitude: f64,
-        name: Option<String>,
-        address: Option<String>,
-        live: bool,
-    },
-    Contact {
-        contacts: Vec<ContactCard>,
-    },
-    Poll {
-        name: String,
-        options: Vec<String>,
-        selectable_count: u8,
-    },
-    PollVote {
-        message_key: MessageKey,
-        selected: Vec<String>,
-    },
-    ButtonReply {
-        id: String,
-        title: String,
-    },
-    ListReply {
-        id: String,
-        title: String,
-    },
-    Order {
-        order_id: String,
-        token: String,
-        item_count: u32,
-        total_amount: i64,
-        currency: String,
-    },
-    Event {
-        name: String,
-        start_at: i64,
-        end_at: Option<i64>,
-        location: Option<String>,
-    },
-    Undecryptable {
-        reason: UndecryptableReason,
-    },
-    Unknown {
-        raw_type: String,
-    },
-}
-
-/// Halves until nothing is left.
-trait PopHalf {
-    /// Says whether anything was left.
-    fn pop_half(&mut self) -> bool;
-}
-
-impl<T> PopHalf for Vec<T> {
-    fn pop_half(&mut self) -> bool {
-        let had_some = !self.is_empty();
-        self.truncate(self.len() / 2);
-        had_some
-    }
-}
-
-impl PopHalf for String {
-    fn pop_half(&mut self) -> bool {
-        let had_some = !self.is_empty();
-        self.truncate(self.floor_char_boundary(self.len() / 2));
-        had_some
-    }
-}
-
-impl ReceivedBody {
-    /// Cuts the longest that it says to half its length; `false` when nothing is left of it.
-    fn halve(&mut self) -> bool {
-        match self {
-            // Half a vCard is none.
-            Self::Contact { contacts } => {
-                let longest = contacts.iter_mut().max_by_key(|card| card.vcard.len());
-                longest.filter(|card| !card.vcard.is_empty()).is_some_and(|card| {
-                    card.vcard.clear();
-                    true
-                })
-            }
-            body => body.text_mut().is_some_and(String::pop_half),
-        }
-    }
-
-    /// The longest text in it, to be cut when the envelope is too large.
-    fn text_mut(&mut self) -> Option<&mut String> {
-        match self {
-            Self::Text { text, .. } | Self::Edit { text, .. } => Some(text),
-            Self::Image { caption, .. }
-            | Self::Video { caption, .. }
-            | Self::Sticker { caption, .. }
-            | Self::Document { caption, .. } => caption.as_mut(),
-            _ => None,
-        }
-    }
-}
-
 /// Somebody wrote to the channel.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "MessageReceivedData")]
@@ -290,37 +149,16 @@ pub struct MessageSent {
     pub sent_at: Timestamp,
 }
 
-/// The statuses that a sent message passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum AckStatus {
-    Sent,
-    Delivered,
-    Read,
-    Played,
-    Failed,
-}
-
-impl AckStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Read => "read",
-            Self::Played => "played",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Whether a message that stands at `self` moves to `next`. Receipts may come late or twice, and never move it
-    /// back; `failed` can be reached from every other and is the end.
-    pub fn advances_to(self, next: Self) -> bool {
-        match (self, next) {
-            (Self::Failed, _) => false,
-            (_, Self::Failed) => true,
-            _ => (self as u8) < (next as u8),
-        }
+crate::words! {
+    /// The statuses that a sent message passes.
+    #[derive(JsonSchema)]
+    #[schemars(inline)]
+    AckStatus {
+        Sent = "sent",
+        Delivered = "delivered",
+        Read = "read",
+        Played = "played",
+        Failed = "failed",
     }
 }
 
@@ -425,68 +263,75 @@ pub struct ContactResolved {
     pub first_seen_at: Timestamp,
 }
 
-/// The `data` of an event, by its name.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Payload {
-    MessageReceived(Box<MessageReceived>),
-    MessageSent(MessageSent),
-    MessageReaction(MessageReaction),
-    MessageStatus(MessageStatus),
-    ChannelConnected(ChannelConnected),
-    ChannelDisconnected(ChannelDisconnected),
-    ChannelStatus(ChannelStatus),
-    QrUpdated(QrUpdated),
-    ContactResolved(ContactResolved),
-    GroupCreated(Box<GroupCreated>),
-    GroupUpdated(GroupUpdated),
-    GroupParticipantAdded(GroupMembers),
-    GroupParticipantRemoved(GroupMembers),
-    GroupAdminPromoted(GroupMembers),
-    GroupAdminDemoted(GroupMembers),
-    CallOffered(CallOffered),
-    CallTerminated(CallTerminated),
-    ChatUpdated(ChatUpdated),
-    ChatArchived(ChatArchived),
-    ChatPinned(ChatPinned),
-    StoryViewed(StoryViewed),
-    OrderPlaced(Box<OrderPlaced>),
-    OrderCancelled(OrderCancelled),
-    CartUpdated(CartUpdated),
-    PresenceUpdated(PresenceUpdated),
+/// Declares the events: their names, what has happened when each is told of, and what its `data` is.
+macro_rules! events {
+    ($($name:ident($data:ty) $text:literal $about:literal,)*) => {
+        crate::words! {
+            /// The names of events.
+            #[derive(PartialOrd, Ord, JsonSchema)]
+            EventName { $($name = $text,)* }
+        }
+
+        impl EventName {
+            /// What has happened when it is told of.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$name => $about,)*
+                }
+            }
+
+            /// The schema of its `data`.
+            pub fn schema(self, schemas: &mut SchemaGenerator) -> Schema {
+                match self {
+                    $(Self::$name => schemas.subschema_for::<$data>(),)*
+                }
+            }
+        }
+
+        /// The `data` of an event, by its name.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum Payload { $($name($data),)* }
+
+        impl Payload {
+            pub fn name(&self) -> EventName {
+                match self {
+                    $(Self::$name(_) => EventName::$name,)*
+                }
+            }
+        }
+    };
+}
+
+events! {
+    MessageReceived(Box<MessageReceived>) "message.received" "Somebody wrote to the channel, in a chat of two, a group or a newsletter.",
+    MessageSent(MessageSent) "message.sent" "The network has accepted a message of the channel, sent by a call or by the phone itself.",
+    MessageReaction(MessageReaction) "message.reaction" "Somebody reacted to a message, or took the reaction back.",
+    MessageStatus(MessageStatus) "message.status" "A sent message has come further: to the network, to a recipient, before its eyes; or it failed.",
+    ChannelConnected(ChannelConnected) "channel.connected" "The channel is connected and can send.",
+    ChannelDisconnected(ChannelDisconnected) "channel.disconnected" "The channel has lost its connection, or gave it up.",
+    ChannelStatus(ChannelStatus) "channel.status" "The status of the channel has changed.",
+    QrUpdated(QrUpdated) "qr.updated" "There is a new QR code to pair the channel with. Mostly for pages that show it.",
+    GroupCreated(Box<GroupCreated>) "group.created" "The channel is in a group from now on: it made it, joined it or was added.",
+    GroupUpdated(GroupUpdated) "group.updated" "The subject, the description or settings of a group have changed.",
+    GroupParticipantAdded(GroupMembers) "group.participant_added" "Somebody came into a group.",
+    GroupParticipantRemoved(GroupMembers) "group.participant_removed" "Somebody left a group or was removed.",
+    GroupAdminPromoted(GroupMembers) "group.admin_promoted" "Members of a group have become admins.",
+    GroupAdminDemoted(GroupMembers) "group.admin_demoted" "Admins of a group are plain members again.",
+    ChatUpdated(ChatUpdated) "chat.updated" "Flags of a chat have changed: unread, muted, disappearing messages, labels; or it was cleared or deleted.",
+    ChatArchived(ChatArchived) "chat.archived" "A chat went into the archive, or came out of it.",
+    ChatPinned(ChatPinned) "chat.pinned" "A chat was pinned to the top, or is no more.",
+    PresenceUpdated(PresenceUpdated) "presence.updated" "Somebody whose presence is subscribed to is there, away, typing or recording.",
+    OrderPlaced(Box<OrderPlaced>) "order.placed" "Somebody has ordered from the channel's catalog.",
+    OrderCancelled(OrderCancelled) "order.cancelled" "An order was cancelled.",
+    CartUpdated(CartUpdated) "cart.updated" "Somebody's cart has changed.",
+    StoryViewed(StoryViewed) "story.viewed" "Somebody has seen a story of the channel for the first time.",
+    CallOffered(CallOffered) "call.offered" "Somebody calls the channel.",
+    CallTerminated(CallTerminated) "call.terminated" "A call is over for the channel.",
+    ContactResolved(ContactResolved) "contact.resolved" "The phone number behind a LID has become known.",
 }
 
 impl Payload {
-    pub fn name(&self) -> EventName {
-        match self {
-            Self::MessageReceived(_) => EventName::MessageReceived,
-            Self::MessageSent(_) => EventName::MessageSent,
-            Self::MessageReaction(_) => EventName::MessageReaction,
-            Self::MessageStatus(_) => EventName::MessageStatus,
-            Self::ChannelConnected(_) => EventName::ChannelConnected,
-            Self::ChannelDisconnected(_) => EventName::ChannelDisconnected,
-            Self::ChannelStatus(_) => EventName::ChannelStatus,
-            Self::QrUpdated(_) => EventName::QrUpdated,
-            Self::ContactResolved(_) => EventName::ContactResolved,
-            Self::GroupCreated(_) => EventName::GroupCreated,
-            Self::GroupUpdated(_) => EventName::GroupUpdated,
-            Self::GroupParticipantAdded(_) => EventName::GroupParticipantAdded,
-            Self::GroupParticipantRemoved(_) => EventName::GroupParticipantRemoved,
-            Self::GroupAdminPromoted(_) => EventName::GroupAdminPromoted,
-            Self::GroupAdminDemoted(_) => EventName::GroupAdminDemoted,
-            Self::CallOffered(_) => EventName::CallOffered,
-            Self::CallTerminated(_) => EventName::CallTerminated,
-            Self::ChatUpdated(_) => EventName::ChatUpdated,
-            Self::ChatArchived(_) => EventName::ChatArchived,
-            Self::ChatPinned(_) => EventName::ChatPinned,
-            Self::StoryViewed(_) => EventName::StoryViewed,
-            Self::OrderPlaced(_) => EventName::OrderPlaced,
-            Self::OrderCancelled(_) => EventName::OrderCancelled,
-            Self::CartUpdated(_) => EventName::CartUpdated,
-            Self::PresenceUpdated(_) => EventName::PresenceUpdated,
-        }
-    }
-
     pub fn chat_type(&self) -> ChatType {
         match self {
             Self::MessageReceived(data) => ChatType::of(data.chat.is_group),
@@ -542,28 +387,18 @@ impl ChatType {
     }
 }
 
-/// An endpoint's `chat_type_filter`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ChatTypeFilter {
-    #[default]
-    All,
-    DirectOnly,
-    GroupsOnly,
+crate::words! {
+    /// An endpoint's `chat_type_filter`.
+    #[derive(Default, JsonSchema)]
+    ChatTypeFilter {
+        #[default]
+        All = "all",
+        DirectOnly = "direct_only",
+        GroupsOnly = "groups_only",
+    }
 }
 
 impl ChatTypeFilter {
-    pub const WORDS: &[&str] = &["all", "direct_only", "groups_only"];
-
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "all" => Some(Self::All),
-            "direct_only" => Some(Self::DirectOnly),
-            "groups_only" => Some(Self::GroupsOnly),
-            _ => None,
-        }
-    }
-
     /// Events without a chat pass every filter.
     pub fn passes(self, chat_type: ChatType) -> bool {
         match chat_type {
@@ -652,18 +487,5 @@ mod tests {
             }
             assert_eq!(ChatTypeFilter::parse(word), Some(filter));
         }
-    }
-
-    #[test]
-    fn receipts_never_move_a_message_back() {
-        use AckStatus::*;
-        let order = [Sent, Delivered, Read, Played];
-        for (at, from) in order.into_iter().enumerate() {
-            for (next, to) in order.into_iter().enumerate() {
-                assert_eq!(from.advances_to(to), next > at, "{from:?} to {to:?}");
-            }
-            assert!(from.advances_to(Failed) && !Failed.advances_to(from));
-        }
-        assert!(!Failed.advances_to(Failed));
     }
 }

@@ -11,110 +11,68 @@ const STICKER_TYPE: &str = "image/webp";
 /// A send whose bytes are still to be fetched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MediaSend {
-    pub source: MediaSource,
-    pub kind: MediaKind,
-    pub view_once: bool,
-}
-
-/// Where the bytes are, and what the caller says of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MediaSource {
     /// An `http` or `https` URL; it may be one of this gateway's own media links. Whether it may be called is not
     /// judged yet.
     pub url: String,
-    /// As declared: it counts for `document` and `audio`, elsewhere what the bytes say.
-    pub mime_type: String,
-    pub filename: Option<String>,
-}
-
-/// What becomes of the bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MediaKind {
-    Image {
-        caption: Option<String>,
-    },
-    Video {
-        caption: Option<String>,
-        /// Plays in a loop and without sound.
-        gif: bool,
-        /// A round video note (`ptv`).
-        note: bool,
-    },
-    Audio {
-        /// A voice note (`ptt`, or the type `voice`).
-        voice: bool,
-        /// The bytes are to be converted to Opus.
-        convert: bool,
-    },
-    Document {
-        caption: Option<String>,
-    },
-    Sticker,
-}
-
-impl MediaKind {
-    /// The type of the message that it makes.
-    pub fn type_name(&self) -> &'static str {
-        match self {
-            Self::Image { .. } => "image",
-            Self::Video { .. } => "video",
-            Self::Audio { .. } => "audio",
-            Self::Document { .. } => "document",
-            Self::Sticker => "sticker",
-        }
-    }
+    /// What it says. Its media is what the caller says of the bytes: the type counts for documents and sound, elsewhere what
+    /// the bytes say.
+    pub said: Content,
+    /// The bytes are to be converted to Opus.
+    pub convert: bool,
 }
 
 impl MediaSend {
     /// The content, once the bytes are known. `media` says what they are; what the caller asked for is put in here.
     /// `animated` is what a sticker's bytes say.
     pub fn content(&self, media: Media, animated: bool) -> Content {
-        let media = Media {
-            filename: self.source.filename.clone().or(media.filename),
-            voice: matches!(self.kind, MediaKind::Audio { voice: true, .. }),
-            view_once: self.view_once,
-            ..media
-        };
-        match self.kind.clone() {
-            MediaKind::Image { caption } => Content::Image { media, caption },
-            MediaKind::Video { caption, gif, note } => Content::Video { media, caption, gif, note },
-            MediaKind::Audio { .. } => Content::Audio { media },
-            MediaKind::Document { caption } => Content::Document { media, caption },
-            MediaKind::Sticker => Content::Sticker { media, animated },
+        let mut content = self.said.clone();
+        if let Content::Sticker { animated: moves, .. } = &mut content {
+            *moves = animated;
         }
+        if let Some(said) = content.media_mut() {
+            let filename = said.filename.take().or(media.filename);
+            *said = Media { filename, voice: said.voice, view_once: said.view_once, ..media };
+        }
+        content
     }
 }
 
-/// The kind that a type's fields ask for; `None` for a type without bytes. A broken field is noted, and reads as absent.
-pub fn kind(kind: &str, fields: &Fields<'_>) -> Option<MediaKind> {
+/// What a type's fields ask for, and whether the bytes are to be converted; `None` for a type without bytes. A broken field is
+/// noted, and reads as absent.
+pub fn said(kind: &str, fields: &Fields<'_>) -> Option<(Content, bool)> {
     let caption = || fields.optional("caption", rule::text(0..=LONGEST_CAPTION));
     let flag = |name| fields.optional(name, rule::boolean).unwrap_or(false);
-    Some(match kind {
-        "image" => MediaKind::Image { caption: caption() },
-        "video" => MediaKind::Video { caption: caption(), gif: flag("gif"), note: flag("ptv") },
-        "audio" => MediaKind::Audio { voice: flag("ptt"), convert: false },
-        "voice" => MediaKind::Audio { voice: true, convert: flag("convert") },
-        "document" => MediaKind::Document { caption: caption() },
-        "sticker" => MediaKind::Sticker,
+    let media = Media::of_type("");
+    let sound = |voice| Content::Audio { media: Media { voice, ..Media::of_type("") } };
+    let content = match kind {
+        "image" => Content::Image { media, caption: caption() },
+        "video" => Content::Video { media, caption: caption(), gif: flag("gif"), note: flag("ptv") },
+        "audio" => sound(flag("ptt")),
+        "voice" => return Some((sound(true), flag("convert"))),
+        "document" => Content::Document { media, caption: caption() },
+        "sticker" => Content::Sticker { media, animated: false },
         _ => return None,
-    })
+    };
+    Some((content, false))
 }
 
-pub fn read(kind: MediaKind, fields: &Fields<'_>) -> Option<MediaSend> {
+pub fn read((mut said, convert): (Content, bool), fields: &Fields<'_>) -> Option<MediaSend> {
     let url = fields.required("media_url", rule::web_url);
     let declared = rule::text(1..=255);
-    let mime_type = if kind == MediaKind::Sticker {
+    let mime_type = if matches!(said, Content::Sticker { .. }) {
         let given = fields.optional("mime_type", declared);
         if fields.has("mime_type") { given } else { Some(STICKER_TYPE.to_owned()) }
     } else {
         fields.required("mime_type", declared)
     };
     let mut filename = None;
-    if matches!(kind, MediaKind::Document { .. }) {
+    if matches!(said, Content::Document { .. }) {
         filename = fields.optional("filename", rule::text(1..=255));
     }
-    let has_view_once = matches!(kind, MediaKind::Image { .. } | MediaKind::Video { .. } | MediaKind::Audio { .. });
+    let has_view_once = matches!(said, Content::Image { .. } | Content::Video { .. } | Content::Audio { .. });
     let view_once = has_view_once && fields.optional("view_once", rule::boolean).unwrap_or(false);
-    let source = MediaSource { url: url?, mime_type: mime_type?, filename };
-    Some(MediaSend { source, kind, view_once })
+    if let Some(media) = said.media_mut() {
+        *media = Media { filename, voice: media.voice, view_once, ..Media::of_type(&mime_type?) };
+    }
+    Some(MediaSend { url: url?, said, convert })
 }

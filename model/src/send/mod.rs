@@ -15,7 +15,7 @@ mod target;
 
 pub use self::around::{AskedPreview, SendAround, bare_preview};
 pub use self::content::{MOST_CONTACT_BYTES, MOST_CONTACTS};
-pub use self::media::{MediaKind, MediaSend, MediaSource};
+pub use self::media::MediaSend;
 pub use self::schema::schema;
 pub use self::story::{StoryContent, StoryRequest};
 use crate::address::{Address, AddressKind, Suffixes};
@@ -115,15 +115,15 @@ impl Parts {
         }
         let content = match kind {
             "forward" => target::read_key(fields, "message_key", suffixes).map(SendContent::Forward),
-            _ => match media::kind(kind, fields) {
-                Some(kind) => media::read(kind, fields).map(SendContent::Media),
+            _ => match media::said(kind, fields) {
+                Some(said) => media::read(said, fields).map(SendContent::Media),
                 None => content::read(kind, fields).map(SendContent::Ready),
             },
         };
         let to = top.required("to", rule::address(suffixes));
         let to_kind = to.as_ref().map(|to| to.kind(suffixes));
         if let Some(SendContent::Media(media)) = &content
-            && media.view_once
+            && media.said.media().is_some_and(|media| media.view_once)
             && to_kind == Some(AddressKind::Newsletter)
         {
             let why = "what is sent to a newsletter cannot be view_once";

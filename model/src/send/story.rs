@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::media::{MediaKind, MediaSend, MediaSource};
+use super::media::MediaSend;
 use super::{LONGEST_CAPTION, LONGEST_CLIENT_REF};
 use crate::address::{Address, Suffixes};
 use crate::error::CallError;
 use crate::field::{Body, Fields, Judged, rule};
 use crate::issue::{IssueCode, Issues, Violation};
+use crate::media::Media;
 use crate::message::Content;
 use crate::story::StoryStyle;
 
@@ -51,19 +52,17 @@ impl StoryRequest {
         let kind = fields.required("type", rule::one_of(TYPES, known));
         let client_ref = fields.optional("client_ref", rule::text(0..=LONGEST_CLIENT_REF));
         let recipients = fields.list("recipients", MOST_RECIPIENTS, rule::address(suffixes)).map(once_each);
+        let media = Media::of_type("");
         let (says, style) = match kind {
             Some("text") => (read_text(&fields), read_style(&fields, true)),
-            Some("audio") => {
-                let audio = MediaKind::Audio { voice: false, convert: false };
-                (read_media(&fields, audio), read_style(&fields, false))
-            }
+            Some("audio") => (read_media(&fields, Content::Audio { media }), read_style(&fields, false)),
             Some("image") => {
                 let caption = fields.optional("caption", rule::text(0..=LONGEST_CAPTION));
-                (read_media(&fields, MediaKind::Image { caption }), StoryStyle::default())
+                (read_media(&fields, Content::Image { media, caption }), StoryStyle::default())
             }
             Some(_) => {
                 let caption = fields.optional("caption", rule::text(0..=LONGEST_CAPTION));
-                let video = MediaKind::Video { caption, gif: false, note: false };
+                let video = Content::Video { media, caption, gif: false, note: false };
                 (read_media(&fields, video), StoryStyle::default())
             }
             None => (None, StoryStyle::default()),
@@ -119,11 +118,13 @@ fn read_text(fields: &Fields<'_>) -> Option<StoryContent> {
     Some(StoryContent::Ready(Content::Text { text }))
 }
 
-fn read_media(fields: &Fields<'_>, kind: MediaKind) -> Option<StoryContent> {
+fn read_media(fields: &Fields<'_>, mut said: Content) -> Option<StoryContent> {
     let url = fields.required("media_url", rule::web_url);
     let mime_type = fields.required("mime_type", rule::text(1..=255));
-    let source = MediaSource { url: url?, mime_type: mime_type?, filename: None };
-    Some(StoryContent::Media(MediaSend { source, kind, view_once: false }))
+    if let Some(media) = said.media_mut() {
+        media.mime_type = mime_type?;
+    }
+    Some(StoryContent::Media(MediaSend { url: url?, said, convert: false }))
 }
 
 fn read_style(fields: &Fields<'_>, text: bool) -> StoryStyle {

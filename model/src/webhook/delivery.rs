@@ -8,45 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Declares an enum of words that are shown and filtered by as they are.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-        pub enum $name {
-            $($(#[$variant_doc])* #[serde(rename = $text)] $variant,)*
-        }
-
-        impl $name {
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text,)*
-                }
-            }
-
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|word| word.as_str() == text)
-            }
-        }
-    };
-}
-
-words! {
+crate::words! {
     /// The state of a delivery.
+    #[derive(JsonSchema)]
     DeliveryState {
         /// Stored, never attempted.
-        Pending "pending",
+        Pending = "pending",
         /// An owner attempts it now.
-        InFlight "in_flight",
+        InFlight = "in_flight",
         /// The last attempt failed; the next has its time.
-        Retrying "retrying",
-        Delivered "delivered",
+        Retrying = "retrying",
+        Delivered = "delivered",
         /// No attempt is left.
-        Exhausted "exhausted",
+        Exhausted = "exhausted",
         /// Due while its endpoint was disabled.
-        Paused "paused",
+        Paused = "paused",
     }
 }
 
@@ -57,23 +33,24 @@ impl DeliveryState {
     }
 }
 
-words! {
+crate::words! {
     /// What an attempt ended in.
+    #[derive(JsonSchema)]
     Outcome {
-        Success "success",
+        Success = "success",
         /// An answer with a status that is no success.
-        Http "http",
-        Timeout "timeout",
-        Dns "dns",
-        Connect "connect",
-        Tls "tls",
+        Http = "http",
+        Timeout = "timeout",
+        Dns = "dns",
+        Connect = "connect",
+        Tls = "tls",
         /// The address is not one that may be called.
-        Blocked "blocked",
-        Redirect "redirect",
+        Blocked = "blocked",
+        Redirect = "redirect",
         /// No request was made, because the endpoint is gone.
-        EndpointDeleted "endpoint_deleted",
+        EndpointDeleted = "endpoint_deleted",
         /// The owner was lost in the middle of it.
-        Interrupted "interrupted",
+        Interrupted = "interrupted",
     }
 }
 
@@ -235,11 +212,11 @@ mod tests {
     #[test]
     fn words_are_shown_as_they_are_stored() {
         for state in DeliveryState::ALL {
-            assert_eq!(DeliveryState::parse(state.as_str()), Some(*state));
+            assert_eq!(DeliveryState::parse(state.as_str()), Some(state));
             assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
         }
         for outcome in Outcome::ALL {
-            assert_eq!(Outcome::parse(outcome.as_str()), Some(*outcome));
+            assert_eq!(Outcome::parse(outcome.as_str()), Some(outcome));
         }
     }
 

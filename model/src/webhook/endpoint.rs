@@ -82,7 +82,7 @@ impl EventFilter {
 }
 
 fn known_event(value: &Value) -> Judged<Option<EventName>> {
-    let words = || [EventName::words(), vec![EVERY_EVENT]].concat();
+    let words = || [EventName::WORDS, &[EVERY_EVENT]].concat();
     let text = rule::string(value, || json!({ "enum": words() }))?;
     if text == EVERY_EVENT {
         return Ok(None);
@@ -180,9 +180,7 @@ impl ChangeEndpoint {
 
 /// Reads the body `{ url }` of a probe.
 pub fn parse_probe(body: &Body, policy: &TargetPolicy) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let url = Fields::new(body, &issues).required("url", url_rule(policy));
-    issues.finish(|| url)
+    body.read(|fields| fields.required("url", url_rule(policy)))
 }
 
 /// A URL that the gateway may call. The text is kept as given; attempts parse it again.

@@ -37,8 +37,7 @@ impl Recovery {
         let known = |word: &str| DeliveryState::parse(word).filter(|state| STATES.contains(state));
         let states = fields.list("states", STATES.len(), rule::one_of(&words, known));
         let dry_run = fields.optional("dry_run", rule::boolean);
-        let names = EventName::words();
-        let events = fields.list("events", names.len(), rule::one_of(&names, EventName::parse));
+        let events = fields.list("events", EventName::ALL.len(), rule::one_of(EventName::WORDS, EventName::parse));
         if let Some(since) = since {
             if until.since(since) > LONGEST_WINDOW {
                 fields

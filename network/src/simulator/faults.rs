@@ -3,41 +3,89 @@
 use model::id::NodeId;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What goes wrong at the moment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Faults {
-    /// The answer to a send comes this much later; sends of one device keep their order.
-    pub accept_delay_ms: u64,
-    /// Up to this much more, at random.
-    pub accept_jitter_ms: u64,
-    /// This share of sends is lost unanswered before it counts.
-    pub drop_before_accept_pct: f64,
-    /// This share of sends is delivered, and the acceptance lost.
-    pub drop_after_accept_pct: f64,
-    pub nack: Option<Nack>,
-    #[serde(serialize_with = "false_or")]
-    pub refuse_logins: Option<RefuseLogins>,
-    #[serde(serialize_with = "false_or")]
-    pub refuse_pairing: Option<RefusePairing>,
-    pub login_delay_ms: u64,
-    /// Whether a repeated message id is dropped, as the real network does it.
-    pub dedup: bool,
-    /// Acknowledgements wait until this is off again; those of a session that ends meanwhile are lost.
-    pub hold_inbound_acks: bool,
-    /// Nodes whose connections are cut and refused.
-    pub cut_node: Vec<NodeId>,
-    /// Multiplies the life of QR texts and pair codes.
-    pub qr_time_scale: f64,
-    /// How long media is kept, what is kept already included; `null` for the network's 14 days.
-    pub media_ttl_ms: Option<u64>,
-    /// The end of an upload and the beginning of a download come this much later.
-    pub media_delay_ms: u64,
-    #[serde(serialize_with = "false_or")]
-    pub media_fail: Option<MediaFail>,
-    /// Operations are done, and not answered.
-    pub mute_operations: bool,
-    /// That many more patches of chats run into another device's.
-    pub conflicting_patches: u32,
+/// Declares the faults: those that are as they are given, those that may be `null`, and those that are `false` or say how.
+macro_rules! faults {
+    (
+        plain { $($(#[$about:meta])* $plain:ident: $of:ty = $usual:expr;)* }
+        nullable { $($(#[$nullable_about:meta])* $nullable:ident: $nullable_of:ty;)* }
+        switched { $($(#[$switch_about:meta])* $switch:ident: $switch_of:ty;)* }
+    ) => {
+        /// What goes wrong at the moment.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        pub struct Faults {
+            $($(#[$about])* pub $plain: $of,)*
+            $($(#[$nullable_about])* pub $nullable: Option<$nullable_of>,)*
+            $($(#[$switch_about])* #[serde(serialize_with = "false_or")] pub $switch: Option<$switch_of>,)*
+        }
+
+        /// A change of faults; what is left out keeps its value.
+        #[derive(Clone, Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct FaultsChange {
+            $(pub $plain: Option<$of>,)*
+            $(#[serde(deserialize_with = "given")] pub $nullable: Option<Option<$nullable_of>>,)*
+            $(pub $switch: Option<Switch<$switch_of>>,)*
+        }
+
+        impl Faults {
+            pub fn none(qr_time_scale: f64) -> Self {
+                let usual = Self { $($plain: $usual,)* $($nullable: None,)* $($switch: None,)* };
+                Self { qr_time_scale, ..usual }
+            }
+
+            /// The faults after a change.
+            ///
+            /// # Errors
+            /// A text that names the field and what it may be.
+            pub fn changed(&self, change: FaultsChange) -> Result<Self, String> {
+                let next = Self {
+                    $($plain: change.$plain.unwrap_or_else(|| self.$plain.clone()),)*
+                    $($nullable: change.$nullable.unwrap_or(self.$nullable),)*
+                    $($switch: switched(stringify!($switch), change.$switch, self.$switch)?,)*
+                };
+                next.check()?;
+                Ok(next)
+            }
+        }
+    };
+}
+
+faults! {
+    plain {
+        /// The answer to a send comes this much later; sends of one device keep their order.
+        accept_delay_ms: u64 = 0;
+        /// Up to this much more, at random.
+        accept_jitter_ms: u64 = 0;
+        /// This share of sends is lost unanswered before it counts.
+        drop_before_accept_pct: f64 = 0.0;
+        /// This share of sends is delivered, and the acceptance lost.
+        drop_after_accept_pct: f64 = 0.0;
+        login_delay_ms: u64 = 0;
+        /// Whether a repeated message id is dropped, as the real network does it.
+        dedup: bool = true;
+        /// Acknowledgements wait until this is off again; those of a session that ends meanwhile are lost.
+        hold_inbound_acks: bool = false;
+        /// Nodes whose connections are cut and refused.
+        cut_node: Vec<NodeId> = Vec::new();
+        /// Multiplies the life of QR texts and pair codes.
+        qr_time_scale: f64 = 1.0;
+        /// The end of an upload and the beginning of a download come this much later.
+        media_delay_ms: u64 = 0;
+        /// Operations are done, and not answered.
+        mute_operations: bool = false;
+        /// That many more patches of chats run into another device's.
+        conflicting_patches: u32 = 0;
+    }
+    nullable {
+        nack: Nack;
+        /// How long media is kept, what is kept already included; `null` for the network's 14 days.
+        media_ttl_ms: u64;
+    }
+    switched {
+        refuse_logins: RefuseLogins;
+        refuse_pairing: RefusePairing;
+        media_fail: MediaFail;
+    }
 }
 
 /// Refuses a share of sends with a code.
@@ -86,31 +134,6 @@ pub enum MediaFail {
     Break,
 }
 
-/// A change of faults; what is left out keeps its value.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct FaultsChange {
-    pub accept_delay_ms: Option<u64>,
-    pub accept_jitter_ms: Option<u64>,
-    pub drop_before_accept_pct: Option<f64>,
-    pub drop_after_accept_pct: Option<f64>,
-    #[serde(deserialize_with = "given")]
-    pub nack: Option<Option<Nack>>,
-    pub refuse_logins: Option<Switch<RefuseLogins>>,
-    pub refuse_pairing: Option<Switch<RefusePairing>>,
-    pub login_delay_ms: Option<u64>,
-    pub dedup: Option<bool>,
-    pub hold_inbound_acks: Option<bool>,
-    pub cut_node: Option<Vec<NodeId>>,
-    pub qr_time_scale: Option<f64>,
-    #[serde(deserialize_with = "given")]
-    pub media_ttl_ms: Option<Option<u64>>,
-    pub media_delay_ms: Option<u64>,
-    pub media_fail: Option<Switch<MediaFail>>,
-    pub mute_operations: Option<bool>,
-    pub conflicting_patches: Option<u32>,
-}
-
 /// `false`, or the way in which something is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "expected false or one of the fault's names")]
@@ -123,56 +146,6 @@ pub enum Switch<T> {
 const MAX_DELAY_MS: u64 = 3_600_000;
 
 impl Faults {
-    pub fn none(qr_time_scale: f64) -> Self {
-        Self {
-            accept_delay_ms: 0,
-            accept_jitter_ms: 0,
-            drop_before_accept_pct: 0.0,
-            drop_after_accept_pct: 0.0,
-            nack: None,
-            refuse_logins: None,
-            refuse_pairing: None,
-            login_delay_ms: 0,
-            dedup: true,
-            hold_inbound_acks: false,
-            cut_node: Vec::new(),
-            qr_time_scale,
-            media_ttl_ms: None,
-            media_delay_ms: 0,
-            media_fail: None,
-            mute_operations: false,
-            conflicting_patches: 0,
-        }
-    }
-
-    /// The faults after a change.
-    ///
-    /// # Errors
-    /// A text that names the field and what it may be.
-    pub fn changed(&self, change: FaultsChange) -> Result<Self, String> {
-        let next = Self {
-            accept_delay_ms: change.accept_delay_ms.unwrap_or(self.accept_delay_ms),
-            accept_jitter_ms: change.accept_jitter_ms.unwrap_or(self.accept_jitter_ms),
-            drop_before_accept_pct: change.drop_before_accept_pct.unwrap_or(self.drop_before_accept_pct),
-            drop_after_accept_pct: change.drop_after_accept_pct.unwrap_or(self.drop_after_accept_pct),
-            nack: change.nack.unwrap_or(self.nack),
-            refuse_logins: switched("refuse_logins", change.refuse_logins, self.refuse_logins)?,
-            refuse_pairing: switched("refuse_pairing", change.refuse_pairing, self.refuse_pairing)?,
-            login_delay_ms: change.login_delay_ms.unwrap_or(self.login_delay_ms),
-            dedup: change.dedup.unwrap_or(self.dedup),
-            hold_inbound_acks: change.hold_inbound_acks.unwrap_or(self.hold_inbound_acks),
-            cut_node: change.cut_node.unwrap_or_else(|| self.cut_node.clone()),
-            qr_time_scale: change.qr_time_scale.unwrap_or(self.qr_time_scale),
-            media_ttl_ms: change.media_ttl_ms.unwrap_or(self.media_ttl_ms),
-            media_delay_ms: change.media_delay_ms.unwrap_or(self.media_delay_ms),
-            media_fail: switched("media_fail", change.media_fail, self.media_fail)?,
-            mute_operations: change.mute_operations.unwrap_or(self.mute_operations),
-            conflicting_patches: change.conflicting_patches.unwrap_or(self.conflicting_patches),
-        };
-        next.check()?;
-        Ok(next)
-    }
-
     fn check(&self) -> Result<(), String> {
         let shares = [
             ("drop_before_accept_pct", self.drop_before_accept_pct),

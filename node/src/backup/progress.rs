@@ -1,13 +1,12 @@
 //! How far the copying of a shard's media is, in words: on a terminal one line that is written over, in a file a line now
 //! and then.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use model::id::ShardId;
 
 use super::check::name_of;
-use crate::console::{rewrite, say};
+use crate::console::StatusLine;
 use crate::operator::show::{Pace, bytes};
 
 /// Between two lines, on a terminal and in a file.
@@ -26,17 +25,15 @@ pub struct Progress {
     done: Amount,
     whole: Amount,
     pace: Pace,
-    on_terminal: bool,
+    status: StatusLine,
     told_at: Instant,
-    last: String,
 }
 
 impl Progress {
     /// Of the media of a shard; none where nobody is told.
     pub fn begin(shard: ShardId, whole: Amount, tells: bool) -> Option<Self> {
-        let on_terminal = std::io::stdout().is_terminal();
         let (done, pace, told_at) = (Amount::default(), Pace::begin(0), Instant::now());
-        (tells && whole.files > 0).then(|| Self { shard, done, whole, pace, on_terminal, told_at, last: String::new() })
+        (tells && whole.files > 0).then(|| Self { shard, done, whole, pace, status: StatusLine::begin(), told_at })
     }
 
     /// One more file is there.
@@ -44,25 +41,15 @@ impl Progress {
         self.done.files += 1;
         self.done.bytes += size;
         let is_last = self.done.files == self.whole.files;
-        let pause = if self.on_terminal { ON_TERMINAL } else { IN_FILE };
+        let pause = if self.status.on_terminal { ON_TERMINAL } else { IN_FILE };
         if is_last || self.told_at.elapsed() >= pause {
             self.told_at = Instant::now();
-            self.tell(is_last);
+            let pace = self.pace.told_bytes(self.done.bytes, self.whole.bytes);
+            self.status.tell(line(self.shard, self.done, self.whole) + &pace, "");
         }
-    }
-
-    fn tell(&mut self, is_last: bool) {
-        let pace = self.pace.told_bytes(self.done.bytes, self.whole.bytes);
-        let line = line(self.shard, self.done, self.whole) + &pace;
-        if self.on_terminal {
-            rewrite(&line, self.last.chars().count());
-            if is_last {
-                say("");
-            }
-        } else {
-            say(&line);
+        if is_last {
+            self.status.end();
         }
-        self.last = line;
     }
 }
 

@@ -91,7 +91,7 @@ fn receiver(text: &str) -> Result<Url, String> {
 }
 
 fn event(text: &str) -> Result<EventName, String> {
-    EventName::parse(text).ok_or_else(|| format!("there are these: {}", EventName::words().join(", ")))
+    EventName::parse(text).ok_or_else(|| format!("there are these: {}", EventName::WORDS.join(", ")))
 }
 
 #[cfg(test)]

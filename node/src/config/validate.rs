@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::address::Suffixes;
+use model::limit::BucketRule;
 use model::seal::MasterKey;
+use raft::host::Timing as Intervals;
 use shard::media::token::LONGEST_LIFE;
 use url::Url;
 
 use super::{
-    ANY_ORIGIN, Bucket, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node,
-    Peer, Raft, Timing, auth, support,
+    ANY_ORIGIN, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node, Peer, Raft,
+    Timing, auth, support,
 };
 use crate::refusal::Refusal;
 
@@ -262,7 +264,7 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
 }
 
 fn timing(timing: Timing) -> Result<(), Refusal> {
-    let (heartbeat, min, max) = timing.intervals();
+    let Intervals { heartbeat, election_min: min, election_max: max } = timing.intervals();
     ensure(heartbeat >= Duration::from_millis(10), "cluster.timing.heartbeat", "is under 10ms", "give 50ms or more")?;
     ensure(
         heartbeat <= min / HEARTBEATS_PER_ELECTION,
@@ -511,7 +513,7 @@ pub fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
     }
 }
 
-fn limit(key: &str, bucket: Bucket) -> Result<(), Refusal> {
+fn limit(key: &str, bucket: BucketRule) -> Result<(), Refusal> {
     ensure(bucket.burst > 0, &format!("{key}.burst"), "is 0", "give at least 1")?;
     ensure(bucket.refill_per_second > 0, &format!("{key}.refill_per_second"), "is 0", "give at least 1")
 }

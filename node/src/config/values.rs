@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use raft::host::Timing as Intervals;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -96,15 +97,13 @@ pub struct CustomTiming {
 }
 
 impl Timing {
-    /// Heartbeat interval, shortest and longest election time-out.
-    pub fn intervals(self) -> (Duration, Duration, Duration) {
-        let of = |heartbeat, min, max| {
-            (Duration::from_millis(heartbeat), Duration::from_millis(min), Duration::from_millis(max))
-        };
+    pub fn intervals(self) -> Intervals {
         match self {
-            Self::Lan => of(80, 300, 420),
-            Self::Wan => of(250, 1_500, 3_000),
-            Self::Custom(custom) => (custom.heartbeat.0, custom.election_min.0, custom.election_max.0),
+            Self::Lan => Intervals::LAN,
+            Self::Wan => Intervals::WAN,
+            Self::Custom(CustomTiming { heartbeat, election_min, election_max }) => {
+                Intervals { heartbeat: heartbeat.0, election_min: election_min.0, election_max: election_max.0 }
+            }
         }
     }
 }

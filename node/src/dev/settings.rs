@@ -6,14 +6,15 @@ use std::time::Duration;
 use anyhow::Context;
 use model::format::Format;
 use model::id::NodeId;
+use model::limit::BucketRule;
 use shard::layout::usual_shard_count;
 
 use super::folder::{Folder, Plan};
 use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
-    Account, Api, Bucket, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HostPort, HumanDuration,
-    Limits, Log, Media, Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks, Whatsapp,
+    Account, Api, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HostPort, HumanDuration, Limits,
+    Log, Media, Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks, Whatsapp,
 };
 use crate::config::{load, validate};
 use crate::data_folder::ReservedFolder;
@@ -140,7 +141,7 @@ fn network(plan: Plan) -> Network {
 }
 
 fn limits(args: &LimitArgs) -> Limits {
-    let over = |bucket: Bucket, burst: Option<u32>, refill: Option<u32>| Bucket {
+    let over = |bucket: BucketRule, burst: Option<u32>, refill: Option<u32>| BucketRule {
         burst: burst.unwrap_or(bucket.burst),
         refill_per_second: refill.unwrap_or(bucket.refill_per_second),
     };
@@ -183,15 +184,15 @@ mod tests {
         assert_eq!(config.api.base_url, "http://127.0.0.1:8001");
         assert!(config.webhooks.allow_http && config.webhooks.allow_loopback);
         assert_eq!(config.drain.initial_wait.0, Duration::ZERO);
-        assert_eq!(config.limits.customer, Bucket { burst: 60, refill_per_second: 1 });
+        assert_eq!(config.limits.customer, BucketRule { burst: 60, refill_per_second: 1 });
     }
 
     #[test]
     fn flags_reach_the_nodes() {
         let (_folder, config) = written(&["--strict", "--ip-burst=7", "--channel-refill=25", "--base-url=https://x"]);
         assert!(!config.webhooks.allow_http && !config.webhooks.allow_loopback);
-        assert_eq!(config.limits.ip, Bucket { burst: 7, refill_per_second: 30 });
-        assert_eq!(config.limits.channel, Bucket { burst: 60, refill_per_second: 25 });
+        assert_eq!(config.limits.ip, BucketRule { burst: 7, refill_per_second: 30 });
+        assert_eq!(config.limits.channel, BucketRule { burst: 60, refill_per_second: 25 });
         assert_eq!(config.api.base_url, "https://x");
     }
 

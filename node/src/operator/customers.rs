@@ -96,7 +96,7 @@ fn can_be_set(steps: &[&str]) -> bool {
         ["plan", key] => ["name", "channel_limit", "trial_ends_at", "overdue_since"].contains(key),
         ["limits", "customer" | "channel" | "storage"] => true,
         ["limits", "customer" | "channel", key] => ["burst", "refill_per_second"].contains(key),
-        ["limits", "storage", key] => Quota::ALL.iter().any(|quota| quota.as_str() == *key),
+        ["limits", "storage", key] => Quota::parse(key).is_some(),
         _ => false,
     }
 }

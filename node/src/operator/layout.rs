@@ -1,6 +1,5 @@
 //! `gateway layout` and `gateway shard`: where the shards lie, and how they get elsewhere.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -16,7 +15,7 @@ use super::shards::leaders;
 use super::show::{self, Table, bar, listed};
 use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
 use crate::cli::operator::OperatorArgs;
-use crate::console::{rewrite, say};
+use crate::console::{StatusLine, say};
 use crate::refusal::Refusal;
 
 const PATH: &str = "/v1/admin/layout";
@@ -241,8 +240,7 @@ impl Tells {
 
 /// Waits until the change is over. Well when every move was done.
 async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
-    let on_terminal = std::io::stdout().is_terminal();
-    let mut last = String::new();
+    let mut status = StatusLine::begin();
     let mut pace = None;
     loop {
         let answer = operator.get_patiently(PATH).await?;
@@ -259,19 +257,12 @@ async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
         };
         let moved = change.done + change.cancelled;
         let pace = pace.get_or_insert_with(|| show::Pace::begin(moved)).told(moved, change.total);
-        // In a file a line for each step is enough.
-        let line = progress(&change) + if on_terminal { pace.as_str() } else { "" };
-        if tells == Tells::Progress && line != last {
-            if on_terminal {
-                rewrite(&line, last.chars().count())
-            } else {
-                say(&line)
-            }
-            last = line;
+        if tells == Tells::Progress {
+            status.tell(progress(&change), &pace);
         }
         if over {
-            if tells == Tells::Progress && on_terminal {
-                say("");
+            if tells == Tells::Progress {
+                status.end();
             }
             return Ok(Verdict::of(change.done == change.total));
         }

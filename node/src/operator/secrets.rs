@@ -2,7 +2,6 @@
 //! cluster makes itself.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use api::operator::secrets::{AuthorityView, DataKeysView, ExchangeView, NodeView, SecretsView, SessionKeyView};
@@ -13,7 +12,7 @@ use super::Verdict;
 use super::client::{Operator, as_type, told};
 use super::show::{self, Table, bar, listed};
 use crate::cli::operator::{OperatorArgs, RotateCommand, SecretsCommand};
-use crate::console::{rewrite, say};
+use crate::console::{StatusLine, say};
 
 const PATH: &str = "/v1/admin/secrets";
 
@@ -162,27 +161,19 @@ async fn rewrap(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {
 
 /// Shows how it goes until everything is sealed anew.
 async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
-    let on_terminal = std::io::stdout().is_terminal();
-    let mut last = String::new();
+    let mut status = StatusLine::begin();
     let mut pace = None;
     loop {
         let answer = operator.get(PATH).await?;
         let secrets: SecretsView = as_type(PATH, answer.clone())?;
         let done = secrets.data_keys - secrets.remaining;
         let pace = pace.get_or_insert_with(|| show::Pace::begin(done)).told(done, secrets.data_keys);
-        // In a file a line for each step is enough.
-        let line = progress(&secrets) + if on_terminal { pace.as_str() } else { "" };
-        if shown && line != last {
-            if on_terminal {
-                rewrite(&line, last.chars().count())
-            } else {
-                say(&line)
-            }
-            last = line;
+        if shown {
+            status.tell(progress(&secrets), &pace);
         }
         if secrets.state != "rewrapping" {
-            if shown && on_terminal {
-                say("");
+            if shown {
+                status.end();
             }
             return Ok(answer);
         }

@@ -6,6 +6,7 @@
 use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};
 use model::ticket::{Author, Category, Priority, TicketStatus};
 use model::time::{Day, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::keys;
@@ -37,7 +38,8 @@ pub struct TicketRecord {
 }
 
 /// A message of a ticket; the first one opens it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessageView", description = "")]
 pub struct TicketMessage {
     pub id: TicketMessageId,
     pub author: Author,

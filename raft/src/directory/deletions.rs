@@ -12,6 +12,7 @@ use super::command::Command;
 use super::handle::{Directory, UpdateError};
 use super::records::{AuditEntry, Ended};
 use crate::failpoint::{self, Point};
+use crate::supervise;
 
 /// How often the leader looks for deletions that have records left, beside at once when it begins to lead.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -60,8 +61,7 @@ impl Directory {
 
     /// While this node leads the directory: brings to an end what others began, until cancelled.
     pub async fn keep_deletions_finished(self: Arc<Self>, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = supervise::ticks(LOOK_EVERY);
         let mut leadership = self.group().leadership();
         let mut looks = 0_u32;
         loop {

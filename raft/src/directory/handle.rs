@@ -25,6 +25,7 @@ use crate::group::{Group, MAX_COMMAND, Members, ProposeError};
 use crate::host::{Host, OpenError};
 use crate::local_copy::{LocalCopy, STREAMED_FOR};
 use crate::machine::DIRECTORY_GROUP;
+use crate::supervise;
 use crate::transport::{Class, Handler, Peers};
 
 /// The service under which nodes speak of the directory with each other.
@@ -169,8 +170,7 @@ impl Directory {
 
     /// Confirms the copy regularly until cancelled.
     pub async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(CONFIRM_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = supervise::ticks(CONFIRM_EVERY);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,

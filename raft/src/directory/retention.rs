@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::command::{Command, Reply};
 use super::handle::{Directory, UpdateError};
 use super::state::{ended_before, keys_before};
+use crate::supervise;
 
 /// How long audit entries are kept: 400 days.
 const AUDIT_AGE: Duration = Duration::from_secs(400 * 24 * 3600);
@@ -47,8 +48,7 @@ impl Directory {
     /// Forgets what is old while this node leads the directory, until cancelled. Customers go when they have been
     /// deleted for `grace`.
     pub async fn keep_trimmed(self: Arc<Self>, grace: Duration, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY.min(grace));
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = supervise::ticks(LOOK_EVERY.min(grace));
         let mut looked_for_ended: Option<Instant> = None;
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             while self.leads()

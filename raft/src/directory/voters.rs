@@ -12,6 +12,7 @@ use super::handle::Directory;
 use super::records::NodeRecord;
 use super::state::DirectoryState;
 use crate::group::ChangeError;
+use crate::supervise;
 
 /// More voters make every update wait for more nodes, and survive no more than anybody plans for.
 const MOST_VOTERS: usize = 5;
@@ -28,8 +29,7 @@ const CAUGHT_UP: u64 = 100;
 impl Directory {
     /// Keeps the group's members those of the cluster while this node leads the directory, until cancelled.
     pub async fn keep_members(self: Arc<Self>, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = supervise::ticks(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             // Until then the first members form it among themselves.
             let is_formed = self.read(|state| state.cluster.is_some());

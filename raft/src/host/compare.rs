@@ -24,6 +24,7 @@ use crate::network::{addressed, service, status};
 use crate::pace::Pace;
 use crate::state::disk::Fnv;
 use crate::state::snapshot::Source;
+use crate::supervise;
 use crate::telemetry;
 use crate::transport::{Class, RaftService};
 
@@ -93,8 +94,7 @@ impl Comparisons {
 pub(super) async fn run(host: Weak<Inner>) {
     // When each group is next to be compared, in the term that it is led in.
     let mut next: HashMap<GroupId, (u64, Instant)> = HashMap::new();
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = supervise::ticks(LOOK_EVERY);
     loop {
         ticks.tick().await;
         let Some(inner) = host.upgrade() else { return };

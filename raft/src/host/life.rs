@@ -20,6 +20,7 @@ use crate::log::writer::Write;
 use crate::machine::GroupId;
 use crate::network;
 use crate::state::applier::Applier;
+use crate::supervise;
 use crate::telemetry;
 use crate::types::TypeConfig;
 
@@ -136,8 +137,7 @@ impl Life {
         let mut server = running.raft.server_metrics();
         let mut position = self.core.position.subscribe();
         let mut size = tokio::time::interval(SIZE_INTERVAL);
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looks = supervise::ticks(LOOK_EVERY);
         loop {
             let is_becoming_owner = {
                 let server = server.borrow_and_update();

@@ -360,11 +360,6 @@ impl Host {
     }
 
     /// Stops a group; its log and state stay on disk.
-    pub async fn close_group(&self, id: GroupId) {
-        let _changing = self.changing.lock().await;
-        self.close(id).await;
-    }
-
     async fn close(&self, id: GroupId) {
         let open = self.inner.groups.write().remove(&id);
         let Some(open) = open else { return };

@@ -27,6 +27,7 @@ use crate::fatal::Fatal;
 use crate::log::disk::Disk;
 use crate::log::mark::Mark;
 use crate::network::service;
+use crate::supervise;
 use crate::transport::{Class, PeerError, Peers, RaftService};
 use crate::types::ALL_NODES;
 
@@ -177,8 +178,7 @@ impl Witness {
 
     /// Tells the peers, once a second, for as long as the host lives.
     pub(super) async fn tell(self: Arc<Self>, host: Weak<Inner>) {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = supervise::ticks(EVERY);
         loop {
             ticks.tick().await;
             let Some(inner) = host.upgrade() else { return };

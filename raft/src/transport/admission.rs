@@ -13,16 +13,24 @@ use std::time::{Duration, Instant};
 
 use model::id::CustomerId;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry;
 
 /// The rules of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Admission {
     pub most: usize,
-    /// Of one IPv4 address, or of one /64 of IPv6.
+    /// Of one IPv4 address, or of one /64 of IPv6; balancers that are trusted are not counted so.
     pub most_per_address: usize,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
 }
 
 impl Admission {

@@ -53,8 +53,6 @@ pub const STACK_BYTES: usize = 8 << 20;
 /// shall hear so from the log.
 const JUDGE_EVERY: Duration = Duration::from_millis(500);
 const REFUSALS: u32 = 2;
-/// Services below this are the host's own.
-pub const FIRST_SERVICE: u16 = 256;
 
 /// Which cluster and which data folder a node belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -341,7 +339,7 @@ impl Peers {
         self.local_addr
     }
 
-    /// Serves calls to a service from [`FIRST_SERVICE`] on; the last handler for a service counts.
+    /// Serves calls to a service; those below 256 are the host's own. The last handler for a service counts.
     pub fn serve(&self, service: u16, handler: Arc<dyn Handler>) {
         self.shared.services.write().insert(service, Service::Call(handler));
     }

@@ -4,7 +4,8 @@ use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::issue::{IssueCode, Violation};
 use model::media::Media;
-use model::send::{MediaKind, MediaSend};
+use model::message::Content;
+use model::send::MediaSend;
 use model::time::Timestamp;
 
 use super::{CallContext, Cluster};
@@ -39,7 +40,7 @@ impl Cluster {
     ) -> Result<(SendBody, Option<MediaRoom>), CallError> {
         // An account without room is not worth a fetch.
         self.media_room(customer, channel, None, context).await?;
-        let url = &send.source.url;
+        let url = &send.url;
         let Fetched { spooled, filename, .. } =
             self.fetch_media(customer, url, context).await.map_err(|error| match error {
                 FetchError::Url(violation) => violation.at(field),
@@ -120,17 +121,15 @@ impl Judged {
 /// The bytes win for pictures, videos and stickers, the declaration for documents and sound. What is Opus already needs
 /// no conversion to it.
 fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Violation> {
-    let declared = &send.source.mime_type;
-    match send.kind {
-        MediaKind::Sticker => match sniff::webp_is_animated(head) {
+    let declared = send.said.media().map_or("", |media| media.mime_type.as_str());
+    match &send.said {
+        Content::Sticker { .. } => match sniff::webp_is_animated(head) {
             Some(animated) => Ok(Judged { animated, ..Judged::as_they_are(WEBP) }),
             None => Err(Violation::new(IssueCode::Format, "a sticker must be a WebP picture")),
         },
-        MediaKind::Image { .. } | MediaKind::Video { .. } => {
-            Ok(Judged::as_they_are(sniff::settle(head, Some(declared))))
-        }
-        MediaKind::Audio { convert: true, .. } => Ok(Judged { convert: !is_opus(head), ..Judged::as_they_are(OPUS) }),
-        MediaKind::Document { .. } | MediaKind::Audio { .. } => Ok(Judged::as_they_are(declared)),
+        Content::Image { .. } | Content::Video { .. } => Ok(Judged::as_they_are(sniff::settle(head, Some(declared)))),
+        _ if send.convert => Ok(Judged { convert: !is_opus(head), ..Judged::as_they_are(OPUS) }),
+        _ => Ok(Judged::as_they_are(declared)),
     }
 }
 
@@ -142,41 +141,42 @@ fn is_opus(head: &[u8]) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use model::send::MediaSource;
-
     use super::*;
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
     const STILL: &[u8] = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0";
     const MOVING: &[u8] = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\x02";
 
-    fn send(kind: MediaKind, declared: &str) -> MediaSend {
-        let source = MediaSource { url: "https://example.com/a".into(), mime_type: declared.into(), filename: None };
-        MediaSend { source, kind, view_once: false }
+    fn send(said: impl FnOnce(Media) -> Content, declared: &str) -> MediaSend {
+        MediaSend { url: "https://example.com/a".into(), said: said(Media::of_type(declared)), convert: false }
+    }
+
+    fn sticker(media: Media) -> Content {
+        Content::Sticker { media, animated: false }
     }
 
     #[test]
     fn bytes_win_for_pictures_and_the_declaration_for_documents() {
-        let image = || MediaKind::Image { caption: None };
-        let video = || MediaKind::Video { caption: None, gif: false, note: false };
-        let audio = || MediaKind::Audio { voice: false, convert: false };
-        let document = || MediaKind::Document { caption: None };
-        let table: [(MediaKind, &str, &[u8], &str); 6] = [
-            (image(), "image/jpeg", PNG, "image/png"),
-            (image(), "image/heic", b"nothing known", "image/heic"),
-            (video(), "video/mp4", PNG, "image/png"),
-            (audio(), "audio/mpeg", PNG, "audio/mpeg"),
-            (document(), "application/pdf", PNG, "application/pdf"),
-            (MediaKind::Sticker, "image/png", STILL, "image/webp"),
+        let image = |media| Content::Image { media, caption: None };
+        let video = |media| Content::Video { media, caption: None, gif: false, note: false };
+        let audio = |media| Content::Audio { media };
+        let document = |media| Content::Document { media, caption: None };
+        let table: [(MediaSend, &[u8], &str); 6] = [
+            (send(image, "image/jpeg"), PNG, "image/png"),
+            (send(image, "image/heic"), b"nothing known", "image/heic"),
+            (send(video, "video/mp4"), PNG, "image/png"),
+            (send(audio, "audio/mpeg"), PNG, "audio/mpeg"),
+            (send(document, "application/pdf"), PNG, "application/pdf"),
+            (send(sticker, "image/png"), STILL, "image/webp"),
         ];
-        for (kind, declared, head, expected) in table {
-            assert_eq!(judge(&send(kind, declared), head).unwrap().mime_type, expected);
+        for (send, head, expected) in table {
+            assert_eq!(judge(&send, head).unwrap().mime_type, expected);
         }
     }
 
     #[test]
     fn a_sticker_is_webp_and_says_whether_it_moves() {
-        let judged = |head| judge(&send(MediaKind::Sticker, "image/webp"), head);
+        let judged = |head| judge(&send(sticker, "image/webp"), head);
         assert!(!judged(STILL).unwrap().animated);
         assert!(judged(MOVING).unwrap().animated);
         assert!(judged(PNG).is_err_and(|violation| violation.code == IssueCode::Format));
@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn what_is_opus_already_needs_no_conversion() {
-        let judged = |head| judge(&send(MediaKind::Audio { voice: true, convert: true }, "audio/ogg"), head);
+        let voice = MediaSend { convert: true, ..send(|media| Content::Audio { media }, "audio/ogg") };
+        let judged = |head| judge(&voice, head);
         let mut page = b"OggS\0\x02".to_vec();
         page.resize(28, 0);
         page.extend_from_slice(b"OpusHead\x01\x01");

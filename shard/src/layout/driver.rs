@@ -13,6 +13,7 @@ use raft::directory::members::{MemberCommand, NodeState};
 use raft::directory::records::{NodeRecord, PlacementRecord};
 use raft::directory::state::DirectoryState;
 use raft::directory::{Directory, UpdateError};
+use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
 use super::failure_detector::FailureDetector;
@@ -46,8 +47,7 @@ enum Step {
 pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, stop: CancellationToken) {
     let mut failure_detector = FailureDetector::default();
     let mut load_balancer = LoadBalancer::new(rules);
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = supervise::ticks(LOOK_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         if directory.group().leadership().borrow().ready_epoch.is_none() {
             // Who leads now has looked by itself.

@@ -22,12 +22,14 @@ use uuid::Uuid;
 
 use super::Owner;
 use super::auth::ReplicatedAuth;
-use super::committer::{LARGEST_COMMAND, LeadershipLost};
+use super::committer::LeadershipLost;
 use super::number_checks::NumberChecks;
 use super::operations::Operations;
-use super::outbox::{Charge, Outbox, SendVerdict};
+use super::outbox::{Outbox, SendVerdict};
+use super::outbox_bytes::Charge;
 use super::pace::{Booking, SlotGuard};
 use super::send_delay::SendDelay;
+use super::submission::LARGEST_COMMAND;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};

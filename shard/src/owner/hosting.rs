@@ -188,8 +188,7 @@ impl Hosting {
             });
         }
 
-        let mut fence = tokio::time::interval(FENCE_EVERY);
-        fence.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut fence = supervise::ticks(FENCE_EVERY);
         loop {
             tokio::select! {
                 () = owner.lost.cancelled() => break,
@@ -319,8 +318,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
     let mut seen_ready = 0;
     // Since when the lead would have moved if nobody were pairing.
     let mut held_since: Option<Instant> = None;
-    let mut checks = tokio::time::interval(PLACE_CHECK);
-    checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut checks = supervise::ticks(PLACE_CHECK);
     loop {
         checks.tick().await;
         failpoint::reach(Point::UpkeepTurn);

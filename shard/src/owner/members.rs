@@ -11,6 +11,7 @@ use raft::directory::command::Command;
 use raft::directory::layout::LayoutCommand;
 use raft::directory::records::PlacementRecord;
 use raft::group::{ChangeError, Members};
+use raft::supervise;
 
 use super::Owner;
 
@@ -33,8 +34,7 @@ pub enum Step {
 
 /// Keeps the members of the shard those of its placement until the ownership ends.
 pub(super) async fn keep(owner: Arc<Owner>) {
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = supervise::ticks(LOOK_EVERY);
     loop {
         ticks.tick().await;
         let Some(place) = owner.node.directory.read(|state| state.placement.get(&owner.shard).cloned()) else {

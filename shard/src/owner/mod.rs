@@ -1,9 +1,9 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
-//! - `channel`: one channel's task; `lifecycle`, `sends`, `left_sends`, `compose`, `inbound`, `send_delay`,
+//! - `channel`: one channel's task; `lifecycle`, `work`, `sends`, `left_sends`, `compose`, `inbound`, `send_delay`,
 //!   `settings` and `receipts` are its parts.
-//! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships. `members`: the replicas.
+//! - `submission`: commands as they go into the log; [`committer`]: their way there. [`hosting`]: begins and ends ownerships. `members`: the replicas.
 //!   `hearing`: an owner that does not hear of the directory.
 
 pub mod auth;
@@ -24,6 +24,7 @@ mod message_media;
 mod number_checks;
 mod operations;
 pub mod outbox;
+mod outbox_bytes;
 pub mod pace;
 mod reading;
 mod receipts;
@@ -34,8 +35,10 @@ mod settings;
 mod settling;
 pub mod status_counts;
 pub mod streams;
+mod submission;
 pub mod taken_over;
 mod transfers;
+mod work;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -68,8 +71,8 @@ use self::channel::{Channel, MAILBOX, Piece, ToChannel, Worked};
 use self::committer::Committer;
 pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
-pub use self::outbox::OutboxBytes;
 use self::outbox::SendVerdict;
+pub use self::outbox_bytes::OutboxBytes;
 use self::pace::{Slots, StartLimiter};
 use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;

@@ -23,7 +23,7 @@ use super::committer::LeadershipLost;
 use super::events::About;
 use crate::call::Done;
 use crate::command::{Command, NewEvent};
-use crate::history::Direction;
+use crate::history::{self, Direction};
 use crate::projection::{self, Context, EmittedEvent, Projected, Rows, Synced};
 use crate::sameness;
 
@@ -349,15 +349,14 @@ impl Channel {
 
     fn with_context<T>(&self, at: Timestamp, work: impl FnOnce(&Context<'_>) -> T) -> T {
         let own: Vec<Address> = [Some(self.own_address()), self.row.lid.clone()].into_iter().flatten().collect();
+        let reader = &self.owner.reader;
         let phone_behind = |lid: &Address| self.phone_behind(lid);
         let lid_behind = |phone: &Address| self.lid_behind(phone);
-        let best = |address: &Address| {
-            let phone = if address.is_lid() { self.phone_behind(address) } else { None };
-            phone.unwrap_or_else(|| address.clone())
-        };
         let stored = |direction: Direction, id: &MessageId, chat: &Address, author: Option<&Address>| match direction {
-            Direction::Inbound => sameness::in_chat(&self.owner.reader, self.row.id, id, chat, author),
-            Direction::Outbound => self.stored_message(id).filter(|row| best(&row.chat) == best(chat)),
+            Direction::Inbound => sameness::in_chat(reader, self.row.id, id, chat, author),
+            Direction::Outbound => self.stored_message(id).filter(|row| {
+                history::best(reader, self.row.id, &row.chat) == history::best(reader, self.row.id, chat)
+            }),
         };
         work(&Context {
             suffixes: &self.owner.node.suffixes,

@@ -1,18 +1,16 @@
 //! The owner's picture of a channel's outbox: what is accepted here and not yet by the network, in order.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use model::id::{CustomerId, MessageId};
+use model::id::MessageId;
 use model::media::MediaHandle;
 use model::time::Timestamp;
 use network::driver::Outbound;
 use network::operation::Refused;
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::outbox_bytes::Charge;
 use super::pace::resend_delay;
 use crate::records::MessageRow;
 
@@ -35,57 +33,6 @@ pub struct Entry {
     waiting: Option<oneshot::Sender<SendVerdict>>,
     bytes: BytesAtNetwork,
     _charge: Charge,
-}
-
-/// Bytes of an account's sends that wait at a node at most, all of its channels together, as they are stored. Memory holds some
-/// two and a half times as many. A full queue of the longest texts fits.
-pub const ACCOUNT_OUTBOX_BYTES: usize = 32 << 20;
-
-/// Above this many accounts, those of which nothing waits are dropped.
-const SWEEP_ABOVE: usize = 1024;
-
-/// What the sends that wait take, by account.
-#[derive(Default)]
-pub struct OutboxBytes(Mutex<HashMap<CustomerId, AccountBytes>>);
-
-impl OutboxBytes {
-    pub fn of(&self, customer: CustomerId) -> AccountBytes {
-        let mut accounts = self.0.lock();
-        if accounts.len() > SWEEP_ABOVE {
-            accounts.retain(|_, account| Arc::strong_count(&account.0) > 1);
-        }
-        accounts.entry(customer).or_default().clone()
-    }
-}
-
-/// What one account's sends take.
-#[derive(Clone, Default)]
-pub struct AccountBytes(Arc<AtomicUsize>);
-
-impl AccountBytes {
-    /// Takes bytes for a send, unless they are more than there may be.
-    pub fn try_take(&self, bytes: usize) -> Option<Charge> {
-        let charge = self.take(bytes);
-        (self.0.load(Ordering::Relaxed) <= ACCOUNT_OUTBOX_BYTES).then_some(charge)
-    }
-
-    /// Takes bytes for a send that was accepted before.
-    pub fn take(&self, bytes: usize) -> Charge {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-        Charge { of: self.clone(), bytes }
-    }
-}
-
-/// Bytes that a send has taken; given back when it is dropped.
-pub struct Charge {
-    of: AccountBytes,
-    bytes: usize,
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.of.0.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
 }
 
 /// How long the network keeps the bytes of a message.
@@ -253,6 +200,7 @@ mod tests {
 
     use super::*;
     use crate::history::{Direction, Source};
+    use crate::owner::outbox_bytes::AccountBytes;
 
     fn row(id: &str, content: Content) -> MessageRow {
         let address = Address::parse("15551234567@s.example").unwrap();
@@ -309,20 +257,6 @@ mod tests {
         outbox.has_bytes(&MessageId("B".into()), MediaHandle("h".into()), Some(Timestamp(i64::MAX)));
         assert_eq!(due(&outbox), ["C"]);
         assert_eq!(outbox.due(Instant::now() + Duration::from_secs(10)).len(), 3);
-    }
-
-    #[test]
-    fn an_accounts_waiting_sends_take_so_many_bytes_and_not_one_more() {
-        let all = OutboxBytes::default();
-        let (one, other) = (CustomerId::random(), CustomerId::random());
-        let first = all.of(one).try_take(ACCOUNT_OUTBOX_BYTES - 10).unwrap();
-        let rest = all.of(one).try_take(10);
-        assert!(rest.is_some());
-        assert!(all.of(one).try_take(1).is_none());
-        assert!(all.of(other).try_take(1).is_some(), "another account's do not count");
-        drop(first);
-        assert!(all.of(one).try_take(ACCOUNT_OUTBOX_BYTES - 10).is_some());
-        assert!(all.of(one).try_take(ACCOUNT_OUTBOX_BYTES - 9).is_none());
     }
 
     #[test]

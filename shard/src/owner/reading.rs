@@ -18,6 +18,7 @@ use raft::machine::View;
 use super::{NotLeader, Owner};
 use crate::call::Done;
 use crate::call::read::{Filter, Read};
+use crate::history;
 use crate::keys;
 use crate::projection::chats::{self, ListedChat};
 use crate::projection::contacts::{self, ContactFilter, ContactRow};
@@ -215,8 +216,7 @@ impl<V: View> Reading<V> {
 
     /// The phone address, where a LID's is known; any other address as it is.
     fn best(&self, address: &Address) -> Address {
-        let pair = if address.is_lid() { self.lid(address) } else { None };
-        pair.map_or_else(|| address.clone(), |pair| pair.phone_jid)
+        history::best(&self.view, self.channel, address).into_owned()
     }
 
     fn kind_of(&self, chat: &Address) -> Option<ChatKind> {

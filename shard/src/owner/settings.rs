@@ -14,7 +14,8 @@ use network::driver::InboundKind;
 use uuid::Uuid;
 
 use super::channel::{Channel, Worked};
-use super::committer::{LARGEST_COMMAND, LeadershipLost};
+use super::committer::LeadershipLost;
+use super::submission::LARGEST_COMMAND;
 use crate::call::Done;
 use crate::command::{Command, Reply};
 use crate::records::encode;

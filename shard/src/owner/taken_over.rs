@@ -12,6 +12,7 @@ use raft::directory::Directory;
 use raft::directory::command::Command;
 use raft::directory::observed::{self, TAKEN_OVER};
 use raft::directory::records::AuditEntry;
+use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
 use crate::nodes::Nodes;
@@ -57,8 +58,7 @@ impl TakeOvers {
 
     /// Writes what was noted until the stop.
     pub async fn run(&self, nodes: Arc<dyn Nodes>, directory: Arc<Directory>, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = supervise::ticks(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             let due = self.due(Instant::now());
             if due.is_empty() {

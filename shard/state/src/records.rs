@@ -144,33 +144,17 @@ pub enum Source {
     Network,
 }
 
-/// The status of a stored message; an outbound one only moves forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageStatus {
-    Queued,
-    Sent,
-    Delivered,
-    Read,
-    Played,
-    Failed,
-    Received,
-}
-
-impl MessageStatus {
-    pub const ALL: [Self; 7] =
-        [Self::Queued, Self::Sent, Self::Delivered, Self::Read, Self::Played, Self::Failed, Self::Received];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Read => "read",
-            Self::Played => "played",
-            Self::Failed => "failed",
-            Self::Received => "received",
-        }
+model::words! {
+    /// The status of a stored message; an outbound one only moves forward.
+    #[derive(PartialOrd, Ord, JsonSchema)]
+    MessageStatus {
+        Queued = "queued",
+        Sent = "sent",
+        Delivered = "delivered",
+        Read = "read",
+        Played = "played",
+        Failed = "failed",
+        Received = "received",
     }
 }
 
@@ -213,32 +197,19 @@ struct Listed<'a>(&'a MessageRow);
 
 impl Serialize for Listed<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let MessageRow { id, message_id, channel, direction, source, chat, is_group, from, from_resolved, .. } = self.0;
-        let MessageRow { from_lid, from_phone, to, participant, push_name, content, around, client_ref, .. } = self.0;
-        let MessageRow { request_id, correlation_id, occurred_at, created_at, .. } = self.0;
-        let mut list = serializer.serialize_tuple(21)?;
-        list.serialize_element(id)?;
-        list.serialize_element(message_id)?;
-        list.serialize_element(channel)?;
-        list.serialize_element(direction)?;
-        list.serialize_element(source)?;
-        list.serialize_element(chat)?;
-        list.serialize_element(is_group)?;
-        list.serialize_element(from)?;
-        list.serialize_element(from_resolved)?;
-        list.serialize_element(from_lid)?;
-        list.serialize_element(from_phone)?;
-        list.serialize_element(to)?;
-        list.serialize_element(participant)?;
-        list.serialize_element(push_name)?;
-        list.serialize_element(content)?;
-        list.serialize_element(around)?;
-        list.serialize_element(client_ref)?;
-        list.serialize_element(request_id)?;
-        list.serialize_element(correlation_id)?;
-        list.serialize_element(occurred_at)?;
-        list.serialize_element(created_at)?;
-        list.end()
+        macro_rules! all {
+            ($($field:ident)*) => {{
+                // No field can be forgotten here.
+                let MessageRow { $($field),* } = self.0;
+                let mut list = serializer.serialize_tuple([$(stringify!($field)),*].len())?;
+                $(list.serialize_element($field)?;)*
+                list.end()
+            }};
+        }
+        all!(
+            id message_id channel direction source chat is_group from from_resolved from_lid from_phone to participant
+            push_name content around client_ref request_id correlation_id occurred_at created_at
+        )
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::keys;
-use crate::projection::{Entity, Kind};
+use crate::projection::{Kind, entity};
 use crate::records::decode;
 
 /// The row. There is none while nothing was ever changed.
@@ -40,13 +40,7 @@ impl SettingsRow {
     }
 }
 
-impl Entity for SettingsRow {
-    const KIND: Kind = Kind::Settings;
-
-    fn id(&self) -> String {
-        String::new()
-    }
-}
+entity!(SettingsRow, Settings, |_row| String::new());
 
 /// What the owner is asked to do with settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -74,7 +74,7 @@ const TABLE: &[(ErrorCode, Provoked)] = &[
 fn every_error_code_is_provoked_by_a_test_that_exists() {
     let sources = Sources::read();
     for code in ErrorCode::ALL {
-        let entries: Vec<_> = TABLE.iter().filter(|(listed, _)| listed == code).collect();
+        let entries: Vec<_> = TABLE.iter().filter(|(listed, _)| *listed == code).collect();
         assert_eq!(entries.len(), 1, "{code} stands in the table once");
         let is_expected = sources.quote(code.as_str());
         match &entries[0].1 {

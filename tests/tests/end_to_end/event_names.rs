@@ -38,7 +38,7 @@ const TABLE: &[(EventName, &str)] = &[
 fn every_event_name_is_produced_in_a_test_that_exists() {
     let sources = Sources::read();
     for name in EventName::ALL {
-        let entries: Vec<_> = TABLE.iter().filter(|(listed, _)| listed == name).collect();
+        let entries: Vec<_> = TABLE.iter().filter(|(listed, _)| *listed == name).collect();
         assert_eq!(entries.len(), 1, "{} stands in the table once", name.as_str());
         let test = entries[0].1;
         let source = sources.with_test(test).unwrap_or_else(|| panic!("{}: no test is called {test}", name.as_str()));

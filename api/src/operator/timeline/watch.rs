@@ -11,6 +11,7 @@ use raft::directory::AuditQuery;
 use raft::directory::command::Command;
 use raft::directory::observed::{self, CHECK_CHANGED, NODE_BACK, NODE_LOST, NODE_STARTED};
 use raft::directory::records::{AuditEntry, AuditTarget};
+use raft::supervise;
 use shard::cluster::Cluster;
 use shard::router::NodeStatus;
 use tokio_util::sync::CancellationToken;
@@ -46,8 +47,7 @@ const MOST_REMEMBERED: usize = 2_000;
 /// Looks while this node leads the directory, until the stop.
 pub async fn keep(app: Arc<App>, stop: CancellationToken) {
     let cluster = &app.cluster;
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = supervise::ticks(LOOK_EVERY);
     let mut known: Option<Known> = None;
     let mut turn: u32 = 0;
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {

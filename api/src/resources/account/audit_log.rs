@@ -61,15 +61,9 @@ impl From<AuditEntry> for AuditView {
     }
 }
 
-/// The last entry of a page.
-#[derive(Serialize, Deserialize)]
-struct AuditCursor {
-    created_at: Timestamp,
-    id: AuditId,
-}
-
-impl Cursor for AuditCursor {
-    const KIND: &'static str = "audit-log.1";
+model::cursor! {
+    /// The last entry of a page.
+    AuditCursor("audit-log.1") { created_at: Timestamp, id: AuditId }
 }
 
 /// What a request asks for.

@@ -203,9 +203,7 @@ fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, CallErr
 
 /// Reads `{ "role" }`.
 fn parse_change(body: &Body) -> Result<Role, CallError> {
-    let issues = Issues::new();
-    let role = Fields::new(body, &issues).required("role", rule::one_of(Role::WORDS, Role::parse));
-    issues.finish(|| role)
+    body.read(|fields| fields.required("role", rule::one_of(Role::WORDS, Role::parse)))
 }
 
 /// Another role acts with the member's next request.

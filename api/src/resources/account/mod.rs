@@ -99,12 +99,12 @@ async fn patch(call: &mut AccountCall) -> Outcome {
 
 /// Reads `{ "confirm": name }`, which must name the account.
 fn require_confirmation(body: &Body, account: &str) -> Result<(), CallError> {
-    let issues = Issues::new();
-    let confirmed = Fields::new(body, &issues).required("confirm", |value| match rule::text(1..=120)(value)? {
-        name if name == account => Ok(()),
-        _ => Err(Violation::new(IssueCode::Conflict, "must be the name of the account")),
-    });
-    issues.finish(|| confirmed)
+    body.read(|fields| {
+        fields.required("confirm", |value| match rule::text(1..=120)(value)? {
+            name if name == account => Ok(()),
+            _ => Err(Violation::new(IssueCode::Conflict, "must be the name of the account")),
+        })
+    })
 }
 
 /// What the operator's delete does: keys, sessions and channels end at once, data goes after the grace period.

@@ -93,9 +93,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
 
 /// Reads `{ "refresh_token" }`.
 pub fn parse_refresh(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let text = Fields::new(body, &issues).required("refresh_token", rule::text(1..=LONGEST_TOKEN));
-    issues.finish(|| text)
+    body.read(|fields| fields.required("refresh_token", rule::text(1..=LONGEST_TOKEN)))
 }
 
 /// Exchanges a refresh token for the next one. A token that was exchanged before is in two hands, and nobody can tell

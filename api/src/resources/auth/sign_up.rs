@@ -168,16 +168,12 @@ async fn make_account(
 
 /// Reads `{ "token" }`.
 pub fn parse_token(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let text = Fields::new(body, &issues).required("token", rule::text(1..=LONGEST_EMAIL_TOKEN));
-    issues.finish(|| text)
+    body.read(|fields| fields.required("token", rule::text(1..=LONGEST_EMAIL_TOKEN)))
 }
 
 /// Reads `{ "email" }`.
 pub fn parse_email(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let email = Fields::new(body, &issues).required("email", super::email);
-    issues.finish(|| email)
+    body.read(|fields| fields.required("email", super::email))
 }
 
 /// The token came by mail, so whoever has it reads the member's mail. No session is needed: it may be opened elsewhere.

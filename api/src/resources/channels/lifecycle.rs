@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use model::error::CallError;
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use model::scope::Scopes;
 use model::status::Trigger;
 use raft::directory::command::Command;
@@ -58,9 +57,7 @@ pub async fn enable(call: &mut ChannelCall) -> Outcome {
 /// # Errors
 /// `invalid_request`.
 pub fn parse_reason(body: &Body) -> Result<Option<String>, CallError> {
-    let issues = Issues::new();
-    let reason = Fields::new(body, &issues).optional("reason", rule::text(0..=255));
-    issues.finish(|| Some(reason))
+    body.read(|fields| Some(fields.optional("reason", rule::text(0..=255))))
 }
 
 /// The longest that a caller may have its answer held, in seconds.

@@ -5,7 +5,6 @@ use model::id::ChannelId;
 use model::page::{Cursor, LARGEST_PAGE, ListId, json_bytes};
 use model::status::Status;
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::view::ChannelView;
 use crate::query::Query;
@@ -17,15 +16,9 @@ use crate::request_context::AccountCall;
 const CHUNK: usize = 500;
 const LOOKED_AT: usize = 20_000;
 
-/// The last channel of a page.
-#[derive(Serialize, Deserialize)]
-struct ChannelCursor {
-    created_at: Timestamp,
-    id: ChannelId,
-}
-
-impl Cursor for ChannelCursor {
-    const KIND: &'static str = "channels.1";
+model::cursor! {
+    /// The last channel of a page.
+    ChannelCursor("channels.1") { created_at: Timestamp, id: ChannelId }
 }
 
 pub struct Filter {
@@ -74,7 +67,7 @@ impl Filter {
 
     pub fn parse(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
         let filter = Self {
-            status: query.word("status", &Status::ALL.map(Status::as_str), Status::parse),
+            status: query.word("status", Status::WORDS, Status::parse),
             name: query.text("name").map(str::to_owned),
             part: query.text("q").map(Part::new),
             reasons: query.flag("reasons").unwrap_or(false),

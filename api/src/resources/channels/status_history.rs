@@ -3,22 +3,15 @@
 use model::error::CallError;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use shard::call::request::StatusHistory;
 
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 
-/// The place of the last change of a page: its time, and the channel's version that it made.
-#[derive(Serialize, Deserialize)]
-struct ChangeCursor {
-    before: Timestamp,
-    version: u64,
-}
-
-impl Cursor for ChangeCursor {
-    const KIND: &'static str = "status-history.2";
+model::cursor! {
+    /// The place of the last change of a page: its time, and the channel's version that it made.
+    ChangeCursor("status-history.2") { before: Timestamp, version: u64 }
 }
 
 /// The size of the page, and where the one before ended.

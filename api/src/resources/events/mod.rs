@@ -124,7 +124,7 @@ fn read_filter(query: &Query<'_>) -> Filter {
 /// The names of the comma list, each once. `*` stands for all, as with webhook endpoints.
 fn names(query: &Query<'_>) -> Vec<EventName> {
     const EVERY: &str = "*";
-    let words = [EventName::words(), vec![EVERY]].concat();
+    let words = [EventName::WORDS, &[EVERY]].concat();
     let known = |word: &str| if word == EVERY { Some(None) } else { EventName::parse(word).map(Some) };
     // One that stands for all leaves none to be chosen.
     let names: Option<Vec<EventName>> = query.words("events", &words, known).into_iter().collect();

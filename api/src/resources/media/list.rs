@@ -3,7 +3,6 @@
 use model::error::CallError;
 use model::id::MediaId;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
-use serde::{Deserialize, Serialize};
 use shard::call::request::ListMedia;
 use shard::media::record::MediaDirection;
 
@@ -12,14 +11,9 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 
-/// The last row of a page; ids sort by time of creation.
-#[derive(Serialize, Deserialize)]
-struct MediaCursor {
-    before: MediaId,
-}
-
-impl Cursor for MediaCursor {
-    const KIND: &'static str = "media.1";
+model::cursor! {
+    /// The last row of a page; ids sort by time of creation.
+    MediaCursor("media.1") { before: MediaId }
 }
 
 /// The size of the page, where the one before ended, and which way the media went.

@@ -1,8 +1,7 @@
 //! Pictures of profiles, groups and newsletters in a request: named by a URL, or the body itself.
 
 use model::error::CallError;
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use network::operation::picture::Picture;
 use salvo::http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -25,9 +24,7 @@ pub fn picture_content() -> Vec<(&'static str, Value)> {
 
 /// Reads `{ "picture_url": URI }`.
 pub fn parse_source(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let url = Fields::new(body, &issues).required(PICTURE_URL, rule::web_url);
-    issues.finish(|| url)
+    body.read(|fields| fields.required(PICTURE_URL, rule::web_url))
 }
 
 /// What holds between the picture and the `other` fields of a patch, as JSON Schema: it is set or cleared, and not to

@@ -4,21 +4,15 @@ use model::error::CallError;
 use model::id::{ChannelId, DeliveryId, MessageId};
 use model::issue::{IssueCode, Violation};
 use model::page::{Cursor, ListId};
-use serde::{Deserialize, Serialize};
 
 use super::history::all_channels;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 
-/// The last delivery of an answer that could not hold all.
-#[derive(Serialize, Deserialize)]
-struct DeliveryCursor {
-    id: DeliveryId,
-}
-
-impl Cursor for DeliveryCursor {
-    const KIND: &'static str = "message-deliveries.1";
+model::cursor! {
+    /// The last delivery of an answer that could not hold all.
+    DeliveryCursor("message-deliveries.1") { id: DeliveryId }
 }
 
 /// Reads the channel, and where the answer before ended.

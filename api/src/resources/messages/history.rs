@@ -6,7 +6,6 @@ use model::id::{ChannelId, MessageId, RowId};
 use model::message::TYPE_NAMES;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use shard::history::{Direction, HistoryQuery, MessageStatus};
 
 use crate::query::Query;
@@ -21,15 +20,9 @@ const MOST_MESSAGE_IDS: usize = 50;
 /// The longest `client_ref` that a send can have had.
 const LONGEST_CLIENT_REF: usize = 128;
 
-/// Where a page ended: the last row that it looked at.
-#[derive(Serialize, Deserialize)]
-struct MessageCursor {
-    at: i64,
-    row: RowId,
-}
-
-impl Cursor for MessageCursor {
-    const KIND: &'static str = "messages.3";
+model::cursor! {
+    /// Where a page ended: the last row that it looked at.
+    MessageCursor("messages.3") { at: i64, row: RowId }
 }
 
 pub async fn of_channel(call: &mut ChannelCall) -> Outcome {
@@ -127,9 +120,7 @@ impl Asked {
             to: address("to"),
             participant: address("participant"),
             types: query.words("type", TYPE_NAMES, |word| TYPE_NAMES.contains(&word).then(|| word.to_owned())),
-            statuses: query.words("status", &MessageStatus::ALL.map(MessageStatus::as_str), |word| {
-                MessageStatus::ALL.into_iter().find(|status| status.as_str() == word)
-            }),
+            statuses: query.words("status", MessageStatus::WORDS, MessageStatus::parse),
             message_ids: message_ids.into_iter().map(|id| MessageId(id.to_owned())).collect(),
             client_ref: client_ref.map(str::to_owned),
             since: query.time("since"),

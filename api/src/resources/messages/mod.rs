@@ -8,6 +8,7 @@ mod send;
 use model::error::ErrorCode;
 use model::media::MediaRef;
 use model::page::ListId;
+use shard::call::Sent;
 use shard::deliveries::view::DeliveryRecord;
 use shard::history::StoredMessage;
 
@@ -24,7 +25,7 @@ pub fn routes() -> Vec<Route> {
                      out once. The fields of a type stand at the top, or inside `body`.",
                 )
                 .body_schema(|here| model::send::schema(here.suffixes), send::examples())
-                .accepted::<send::SentView>()
+                .accepted::<Sent>()
                 .on_network()
                 .errors(&[
                     E::UndeliverableRecipient,

@@ -3,24 +3,12 @@
 
 use model::id::MessageId;
 use model::send::{SendContent, SendRequest};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Value, json};
 use shard::call::request::CheckSend;
-use shard::call::{Send, SendBody, SentStatus};
+use shard::call::{Send, SendBody};
 
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-
-/// The answer to a send, and where it goes.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SentMessage")]
-pub struct SentView {
-    message_id: MessageId,
-    client_ref: Option<String>,
-    status: SentStatus,
-    to: String,
-}
 
 pub async fn send(call: &mut ChannelCall) -> Outcome {
     let body = call.send_object().await?;
@@ -52,12 +40,7 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
             media_room: media_room.map(Box::new),
         })
         .await?;
-    Ok(Reply::accepted(&SentView {
-        message_id: sent.message_id,
-        client_ref: sent.client_ref,
-        status: sent.status,
-        to: sent.to.to_string(),
-    }))
+    Ok(Reply::accepted(&sent))
 }
 
 /// Sends of the document's examples, by what they show.

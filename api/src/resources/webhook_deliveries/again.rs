@@ -11,7 +11,6 @@ use shard::call::deliveries::Redelivered;
 use shard::deliveries::command::{Sweep, SweepWork};
 use uuid::Uuid;
 
-use super::list::words;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
@@ -97,7 +96,7 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
 pub fn asked_to_purge(query: &Query<'_>) -> (Option<EndpointId>, Vec<DeliveryState>) {
     let endpoint = query.required_id("endpoint_id");
     let waiting = |word: &str| DeliveryState::parse(word).filter(|state| WAITING.contains(state));
-    let states = query.words("state", &words(&WAITING), waiting);
+    let states = query.words("state", &WAITING.map(DeliveryState::as_str), waiting);
     (endpoint, if states.is_empty() { WAITING.to_vec() } else { states })
 }
 

@@ -5,7 +5,6 @@ use model::event::EventName;
 use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::webhook::DeliveryState;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shard::deliveries::query::{DeliveryQuery, StatusFilter};
 
@@ -14,14 +13,9 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
-/// The last delivery of a page; its id holds the time at which it was made.
-#[derive(Serialize, Deserialize)]
-struct DeliveryCursor {
-    id: DeliveryId,
-}
-
-impl Cursor for DeliveryCursor {
-    const KIND: &'static str = "webhook-deliveries.1";
+model::cursor! {
+    /// The last delivery of a page; its id holds the time at which it was made.
+    DeliveryCursor("webhook-deliveries.1") { id: DeliveryId }
 }
 
 pub async fn of_account(call: &mut AccountCall) -> Outcome {
@@ -57,10 +51,10 @@ pub fn read(query: &Query<'_>, of: Option<EndpointId>, list: impl FnOnce(bool) -
     let asked = DeliveryQuery {
         endpoint: of.or_else(|| query.id("endpoint_id")),
         channel: query.id("channel_id"),
-        events: query.words("event", &EventName::words(), EventName::parse),
+        events: query.words("event", EventName::WORDS, EventName::parse),
         event_id: query.text("event_id").map(str::to_owned),
         message_id: query.text("message_id").map(|id| MessageId(id.to_owned())),
-        states: query.words("state", &words(DeliveryState::ALL), DeliveryState::parse),
+        states: query.words("state", DeliveryState::WORDS, DeliveryState::parse),
         http_status: query.parsed(
             "http_status",
             || json!({ "type": "string", "maxLength": 4, "pattern": "^([1-5]xx|none|[1-5][0-9]{2})$" }),
@@ -74,10 +68,6 @@ pub fn read(query: &Query<'_>, of: Option<EndpointId>, list: impl FnOnce(bool) -
         after: query.cursor::<DeliveryCursor>(list).map(|cursor| cursor.id),
     };
     (asked, list)
-}
-
-pub fn words(states: &[DeliveryState]) -> Vec<&'static str> {
-    states.iter().map(|state| state.as_str()).collect()
 }
 
 async fn page(call: &AccountCall, mut query: DeliveryQuery, list: ListId) -> Outcome {

@@ -37,60 +37,23 @@ impl InboxRow {
 }
 
 fn of_content(content: &Content) -> Map<String, Value> {
-    let said = match content {
-        Content::Text { text } => json!({ "text": text }),
-        Content::Image { media, caption } | Content::Document { media, caption } => {
-            with_media(media, json!({ "caption": caption }))
-        }
-        Content::Video { media, caption, gif, note } => {
-            with_media(media, json!({ "caption": caption, "gif": gif, "ptv": note }))
-        }
-        Content::Audio { media } => with_media(media, json!({ "ptt": media.voice })),
-        Content::Sticker { media, animated } => with_media(media, json!({ "animated": animated })),
-        Content::Reaction { target, emoji } => json!({ "message_key": target, "emoji": emoji }),
-        Content::Edit { target, text } => json!({ "message_key": target, "text": text }),
-        Content::Delete { target, by_admin } => json!({ "message_key": target, "by_admin": by_admin }),
-        Content::Location { latitude, longitude, name, address, live } => {
-            json!({ "latitude": latitude, "longitude": longitude, "name": name, "address": address, "live": live })
-        }
-        Content::Contact { contacts } => json!({ "contacts": contacts }),
-        Content::Poll { name, options, selectable_count } => {
-            json!({ "name": name, "options": options, "selectable_count": selectable_count })
-        }
-        Content::Pin { target, duration_seconds } => json!({ "message_key": target, "duration": duration_seconds }),
-        Content::Unpin { target } | Content::Star { target } | Content::Unstar { target } => {
-            json!({ "message_key": target })
-        }
-        Content::Product { product_id } => json!({ "product_id": product_id }),
-        // Stories come into no inbox.
-        Content::Catalog | Content::Story(_) | Content::StoryDelete { .. } => json!({}),
-        Content::PollVote { target, selected } => json!({ "message_key": target, "selected": selected }),
-        Content::ButtonReply { id, title } | Content::ListReply { id, title } => {
-            // `id` is the message's own name in a row.
-            json!({ "reply_id": id, "title": title })
-        }
-        Content::Order { order_id, token, item_count, total_amount, currency } => json!({
-            "order_id": order_id,
-            "token": token,
-            "item_count": item_count,
-            "total_amount": total_amount,
-            "currency": currency,
-        }),
-        Content::Event { name, start_at, end_at, location } => {
-            json!({ "name": name, "start_at": start_at, "end_at": end_at, "location": location })
-        }
-        Content::Undecryptable { reason } => json!({ "reason": reason }),
-        Content::Unknown { raw_type } => json!({ "raw_type": raw_type }),
-    };
-    let mut row = Map::from_iter([("type".to_owned(), content.type_name().into())]);
-    if let Value::Object(said) = said {
-        row.extend(said);
+    let mut row = content.fields();
+    // `id` is the message's own name in a row.
+    if let Some(id) = row.remove("id") {
+        row.insert("reply_id".to_owned(), id);
+    }
+    row.insert("type".to_owned(), content.type_name().into());
+    if let Some(media) = content.media() {
+        add_media(media, &mut row);
+    }
+    if let Content::Audio { media } = content {
+        row.insert("ptt".to_owned(), media.voice.into());
     }
     row
 }
 
 /// Media both as a phone sends it (`media`) and flat, as the gateway's send body has it.
-fn with_media(media: &Media, mut said: Value) -> Value {
+fn add_media(media: &Media, row: &mut Map<String, Value>) {
     let facts = json!({
         "mime_type": media.mime_type,
         "size": media.size_bytes,
@@ -104,10 +67,9 @@ fn with_media(media: &Media, mut said: Value) -> Value {
         "handle": media.handle,
     });
     for name in ["mime_type", "filename", "size", "sha256", "view_once"] {
-        said[name] = facts[name].clone();
+        row.insert(name.to_owned(), facts[name].clone());
     }
-    said["media"] = facts;
-    said
+    row.insert("media".to_owned(), facts);
 }
 
 fn of_surroundings(around: &Surroundings) -> Map<String, Value> {

@@ -2,7 +2,8 @@
 //! only phones and the network send.
 
 use model::id::MessageId;
-use model::message::UndecryptableReason;
+use model::media::Media;
+use model::message::{ContactCard, Content, MessageKey, UndecryptableReason};
 use serde::Deserialize;
 
 /// `POST /phones/{n}/messages`.
@@ -188,6 +189,45 @@ pub enum GivenPreview {
 }
 
 impl PhoneBody {
+    /// What it says, with the bytes and the message that are asked for where it needs them; `None` where that is for another
+    /// message to say.
+    pub(crate) fn content<E>(
+        self,
+        media: impl FnOnce() -> Result<Media, E>,
+        target: impl FnOnce() -> Result<MessageKey, E>,
+    ) -> Result<Option<Content>, E> {
+        Ok(Some(match self {
+            Self::Text { text } => Content::Text { text },
+            Self::Image { caption } => Content::Image { media: media()?, caption },
+            Self::Video { caption, gif, ptv } => Content::Video { media: media()?, caption, gif, note: ptv },
+            Self::Audio { .. } | Self::Voice => Content::Audio { media: media()? },
+            Self::Document { caption } => Content::Document { media: media()?, caption },
+            Self::Sticker { animated } => Content::Sticker { media: media()?, animated },
+            Self::Reaction { emoji } => Content::Reaction { target: target()?, emoji },
+            Self::Edit { text } => Content::Edit { target: target()?, text },
+            Self::Delete => Content::Delete { target: target()?, by_admin: false },
+            Self::Location { latitude, longitude, name, address, live } => {
+                Content::Location { latitude, longitude, name, address, live }
+            }
+            Self::Contact { contacts } => Content::Contact { contacts: contacts.into_iter().map(card).collect() },
+            Self::Poll { name, options, selectable_count } => Content::Poll { name, options, selectable_count },
+            Self::Forward => return Ok(None),
+            Self::Pin { duration } => Content::Pin { target: target()?, duration_seconds: duration },
+            Self::Unpin => Content::Unpin { target: target()? },
+            Self::Star => Content::Star { target: target()? },
+            Self::Unstar => Content::Unstar { target: target()? },
+            Self::PollVote { selected } => Content::PollVote { target: target()?, selected },
+            Self::ButtonReply { id, title } => Content::ButtonReply { id, title },
+            Self::ListReply { id, title } => Content::ListReply { id, title },
+            Self::Order { order_id, token, item_count, total_amount, currency } => {
+                Content::Order { order_id, token, item_count, total_amount, currency }
+            }
+            Self::Event { name, start_at, end_at, location } => Content::Event { name, start_at, end_at, location },
+            Self::Undecryptable { reason } => Content::Undecryptable { reason },
+            Self::Unknown { raw_type } => Content::Unknown { raw_type },
+        }))
+    }
+
     /// The MIME type that its media has when none is given; `None` for a body without media.
     pub(crate) fn default_mime_type(&self) -> Option<&'static str> {
         match self {
@@ -199,6 +239,15 @@ impl PhoneBody {
             _ => None,
         }
     }
+}
+
+fn card(given: GivenContact) -> ContactCard {
+    let GivenContact { name, phones, vcard } = given;
+    let vcard = vcard.unwrap_or_else(|| {
+        let phones: String = phones.iter().map(|phone| format!("TEL;type=CELL:+{phone}\n")).collect();
+        format!("BEGIN:VCARD\nVERSION:3.0\nFN:{name}\n{phones}END:VCARD")
+    });
+    ContactCard { name, vcard, phones }
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use model::address::Address;
 use model::id::MessageId;
 use model::media::Media;
-use model::message::{ContactCard, Content, LinkPreview, MessageKey, Quoted, Surroundings};
+use model::message::{Content, LinkPreview, MessageKey, Quoted, Surroundings};
 use model::time::Timestamp;
 
 use super::message::Message;
 use super::traffic::Writing;
 use super::{ControlError, Engine};
-use crate::simulator::answers::writing::{GivenContact, GivenKey, GivenPreview, PhoneBody, PhoneMessage};
+use crate::simulator::answers::writing::{GivenKey, GivenPreview, PhoneBody, PhoneMessage};
 use crate::simulator::bytes::Prepared;
 use crate::simulator::number::Number;
 
@@ -47,44 +47,16 @@ impl Engine {
     fn content_of(&self, from: Number, message: &PhoneMessage, media: Option<Media>) -> Result<Content, ControlError> {
         let media = || media.ok_or_else(|| ControlError::Invalid("media is missing".into()));
         let target = || self.named_by(from, message.message_key.as_ref()).map(|target| self.key(from, target));
-        Ok(match message.body.clone() {
-            PhoneBody::Text { text } => Content::Text { text },
-            PhoneBody::Image { caption } => Content::Image { media: media()?, caption },
-            PhoneBody::Video { caption, gif, ptv } => Content::Video { media: media()?, caption, gif, note: ptv },
-            PhoneBody::Audio { .. } | PhoneBody::Voice => Content::Audio { media: media()? },
-            PhoneBody::Document { caption } => Content::Document { media: media()?, caption },
-            PhoneBody::Sticker { animated } => Content::Sticker { media: media()?, animated },
-            PhoneBody::Reaction { emoji } => Content::Reaction { target: target()?, emoji },
-            PhoneBody::Edit { text } => Content::Edit { target: target()?, text },
-            PhoneBody::Delete => Content::Delete { target: target()?, by_admin: false },
-            PhoneBody::Location { latitude, longitude, name, address, live } => {
-                Content::Location { latitude, longitude, name, address, live }
-            }
-            PhoneBody::Contact { contacts } => Content::Contact { contacts: contacts.into_iter().map(card).collect() },
-            PhoneBody::Poll { name, options, selectable_count } => Content::Poll { name, options, selectable_count },
-            PhoneBody::Forward => {
-                let forwarded = self.named_by(from, message.message_key.as_ref())?;
-                if forwarded.target.is_some() {
-                    return Err(ControlError::Invalid("this is nothing that can be forwarded".into()));
-                }
-                forwarded.body.content()
-            }
-            PhoneBody::Pin { duration } => Content::Pin { target: target()?, duration_seconds: duration },
-            PhoneBody::Unpin => Content::Unpin { target: target()? },
-            PhoneBody::Star => Content::Star { target: target()? },
-            PhoneBody::Unstar => Content::Unstar { target: target()? },
-            PhoneBody::PollVote { selected } => Content::PollVote { target: target()?, selected },
-            PhoneBody::ButtonReply { id, title } => Content::ButtonReply { id, title },
-            PhoneBody::ListReply { id, title } => Content::ListReply { id, title },
-            PhoneBody::Order { order_id, token, item_count, total_amount, currency } => {
-                Content::Order { order_id, token, item_count, total_amount, currency }
-            }
-            PhoneBody::Event { name, start_at, end_at, location } => {
-                Content::Event { name, start_at, end_at, location }
-            }
-            PhoneBody::Undecryptable { reason } => Content::Undecryptable { reason },
-            PhoneBody::Unknown { raw_type } => Content::Unknown { raw_type },
-        })
+        let content = message.body.clone().content(media, target)?;
+        content.map_or_else(|| self.forwarded(from, message), Ok)
+    }
+
+    fn forwarded(&self, from: Number, message: &PhoneMessage) -> Result<Content, ControlError> {
+        let forwarded = self.named_by(from, message.message_key.as_ref())?;
+        if forwarded.target.is_some() {
+            return Err(ControlError::Invalid("this is nothing that can be forwarded".into()));
+        }
+        Ok(forwarded.body.content())
     }
 
     fn around_of(&self, from: Number, message: &PhoneMessage) -> Result<Surroundings, ControlError> {
@@ -124,15 +96,6 @@ impl Engine {
         let remote_jid = self.chat_address(number, message);
         MessageKey { id: message.message_id(), from_me: message.from == number, remote_jid }
     }
-}
-
-fn card(given: GivenContact) -> ContactCard {
-    let GivenContact { name, phones, vcard } = given;
-    let vcard = vcard.unwrap_or_else(|| {
-        let phones: String = phones.iter().map(|phone| format!("TEL;type=CELL:+{phone}\n")).collect();
-        format!("BEGIN:VCARD\nVERSION:3.0\nFN:{name}\n{phones}END:VCARD")
-    });
-    ContactCard { name, vcard, phones }
 }
 
 fn preview_of(given: GivenPreview, body: &PhoneBody) -> Option<LinkPreview> {

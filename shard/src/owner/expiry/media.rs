@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::time::Timestamp;
 use raft::machine::View;
+use raft::supervise;
 
 use crate::command::Command;
 use crate::keys;
@@ -20,8 +21,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs until the ownership ends.
 pub async fn run(owner: Arc<Owner>) {
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = supervise::ticks(LOOK_EVERY);
     loop {
         ticks.tick().await;
         loop {

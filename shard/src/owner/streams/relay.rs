@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use model::id::ShardId;
 use raft::directory::STREAMED_FOR;
 use raft::machine::View;
+use raft::supervise;
 
 use crate::command::Command;
 use crate::keys;
@@ -60,8 +61,7 @@ pub async fn pull(
 /// old is told by when it was seen here: the times of events are those of clocks that may jump.
 pub async fn sweep(owner: Arc<Owner>) {
     let mut ends: HashMap<ShardId, Ends> = HashMap::new();
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = supervise::ticks(SWEEP_EVERY);
     loop {
         ticks.tick().await;
         let homes: Vec<ShardId> = owner.node.directory.read(|state| state.placement.keys().copied().collect());

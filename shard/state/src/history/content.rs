@@ -1,57 +1,16 @@
 //! `content` of a stored message: what its type has beyond the common fields, and what stands around it.
 
 use model::message::{Content, Surroundings};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::withhold::holds_nothing;
+/// What a stored message shows beside `content`; captions are its `text`.
+const COMMON: [&str; 4] = ["text", "caption", "emoji", "message_key"];
 
 /// The fields, named as in the send body and in `message.received`; empty where there is nothing to add.
 pub fn rest_of(content: &Content, around: &Surroundings) -> Map<String, Value> {
-    let own = match content {
-        content if holds_nothing(content) => json!({}),
-        Content::Text { .. }
-        | Content::Image { .. }
-        | Content::Audio { .. }
-        | Content::Document { .. }
-        | Content::Reaction { .. }
-        | Content::Edit { .. }
-        | Content::Unpin { .. }
-        | Content::Star { .. }
-        | Content::Unstar { .. }
-        | Content::Catalog
-        | Content::Story(_)
-        | Content::StoryDelete { .. } => json!({}),
-        Content::Video { gif, note, .. } => json!({ "gif": gif, "ptv": note }),
-        Content::Sticker { animated, .. } => json!({ "animated": animated }),
-        Content::Delete { by_admin, .. } => json!({ "by_admin": by_admin }),
-        Content::Location { latitude, longitude, name, address, live } => {
-            json!({ "latitude": latitude, "longitude": longitude, "name": name, "address": address, "live": live })
-        }
-        Content::Contact { contacts } => json!({ "contacts": contacts }),
-        Content::Poll { name, options, selectable_count } => {
-            json!({ "name": name, "options": options, "selectable_count": selectable_count })
-        }
-        Content::Pin { duration_seconds, .. } => json!({ "duration": duration_seconds }),
-        Content::Product { product_id } => json!({ "product_id": product_id }),
-        Content::PollVote { selected, .. } => json!({ "selected": selected }),
-        Content::ButtonReply { id, title } | Content::ListReply { id, title } => json!({ "id": id, "title": title }),
-        Content::Order { order_id, token, item_count, total_amount, currency } => json!({
-            "order_id": order_id,
-            "token": token,
-            "item_count": item_count,
-            "total_amount": total_amount,
-            "currency": currency,
-        }),
-        Content::Event { name, start_at, end_at, location } => {
-            json!({ "name": name, "start_at": start_at, "end_at": end_at, "location": location })
-        }
-        Content::Undecryptable { reason } => json!({ "reason": reason }),
-        Content::Unknown { raw_type } => json!({ "raw_type": raw_type }),
-    };
-    let mut fields = match own {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
+    let is_shown = !content.is_story() && !content.holds_nothing();
+    let mut fields = if is_shown { content.fields() } else { Map::new() };
+    fields.retain(|name, _| !COMMON.contains(&name.as_str()));
     // Its own serialisation leaves out what is not there.
     if let Ok(Value::Object(around)) = serde_json::to_value(around.shown()) {
         fields.extend(around);
@@ -64,6 +23,7 @@ pub fn rest_of(content: &Content, around: &Surroundings) -> Map<String, Value> {
 mod tests {
     use model::address::Address;
     use model::time::Timestamp;
+    use serde_json::json;
 
     use super::*;
 

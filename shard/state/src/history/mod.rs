@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::page::{Budget, merge, page};
+pub use self::show::best;
 pub use self::withhold::{is_withheld, withhold};
 use crate::deliveries::view::DeliveryView;
 pub use crate::keys::Direction;

@@ -10,7 +10,7 @@ use traffic::operation::account::{
 };
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, Entity, Kind, Rows, Synced, contacts};
+use super::{Context, Rows, Synced, contacts, entity};
 
 pub const BLACKLIST: &str = "blacklist";
 pub const PROFILE: &str = "profile";
@@ -19,29 +19,9 @@ pub const PRIVACY: &str = "privacy";
 /// The id of a row of which a channel has one.
 pub const OWN: &str = "own";
 
-impl Entity for Blocked {
-    const KIND: Kind = Kind::Blocked;
-
-    fn id(&self) -> String {
-        self.id.to_string()
-    }
-}
-
-impl Entity for ChannelProfile {
-    const KIND: Kind = Kind::Profile;
-
-    fn id(&self) -> String {
-        OWN.to_owned()
-    }
-}
-
-impl Entity for Privacy {
-    const KIND: Kind = Kind::Privacy;
-
-    fn id(&self) -> String {
-        OWN.to_owned()
-    }
-}
+entity!(Blocked, Blocked, |row| row.id.to_string());
+entity!(ChannelProfile, Profile, |_row| OWN.to_owned());
+entity!(Privacy, Privacy, |_row| OWN.to_owned());
 
 pub fn check_blacklist(
     operation: &BlacklistOperation,

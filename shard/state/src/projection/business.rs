@@ -13,7 +13,7 @@ use traffic::notice::BusinessNews;
 use traffic::operation::Refused;
 use traffic::operation::business::{BusinessAnswer, BusinessOperation, BusinessState};
 
-use super::{Context, EmittedEvent, Entity, Kind, Rows, Synced};
+use super::{Context, EmittedEvent, Entity, Kind, Rows, Synced, entity};
 use crate::keys;
 use crate::records::decode;
 
@@ -34,38 +34,12 @@ impl BusinessAccount {
     pub const ID: &str = "";
 }
 
-impl Entity for BusinessAccount {
-    const KIND: Kind = Kind::BusinessAccount;
+entity!(BusinessAccount, BusinessAccount, |_row| BusinessAccount::ID.to_owned());
+entity!(Product, Product, |row| row.id.clone());
+entity!(Collection, Collection, |row| row.id.clone());
 
-    fn id(&self) -> String {
-        Self::ID.to_owned()
-    }
-}
-
-impl Entity for Product {
-    const KIND: Kind = Kind::Product;
-
-    fn id(&self) -> String {
-        self.id.clone()
-    }
-}
-
-impl Entity for Collection {
-    const KIND: Kind = Kind::Collection;
-
-    fn id(&self) -> String {
-        self.id.clone()
-    }
-}
-
-/// Orders stand in the order of their list: the latest first.
-impl Entity for Order {
-    const KIND: Kind = Kind::Order;
-
-    fn id(&self) -> String {
-        order_row(self.placed_at, &self.id)
-    }
-}
+// Orders stand in the order of their list: the latest first.
+entity!(Order, Order, |row| order_row(row.placed_at, &row.id));
 
 /// The id of an order's row; without the order's own id, one that stands before all rows of the time.
 fn order_row(placed_at: i64, order: &str) -> String {
@@ -81,13 +55,7 @@ pub struct OrderPlace {
     pub row: String,
 }
 
-impl Entity for OrderPlace {
-    const KIND: Kind = Kind::OrderPlace;
-
-    fn id(&self) -> String {
-        self.order.clone()
-    }
-}
+entity!(OrderPlace, OrderPlace, |row| row.order.clone());
 
 /// The rows of orders that were placed before a time, and of where they stand: of the newest so many of them.
 pub fn orders_before(view: &dyn View, channel: ChannelId, before: Timestamp, limit: usize) -> Vec<(Kind, String)> {

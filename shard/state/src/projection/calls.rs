@@ -13,7 +13,7 @@ use traffic::notice::CallNews;
 use traffic::operation::Refused;
 use traffic::operation::calls::CallOperation;
 
-use super::{Context, EmittedEvent, Entity, Kind, Rows};
+use super::{Context, EmittedEvent, Rows, entity};
 
 /// How long a call can be rejected after it was offered.
 const KNOWN_FOR: Duration = Duration::from_secs(120);
@@ -41,13 +41,7 @@ pub struct KnownCall {
     pub over: Option<CallEnd>,
 }
 
-impl Entity for KnownCall {
-    const KIND: Kind = Kind::Call;
-
-    fn id(&self) -> String {
-        self.id.clone()
-    }
-}
+entity!(KnownCall, Call, |row| row.id.clone());
 
 pub fn check(operation: &CallOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     let CallOperation::Reject { call_id, from } = operation;

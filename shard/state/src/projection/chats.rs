@@ -17,7 +17,7 @@ use traffic::notice::ChatNews;
 use traffic::operation::chats::{ChatAnswer, ChatOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, EmittedEvent, Entity, Kind, Rows, Synced, labels};
+use super::{Context, EmittedEvent, Rows, Synced, entity, labels};
 use crate::keys::Direction;
 
 pub const AREA: &str = "chats";
@@ -57,13 +57,7 @@ impl ChatRow {
     }
 }
 
-impl Entity for ChatRow {
-    const KIND: Kind = Kind::Chat;
-
-    fn id(&self) -> String {
-        self.id.to_string()
-    }
-}
+entity!(ChatRow, Chat, |row| row.id.to_string());
 
 /// When a chat last got a message. Written by the message's own command, whatever stood there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,21 +73,8 @@ pub struct LastOutbound {
     pub at: Timestamp,
 }
 
-impl Entity for LastInbound {
-    const KIND: Kind = Kind::LastInbound;
-
-    fn id(&self) -> String {
-        self.chat.to_string()
-    }
-}
-
-impl Entity for LastOutbound {
-    const KIND: Kind = Kind::LastOutbound;
-
-    fn id(&self) -> String {
-        self.chat.to_string()
-    }
-}
+entity!(LastInbound, LastInbound, |row| row.chat.to_string());
+entity!(LastOutbound, LastOutbound, |row| row.chat.to_string());
 
 /// All that is known of a chat.
 struct Known {

@@ -8,17 +8,11 @@ use model::group::Group;
 use traffic::operation::communities::{CommunityAnswer, CommunityOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, Entity, Kind, NOT_FOUND, Rows, Synced};
+use super::{Context, NOT_FOUND, Rows, Synced, entity};
 
 pub const AREA: &str = "communities";
 
-impl Entity for KnownCommunity {
-    const KIND: Kind = Kind::Community;
-
-    fn id(&self) -> String {
-        self.community.id.to_string()
-    }
-}
+entity!(KnownCommunity, Community, |row| row.community.id.to_string());
 
 pub fn check(operation: &CommunityOperation, rows: &Rows<'_>) -> Result<(), CallError> {
     let known = |id: &Address| rows.get::<KnownCommunity>(id.as_str()).ok_or_else(|| not_found(id));

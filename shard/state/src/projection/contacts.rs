@@ -11,7 +11,7 @@ use traffic::notice::ContactNews;
 use traffic::operation::Refused;
 use traffic::operation::contacts::{ContactAnswer, ContactOperation};
 
-use super::{Context, Entity, Kind, Rows, Synced};
+use super::{Context, Rows, Synced, entity};
 
 pub const AREA: &str = "contacts";
 
@@ -29,13 +29,7 @@ pub struct ContactRow {
     pub picture_seen_at: Option<Timestamp>,
 }
 
-impl Entity for ContactRow {
-    const KIND: Kind = Kind::Contact;
-
-    fn id(&self) -> String {
-        self.contact.id.to_string()
-    }
-}
+entity!(ContactRow, Contact, |row| row.contact.id.to_string());
 
 impl ContactRow {
     /// What is known of somebody by the best address.

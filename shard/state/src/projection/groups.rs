@@ -10,7 +10,7 @@ use traffic::notice::GroupNews;
 use traffic::operation::groups::{GroupAnswer, GroupOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, EmittedEvent, Entity, Kind, NOT_FOUND, Rows, Synced, chats, contacts};
+use super::{Context, EmittedEvent, NOT_FOUND, Rows, Synced, chats, contacts, entity};
 
 pub const AREA: &str = "groups";
 
@@ -18,13 +18,7 @@ pub const AREA: &str = "groups";
 /// one log entry with an event.
 const MOST_MEMBERS: usize = 5_000;
 
-impl Entity for Group {
-    const KIND: Kind = Kind::Group;
-
-    fn id(&self) -> String {
-        self.id.to_string()
-    }
-}
+entity!(Group, Group, |row| row.id.to_string());
 
 pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     let known = |id: &Address| rows.get::<Group>(id.as_str()).ok_or_else(|| not_found(id));

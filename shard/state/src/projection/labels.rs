@@ -11,18 +11,14 @@ use traffic::notice::LabelNews;
 use traffic::operation::Refused;
 use traffic::operation::labels::{LabelAnswer, LabelOperation, LabelState};
 
-use super::{BusinessAccount, Context, EmittedEvent, Entity, Kind, NOT_FOUND, Rows, Synced, chats, check_business};
+use super::{
+    BusinessAccount, Context, EmittedEvent, Entity, Kind, NOT_FOUND, Rows, Synced, chats, check_business, entity,
+};
 use crate::keys::Direction;
 
 pub const AREA: &str = "labels";
 
-impl Entity for KnownLabel {
-    const KIND: Kind = Kind::Label;
-
-    fn id(&self) -> String {
-        self.id.clone()
-    }
-}
+entity!(KnownLabel, Label, |row| row.id.clone());
 
 /// A label on a chat, or on a message in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

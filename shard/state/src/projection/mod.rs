@@ -48,6 +48,7 @@ pub use crate::keys::Kind;
 use crate::records::MessageRow;
 
 pub use self::business::{BusinessAccount, OrderPlace, check_business};
+pub(crate) use self::rows::entity;
 pub use self::rows::{Entity, Projected, Rows};
 pub use self::stories::{PostedStory, StoryView};
 
@@ -113,13 +114,7 @@ pub struct Synced {
     pub area: String,
 }
 
-impl Entity for Synced {
-    const KIND: Kind = Kind::Synced;
-
-    fn id(&self) -> String {
-        self.area.clone()
-    }
-}
+entity!(Synced, Synced, |row| row.area.clone());
 
 /// What is asked after a pairing, by the name of the area: the network had a life before the gateway.
 pub fn to_sync() -> Vec<(&'static str, Operation)> {

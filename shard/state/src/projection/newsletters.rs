@@ -7,17 +7,11 @@ use model::newsletter::{Newsletter, NewsletterRole};
 use traffic::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Entity, Kind, NOT_FOUND, Rows, Synced};
+use super::{NOT_FOUND, Rows, Synced, entity};
 
 pub const AREA: &str = "newsletters";
 
-impl Entity for Newsletter {
-    const KIND: Kind = Kind::Newsletter;
-
-    fn id(&self) -> String {
-        self.id.to_string()
-    }
-}
+entity!(Newsletter, Newsletter, |row| row.id.to_string());
 
 pub fn check(operation: &NewsletterOperation, rows: &Rows<'_>) -> Result<(), CallError> {
     let row = |id: &Address| rows.get::<Newsletter>(id.as_str());

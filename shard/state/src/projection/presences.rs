@@ -13,7 +13,7 @@ use traffic::operation::presence::{PresenceAnswer, PresenceOperation};
 use traffic::operation::{Refused, RefusedKind};
 
 use super::contacts::ContactRow;
-use super::{Context, EmittedEvent, Entity, Kind, Rows};
+use super::{Context, EmittedEvent, Rows, entity};
 
 /// How long a subscription is kept after its last use, and how many at most: the one that was used longest ago makes
 /// room.
@@ -43,21 +43,8 @@ impl Watched {
     }
 }
 
-impl Entity for Watched {
-    const KIND: Kind = Kind::Watched;
-
-    fn id(&self) -> String {
-        self.id.to_string()
-    }
-}
-
-impl Entity for PresenceState {
-    const KIND: Kind = Kind::Presence;
-
-    fn id(&self) -> String {
-        self.id.to_string()
-    }
-}
+entity!(Watched, Watched, |row| row.id.to_string());
+entity!(PresenceState, Presence, |row| row.id.to_string());
 
 /// A subscription that has not run out.
 fn watched(contact: &Address, rows: &Rows<'_>, context: &Context<'_>) -> Option<Watched> {

@@ -20,6 +20,22 @@ pub trait Entity: Serialize + DeserializeOwned {
     fn id(&self) -> String;
 }
 
+/// Says of which kind a type's rows are, and how one is named.
+macro_rules! entity {
+    ($type:ty, $kind:ident, |$row:ident| $id:expr) => {
+        impl $crate::projection::Entity for $type {
+            const KIND: $crate::projection::Kind = $crate::projection::Kind::$kind;
+
+            fn id(&self) -> String {
+                let $row = self;
+                $id
+            }
+        }
+    };
+}
+
+pub(crate) use entity;
+
 /// Rows that a turn has written and not committed yet.
 #[derive(Debug, Default)]
 pub struct Projected(BTreeMap<(Kind, String), Option<Bytes>>);

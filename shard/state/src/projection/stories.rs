@@ -11,7 +11,7 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use traffic::notice::StoryNews;
 
-use super::{Context, EmittedEvent, Entity, Kind, Rows};
+use super::{Context, EmittedEvent, Entity, Rows, entity};
 
 /// Views that one post clears away at most; the rest goes with the next.
 const CLEARED_AT_ONCE: usize = 1_000;
@@ -27,13 +27,7 @@ pub struct PostedStory {
     pub deleting: bool,
 }
 
-impl Entity for PostedStory {
-    const KIND: Kind = Kind::Story;
-
-    fn id(&self) -> String {
-        self.id.0.clone()
-    }
-}
+entity!(PostedStory, Story, |row| row.id.0.clone());
 
 impl PostedStory {
     /// Whether it can still be seen.
@@ -50,13 +44,7 @@ pub struct StoryView {
     pub viewed_at: Timestamp,
 }
 
-impl Entity for StoryView {
-    const KIND: Kind = Kind::StoryView;
-
-    fn id(&self) -> String {
-        format!("{}{}", Self::under(&self.story), self.viewer)
-    }
-}
+entity!(StoryView, StoryView, |row| format!("{}{}", StoryView::under(&row.story), row.viewer));
 
 impl StoryView {
     /// What the ids of a story's views begin with.

@@ -1,5 +1,8 @@
-//! What is kept of a message that the network delivers: every text, list and name within a bound of its own. What is
-//! beyond is cut off; a message that names another by more than can be kept is of an unknown type.
+//! What is kept of a message.
+//!
+//! Of one that the network delivers every text, list and name within a bound of its own. What is beyond is cut off; a message
+//! that names another by more than can be kept is of an unknown type. Where bodies are not kept (`store_bodies`), nothing of
+//! what it says.
 //!
 //! All of a message together stays below half a MiB, whatever comes, so that an entry of the log holds it with its event.
 
@@ -162,6 +165,81 @@ impl Content {
         }
         scissors.cut
     }
+
+    /// Leaves its type and the message that it is about.
+    pub fn withhold(&mut self) {
+        match self {
+            Self::Text { text } | Self::Edit { text, .. } => text.clear(),
+            Self::Image { media, caption } | Self::Document { media, caption } => {
+                empty_media(media);
+                *caption = None;
+            }
+            Self::Video { media, caption, .. } => {
+                empty_media(media);
+                *caption = None;
+            }
+            Self::Audio { media } | Self::Sticker { media, .. } => empty_media(media),
+            Self::Reaction { emoji, .. } => emoji.clear(),
+            Self::Location { latitude, longitude, name, address, .. } => {
+                (*latitude, *longitude) = (0.0, 0.0);
+                (*name, *address) = (None, None);
+            }
+            Self::Story(story) => {
+                story.says.withhold();
+                story.recipients = None;
+            }
+            Self::Contact { contacts } => contacts.clear(),
+            Self::Poll { name, options, .. } => {
+                name.clear();
+                options.clear();
+            }
+            Self::PollVote { selected, .. } => selected.clear(),
+            Self::ButtonReply { id, title } | Self::ListReply { id, title } => {
+                id.clear();
+                title.clear();
+            }
+            Self::Product { product_id } => product_id.clear(),
+            Self::Order { token, .. } => token.clear(),
+            Self::Event { name, location, .. } => {
+                name.clear();
+                *location = None;
+            }
+            Self::Delete { .. }
+            | Self::Pin { .. }
+            | Self::Unpin { .. }
+            | Self::Star { .. }
+            | Self::Unstar { .. }
+            | Self::Catalog
+            | Self::StoryDelete { .. }
+            | Self::Undecryptable { .. }
+            | Self::Unknown { .. } => {}
+        }
+    }
+
+    /// Whether a content that says something by its fields has lost them: it is not shown as if they were zero.
+    pub fn holds_nothing(&self) -> bool {
+        match self {
+            Self::Location { latitude, longitude, name: None, address: None, .. } => {
+                *latitude == 0.0 && *longitude == 0.0
+            }
+            Self::Contact { contacts } => contacts.is_empty(),
+            Self::Poll { name, .. } | Self::Event { name, .. } => name.is_empty(),
+            Self::ButtonReply { id, title } | Self::ListReply { id, title } => id.is_empty() && title.is_empty(),
+            Self::Product { product_id } => product_id.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+/// Leaves the kind and the size: nothing leads to the bytes.
+fn empty_media(media: &mut Media) {
+    let kept = Media {
+        size_bytes: media.size_bytes,
+        voice: media.voice,
+        view_once: media.view_once,
+        ..Media::of_type(&media.mime_type)
+    };
+    *media = kept;
 }
 
 /// Who else may see it is nobody's business here.

@@ -1,0 +1,191 @@
+//! What calls ask of a channel's task, but for sends and operations: the session's life, pairing, settings, its end.
+
+use std::time::{Duration, Instant};
+
+use model::error::CallError;
+use model::limit::LimitScope;
+use model::status::{self, OnPairing, Refusal, Status, Trigger};
+use model::time::Timestamp;
+use raft::machine::View;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::channel::{Channel, PairCodeAsked, Worked};
+use super::committer::LeadershipLost;
+use super::lifecycle::Extra;
+use crate::call::request::{Lifecycle, StatusHistory};
+use crate::call::{Done, QrCode, Work};
+use crate::command::{Command, Reply};
+use crate::keys;
+use crate::records::{StatusChange, decode};
+
+/// One new pair code a channel in this time.
+const PAIR_CODE_EVERY: Duration = Duration::from_secs(60);
+
+impl Channel {
+    /// Does one piece of work that is not a send.
+    pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Result<Result<Worked, CallError>, LeadershipLost> {
+        match work {
+            Work::Look => Ok(Ok(Worked::Done(Done::Live(self.look())))),
+            Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
+            Work::Qr => self.show_qr().await,
+            Work::PairCode(_) => self.pairing().await,
+            Work::Forget => {
+                self.close_in_order().await?;
+                // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
+                self.end_sends("the channel was deleted").await?;
+                self.start_at = None;
+                self.resume_at = None;
+                let owner = self.owner.clone();
+                let _turn = owner.wiping.acquire().await;
+                let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };
+                while self.commit(forget.clone()).await? == Reply::More {}
+                if !self.row.forgotten && (self.row.version > 0 || self.row.credentials) {
+                    self.owner.status_counts.leaves(self.row.status);
+                }
+                self.row.forgotten = true;
+                self.row.status = Status::Pending;
+                Ok(Ok(Worked::Done(Done::Nothing)))
+            }
+            Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))),
+            Work::ChangeSettings(ask) => self.change_settings(ask, call_id).await,
+            Work::StatusHistory(StatusHistory { limit, before }) => {
+                let (from, to) = keys::status_changes(self.row.id, before);
+                let rows = self.owner.reader.scan_back(&from, &to, limit);
+                let change =
+                    |(key, change): &(Vec<u8>, Vec<u8>)| (keys::version_of_change(key), decode::<StatusChange>(change));
+                let changes = rows.iter().map(change).collect();
+                Ok(Ok(Worked::Done(Done::StatusHistory(changes))))
+            }
+            // Sends and operations are taken by the caller; media and reads do not come here.
+            Work::Send(_) | Work::Operate { .. } | Work::Media(_) | Work::MessageMedia { .. } | Work::Read(_) => {
+                Ok(Err(CallError::internal_error()))
+            }
+        }
+    }
+
+    async fn lifecycle(
+        &mut self,
+        trigger: Trigger,
+        by_operator: bool,
+        call_id: Uuid,
+    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
+        if self.row.moved_by == Some(call_id) {
+            return Ok(Ok(Worked::Done(Done::Live(self.look()))));
+        }
+        if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
+            return Ok(Err(CallError::insufficient_scope(&["operator".to_owned()], &[])));
+        }
+        if self.needs_slot(trigger) && self.owner.node.slots.is_full() {
+            return Ok(Err(CallError::worker_at_capacity()));
+        }
+        let before = self.row.status;
+        let moves = status::transition(before, trigger, self.row.credentials).is_ok();
+        if moves && matches!(trigger, Trigger::Disconnect | Trigger::Restart | Trigger::Disable) {
+            // Before the answer: nothing of a channel that is to stop may still be on its way.
+            self.close_in_order().await?;
+        }
+        let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
+        Ok(match self.transition(trigger, Some(extra)).await? {
+            Ok(()) => Ok(Worked::Done(Done::Live(self.look()))),
+            Err(refusal) => Err(self.refusal(refusal, trigger, before)),
+        })
+    }
+
+    /// Whether a call starts a session on a channel that has none.
+    fn needs_slot(&self, trigger: Trigger) -> bool {
+        let starts = matches!(trigger, Trigger::Connect | Trigger::Restart | Trigger::PairingRequested);
+        starts && self.running.is_none()
+    }
+
+    fn refusal(&self, refusal: Refusal, trigger: Trigger, status: Status) -> CallError {
+        match refusal {
+            _ if self.row.forgotten => CallError::channel_not_found(),
+            Refusal::NoOp => CallError::no_op(format!("the channel is {status} already"))
+                .with_details(serde_json::json!({ "field": "status", "value": status })),
+            Refusal::Unavailable => CallError::channel_unavailable(status, self.row.reason),
+            Refusal::NotDisabled => CallError::not_disabled(status),
+            Refusal::Invalid => {
+                let action = match trigger {
+                    Trigger::Connect => "connect",
+                    Trigger::Disconnect => "disconnect",
+                    Trigger::Restart => "restart",
+                    Trigger::Logout => "logout",
+                    _ => "this",
+                };
+                CallError::invalid_lifecycle_transition(status, action, &status::allowed_from(trigger))
+            }
+        }
+    }
+
+    /// Starts a pairing when the status permits it. `Ok(Err)` says why there is none.
+    async fn begin_pairing(&mut self, unavailable: CallError) -> Result<Result<(), CallError>, LeadershipLost> {
+        if self.row.forgotten {
+            return Ok(Err(CallError::channel_not_found()));
+        }
+        match status::on_pairing(self.row.status, self.row.credentials) {
+            OnPairing::Running => Ok(Ok(())),
+            OnPairing::Unavailable => Ok(Err(unavailable)),
+            OnPairing::Disabled => Ok(Err(CallError::channel_unavailable(self.row.status, self.row.reason))),
+            OnPairing::Start if self.owner.node.slots.is_full() => Ok(Err(CallError::worker_at_capacity())),
+            OnPairing::Start => {
+                let refused = self.transition(Trigger::PairingRequested, None).await?.is_err();
+                Ok(if refused { Err(unavailable) } else { Ok(()) })
+            }
+        }
+    }
+
+    async fn show_qr(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
+        if let Err(error) = self.begin_pairing(CallError::no_qr(self.row.status)).await? {
+            return Ok(Err(error));
+        }
+        Ok(Ok(match self.shown_qr() {
+            Some(code) => Worked::Done(Done::Qr(code)),
+            None => Worked::QrSoon(self.await_qr()),
+        }))
+    }
+
+    /// The QR text that a phone can still scan.
+    fn shown_qr(&self) -> Option<QrCode> {
+        self.qr.clone().filter(|code| code.expires_at > Timestamp::now())
+    }
+
+    fn await_qr(&mut self) -> oneshot::Receiver<QrCode> {
+        let (waiter, code) = oneshot::channel();
+        // Those that gave up waiting go with the next one that comes.
+        self.qr_waiters.retain(|waiter| !waiter.is_closed());
+        self.qr_waiters.push(waiter);
+        code
+    }
+
+    async fn pairing(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
+        if let Err(error) = self.begin_pairing(CallError::pair_code_unavailable(self.row.status)).await? {
+            return Ok(Err(error));
+        }
+        let now = Instant::now();
+        if let Some(wait) = self.pair_code_wait(now) {
+            let seconds = wait.as_secs_f64().ceil() as u32;
+            return Ok(Err(CallError::rate_limited(LimitScope::Channel, 1, seconds)));
+        }
+        let ready = if self.shown_qr().is_some() { None } else { Some(self.await_qr()) };
+        let Some(running) = &self.running else { return Ok(Err(CallError::pair_code_failed(None))) };
+        let session = running.session.clone();
+        let (given, answer) = oneshot::channel();
+        self.pair_code = Some(PairCodeAsked { at: now, answer, given: false });
+        Ok(Ok(Worked::Pairing { session, ready, given }))
+    }
+
+    /// How long it is until another pair code may be asked for. One that was not given does not count.
+    fn pair_code_wait(&mut self, now: Instant) -> Option<Duration> {
+        let asked = self.pair_code.as_mut()?;
+        match asked.answer.try_recv() {
+            Ok(()) => asked.given = true,
+            Err(oneshot::error::TryRecvError::Closed) if !asked.given => {
+                self.pair_code = None;
+                return None;
+            }
+            Err(_) => {}
+        }
+        (asked.at + PAIR_CODE_EVERY).checked_duration_since(now)
+    }
+}
