@@ -56,8 +56,9 @@ pub async fn count(owner: &Owner, sweep: Sweep, deadline: Instant) -> Result<u64
         return Ok(0);
     }
     let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
+    let customer = sweep.customer;
     let counting = move |patience: &Patience| sweep.matched(&patience.over(reader), &running);
-    owner.node.reads.read(Some(sweep.customer), deadline, counting).await
+    owner.node.reads.read(Some(customer), deadline, counting).await
 }
 
 /// Begins a sweep and says how many deliveries it is about.
