@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::future::join_all;
 use lettre::message::Mailbox;
 use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
@@ -74,6 +74,9 @@ pub enum MailError {
     #[error("the TLS settings cannot be used: {0}")]
     Tls(String),
 }
+
+/// The way to the mail server, and who writes.
+type Server = (AsyncSmtpTransport<Tokio1Executor>, Mailbox);
 
 impl SmtpConfig {
     fn sender(&self) -> Result<Mailbox, MailError> {
@@ -189,13 +192,16 @@ impl Mailer {
     /// Sends what is queued until the stop, some messages beside each other: one that the server takes its time for, as when the
     /// address's own servers keep silent, must not hold those of others up.
     pub async fn run(&self, stop: CancellationToken) {
-        let Some(mut waiting) = self.waiting.lock().take() else { return };
-        let server = &self.server();
-        let queued = futures::stream::poll_fn(|context| waiting.poll_recv(context));
-        let sending = queued.for_each_concurrent(AT_ONCE, |mail| async move {
-            supervise::noticed("the mail to members", self.send(server.as_ref(), &mail)).await;
-        });
-        stop.run_until_cancelled(sending).await;
+        let Some(waiting) = self.waiting.lock().take() else { return };
+        let server = self.server();
+        let server = server.as_ref();
+        let waiting = tokio::sync::Mutex::new(waiting);
+        let worker = || async {
+            while let Some(mail) = next(&waiting).await {
+                supervise::noticed("the mail to members", self.send(server, &mail)).await;
+            }
+        };
+        stop.run_until_cancelled(join_all((0..AT_ONCE).map(|_| worker()))).await;
     }
 
     /// Sends a message now. Says whether it was taken.
@@ -204,7 +210,7 @@ impl Mailer {
     }
 
     /// The way to the mail server, and who writes. None where there is none.
-    fn server(&self) -> Option<(AsyncSmtpTransport<Tokio1Executor>, Mailbox)> {
+    fn server(&self) -> Option<Server> {
         let MailConfig::Smtp(config) = &self.config else { return None };
         match (config.transport(), config.sender()) {
             (Ok(transport), Ok(sender)) => Some((transport, sender)),
@@ -215,7 +221,7 @@ impl Mailer {
         }
     }
 
-    async fn send(&self, server: Option<&(AsyncSmtpTransport<Tokio1Executor>, Mailbox)>, mail: &Mail) -> bool {
+    async fn send(&self, server: Option<&Server>, mail: &Mail) -> bool {
         match (server, &self.config) {
             (Some((transport, sender)), _) => {
                 let sent = send(transport, sender, mail).await;
@@ -233,6 +239,11 @@ impl Mailer {
             }
         }
     }
+}
+
+/// The next message that waits; whoever looks for one waits for it alone.
+async fn next(waiting: &tokio::sync::Mutex<mpsc::Receiver<Mail>>) -> Option<Mail> {
+    waiting.lock().await.recv().await
 }
 
 /// Tries a message until it is taken or given up. Says whether it was taken.

@@ -165,7 +165,7 @@ fn of_an_account_that_makes_and_revokes_keys_all_day_the_latest_revoked_ones_are
         key.id
     };
     let revoked: Vec<_> = (0..10).map(|at| revoke(customer, at)).collect();
-    (0..4).for_each(|at| drop(revoke(other, at)));
+    let _: Vec<_> = (0..4).map(|at| revoke(other, at)).collect();
     let beyond = |rig: &Rig, before: i64, step| rig.shared.state.read().revoked_beyond(4, Timestamp(before), step);
     assert_eq!(beyond(&rig, 100, 99), revoked[..6], "the account's live key does not count");
     assert_eq!(beyond(&rig, 100, 2), revoked[..2]);
