@@ -38,10 +38,9 @@ impl ReplicatedAuth {
         Self { owner, channel, customer, size: Mutex::new(None), door: Door::default() }
     }
 
-    /// Keeps nothing more, and returns once what was on its way is in the log. What a session still writes is let go without a
-    /// word: its state is about to be wiped, so that no key of it is used again, or it has said its last.
-    pub async fn close(&self) {
-        self.door.close().await;
+    /// Keeps nothing more, and returns once what was on its way is in the log.
+    pub async fn close(&self, before: Before) {
+        self.door.close(before).await;
     }
 
     fn customer(&self) -> Result<Arc<CustomerRecord>, AuthError> {
@@ -127,8 +126,11 @@ impl AuthStore for ReplicatedAuth {
             Ok(AuthWrite { key: write.key, value: sealed })
         };
         let writes = batch.into_iter().map(seal).collect::<Result<Vec<_>, AuthError>>()?;
-        let stored = self.door.pass(self.store(writes)).await;
-        stored.unwrap_or(Ok(()))
+        match self.door.pass(self.store(writes)).await {
+            Ok(stored) => stored,
+            Err(Before::Wipe) => Ok(()),
+            Err(Before::NextSession) => Err(AuthError::Fenced),
+        }
     }
 }
 
@@ -159,22 +161,38 @@ fn row_bytes(name: Option<String>, value: &[u8]) -> u64 {
     (name.map_or(0, |name| name.len()) + value.len()) as u64
 }
 
+/// What a store is closed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Its state goes, so that no key of it is used again: what is still written is let go without a word, and the session may
+    /// say goodbye.
+    Wipe,
+    /// Another reads its state: what is still written is refused, and whoever wrote it may send nothing by it.
+    NextSession,
+}
+
 /// What lets a session's writes through, until it is closed.
 #[derive(Default)]
 struct Door {
-    is_closed: RwLock<bool>,
+    closed: RwLock<Option<Before>>,
 }
 
 impl Door {
     /// Writes, unless it is closed.
-    async fn pass<T>(&self, write: impl Future<Output = T>) -> Option<T> {
-        let is_closed = self.is_closed.read().await;
-        if *is_closed { None } else { Some(write.await) }
+    ///
+    /// # Errors
+    /// Before what it was closed.
+    async fn pass<T>(&self, write: impl Future<Output = T>) -> Result<T, Before> {
+        let closed = self.closed.read().await;
+        match *closed {
+            Some(before) => Err(before),
+            None => Ok(write.await),
+        }
     }
 
     /// Returns once nobody is on the way through any more.
-    async fn close(&self) {
-        *self.is_closed.write().await = true;
+    async fn close(&self, before: Before) {
+        *self.closed.write().await = Some(before);
     }
 }
 
@@ -222,13 +240,13 @@ mod tests {
     #[tokio::test]
     async fn a_door_lets_out_who_is_on_the_way_before_it_closes_and_nobody_after() {
         let (door, (go, gone)) = (Door::default(), tokio::sync::oneshot::channel::<()>());
-        let (on_its_way, closing) = (door.pass(gone), door.close());
+        let (on_its_way, closing) = (door.pass(gone), door.close(Before::Wipe));
         tokio::pin!(on_its_way, closing);
         assert!(futures::poll!(&mut on_its_way).is_pending() && futures::poll!(&mut closing).is_pending());
         go.send(()).unwrap();
-        assert_eq!(on_its_way.await, Some(Ok(())));
+        assert_eq!(on_its_way.await, Ok(Ok(())));
         closing.await;
-        assert_eq!(door.pass(async { "behind the wipe" }).await, None);
+        assert_eq!(door.pass(async { "behind the wipe" }).await, Err(Before::Wipe));
     }
 
     #[test]

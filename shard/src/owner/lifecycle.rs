@@ -14,6 +14,7 @@ use raft::failpoint::{self, Point};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use super::auth::Before;
 use super::channel::{Batch, Channel, Running};
 use super::committer::LeadershipLost;
 use super::events::{self, About};
@@ -102,7 +103,7 @@ impl Channel {
             Err(refusal) => return Ok(Err(refusal)),
         };
         if step.wipes_credentials {
-            self.close_state().await;
+            self.close_state(Before::Wipe).await;
             self.thin_credentials().await?;
         }
         let extra = extra.unwrap_or_default();
@@ -155,9 +156,9 @@ impl Channel {
     }
 
     /// Nothing that the last session still writes is kept, neither behind a wipe nor behind what the next session reads.
-    async fn close_state(&mut self) {
+    async fn close_state(&mut self, before: Before) {
         if let Some(auth) = std::mem::take(&mut self.auth).upgrade() {
-            auth.close().await;
+            auth.close(before).await;
         }
     }
 
@@ -352,7 +353,7 @@ impl Channel {
             return Ok(());
         }
         self.end_session();
-        self.close_state().await;
+        self.close_state(Before::NextSession).await;
         let proxy = match self.proxy() {
             Ok(proxy) => proxy,
             Err(error) => {
