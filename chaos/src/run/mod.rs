@@ -106,10 +106,14 @@ async fn play(
     tell(&format!("the workload goes on after {}", recorder.now()));
     let faults = faults::play(world, workload.acts(), schedule, recorder, |done| tell(&done.to_string())).await;
     injector::heal(world).await.context("all faults are to end")?;
+    let removals = world.end_removals().await;
     let since = recorder.now();
     let liveness = workload.heal(since, setup.profile.healed).await;
     tell(&format!("faults ended at {since}, looked at until {}", recorder.now()));
     let mut evidence = workload.stop(Some(liveness)).await?;
+    if let Err(error) = removals {
+        evidence.untold.push(format!("removals that were begun: {error:#}"));
+    }
     match replicas::collect(world, recorder).await {
         Ok(looks) => {
             evidence.replicas = looks.last().map(|look| look.replicas.clone()).unwrap_or_default();

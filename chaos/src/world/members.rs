@@ -122,6 +122,21 @@ impl World {
         self.forget(id)
     }
 
+    /// Sees removals through that were begun and lasted too long for whoever began them.
+    ///
+    /// # Errors
+    /// When one still does.
+    pub async fn end_removals(&self) -> anyhow::Result<()> {
+        let (_, operator) = self.ready_operator(None, READY).await?;
+        let nodes = get(&operator, "/v1/admin/nodes").await?;
+        let rows = nodes["data"].as_array().context("data is a list")?;
+        let leaves = |id: &u64| rows.iter().find(|row| row["id"] == *id).is_none_or(|row| row["member"] == "leaving");
+        for id in self.node_ids().into_iter().filter(leaves) {
+            self.remove(id).await?;
+        }
+        Ok(())
+    }
+
     /// Ends a former member and removes its data.
     fn forget(&self, id: u64) -> anyhow::Result<()> {
         self.map.send_modify(|map| map.nodes.retain(|node| node.id != id));
