@@ -18,8 +18,8 @@ const [OWN, FRIEND, CALM, LATE, OTHER, TAKEN, STEADY, STEADY_TOO] = place.phones
 /** For replicas that move, and a node that comes. */
 const MOVES = 180_000;
 
-/** From a kill to a page that goes on, where the channel's owner lives: how soon another node owns one, the cluster's own tests say. */
-const GOES_ON = 3_000;
+/** From a kill to a page that goes on, where the channel's owner lives: three seconds on a machine with nothing else to do. */
+const GOES_ON = 9_000;
 
 test("usage is what the network has taken and given, and what the receivers have got", async () => {
   const { page, leave } = await person(browser);
@@ -207,7 +207,8 @@ test("a node is drained, restarted and taken back by the page under sixty sends 
     await page.unroute("**/v1/admin/nodes");
 
     await gateway("dev", "stop", String(drained.id), `--data=${place.data}`);
-    await restart(drained);
+    // It is ready only when it has been taken back, so that nothing waits for that.
+    await gateway("dev", "start", String(drained.id), `--data=${place.data}`);
     await button("Undrain", drained).click();
     await button("Drain", drained).waitFor();
     await eventually("it leads again", async () => ((await of(drained)).owns?.length ?? 0) > 0, MOVES);

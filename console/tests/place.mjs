@@ -205,8 +205,8 @@ export async function shows(page, heading) {
   return { at: () => page.evaluate(() => window.shownAt) };
 }
 
-/** From an event to a page that shows it. */
-export const TOLD = 1_000;
+/** From an event to a page that shows it: a second on a machine with nothing else to do. */
+export const TOLD = 5_000;
 
 export const kill = ({ id }) => gateway("dev", "stop", String(id), "--kill", `--data=${place.data}`);
 export const restart = ({ id }) => gateway("dev", "start", String(id), "--wait", `--data=${place.data}`);

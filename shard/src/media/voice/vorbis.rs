@@ -20,7 +20,7 @@ pub fn is_bounded(headers: &[u8]) -> bool {
     setup.and_then(|setup| codebooks(&mut Bits::of(setup))).is_some()
 }
 
-/// Reads over the codebooks (Vorbis I, section 3.2.1); `None` when they are damaged, or take too much.
+/// Reads over the codebooks (as the specification Vorbis I has them); `None` when they are damaged, or take too much.
 fn codebooks(bits: &mut Bits<'_>) -> Option<u64> {
     let mut taken = 0;
     for _ in 0..=bits.read(8)? {
