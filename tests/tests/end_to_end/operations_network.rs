@@ -30,7 +30,7 @@ async fn an_operation_waits_for_the_channel_and_the_network_as_long_as_it_may() 
     };
 
     // A channel that recovers in time.
-    restart(2500).await;
+    restart(1500).await;
     scene.api.post(&path, group(&scene, "waited for")).await.expect(201);
     // One that does not.
     let began = restart(20_000).await;
