@@ -589,8 +589,12 @@ test("Ctrl-K finds pages, channels by name and number, and ids, by the keyboard 
   const id = await paired("Needle", place.phones[7]);
   await signIn(page, place.owner);
   const find = async (text) => {
-    await page.keyboard.press("Control+k");
-    await page.getByRole("searchbox", { name: "What to find" }).waitFor();
+    // A page that has just come may not hear keys yet.
+    await eventually("the search is there", async () => {
+      await page.keyboard.press("Control+k");
+      const box = page.getByRole("searchbox", { name: "What to find" });
+      return box.waitFor({ timeout: 3_000 }).then(() => true, () => false);
+    });
     await page.keyboard.type(text);
   };
   await find("need");
