@@ -13,25 +13,19 @@ use model::time::Timestamp;
 use raft::machine::View;
 use raft::supervise;
 use state::deliveries::sweep::Part;
-use tokio::sync::Semaphore;
 
 use super::command::{DeliveryCommand, Progress, Sweep};
 use crate::command::Command;
 use crate::keys;
-use crate::owner::{NotLeader, Owner};
+use crate::owner::{MOST_SWEEPS_OF_ONE, NotLeader, Owner};
 use crate::reads::Patience;
 use crate::records::decode;
-use crate::shares::Shares;
 
 /// Between two steps, so that sends do not feel them.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long a caller waits for the end of a sweep, so that a small one is over when it is answered.
 const PATIENCE: Duration = Duration::from_millis(800);
-
-/// Sweeps that an account may have under way in a shard. Each goes through all deliveries of its endpoint, however many, so that
-/// an account which asked for one after the other would have more and more of them.
-const MOST_OF_ONE: usize = 20;
 
 /// When an account with as many as it may have should try again, in seconds.
 const RETRY_SECONDS: u32 = 5;
@@ -41,11 +35,6 @@ const STEP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a step waits after one that failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-
-/// The places of sweeps in a shard.
-pub fn shares() -> Shares {
-    Shares::new(Semaphore::MAX_PERMITS, MOST_OF_ONE)
-}
 
 /// How many deliveries a sweep would be about.
 ///
@@ -68,7 +57,7 @@ pub async fn count(owner: &Owner, sweep: Sweep, deadline: Instant) -> Result<u64
 /// under way.
 pub async fn begin(owner: &Arc<Owner>, sweep: Sweep, deadline: Instant) -> Result<Result<u64, CallError>, NotLeader> {
     let Some(share) = owner.sweeps.try_take(sweep.customer) else {
-        return Ok(Err(CallError::rate_limited(LimitScope::Customer, MOST_OF_ONE as u32, RETRY_SECONDS)));
+        return Ok(Err(CallError::rate_limited(LimitScope::Customer, MOST_SWEEPS_OF_ONE as u32, RETRY_SECONDS)));
     };
     let matched = match count(owner, sweep.clone(), deadline).await {
         Ok(0) => return Ok(Ok(0)),

@@ -26,10 +26,10 @@ use super::hearing::{Deaf, give_lead_away, is_deaf};
 use super::settling::Settling;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
-use super::{NodeContext, Owner, members};
+use super::{MOST_SWEEPS_OF_ONE, NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch, BatchReply};
-use crate::deliveries::sweep;
+use crate::shares::Shares;
 use crate::stream::Streams;
 
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
@@ -283,7 +283,7 @@ impl Hosting {
             recovering: Mutex::default(),
             handing_over: AtomicBool::new(false),
             wiping: Semaphore::new(WIPED_AT_ONCE),
-            sweeps: sweep::shares(),
+            sweeps: Shares::new(Semaphore::MAX_PERMITS, MOST_SWEEPS_OF_ONE),
         }))
     }
 

@@ -92,6 +92,10 @@ use crate::settings::SettingsRow;
 use crate::shares::Shares;
 use crate::stream::Streams;
 
+/// Sweeps that an account may have under way in a shard. Each goes through all deliveries of its endpoint, however many, so that
+/// an account which asked for one after the other would have more and more of them.
+pub const MOST_SWEEPS_OF_ONE: usize = 20;
+
 /// How long a caller waits for the network's acceptance before the send counts as queued.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
 
