@@ -140,7 +140,11 @@ impl Port {
     pub fn recognised(&self, client: SocketAddr, account: Option<CustomerId>) {
         let mut state = self.state.lock();
         let Some((address, number)) = state.by_client.get(&client).copied() else { return };
-        if let Some(account) = account.filter(|_| !state.account_of.contains_key(&number)) {
+        // With every request but its first.
+        if state.account_of.contains_key(&number) {
+            return;
+        }
+        if let Some(account) = account {
             let kept = state.of_account.entry(account).or_default();
             if *kept >= self.rules.most_per_address {
                 return;
