@@ -59,14 +59,17 @@ fn skips(what: &str) -> bool {
     true
 }
 
+/// Whether a test that needs no browser is skipped.
+fn lacks_node() -> bool {
+    missing().filter(|what| *what != "chromium").is_some_and(skips)
+}
+
 async fn browse(file: &str) {
     browse_on(Options::default(), file).await;
 }
 
 async fn browse_on(options: Options, file: &str) {
-    if let Some(what) = missing()
-        && skips(what)
-    {
+    if missing().is_some_and(skips) {
         return;
     }
     let options = options.arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]");
@@ -135,9 +138,7 @@ async fn long_lists_many_events_and_slow_networks_stay_within_what_is_allowed() 
 
 #[tokio::test]
 async fn what_the_pages_work_out_needs_no_browser() {
-    if let Some(what) = missing().filter(|what| *what != "chromium")
-        && skips(what)
-    {
+    if lacks_node() {
         return;
     }
     let (passed, said) = node(&["--test", "tests/pure.test.mjs"], &[]).await;
@@ -151,9 +152,7 @@ async fn the_documentation_opens_at_once_in_a_browser() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_types_of_the_pages_are_those_of_the_documents() {
-    if let Some(what) = missing().filter(|what| *what != "chromium")
-        && skips(what)
-    {
+    if lacks_node() {
         return;
     }
     let cluster = Cluster::shared().await;
@@ -172,9 +171,7 @@ async fn the_types_of_the_pages_are_those_of_the_documents() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_files_in_the_binary_are_what_the_sources_give() {
-    if let Some(what) = missing().filter(|what| *what != "chromium")
-        && skips(what)
-    {
+    if lacks_node() {
         return;
     }
     let (fits, said) = node(&["build.mjs", "--check"], &[]).await;
