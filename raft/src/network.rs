@@ -236,8 +236,8 @@ impl Network {
             let answer = answer.map_err(|error| self.error(error, RPCTypes::InstallSnapshot, timeout))?;
             accepted(answer)
         };
-        let copying = self.copies.begin(self.target);
         call(service::SNAPSHOT_BEGIN, addressed(self.group, &[]), CHUNK_TIMEOUT).await?;
+        let copying = self.copies.begin(self.target);
         let mut number = 0_u64;
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;

@@ -23,9 +23,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long one change may take; what fails is tried again at a later look.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A learner that lacks more entries than this may not vote yet.
-const CAUGHT_UP: u64 = 100;
-
 impl Directory {
     /// Keeps the group's members those of the cluster while this node leads the directory, until cancelled.
     pub async fn keep_members(self: Arc<Self>, stop: CancellationToken) {
@@ -53,7 +50,7 @@ impl Directory {
             tracing::info!(node, "a node begins to learn the directory");
             return group.add_learner(*node, deadline).await;
         }
-        let voters = self.read(|state| wanted_voters(state, &members.voters, &self.caught_up()));
+        let voters = self.read(|state| wanted_voters(state, &members.voters, &group.caught_up()));
         if !voters.is_empty() && (members.joint || voters != members.voters) {
             tracing::info!(?voters, "the directory's voters change");
             let own = self.node();
@@ -71,14 +68,6 @@ impl Directory {
         let is_over = |node: &&NodeId| !self.may_answer(**node);
         let gone: BTreeSet<NodeId> = members.learners.difference(&known).filter(is_over).copied().collect();
         if gone.is_empty() { Ok(()) } else { group.remove_learners(gone, deadline).await }
-    }
-
-    /// The nodes whose logs are known to reach nearly to the end.
-    fn caught_up(&self) -> BTreeSet<NodeId> {
-        let last = self.group().last_index().unwrap_or(0);
-        let replicated = self.group().replicated().into_iter();
-        let caught_up = replicated.filter(|(_, index)| index.is_some_and(|index| index + CAUGHT_UP >= last));
-        caught_up.map(|(node, _)| node).chain([self.node()]).collect()
     }
 }
 

@@ -33,6 +33,9 @@ pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
 use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter};
 
+/// Who lacks no more entries than this has them within a moment.
+const CAUGHT_UP: u64 = 200;
+
 /// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
 /// meanwhile.
 const TRANSFER_LAG: u64 = 500;
@@ -303,6 +306,14 @@ impl Group {
             }
         };
         tokio::time::timeout_at(deadline.into(), work).await.unwrap_or(Err(ChangeError::TimedOut))
+    }
+
+    /// On the leader: the members whose logs are known to reach nearly to the end of its own, itself among them.
+    pub fn caught_up(&self) -> BTreeSet<NodeId> {
+        let last = self.last_index().unwrap_or(0);
+        let replicated = self.replicated().into_iter();
+        let near = replicated.filter(|(_, index)| index.is_some_and(|index| index + CAUGHT_UP >= last));
+        near.map(|(node, _)| node).chain([self.core.node()]).collect()
     }
 
     /// Adds a node that replicates and does not vote; returns when the change is committed, not when it caught up.

@@ -14,6 +14,10 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Without any progress for so long a leader is stalled.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// A voter that a snapshot is on its way to may be what a quorum waits for: the next leader would only begin it anew. Such a
+/// leader is named when it stalls, and has so long until it steps down.
+const COPYING: Duration = Duration::from_secs(60);
+
 /// How long others have to take over from a leader that steps down.
 const TAKE_OVER: Duration = Duration::from_secs(2);
 
@@ -30,11 +34,17 @@ pub(crate) struct Standing {
     /// The last index that a majority of the voters is known to hold.
     pub(crate) held: u64,
     pub(crate) applied: u64,
+    /// Whether a snapshot is on its way to a voter.
+    pub(crate) copying: bool,
 }
 
 impl Standing {
-    /// `None` when the node does not lead.
-    pub(crate) fn of<C: GatewayTypes>(metrics: &RaftMetrics<C>, node: NodeId) -> Option<Self> {
+    /// `None` when the node does not lead. `is_copied_to` tells whether a snapshot is on its way to a node.
+    pub(crate) fn of<C: GatewayTypes>(
+        metrics: &RaftMetrics<C>,
+        node: NodeId,
+        is_copied_to: impl Fn(NodeId) -> bool,
+    ) -> Option<Self> {
         if metrics.state != ServerState::Leader || metrics.current_leader != Some(node) {
             return None;
         }
@@ -53,6 +63,7 @@ impl Standing {
             last,
             held: held.min().unwrap_or(0),
             applied: metrics.last_applied.as_ref().map_or(0, |id| id.index),
+            copying: metrics.membership_config.voter_ids().any(is_copied_to),
         })
     }
 }
@@ -104,6 +115,8 @@ impl Progress {
             (Some(was), Some(is)) => was.applied < was.last && is.applied < is.last && !moved(was, is),
             _ => false,
         };
+        // Between the end of a snapshot and the first answer of the one that took it, nothing is on its way.
+        let waits_for_copy = [self.seen, now].into_iter().flatten().any(|at| at.copying && at.held < at.last);
         self.seen = now;
         self.calm = self.calm.saturating_add(1);
         if self.calm >= looks(REMEMBERED) {
@@ -117,8 +130,12 @@ impl Progress {
         if self.waited < looks(PATIENCE) {
             return Verdict::GetsOn;
         }
+        let mut patience = looks(PATIENCE) << self.retirements;
+        if waits_for_copy {
+            patience = patience.max(looks(COPYING));
+        }
         match &mut self.retired {
-            None if reaches_quorum && self.waited >= looks(PATIENCE) << self.retirements => {
+            None if reaches_quorum && self.waited >= patience => {
                 (self.retired, self.calm) = (Some(0), 0);
                 self.retirements = (self.retirements + 1).min(MOST_DOUBLINGS);
                 Verdict::Retire
@@ -154,7 +171,7 @@ mod tests {
     const RIGHT: Duration = Duration::from_millis(300);
 
     fn at(last: u64, held: u64, applied: u64) -> Option<Standing> {
-        Some(Standing { term: 1, last, held, applied })
+        Some(Standing { term: 1, last, held, applied, copying: false })
     }
 
     fn verdicts(progress: &mut Progress, now: Option<Standing>, reaches_quorum: bool, looks: usize) -> Vec<Verdict> {
@@ -191,6 +208,28 @@ mod tests {
         assert_eq!(verdicts(&mut progress, at(100, 100, 100), true, 20), [Verdict::GetsOn; 20], "nothing waits");
         let proposing = (0..7).map(|step| progress.look(at(101 + step, 100, 100), true, RIGHT)).last();
         assert_eq!(proposing, Some(Verdict::Retire));
+    }
+
+    #[test]
+    fn one_that_copies_to_a_voter_is_named_and_stays_until_the_copy_had_its_time() {
+        let copying = |held| at(9, held, 8).map(|standing| Standing { copying: true, ..standing });
+        let mut progress = Progress::default();
+        assert_eq!(verdicts(&mut progress, copying(8), true, 6), [Verdict::GetsOn; 6]);
+        assert_eq!(verdicts(&mut progress, copying(8), true, 114), [Verdict::Stalled; 114]);
+        assert_eq!(progress.look(copying(8), true, RIGHT), Verdict::Retire);
+
+        let mut progress = Progress::default();
+        verdicts(&mut progress, copying(8), true, 20);
+        assert_eq!(progress.look(at(9, 8, 8), true, RIGHT), Verdict::Stalled, "it may answer yet");
+        assert_eq!(progress.look(at(9, 8, 8), true, RIGHT), Verdict::Retire);
+
+        let mut progress = Progress::default();
+        verdicts(&mut progress, copying(9), true, 6);
+        assert_eq!(
+            progress.look(copying(9), true, RIGHT),
+            Verdict::Retire,
+            "a quorum holds it: the copy is not at fault"
+        );
     }
 
     #[test]

@@ -77,6 +77,12 @@ fn to_be_whole<'a>(voters: &'a BTreeSet<NodeId>, present: &BTreeSet<NodeId>) -> 
     voters.iter().filter(|node| !one_by_one || !present.contains(node)).collect()
 }
 
+/// Whether these voters can commit at once. One that stays may have lost its disk, and would stop the shard until it has a
+/// snapshot where a change leaves no majority without it.
+fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
+    voters.intersection(caught_up).count() > voters.len() / 2
+}
+
 async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result<(), ChangeError> {
     let deadline = Instant::now() + CHANGE_PATIENCE;
     match step {
@@ -89,6 +95,9 @@ async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result
                 if !owner.node.nodes.is_whole(*node, owner.shard, owner.group.applied()).await {
                     return Ok(());
                 }
+            }
+            if !has_quorum(&voters, &owner.group.caught_up()) {
+                return Ok(());
             }
             tracing::info!(shard = owner.shard, ?voters, "the shard's voters change");
             owner.group.change_members(voters, false, deadline).await
@@ -136,6 +145,16 @@ mod tests {
         assert_eq!(to_be_whole(&voters, &BTreeSet::from([1, 3])), [&2]);
         assert_eq!(to_be_whole(&voters, &BTreeSet::from([2, 3, 4])), [&1, &2]);
         assert!(to_be_whole(&voters, &BTreeSet::from([1, 2, 3])).is_empty());
+    }
+
+    #[test]
+    fn voters_change_when_a_majority_of_the_new_ones_holds_the_log() {
+        let voters = BTreeSet::from([1, 2, 4]);
+        assert!(has_quorum(&voters, &BTreeSet::from([1, 3, 4])));
+        assert!(!has_quorum(&voters, &BTreeSet::from([1, 3])));
+        let pair = BTreeSet::from([1, 2]);
+        assert!(!has_quorum(&pair, &BTreeSet::from([1, 3])), "of two both are needed");
+        assert!(has_quorum(&pair, &pair));
     }
 
     #[test]
