@@ -24,7 +24,8 @@ impl Format {
     /// deleted channels; in the record of a join token, whether it was answered again; in the row of a channel, from which
     /// place on its outbox was never written; deletions that end in portions; rotations of the key of session tokens, of the
     /// authority between nodes and of customers' data keys; inbound messages that are told apart by their chat and author as well as by
-    /// their id; places in the outbox that lead to the message's row instead of holding it again; removals of a node that name who is
+    /// their id; places in the outbox that lead to the message's row instead of holding it again, and the short commands of a
+    /// send; removals of a node that name who is
     /// left; in changes of a channel's status, until when a ban lasts.
     pub const THIRD: Self = Self(3);
     /// The highest that this release understands.

@@ -180,14 +180,7 @@ impl Owner {
             return None;
         }
         let row = self.row(channel, message, Direction::Outbound);
-        let command = Command::AcceptSend {
-            customer: self.scene.customer,
-            message: NewMessage::of(&row),
-            outbox: Bytes::new(),
-            media: None,
-            projected: Vec::new(),
-            room: None,
-        };
+        let command = Command::Send { row: row.encode(), projected: Vec::new() };
         if self.scene.chance.hits(PAUSED) {
             clock::sleep(self.scene.chance.time(&(Duration::ZERO..PAUSE))).await;
         }

@@ -186,7 +186,9 @@ impl Batch {
         if self.on_commit.iter().any(|after| matches!(after, OnCommit::Refuse(..) | OnCommit::Ask(_))) {
             return false;
         }
-        let deferred = |command: &Command| matches!(command, Command::Settle { .. } | Command::Receipt { .. });
+        let deferred = |command: &Command| {
+            matches!(command, Command::Settle { .. } | Command::Sent { .. } | Command::Receipt { .. })
+        };
         !self.commands.is_empty() && self.commands.iter().all(deferred)
     }
 }

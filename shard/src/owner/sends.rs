@@ -70,7 +70,10 @@ impl Channel {
                 let projected = rows.into_writes();
                 let customer = self.row.customer;
                 let room = send.media_room.filter(|_| media.is_some()).map(|room| *room);
-                let accept = Command::AcceptSend { customer, message, outbox, media, projected, room };
+                let accept = match media {
+                    None if is_stored => Command::Send { row: message.row, projected },
+                    media => Command::AcceptSend { customer, message, outbox, media, projected, room },
+                };
                 batch.on_commit.push(OnCommit::Send {
                     command: batch.commands.len(),
                     row: Box::new(row),
@@ -279,14 +282,15 @@ impl Channel {
         let events = payloads.into_iter().chain(reaction).map(|payload| self.message_event(row, payload, now));
         // The first one is counted, too; no other is logged for nobody.
         let events = events.enumerate().filter(|(place, event)| *place == 0 || event.is_wanted());
-        let events = events.map(|(_, event)| event).collect();
-        batch.commands.push(Command::Settle {
-            channel: self.row.id,
-            message: id.clone(),
-            verdict: Verdict::Accepted { recipients },
-            at,
-            events,
-            projected: self.settled_story(row, true),
+        let events: Vec<NewEvent> = events.map(|(_, event)| event).collect();
+        let (channel, message, projected) = (self.row.id, id.clone(), self.settled_story(row, true));
+        let tells_nobody =
+            matches!(&*events, [only] if !only.is_wanted()) && recipients.is_none() && projected.is_empty();
+        batch.commands.push(if tells_nobody && self.owner.node.directory.format() >= Format::THIRD {
+            Command::Sent { customer: self.row.customer, channel, message, at, heard_at: now }
+        } else {
+            let verdict = Verdict::Accepted { recipients };
+            Command::Settle { channel, message, verdict, at, events, projected }
         });
     }
 

@@ -35,11 +35,14 @@ pub struct Submission {
     pub has_more: bool,
 }
 
-/// Writes a command. The two of every send go without the names of their fields, which every release reads as well: fields
+/// Writes a command. Those of every send go without the names of their fields, which every release reads as well: fields
 /// are only ever added at their ends, with a default.
 fn encode(bytes: &mut Vec<u8>, command: &Command) {
     let written = match command {
-        Command::AcceptSend { media: None, .. } | Command::Settle { .. } => rmp_serde::encode::write(bytes, command),
+        Command::AcceptSend { media: None, .. }
+        | Command::Send { .. }
+        | Command::Sent { .. }
+        | Command::Settle { .. } => rmp_serde::encode::write(bytes, command),
         _ => rmp_serde::encode::write_named(bytes, command),
     };
     written.expect("a command of plain fields is always written");
@@ -108,6 +111,8 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::LearnLid { event, .. }
         | Command::Emit(event) => std::slice::from_ref(event),
         Command::AcceptSend { .. }
+        | Command::Send { .. }
+        | Command::Sent { .. }
         | Command::Auth { .. }
         | Command::Reseal { .. }
         | Command::ChangeSettings { .. }
@@ -218,7 +223,16 @@ pub mod tests {
             settle(vec![event.clone(), NewEvent { streamed, ..event }], Vec::new()),
             settle(Vec::new(), vec![write.clone()]),
             accept(Vec::new()),
-            accept(vec![write]),
+            accept(vec![write.clone()]),
+            Command::Send { row: Bytes::from_static(b"encoded"), projected: Vec::new() },
+            Command::Send { row: Bytes::from_static(b"encoded"), projected: vec![write] },
+            Command::Sent {
+                customer: CustomerId::random(),
+                channel: ChannelId::random(),
+                message: MessageId::mint([3; 18]),
+                at: Timestamp(7),
+                heard_at: Timestamp(9),
+            },
         ];
         for command in commands {
             let named = rmp_serde::to_vec_named(&command).unwrap();

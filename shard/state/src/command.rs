@@ -15,7 +15,7 @@ use crate::deliveries::command::DeliveryCommand;
 use crate::media::command::{MediaCommand, MediaRoom};
 use crate::media::record::MediaRow;
 pub use crate::records::ProjectedWrite;
-use crate::records::{ChannelRow, Failure, MessageRow};
+use crate::records::{ChannelRow, Failure, MessageRow, decode};
 pub use crate::reply::{BatchReply, Effect, Reply};
 use crate::retention::Trim;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
@@ -61,6 +61,23 @@ pub enum Command {
         /// What the account's quota leaves for its media, from format 3 on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         room: Option<MediaRoom>,
+    },
+    /// Takes a send of which the stored row says all, from format 3 on. Without media, it does what
+    /// [`AcceptSend`](Self::AcceptSend) does; most sends go so.
+    Send {
+        row: Bytes,
+        /// Rows that come to be with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        projected: Vec<ProjectedWrite>,
+    },
+    /// The network took a send, and nobody is to be told, from format 3 on: what [`Settle`](Self::Settle) does without events.
+    Sent {
+        customer: CustomerId,
+        channel: ChannelId,
+        message: MessageId,
+        /// When the network took it, and when the owner heard.
+        at: Timestamp,
+        heard_at: Timestamp,
     },
     /// The network's verdict on a send.
     Settle {
@@ -129,6 +146,8 @@ impl Command {
     pub fn name(&self) -> &'static str {
         match self {
             Self::AcceptSend { .. } => "AcceptSend",
+            Self::Send { .. } => "Send",
+            Self::Sent { .. } => "Sent",
             Self::Settle { .. } => "Settle",
             Self::Receipt { .. } => "Receipt",
             Self::Receive { .. } => "Receive",
@@ -224,12 +243,21 @@ pub struct NewMessage {
 
 impl NewMessage {
     pub fn of(row: &MessageRow) -> Self {
+        Self::encoded(row, row.encode())
+    }
+
+    /// Of an encoded row.
+    pub fn stored(encoded: Bytes) -> Self {
+        Self::encoded(&decode(&encoded), encoded)
+    }
+
+    fn encoded(row: &MessageRow, encoded: Bytes) -> Self {
         Self {
             channel: row.channel,
             message_id: row.message_id.clone(),
             id: row.id,
             occurred_at: row.occurred_at,
-            row: row.encode(),
+            row: encoded,
             chat: (row.content.target().is_none() && !row.content.is_story()).then(|| row.chat.clone()),
         }
     }

@@ -20,7 +20,7 @@ use model::time::Timestamp;
 use model::webhook::DeliveryState;
 use traffic::item::AuthWrite;
 
-use crate::command::{Batch, BatchReply, Command, Effect, Move, NewEvent, NewMessage, Reply, Verdict};
+use crate::command::{Batch, BatchReply, Command, Effect, Move, NewEvent, NewMessage, ProjectedWrite, Reply, Verdict};
 use crate::deliveries::Job;
 use crate::history::Direction;
 use crate::media::command::{MediaCommand, MediaRoom};
@@ -97,14 +97,16 @@ impl Apply<'_> {
     fn command(&mut self, command: Command) -> Reply {
         match command {
             Command::AcceptSend { customer: _, message, outbox, media, projected, room } => {
-                let reply = self.accept_send(&message, &outbox, media, room);
-                if reply == Reply::Done {
-                    self.write_projected(message.channel, projected);
-                }
-                reply
+                self.accept_send(&message, &outbox, media, room, projected)
+            }
+            Command::Send { row, projected } => self.accept_send(&NewMessage::stored(row), &[], None, None, projected),
+            Command::Sent { customer, channel, message, at, heard_at } => {
+                let verdict = Verdict::Accepted { recipients: None };
+                self.settle(channel, &message, verdict, at, Some((customer, heard_at)), Vec::new())
             }
             Command::Settle { channel, message, verdict, at, events, projected } => {
-                let reply = self.settle(channel, &message, verdict, at, events);
+                let counted = events.first().map(|event| (event.customer, event.at));
+                let reply = self.settle(channel, &message, verdict, at, counted, events);
                 if reply == Reply::Done {
                     self.write_projected(channel, projected);
                 }
@@ -162,6 +164,7 @@ impl Apply<'_> {
         outbox: &[u8],
         media: Option<Box<MediaRow>>,
         room: Option<MediaRoom>,
+        projected: Vec<ProjectedWrite>,
     ) -> Reply {
         let channel = self.standing(message.channel);
         if channel.forgotten {
@@ -197,6 +200,7 @@ impl Apply<'_> {
         if let Some(row) = media {
             self.media(MediaCommand::Add(row));
         }
+        self.write_projected(message.channel, projected);
         Reply::Done
     }
 
@@ -229,12 +233,14 @@ impl Apply<'_> {
         self.state.put(&keys::projected(channel, E::KIND, &entity.id()), &encode(entity));
     }
 
+    /// `counted` says whose the send was, and when the owner heard.
     fn settle(
         &mut self,
         channel: ChannelId,
         message: &MessageId,
         verdict: Verdict,
         at: Timestamp,
+        counted: Option<(CustomerId, Timestamp)>,
         events: Vec<NewEvent>,
     ) -> Reply {
         let pointer_key = keys::message_id(channel, Direction::Outbound, message);
@@ -246,8 +252,8 @@ impl Apply<'_> {
             return Reply::Unchanged;
         }
         self.state.delete(&outbox_key);
-        if let Some(event) = events.first() {
-            self.count_verdict(&verdict, pointer.occurred_at, event);
+        if let Some((customer, heard_at)) = counted {
+            self.count_verdict(&verdict, (customer, channel), pointer.occurred_at, heard_at);
         }
         self.settle_row(channel, pointer.row, verdict, at);
         events.into_iter().for_each(|event| self.emit(event, Some(pointer.row)));

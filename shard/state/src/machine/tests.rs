@@ -250,6 +250,38 @@ fn the_same_send_again_is_one_send() {
 }
 
 #[test]
+fn the_short_commands_of_a_send_do_what_the_long_ones_do() {
+    let row = row("A", Direction::Outbound);
+    let (Command::AcceptSend { customer, message, .. }, (heard, _)) = (accept(&row), event(EventName::MessageSent))
+    else {
+        panic!("it is a send")
+    };
+    let long =
+        Command::AcceptSend { customer, message, outbox: Bytes::new(), media: None, projected: Vec::new(), room: None };
+    let short = Command::Send { row: row.encode(), projected: Vec::new() };
+    let unwanted = NewEvent { deliveries: Vec::new(), body: Bytes::new(), ..heard };
+    let (message, at, heard_at) = (row.message_id.clone(), Timestamp(200), unwanted.at);
+    let settle = Command::Settle {
+        channel: CHANNEL,
+        message: message.clone(),
+        verdict: Verdict::Accepted { recipients: None },
+        at,
+        events: vec![unwanted],
+        projected: Vec::new(),
+    };
+    let sent = Command::Sent { customer, channel: CHANNEL, message, at, heard_at };
+    let (mut one, mut other) = (Rig::connected(), Rig::connected());
+    for (long, short) in [(long, short), (settle, sent)] {
+        for expected in [Reply::Done, Reply::Unchanged] {
+            assert_eq!(one.run(long.clone()), expected);
+            assert_eq!(other.run(short.clone()), expected);
+            assert_eq!(one.state, other.state);
+        }
+    }
+    assert_eq!(other.status_of(&row), MessageStatus::Sent);
+}
+
+#[test]
 fn a_status_that_takes_no_sends_refuses_them() {
     for (status, expected) in [
         (Status::Qr, Reply::Refused(Status::Qr)),

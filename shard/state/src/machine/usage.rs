@@ -9,20 +9,26 @@ use model::time::Timestamp;
 use model::webhook::DeliveryState;
 
 use super::Apply;
-use crate::command::{NewEvent, Verdict};
+use crate::command::Verdict;
 use crate::keys;
 use crate::media::command::MediaCommand;
 use crate::media::record::{MediaDirection, MediaRow};
 use crate::records::DeliveryRow;
 
 impl Apply<'_> {
-    /// A send has its verdict. `event` tells of it: whose it was, and when the owner heard.
-    pub(super) fn count_verdict(&mut self, verdict: &Verdict, accepted_at: Timestamp, event: &NewEvent) {
-        let row = self.usage.of(event.customer, event.channel, event.at);
+    /// A send has its verdict, of which the owner heard then.
+    pub(super) fn count_verdict(
+        &mut self,
+        verdict: &Verdict,
+        (customer, channel): (CustomerId, ChannelId),
+        accepted_at: Timestamp,
+        heard_at: Timestamp,
+    ) {
+        let row = self.usage.of(customer, channel, heard_at);
         match verdict {
             Verdict::Accepted { .. } => {
                 row.counts.sent += 1;
-                row.sends.record(millis(event.at.since(accepted_at)));
+                row.sends.record(millis(heard_at.since(accepted_at)));
             }
             Verdict::Failed(_) => row.counts.failed += 1,
         }
