@@ -118,6 +118,16 @@ impl TokenBucket {
         true
     }
 
+    /// Takes up to so many tokens for whoever will pay with them for others: an eighth of the bucket at most, and nothing
+    /// that leaves less than half of it. Says how many.
+    pub fn lend(&mut self, most: u32, now: Timestamp) -> u32 {
+        self.refill(now);
+        let spare = self.level.saturating_sub(self.rule.capacity() / 2) / TOKEN;
+        let lent = most.min(self.rule.burst / 8).min(u32::try_from(spare).unwrap_or(u32::MAX));
+        self.level -= u64::from(lent) * TOKEN;
+        lent
+    }
+
     /// Takes what an attempt costs, when that is there. Says in how many seconds it will be otherwise.
     ///
     /// # Errors
@@ -252,6 +262,16 @@ mod tests {
         let level = bucket.level(Timestamp(10_000));
         assert_eq!(level.reset_at, Timestamp(10_500));
         assert_eq!(level.by_the_wall(Timestamp(3_000), Timestamp(10_000)).reset_at, Timestamp(3_500));
+    }
+
+    #[test]
+    fn a_bucket_lends_an_eighth_at_most_and_keeps_half() {
+        let (rule, now) = (BucketRule { burst: 80, refill_per_second: 1 }, Timestamp(0));
+        let mut bucket = TokenBucket::full(rule, now);
+        let lent: Vec<u32> = (0..6).map(|_| bucket.lend(1_000, now)).collect();
+        assert_eq!(lent, [10, 10, 10, 10, 0, 0]);
+        assert_eq!(bucket.level(now).remaining, 40);
+        assert_eq!(bucket.lend(3, Timestamp(2_000)), 2, "two have come");
     }
 
     #[test]

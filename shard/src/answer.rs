@@ -52,9 +52,9 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
     match call.ask {
-        Ask::TakeCustomer { customer, rule } => {
-            let (level, taken) = owner.buckets.lock().take_customer(customer, rule, steady);
-            done(Done::Bucket { level, taken })
+        Ask::TakeCustomer { customer, rule, lend } => {
+            let (level, taken, lent) = owner.buckets.lock().take_customer(customer, rule, lend, steady);
+            done(Done::Bucket { level, taken, lent })
         }
         Ask::RefundCustomer { customer } => {
             owner.buckets.lock().refund_customer(customer, call.call_id);
@@ -70,15 +70,15 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
         }
         Ask::PeekCustomer { customer, rule } => {
             let level = owner.buckets.lock().customer(customer, rule, steady);
-            done(Done::Bucket { level: level.by_the_wall(now, steady), taken: false })
+            done(Done::Bucket { level: level.by_the_wall(now, steady), taken: false, lent: 0 })
         }
         Ask::PeekChannel { customer, channel, rule } => {
             let level = owner.buckets.lock().channel(customer, channel, rule, steady);
-            done(Done::Bucket { level: level.by_the_wall(now, steady), taken: false })
+            done(Done::Bucket { level: level.by_the_wall(now, steady), taken: false, lent: 0 })
         }
         Ask::TakeChannel { customer, channel, rule } => {
             let (level, taken) = owner.buckets.lock().take_channel(customer, channel, rule, steady);
-            done(Done::Bucket { level, taken })
+            done(Done::Bucket { level, taken, lent: 0 })
         }
         Ask::Channel { customer, channel, charge, work } => {
             let charged = charge.map(|rule| (rule, owner.buckets.lock().take_channel(customer, channel, rule, steady)));

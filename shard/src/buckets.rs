@@ -53,12 +53,22 @@ impl GivenBack {
 }
 
 impl Buckets {
-    /// Takes a token, when there is one. Says the level after it, and whether it was taken.
-    pub fn take_customer(&mut self, id: CustomerId, rule: BucketRule, now: Timestamp) -> (BucketLevel, bool) {
-        self.customers.take(id, rule, now)
+    /// Takes a token, when there is one, and up to `lend` more for the asking node to hold. Says the level after it, whether it
+    /// was taken, and how many more.
+    pub fn take_customer(
+        &mut self,
+        id: CustomerId,
+        rule: BucketRule,
+        lend: u32,
+        now: Timestamp,
+    ) -> (BucketLevel, bool, u32) {
+        let bucket = self.customers.bucket(id, rule, now);
+        let taken = bucket.try_take(now);
+        let lent = bucket.lend(lend, now);
+        (bucket.level(now), taken, lent)
     }
 
-    /// As [`Buckets::take_customer`]. Keyed by account and channel, so that a probe for a foreign id costs its own.
+    /// Takes a token, when there is one; says the level after it, and whether it was taken. Keyed by account and channel, so that a probe for a foreign id costs its own.
     pub fn take_channel(
         &mut self,
         customer: CustomerId,
@@ -158,13 +168,13 @@ mod tests {
     fn a_call_that_is_made_again_gives_its_token_back_once() {
         let (mut buckets, customer, now) = (Buckets::default(), CustomerId::random(), Timestamp(1_000));
         let rule = BucketRule { burst: 5, refill_per_second: 1 };
-        let taken: Vec<bool> = (0..6).map(|_| buckets.take_customer(customer, rule, now).1).collect();
+        let taken: Vec<bool> = (0..6).map(|_| buckets.take_customer(customer, rule, 0, now).1).collect();
         assert_eq!(taken, [true, true, true, true, true, false]);
         let call = Uuid::new_v4();
         for _ in 0..3 {
             buckets.refund_customer(customer, call);
         }
-        let taken: Vec<bool> = (0..2).map(|_| buckets.take_customer(customer, rule, now).1).collect();
+        let taken: Vec<bool> = (0..2).map(|_| buckets.take_customer(customer, rule, 0, now).1).collect();
         assert_eq!(taken, [true, false]);
     }
 

@@ -62,7 +62,13 @@ impl Call {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Ask {
     /// Takes a token from a customer's bucket, at its home.
-    TakeCustomer { customer: CustomerId, rule: BucketRule },
+    TakeCustomer {
+        customer: CustomerId,
+        rule: BucketRule,
+        /// How many more the asking node would hold for a moment.
+        #[serde(default)]
+        lend: u32,
+    },
     /// Gives a customer's token back, because another bucket refused the request.
     RefundCustomer { customer: CustomerId },
     /// Counts an attempt at something, at the home of its subject.
@@ -214,6 +220,9 @@ pub enum Done {
     Bucket {
         level: BucketLevel,
         taken: bool,
+        /// Taken beside it, for the asking node to hold.
+        #[serde(default)]
+        lent: u32,
     },
     /// Seconds until another attempt is possible, when this one was not.
     Attempt {

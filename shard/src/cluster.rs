@@ -51,6 +51,7 @@ use crate::layout::driver;
 use crate::layout::load_balancer::Rules;
 use crate::layout::removal::{self, Rest, Risk};
 use crate::layout::service::{self, Obstacle};
+use crate::leases::Leases;
 use crate::media::blobs::{BlobError, Blobs};
 pub use crate::media::command::MediaRoom;
 use crate::media::fetch::Fetcher;
@@ -136,6 +137,7 @@ pub struct Cluster {
     owners: Arc<Owners>,
     deliveries: Deliveries,
     router: Arc<Router>,
+    leases: Leases,
     exports: Arc<Exports>,
     /// Set when the process is about to end.
     stopping: AtomicBool,
@@ -218,6 +220,7 @@ impl Cluster {
             owners: owners.clone(),
             deliveries,
             router: router.clone(),
+            leases: Leases::default(),
             exports,
             stopping: AtomicBool::new(false),
             drains: watch::Sender::new(0),

@@ -12,6 +12,7 @@
 //! - [`backup`]: the states of all groups, read out of a cluster that runs and fitted into a new one.
 //! - [`bucket`]: objects in an S3-compatible service.
 //! - [`retention`]: how long what is stored is kept.
+//! - `buckets` and `leases`: token buckets at their home, and what other nodes hold of them.
 //! - [`reads`]: reading many rows in the turns of accounts; [`shares`]: places that accounts share.
 //! - [`secrets`]: sealing and opening; [`rewrap`]: the exchange of the master key.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`mod@format`]: what nodes of several
@@ -31,6 +32,7 @@ pub mod facts;
 pub mod figures;
 pub mod format;
 pub mod layout;
+mod leases;
 pub mod media;
 pub mod membership;
 mod nodes;

@@ -1,5 +1,7 @@
 //! Token buckets, at their homes.
 
+use std::time::Instant;
+
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId, Slot};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
@@ -7,6 +9,7 @@ use uuid::Uuid;
 
 use super::{CallContext, Cluster};
 use crate::call::{Ask, Done, of_kind};
+use crate::leases::Paid;
 
 impl Cluster {
     /// Takes a token from a customer's bucket, at its home. False when there was none.
@@ -19,11 +22,23 @@ impl Cluster {
         rule: BucketRule,
         context: &CallContext,
     ) -> Result<(BucketLevel, bool), CallError> {
-        self.bucket(Slot::of_customer(customer), Ask::TakeCustomer { customer, rule }, context).await
+        let asked = Instant::now();
+        let lend = match self.leases.take(customer, rule, asked) {
+            Paid::Here(level) => return Ok((level, true)),
+            Paid::AtHome { lend } => lend,
+        };
+        let ask = Ask::TakeCustomer { customer, rule, lend };
+        let answer = self.ask(Slot::of_customer(customer), ask, context.deadline, context).await?;
+        let (level, taken, lent) = of_kind!(answer, Done::Bucket { level, taken, lent } => (level, taken, lent))?;
+        self.leases.lent(customer, level, lent, asked);
+        Ok((BucketLevel { remaining: level.remaining.saturating_add(lent), ..level }, taken))
     }
 
     /// Gives a customer's token back. A refund that is lost costs one token.
     pub async fn refund_customer(&self, customer: CustomerId, context: &CallContext) {
+        if self.leases.give_back(customer, Instant::now()) {
+            return;
+        }
         let _ =
             self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context.deadline, context).await;
     }
@@ -61,7 +76,9 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<BucketLevel, CallError> {
         let ask = Ask::PeekCustomer { customer, rule };
-        Ok(self.bucket(Slot::of_customer(customer), ask, context).await?.0)
+        let (level, _) = self.bucket(Slot::of_customer(customer), ask, context).await?;
+        let held = self.leases.held(customer, Instant::now());
+        Ok(BucketLevel { remaining: level.remaining.saturating_add(held), ..level })
     }
 
     /// A channel's bucket, uncharged.
@@ -95,6 +112,6 @@ impl Cluster {
     }
 
     async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), CallError> {
-        of_kind!(self.ask(slot, ask, context.deadline, context).await?, Done::Bucket { level, taken } => (level, taken))
+        of_kind!(self.ask(slot, ask, context.deadline, context).await?, Done::Bucket { level, taken, .. } => (level, taken))
     }
 }

@@ -1,0 +1,218 @@
+//! Tokens of customers' buckets that a node holds for a moment, so that not every call of a busy account asks the bucket's home.
+//!
+//! The home has taken them out already: what is admitted stays within the bucket's bound, and what a node does not use within a
+//! second is lost. Lent are no more than a quarter of the calls of the second before, of large buckets, while they are half full
+//! at least: so little is ever lost, and whoever comes near a limit is judged exactly.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use model::id::CustomerId;
+use model::limit::{BucketLevel, BucketRule};
+use parking_lot::Mutex;
+
+/// Smaller buckets are counted token by token, in what they admit and in what is told of them.
+pub const LARGE: u32 = 1_000;
+
+/// For how long a token may be held, and a window in which calls are counted.
+const LIFE: Duration = Duration::from_secs(1);
+
+/// Of so many accounts at most; those of others ask the home.
+const MOST: usize = 10_000;
+
+/// How many tokens are asked for at once, of the calls of a second.
+const PART: u32 = 4;
+
+#[derive(Default)]
+pub struct Leases(Mutex<HashMap<CustomerId, Lease>>);
+
+/// What a node holds of one account, and how often it is called.
+struct Lease {
+    rule: BucketRule,
+    tokens: u32,
+    /// What the home told when it lent them; nothing before that.
+    level: Option<BucketLevel>,
+    until: Instant,
+    /// One call asks for tokens at a time.
+    asked: Option<Instant>,
+    window: Instant,
+    calls: u32,
+    calls_before: u32,
+}
+
+/// How a call is paid for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Paid {
+    /// Here, and how the bucket stands after it.
+    Here(BucketLevel),
+    /// At the home, which may lend so many tokens beside.
+    AtHome { lend: u32 },
+}
+
+impl Leases {
+    /// Takes a token that is held here, or says what to ask the home for.
+    pub fn take(&self, customer: CustomerId, rule: BucketRule, now: Instant) -> Paid {
+        if rule.burst < LARGE {
+            return Paid::AtHome { lend: 0 };
+        }
+        let mut leases = self.0.lock();
+        if leases.len() >= MOST && !leases.contains_key(&customer) {
+            leases.retain(|_, lease| now.saturating_duration_since(lease.window) < LIFE * 2);
+            if leases.len() >= MOST {
+                return Paid::AtHome { lend: 0 };
+            }
+        }
+        leases.entry(customer).or_insert_with(|| Lease::new(rule, now)).take(rule, now)
+    }
+
+    /// What the home lent when it was asked at `asked`.
+    pub fn lent(&self, customer: CustomerId, level: BucketLevel, tokens: u32, asked: Instant) {
+        if let Some(lease) = self.0.lock().get_mut(&customer)
+            && lease.asked == Some(asked)
+        {
+            lease.asked = None;
+            (lease.tokens, lease.level, lease.until) = (tokens, Some(level), asked + LIFE);
+        }
+    }
+
+    /// Puts a token back that another bucket's refusal made worthless. False where none is held.
+    pub fn give_back(&self, customer: CustomerId, now: Instant) -> bool {
+        let mut leases = self.0.lock();
+        let lease = leases.get_mut(&customer).filter(|lease| lease.level.is_some() && now < lease.until);
+        lease.map(|lease| lease.tokens += 1).is_some()
+    }
+
+    /// The tokens that are held here.
+    pub fn held(&self, customer: CustomerId, now: Instant) -> u32 {
+        self.0.lock().get(&customer).filter(|lease| now < lease.until).map_or(0, |lease| lease.tokens)
+    }
+}
+
+impl Lease {
+    fn new(rule: BucketRule, now: Instant) -> Self {
+        Self { rule, tokens: 0, level: None, until: now, asked: None, window: now, calls: 0, calls_before: 0 }
+    }
+
+    fn take(&mut self, rule: BucketRule, now: Instant) -> Paid {
+        if self.rule != rule {
+            *self = Self::new(rule, now);
+        }
+        self.count(now);
+        if let Some(level) = self.level.filter(|_| now < self.until && self.tokens > 0) {
+            self.tokens -= 1;
+            return Paid::Here(BucketLevel { remaining: level.remaining.saturating_add(self.tokens), ..level });
+        }
+        // Whoever asked and was cancelled, or not answered, is waited for no longer than its tokens would live.
+        if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < LIFE) {
+            return Paid::AtHome { lend: 0 };
+        }
+        let lend = self.calls_before / PART;
+        self.asked = (lend > 0).then_some(now);
+        Paid::AtHome { lend }
+    }
+
+    fn count(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.window);
+        if passed >= LIFE {
+            self.calls_before = if passed < LIFE * 2 { self.calls } else { 0 };
+            (self.window, self.calls) = (now, 0);
+        }
+        self.calls += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::limit::TokenBucket;
+    use model::time::Timestamp;
+
+    use super::*;
+
+    const RULE: BucketRule = BucketRule { burst: 1_000, refill_per_second: 10 };
+
+    fn level(remaining: u32) -> BucketLevel {
+        BucketLevel { limit: RULE.burst, remaining, reset_at: Timestamp(0), retry_after: 0 }
+    }
+
+    /// An account that has called so often in the second before `now`.
+    fn busy(calls: u32, now: Instant) -> (Leases, CustomerId) {
+        let (leases, customer) = (Leases::default(), CustomerId::random());
+        for _ in 0..calls {
+            assert_eq!(leases.take(customer, RULE, now - LIFE), Paid::AtHome { lend: 0 });
+        }
+        (leases, customer)
+    }
+
+    #[test]
+    fn a_busy_account_pays_here_what_its_home_has_lent_for_a_second() {
+        let now = Instant::now();
+        let (leases, customer) = busy(12, now);
+        assert_eq!(leases.take(customer, RULE, now), Paid::AtHome { lend: 3 });
+        assert_eq!(leases.take(customer, RULE, now), Paid::AtHome { lend: 0 }, "one asks at a time");
+        leases.lent(customer, level(900), 3, now);
+        assert_eq!(leases.take(customer, RULE, now), Paid::Here(level(902)));
+        assert_eq!(leases.take(customer, RULE, now), Paid::Here(level(901)));
+        assert!(leases.give_back(customer, now));
+        assert_eq!(leases.held(customer, now), 2);
+        assert_eq!(leases.take(customer, RULE, now), Paid::Here(level(901)));
+        assert_eq!(leases.held(customer, now + LIFE), 0, "they are lost");
+        assert!(!leases.give_back(customer, now + LIFE));
+        assert!(matches!(leases.take(customer, RULE, now + LIFE), Paid::AtHome { .. }));
+    }
+
+    #[test]
+    fn who_calls_seldom_and_small_buckets_hold_nothing() {
+        let now = Instant::now();
+        let (leases, customer) = busy(3, now);
+        assert_eq!(leases.take(customer, RULE, now), Paid::AtHome { lend: 0 });
+        let (leases, customer) = busy(400, now);
+        let small = BucketRule { burst: LARGE - 1, ..RULE };
+        assert_eq!(leases.take(customer, small, now), Paid::AtHome { lend: 0 });
+        assert_eq!(leases.take(customer, RULE, now + LIFE * 2), Paid::AtHome { lend: 0 }, "it has rested");
+    }
+
+    #[test]
+    fn another_rule_begins_anew_and_late_answers_lend_nothing() {
+        let now = Instant::now();
+        let (leases, customer) = busy(400, now);
+        assert_eq!(leases.take(customer, RULE, now), Paid::AtHome { lend: 100 });
+        let other = BucketRule { burst: 2_000, ..RULE };
+        assert_eq!(leases.take(customer, other, now), Paid::AtHome { lend: 0 });
+        leases.lent(customer, level(900), 100, now);
+        assert_eq!(leases.held(customer, now), 0);
+    }
+
+    #[test]
+    fn the_accounts_are_bounded_and_those_that_rest_make_room() {
+        let (leases, now) = (Leases::default(), Instant::now());
+        for _ in 0..MOST + 1 {
+            leases.take(CustomerId::random(), RULE, now);
+        }
+        assert_eq!(leases.0.lock().len(), MOST);
+        leases.take(CustomerId::random(), RULE, now + LIFE * 2);
+        assert_eq!(leases.0.lock().len(), 1);
+    }
+
+    #[test]
+    fn nodes_that_hold_tokens_admit_no_more_than_the_bucket() {
+        let (start, mut bucket) = (Instant::now(), TokenBucket::full(RULE, Timestamp(0)));
+        let (nodes, customer) = ([Leases::default(), Leases::default(), Leases::default()], CustomerId::random());
+        let mut admitted = 0_u64;
+        for millis in 0..4_000_u32 {
+            let (now, at) = (start + Duration::from_millis(millis.into()), Timestamp(millis.into()));
+            let node = &nodes[millis as usize % 3];
+            let is_admitted = match node.take(customer, RULE, now) {
+                Paid::Here(_) => true,
+                Paid::AtHome { lend } => {
+                    let taken = bucket.try_take(at);
+                    let lent = bucket.lend(lend, at);
+                    node.lent(customer, bucket.level(at), lent, now);
+                    taken
+                }
+            };
+            admitted += u64::from(is_admitted);
+            assert!(admitted <= 1_000 + u64::from(millis) * 10 / 1_000);
+        }
+        assert!(admitted > 1_000, "{admitted}");
+    }
+}
