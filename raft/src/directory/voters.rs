@@ -50,8 +50,11 @@ impl Directory {
             tracing::info!(node, "a node begins to learn the directory");
             return group.add_learner(*node, deadline).await;
         }
-        let voters = self.read(|state| wanted_voters(state, &members.voters, &group.caught_up()));
-        if !voters.is_empty() && (members.joint || voters != members.voters) {
+        let caught_up = group.caught_up();
+        let voters = self.read(|state| wanted_voters(state, &members.voters, &caught_up));
+        // One that votes already may have lost its disk: no change leaves a majority that waits for its snapshot.
+        let can_commit = voters.intersection(&caught_up).count() > voters.len() / 2;
+        if can_commit && (members.joint || voters != members.voters) {
             tracing::info!(?voters, "the directory's voters change");
             let own = self.node();
             match voters.iter().find(|_| !voters.contains(&own)) {
