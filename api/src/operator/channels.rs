@@ -120,8 +120,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn disable(call: &mut OperatorCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let reason = crate::resources::parse_disable_reason(&body)?;
+    let reason = crate::resources::parse_disable_reason(&call.optional_object().await?)?;
     let channel = find(call)?;
     let live = lifecycle(call, &channel, Trigger::Disable).await?;
     let mut entry = audited(call, &channel, "channel.disabled");

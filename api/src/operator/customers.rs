@@ -142,8 +142,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn create(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateCustomer { name, email, plan, limits } = CreateCustomer::parse(&body)?;
+    let CreateCustomer { name, email, plan, limits } = CreateCustomer::parse(&call.object().await?)?;
     let id = CustomerId::new();
     let customer = CustomerRecord {
         id,
@@ -174,8 +173,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn patch(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let asked = ChangeCustomer::parse(&body)?;
+    let asked = ChangeCustomer::parse(&call.object().await?)?;
     let known = find(call)?;
     let (mut name, mut email) = (known.name.clone(), known.email.clone());
     let (mut plan, mut limits) = (known.plan.clone(), known.limits);

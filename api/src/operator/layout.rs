@@ -342,8 +342,7 @@ impl Apply {
 }
 
 async fn apply(call: &mut OperatorCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let Apply { number, at_once } = Apply::parse(&body)?;
+    let Apply { number, at_once } = Apply::parse(&call.optional_object().await?)?;
     let loads = Loads::told(&call.cluster().node_statuses().await);
     let layout = call
         .cluster()
@@ -391,8 +390,7 @@ fn parse_optional_target(body: &Body) -> Result<Option<NodeId>, CallError> {
 }
 
 async fn move_shard(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let node = parse_target(&body)?;
+    let node = parse_target(&call.object().await?)?;
     let shard: Option<ShardId> = call.id("shard");
     let known = shard.filter(|shard| call.cluster().directory().read(|state| state.placement.contains_key(shard)));
     let shard = known.ok_or_else(|| CallError::not_found("shard", call.parameter("shard")))?;
@@ -400,8 +398,7 @@ async fn move_shard(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn move_channel(call: &mut OperatorCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let node = parse_optional_target(&body)?;
+    let node = parse_optional_target(&call.optional_object().await?)?;
     let id: Option<ChannelId> = call.id("id");
     let shard = call.cluster().directory().read(|state| {
         let channel = id.and_then(|id| state.channel(id))?;

@@ -217,8 +217,7 @@ fn parse_weight(body: &Body) -> Result<u32, CallError> {
 }
 
 async fn weigh(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let weight = parse_weight(&body)?;
+    let weight = parse_weight(&call.object().await?)?;
     let node = named(call)?;
     let view = change(call, node, MemberCommand::Weigh { node, weight }, "node.weighed").await?;
     Ok(Reply::ok(&view))

@@ -94,8 +94,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 
 /// Sets the status; that of a closed ticket too, so that it can be opened again.
 async fn patch(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let status = parse_status(&body)?;
+    let status = parse_status(&call.object().await?)?;
     let ticket = find(call).await?.id;
     let ticket = update(call, TicketCommand::SetStatus { ticket, status }).await?;
     Ok(Reply::ok(&OwnedTicket::of(call, &ticket)))
@@ -103,8 +102,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
 
 /// An answer; it is the customer's turn then, unless the body says otherwise.
 async fn answer(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let (message, status) = parse_answer(&body)?;
+    let (message, status) = parse_answer(&call.object().await?)?;
     let ticket = find(call).await?.id;
     let message = TicketMessage { id: TicketMessageId::new(), author: Author::Support, message, created_at: call.now };
     let say = TicketCommand::Say { ticket, customer: None, message: message.clone(), status, forward: false };

@@ -121,8 +121,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn create(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateUser { email, password, role, email_verified } = CreateUser::parse(&body)?;
+    let CreateUser { email, password, role, email_verified } = CreateUser::parse(&call.object().await?)?;
     let customer_id = customer(call)?;
     let user = UserRecord {
         id: UserId::new(),
@@ -142,8 +141,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
 
 /// Another role acts with the member's next request; another password ends the member's sessions.
 async fn patch(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let PatchUser { role, email_verified, password } = PatchUser::parse(&body)?;
+    let PatchUser { role, email_verified, password } = PatchUser::parse(&call.object().await?)?;
     let user = find(call)?;
     let password = match password {
         Some(password) => Change::To(call.app.auth.passwords.hash(call.client.ip, password).await?),

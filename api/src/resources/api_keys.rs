@@ -241,8 +241,7 @@ fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<
 }
 
 async fn create(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let asked = CreateKey::parse(&body, call.now)?;
+    let asked = CreateKey::parse(&call.object().await?, call.now)?;
     let expires_at = within(asked.expires_at, call.caller.latest_expiry())?;
     match (asked.channel_id, call.bound_channel()) {
         (Some(id), _) => drop(call.own_channel(id)?),
@@ -303,8 +302,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 }
 
 async fn patch(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let name = parse_rename(&body)?;
+    let name = parse_rename(&call.object().await?)?;
     let key = find(call)?;
     let command = Command::RenameKey { customer: call.customer_id(), id: key.id, name };
     of_kind!(call.update(command, Vec::new()).await?, Updated::Key(key) => Reply::ok(&ApiKeyView::new(&key, call.now)))

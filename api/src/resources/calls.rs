@@ -39,8 +39,7 @@ impl RejectCall {
 }
 
 async fn reject(call: &mut ChannelCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let RejectCall { from } = RejectCall::parse(&body, &call.app.config.suffixes)?;
+    let RejectCall { from } = RejectCall::parse(&call.optional_object().await?, &call.app.config.suffixes)?;
     let call_id = call.parameter("call_id").to_owned();
     call.operate(CallOperation::Reject { call_id, from }).await?;
     Ok(Reply::no_content())

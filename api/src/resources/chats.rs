@@ -142,8 +142,7 @@ pub fn ephemeral(value: &Value) -> Result<u32, Violation> {
 }
 
 async fn change(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let changes = parse_changes(&body, call.now)?;
+    let changes = parse_changes(&call.object().await?, call.now)?;
     let chat = chat_id(call)?;
     call.operate(ChatOperation::Change { chat: chat.clone(), changes }).await?;
     found(call, &chat).await
@@ -155,8 +154,7 @@ fn parse_clear(body: &Body) -> Result<bool, CallError> {
 }
 
 async fn clear(call: &mut ChannelCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let delete = parse_clear(&body)?;
+    let delete = parse_clear(&call.optional_object().await?)?;
     let chat = chat_id(call)?;
     call.operate(ChatOperation::Clear { chat, delete }).await?;
     Ok(Reply::no_content())
@@ -180,8 +178,7 @@ impl Reading {
 }
 
 async fn read(call: &mut ChannelCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let Reading { messages, participant } = Reading::parse(&body, &call.app.config.suffixes)?;
+    let Reading { messages, participant } = Reading::parse(&call.optional_object().await?, &call.app.config.suffixes)?;
     let chat = chat_id(call)?;
     call.operate(ChatOperation::Read { chat, messages, participant }).await?;
     Ok(Reply::no_content())

@@ -213,8 +213,7 @@ impl CreateSubGroup {
 }
 
 async fn create_group(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateSubGroup { subject, participants } = CreateSubGroup::parse(&body, call.suffixes())?;
+    let CreateSubGroup { subject, participants } = CreateSubGroup::parse(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
     let community = community_id(call)?;
     let answer = call.operate(CommunityOperation::CreateGroup { community, subject, participants }).await?;
@@ -257,8 +256,7 @@ async fn list_participants(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn change_participants(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let (action, participants) = parse_participants(&body, call.suffixes())?;
+    let (action, participants) = parse_participants(&call.object().await?, call.suffixes())?;
     let community = community_id(call)?;
     let answer = call.operate(CommunityOperation::Participants { community, action, participants }).await?;
     of_kind!(answer, CommunityAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))

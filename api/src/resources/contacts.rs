@@ -222,8 +222,7 @@ fn parse_name(body: &Body) -> Result<Option<String>, CallError> {
 }
 
 async fn rename(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let name = parse_name(&body)?;
+    let name = parse_name(&call.object().await?)?;
     let contact = call.contact()?;
     call.operate(ContactOperation::Rename { contact: contact.clone(), name }).await?;
     Ok(Reply::ok(&found(call, &contact).await?))
@@ -249,8 +248,7 @@ fn parse_check(body: &Body) -> Result<Vec<String>, CallError> {
 }
 
 async fn check(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let phones = parse_check(&body)?;
+    let phones = parse_check(&call.object().await?)?;
     let answer = call.operate(ContactOperation::Check { phones }).await?;
     of_kind!(answer, ContactAnswer::Checked(checks) => Reply::ok(&List::whole(checks)))
 }

@@ -199,8 +199,7 @@ struct Created {
 }
 
 async fn create(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateGroup { subject, participants } = CreateGroup::parse(&body, call.suffixes())?;
+    let CreateGroup { subject, participants } = CreateGroup::parse(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
     match call.operate(GroupOperation::Create { subject, participants }).await? {
         GroupAnswer::Created { group, participants_result } => {
@@ -279,8 +278,7 @@ fn parse_settings(body: &Body) -> Result<GroupChanges, CallError> {
 }
 
 async fn change_settings(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let changes = parse_settings(&body)?;
+    let changes = parse_settings(&call.object().await?)?;
     change(call, changes).await
 }
 
@@ -320,8 +318,7 @@ pub fn parse_participants(body: &Body, suffixes: &Suffixes) -> Result<(Participa
 }
 
 async fn change_participants(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let (action, participants) = parse_participants(&body, call.suffixes())?;
+    let (action, participants) = parse_participants(&call.object().await?, call.suffixes())?;
     let group = group_id(call)?;
     results(call.operate(GroupOperation::Participants { group, action, participants }).await?)
 }
@@ -401,8 +398,7 @@ fn parse_decision(body: &Body, suffixes: &Suffixes) -> Result<(bool, Vec<Address
 }
 
 async fn decide_requests(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let (approve, participants) = parse_decision(&body, call.suffixes())?;
+    let (approve, participants) = parse_decision(&call.object().await?, call.suffixes())?;
     let group = group_id(call)?;
     results(call.operate(GroupOperation::DecideRequests { group, approve, participants }).await?)
 }

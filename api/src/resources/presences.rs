@@ -72,8 +72,7 @@ impl ShowPresence {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let shown = ShowPresence::parse(&body, &call.app.config.suffixes)?;
+    let shown = ShowPresence::parse(&call.object().await?, &call.app.config.suffixes)?;
     call.can_operate().await?;
     let refuse = |reason| CallError::undeliverable_recipient(shown.to.as_str(), reason);
     if shown.to.check_recipient(&call.app.config.suffixes).map_err(refuse)? == AddressKind::Newsletter {

@@ -64,8 +64,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let changes = parse_changes(&body)?;
+    let changes = parse_changes(&call.object().await?)?;
     call.operate(PrivacyOperation::Change(changes)).await?;
     found(call).await
 }

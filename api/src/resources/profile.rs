@@ -116,8 +116,7 @@ impl Applied {
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let Patch { name, about, picture } = Patch::parse(&body)?;
+    let Patch { name, about, picture } = Patch::parse(&call.object().await?)?;
     let mut applied = Applied::default();
     if let Some(name) = name {
         let done = call.operate(ProfileOperation::SetName { name }).await;

@@ -233,8 +233,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 
 /// Whatever the support had made of the ticket, unless it closed it, is open again.
 async fn say(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let message = parse_message(&body)?;
+    let message = parse_message(&call.object().await?)?;
     let ticket = find_own(call).await?.id;
     let message = TicketMessage { id: TicketMessageId::new(), author: Author::Customer, message, created_at: call.now };
     let say = TicketCommand::Say {

@@ -147,8 +147,7 @@ async fn list(call: &mut AccountCall) -> Outcome {
 }
 
 async fn create(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let asked = CreateEndpoint::parse(&body, &call.app.config.target_policy)?;
+    let asked = CreateEndpoint::parse(&call.object().await?, &call.app.config.target_policy)?;
     match (asked.channel_id, call.bound_channel()) {
         (Some(id), _) => drop(call.own_channel(id)?),
         (None, Some(bound)) => return Err(CallError::channel_scoped_key(bound)),
@@ -185,8 +184,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 
 async fn patch(call: &mut AccountCall) -> Outcome {
     // The body is judged before the resource is looked up.
-    let body = call.object().await?;
-    let asked = ChangeEndpoint::parse(&body, &call.app.config.target_policy)?;
+    let asked = ChangeEndpoint::parse(&call.object().await?, &call.app.config.target_policy)?;
     let endpoint = find(call)?;
     if let Change::To(url) = &asked.url {
         judge_urls(call, Some(&endpoint), url)?;

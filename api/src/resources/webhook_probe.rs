@@ -104,8 +104,7 @@ fn parse_event(body: &Body) -> Result<Option<EventName>, CallError> {
 const BY_DEFAULT: &str = "gateway_default";
 
 async fn of_url(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let url = parse_probe(&body, &call.app.config.target_policy)?;
+    let url = parse_probe(&call.object().await?, &call.app.config.target_policy)?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
     // Named only when there is no doubt which one it is.
     let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));

@@ -139,8 +139,7 @@ impl Invitation {
 
 /// The member is there at once, without a password, so that its role can be changed and its place counts.
 async fn invite(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let Invitation { email, role } = Invitation::parse(&body)?;
+    let Invitation { email, role } = Invitation::parse(&call.object().await?)?;
     require_over(call, role)?;
     let taken = call.cluster().directory().read(|state| state.users.with_email(&email).is_some());
     count(call, &email).await?;
@@ -208,8 +207,7 @@ fn parse_change(body: &Body) -> Result<Role, CallError> {
 
 /// Another role acts with the member's next request.
 async fn patch(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let role = parse_change(&body)?;
+    let role = parse_change(&call.object().await?)?;
     let user = find(call)?;
     require_over(call, user.role.max(role))?;
     if is_self(call, &user) {

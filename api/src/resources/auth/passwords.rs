@@ -78,8 +78,7 @@ impl ChangePassword {
 /// Wants the present password, whose guesses are counted as those of a login are: a session that lies open is not enough to
 /// keep its member out.
 pub async fn change(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let ChangePassword { current, new } = ChangePassword::parse(&body)?;
+    let ChangePassword { current, new } = ChangePassword::parse(&call.object().await?)?;
     let session = call.caller.require_session()?;
     let id: Option<UserId> = session.id.and_then(|_| session.subject.parse().ok());
     let Some(user) = id.and_then(|id| find(call, id)) else {

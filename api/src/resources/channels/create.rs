@@ -54,8 +54,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
         return Err(refused);
     }
 
-    let body = call.object().await?;
-    let CreateChannel { name, metadata, issue_scoped_key } = CreateChannel::parse(&body)?;
+    let CreateChannel { name, metadata, issue_scoped_key } = CreateChannel::parse(&call.object().await?)?;
     if issue_scoped_key {
         may_mint(&call.caller)?;
         attempts::count(call, &[Attempt::KeyBy(call.customer_id())]).await?;

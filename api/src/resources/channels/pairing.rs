@@ -86,8 +86,7 @@ fn prefers_png(call: &ChannelCall) -> bool {
 }
 
 pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let (phone_number, display_name) = parse_pair_code(&body)?;
+    let (phone_number, display_name) = parse_pair_code(&call.object().await?)?;
     let request = PairCode { phone_number: phone_number.clone(), display_name };
     let PairingCode { code, expires_at } = call.ask(request).await?;
     Ok(Reply::ok(&PairCodeView { code, phone_number, expires_at }).uncached())

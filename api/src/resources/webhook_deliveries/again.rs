@@ -70,8 +70,7 @@ fn require_enabled(endpoint: &EndpointRecord) -> Result<(), CallError> {
 
 pub async fn recover(call: &mut AccountCall) -> Outcome {
     // The body is judged before the resource is looked up.
-    let body = call.object().await?;
-    let asked = Recovery::parse(&body, call.now)?;
+    let asked = Recovery::parse(&call.object().await?, call.now)?;
     let endpoint = webhook_endpoints::find(call)?;
     require_enabled(&endpoint)?;
     let job_id = Uuid::new_v4();
