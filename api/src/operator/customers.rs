@@ -127,18 +127,16 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let (limit, after) = asked(call.query())?;
 
     let place = |customer: &CustomerRecord| (customer.created_at, customer.id);
-    let mut customers: Vec<Arc<CustomerRecord>> = call.cluster().directory().read(|state| {
+    let mut customers: Vec<Arc<CustomerRecord>> = call.directory().read(|state| {
         let live = state.customers.values().filter(|customer| customer.deleted_at.is_none());
         live.filter(|customer| after.is_none_or(|after| place(customer) < after)).cloned().collect()
     });
     customers.sort_by_key(|customer| std::cmp::Reverse(place(customer)));
-    let more = customers.len() > limit;
-    customers.truncate(limit);
-    let last = customers.last().filter(|_| more);
-    let next =
-        last.map(|customer| CustomerCursor { created_at: customer.created_at, id: customer.id }.encode(ListId::only()));
-    let views = try_join_all(customers.iter().map(|customer| CustomerView::of(call, customer))).await?;
-    Ok(Reply::ok(&List::page(views, next)))
+    let List { data, next_cursor } = List::first(customers, limit, |customer| {
+        CustomerCursor { created_at: customer.created_at, id: customer.id }.encode(ListId::only())
+    });
+    let data = try_join_all(data.iter().map(|customer| CustomerView::of(call, customer))).await?;
+    Ok(Reply::ok(&List { data, next_cursor }))
 }
 
 async fn create(call: &mut OperatorCall) -> Outcome {
@@ -206,7 +204,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
 
 fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, CallError> {
     let id: Option<CustomerId> = call.id("id");
-    let known = id.and_then(|id| call.cluster().directory().read(|state| state.customers.get(&id).cloned()));
+    let known = id.and_then(|id| call.directory().read(|state| state.customers.get(&id).cloned()));
     let live = known.filter(|customer| customer.deleted_at.is_none());
     live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
 }

@@ -268,8 +268,8 @@ async fn copies(call: &OperatorCall) -> BTreeMap<ShardId, CopyFacts> {
 
 async fn show(call: &mut OperatorCall) -> Outcome {
     let runs = |state: &DirectoryState| state.layout.as_ref().is_some_and(|layout| layout.is_running());
-    let copies = if call.cluster().directory().read(runs) { copies(call).await } else { BTreeMap::new() };
-    let view = call.cluster().directory().read(|state| LayoutView {
+    let copies = if call.directory().read(runs) { copies(call).await } else { BTreeMap::new() };
+    let view = call.directory().read(|state| LayoutView {
         shards: state
             .placement
             .values()
@@ -315,7 +315,7 @@ fn burdens(state: &DirectoryState, moves: &[MoveRecord], loads: &Loads) -> Vec<B
 
 async fn plan_moves(call: &mut OperatorCall) -> Outcome {
     let loads = Loads::told(&call.cluster().node_statuses().await);
-    let view = call.cluster().directory().read(|state| {
+    let view = call.directory().read(|state| {
         let moves = balanced(state, &loads);
         let number = driver::begin(state, Vec::new(), AT_ONCE, false, call.now).number;
         let (cost, nodes) = (Cost::of(&moves, state), burdens(state, &moves, &loads));
@@ -344,10 +344,7 @@ impl Apply {
 async fn apply(call: &mut OperatorCall) -> Outcome {
     let Apply { number, at_once } = Apply::parse(&call.optional_object().await?)?;
     let loads = Loads::told(&call.cluster().node_statuses().await);
-    let layout = call
-        .cluster()
-        .directory()
-        .read(|state| driver::begin(state, balanced(state, &loads), at_once, false, call.now));
+    let layout = call.directory().read(|state| driver::begin(state, balanced(state, &loads), at_once, false, call.now));
     if number.is_some_and(|number| number != layout.number) {
         return Err(CallError::concurrent_modification("layout"));
     }
@@ -360,7 +357,6 @@ async fn apply(call: &mut OperatorCall) -> Outcome {
 
 async fn cancel(call: &mut OperatorCall) -> Outcome {
     let running = call
-        .cluster()
         .directory()
         .read(|state| state.layout.as_ref().filter(|layout| layout.is_running()).map(|layout| layout.number));
     let number = running.ok_or_else(|| CallError::no_op("no change of the layout is under way"))?;
@@ -371,7 +367,7 @@ async fn cancel(call: &mut OperatorCall) -> Outcome {
 
 /// The last change as it stands now.
 fn change(call: &OperatorCall) -> Outcome {
-    let view = call.cluster().directory().read(|state| state.layout.as_ref().map(|layout| ChangeView::from(&**layout)));
+    let view = call.directory().read(|state| state.layout.as_ref().map(|layout| ChangeView::from(&**layout)));
     view.map(|view| Reply::accepted(&view)).ok_or_else(|| CallError::not_found("layout", ""))
 }
 
@@ -392,7 +388,7 @@ fn parse_optional_target(body: &Body) -> Result<Option<NodeId>, CallError> {
 async fn move_shard(call: &mut OperatorCall) -> Outcome {
     let node = parse_target(&call.object().await?)?;
     let shard: Option<ShardId> = call.id("shard");
-    let known = shard.filter(|shard| call.cluster().directory().read(|state| state.placement.contains_key(shard)));
+    let known = shard.filter(|shard| call.directory().read(|state| state.placement.contains_key(shard)));
     let shard = known.ok_or_else(|| CallError::not_found("shard", call.parameter("shard")))?;
     move_to(call, shard, Some(node)).await
 }
@@ -400,7 +396,7 @@ async fn move_shard(call: &mut OperatorCall) -> Outcome {
 async fn move_channel(call: &mut OperatorCall) -> Outcome {
     let node = parse_optional_target(&call.optional_object().await?)?;
     let id: Option<ChannelId> = call.id("id");
-    let shard = call.cluster().directory().read(|state| {
+    let shard = call.directory().read(|state| {
         let channel = id.and_then(|id| state.channel(id))?;
         state.shard_of(Slot::of_channel(channel.id))
     });
@@ -409,7 +405,7 @@ async fn move_channel(call: &mut OperatorCall) -> Outcome {
 
 async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> Outcome {
     let heard: BTreeSet<NodeId> = call.cluster().node_statuses().await.into_keys().collect();
-    let (layout, from, to) = call.cluster().directory().read(|state| {
+    let (layout, from, to) = call.directory().read(|state| {
         let place = state.placement.get(&shard).ok_or_else(|| CallError::not_found("shard", &shard.to_string()))?;
         let to = node
             .or_else(|| least_loaded(state, place, &heard))

@@ -156,14 +156,14 @@ impl From<Rest> for LeftView {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let nodes = call.cluster().directory().read(|state| state.nodes.values().map(|node| (**node).clone()).collect());
+    let nodes = call.directory().read(|state| state.nodes.values().map(|node| (**node).clone()).collect());
     Ok(Reply::ok(&List::whole(views(call, nodes).await)))
 }
 
 async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
     let view = ClusterView::take(call).await;
-    let voters = call.cluster().directory().group().members().voters;
-    call.cluster().directory().read(|state| {
+    let voters = call.directory().group().members().voters;
+    call.directory().read(|state| {
         let view = |node: &NodeRecord| {
             let heard = view.survey.get(&node.id);
             let said = heard.and_then(|heard| heard.as_ref().ok());
@@ -230,13 +230,12 @@ fn parse_force(body: &Body) -> Result<bool, CallError> {
 async fn drain(call: &mut OperatorCall) -> Outcome {
     let force = parse_force(&call.optional_object().await?)?;
     let node = named(call)?;
-    let led = call.cluster().directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
+    let led = call.directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
     call.cluster().judge_drain(node, force).await.map_err(|obstacle| CallError::bad_request(obstacle.to_string()))?;
     let view = change(call, node, MemberCommand::Drain(node), "node.drained").await?;
     // Drains that were judged at the same time have not seen each other: whoever finds another one now takes its own back.
     let is_other = |other: &NodeRecord| other.id != node && other.state == NodeState::Draining;
-    let other =
-        call.cluster().directory().read(|state| state.nodes.values().find(|each| is_other(each)).map(|each| each.id));
+    let other = call.directory().read(|state| state.nodes.values().find(|each| is_other(each)).map(|each| each.id));
     if let Some(other) = other.filter(|_| led && !force) {
         change(call, node, MemberCommand::Undrain(node), "node.undrained").await?;
         let problem = format!("node {other} was drained at the same time: one after the other, or drain with force");
@@ -263,7 +262,7 @@ async fn judged(call: &OperatorCall, node: NodeId) -> Result<Rest, CallError> {
 
 async fn preview_removal(call: &mut OperatorCall) -> Outcome {
     let node = named(call)?;
-    let record = call.cluster().directory().read(|state| state.nodes.get(&node).map(|node| (**node).clone()));
+    let record = call.directory().read(|state| state.nodes.get(&node).map(|node| (**node).clone()));
     let left = judged(call, node).await?.into();
     let view = views(call, record.into_iter().collect()).await.pop();
     let node = view.ok_or_else(|| CallError::not_found("node", &node.to_string()))?;
@@ -274,7 +273,7 @@ async fn remove(call: &mut OperatorCall) -> Outcome {
     let node = named(call)?;
     let rest = judged(call, node).await?;
     // One that was judged at the same time as another must not leave fewer behind than it was judged by.
-    let command = match call.cluster().directory().format() >= Format::THIRD {
+    let command = match call.directory().format() >= Format::THIRD {
         true => MemberCommand::LeaveBehind { node, others: rest.others.clone() },
         false => MemberCommand::Leave(node),
     };
@@ -285,7 +284,7 @@ async fn remove(call: &mut OperatorCall) -> Outcome {
 /// The node of the path, which must be a member.
 fn named(call: &OperatorCall) -> Result<NodeId, CallError> {
     let id: Option<NodeId> = call.id("id");
-    id.filter(|id| call.cluster().directory().read(|state| state.nodes.contains_key(id)))
+    id.filter(|id| call.directory().read(|state| state.nodes.contains_key(id)))
         .ok_or_else(|| CallError::not_found("node", call.parameter("id")))
 }
 

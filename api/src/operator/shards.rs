@@ -81,7 +81,7 @@ impl From<Replica> for ReplicaView {
 
 async fn list(call: &mut OperatorCall) -> Outcome {
     let view = ClusterView::take(call).await;
-    let rows = call.cluster().directory().read(|state| {
+    let rows = call.directory().read(|state| {
         let row = |group: GroupView| {
             let channels = state.channel_count_in(group.id);
             ShardView::new(group, channels)

@@ -80,7 +80,7 @@ pub struct Counted {
 async fn show(call: &mut OperatorCall) -> Outcome {
     let view = ClusterView::take(call).await;
     let all = findings(&view, &call.app.config.target_policy);
-    let answer = call.cluster().directory().read(|state| {
+    let answer = call.directory().read(|state| {
         let mut channels = channels(&view);
         // What was never touched has no row at its owner.
         let live = state.channels.values().filter(|channel| channel.deleted_at.is_none()).count() as u64;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::openapi::Doc;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::tickets::{Conversation, Page, TicketView, find, update};
 use crate::route::Route;
@@ -64,7 +64,7 @@ struct CustomerView {
 impl OwnedTicket {
     pub fn of(ctx: &RequestContext, ticket: &TicketRecord) -> Self {
         let id = ticket.customer_id;
-        let customers = ctx.cluster().directory();
+        let customers = ctx.directory();
         let name = customers.read(|state| state.customers.get(&id).map(|customer| customer.name.clone()));
         Self {
             ticket: TicketView::from(ticket),
@@ -83,8 +83,8 @@ fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Page), CallError> {
 
 async fn list(call: &mut OperatorCall) -> Outcome {
     let (customer, page) = asked(call.query())?;
-    let (tickets, next) = page.read(call, customer).await?;
-    Ok(Reply::ok(&List::page(tickets.iter().map(|ticket| OwnedTicket::of(call, ticket)).collect(), next)))
+    let tickets = page.read(call, customer).await?;
+    Ok(Reply::ok(&tickets.map(|ticket| OwnedTicket::of(call, &ticket))))
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {

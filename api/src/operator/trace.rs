@@ -86,7 +86,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     let missing = || CallError::message_not_found(message.as_str());
     let channels: Vec<ChannelId> = match named {
         Some(channel) => vec![channel],
-        None => call.cluster().directory().read(|state| {
+        None => call.directory().read(|state| {
             let live = state.channels.values().filter(|channel| channel.deleted_at.is_none());
             live.map(|channel| channel.id).collect()
         }),
@@ -108,7 +108,7 @@ async fn trace(
     message: &MessageId,
     deliveries: Vec<DeliveryRecord>,
 ) -> Result<Vec<TraceView>, CallError> {
-    let known = call.cluster().directory().read(|state| state.channel(channel).cloned());
+    let known = call.directory().read(|state| state.channel(channel).cloned());
     let Some(record) = known else { return Ok(Vec::new()) };
     let (_, live) = call.cluster().channel(record.customer_id, channel, None, GetStatus, &call.context()).await;
     let live = live?;

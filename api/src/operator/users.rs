@@ -114,7 +114,6 @@ impl PatchUser {
 async fn list(call: &mut OperatorCall) -> Outcome {
     let customer = customer(call)?;
     let users = call
-        .cluster()
         .directory()
         .read(|state| state.users.of_customer(customer).map(|user| UserView::from(&**user)).collect::<Vec<_>>());
     Ok(Reply::ok(&List::whole(users)))
@@ -166,9 +165,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
 fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
     let id: Option<CustomerId> = call.id("id");
     let live = id.filter(|id| {
-        call.cluster()
-            .directory()
-            .read(|state| state.customers.get(id).is_some_and(|customer| customer.deleted_at.is_none()))
+        call.directory().read(|state| state.customers.get(id).is_some_and(|customer| customer.deleted_at.is_none()))
     });
     live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
 }
@@ -176,7 +173,7 @@ fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
 fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, CallError> {
     let customer = customer(call)?;
     let id: Option<UserId> = call.id("user_id");
-    let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
+    let user = id.and_then(|id| call.directory().read(|state| state.users.user(id).cloned()));
     let own = user.filter(|user| user.customer_id == customer);
     own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

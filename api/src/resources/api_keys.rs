@@ -275,7 +275,7 @@ async fn list(call: &mut AccountCall) -> Outcome {
     let query = call.query();
     let (with_revoked, after) = asked(&query, of);
     query.finish(())?;
-    let keys: Vec<Arc<KeyRecord>> = call.cluster().directory().read(|state| {
+    let keys: Vec<Arc<KeyRecord>> = call.directory().read(|state| {
         let keys = state.keys_of(call.customer_id()).into_iter();
         keys.map(|key| state.as_ended(key)).collect()
     });
@@ -332,7 +332,7 @@ pub async fn delete_with_keys(
     }
     audit.push(entry);
     ctx.change(command, audit).await?;
-    let directory = ctx.cluster().directory();
+    let directory = ctx.directory();
     if (many || directory.read(|state| state.is_ending(ended)))
         && let Err(error) = directory.finish_deletion(ended, Instant::now() + REST_PATIENCE).await
     {
@@ -348,7 +348,7 @@ fn audited_revocations(
     actor: &AuditActor,
     ending: impl Fn(&KeyRecord) -> bool,
 ) -> Vec<AuditEntry> {
-    let keys = ctx.cluster().directory().read(|state| state.keys_of(customer));
+    let keys = ctx.directory().read(|state| state.keys_of(customer));
     let ended = keys.iter().filter(|key| key.revoked_at.is_none() && ending(key));
     ended.map(|key| ctx.audit_entry(customer, "key.revoked", actor.clone(), target(key))).collect()
 }
@@ -357,7 +357,7 @@ fn audited_revocations(
 fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, CallError> {
     let id: Option<KeyId> = call.id("id");
     let known = |id| move |state: &DirectoryState| state.keys.get(&id).map(|key| state.as_ended(key.clone()));
-    let key = id.and_then(|id: KeyId| call.cluster().directory().read(known(id)));
+    let key = id.and_then(|id: KeyId| call.directory().read(known(id)));
     let own = key.filter(|key| key.customer_id == call.customer_id() && call.reaches(key.channel_id));
     own.ok_or_else(|| CallError::not_found("api_key", call.parameter("id")))
 }

@@ -87,12 +87,9 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     let page = parse_page(call.query(), list_of)?;
     let (of, limit) = (list_of(page.sort == ChatSort::Id), page.limit);
     let read = Read::Chats(ChatPage { limit: limit + 1, ..page });
-    let mut rows = call.read_many::<ListedChat>(read).await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let last = rows.last().filter(|_| more);
-    let next = last.map(|row| ChatCursor { id: row.chat.id.to_string(), at: row.at }.encode(of));
-    Ok(Reply::ok(&List::page(rows.into_iter().map(|row| row.chat).collect::<Vec<_>>(), next)))
+    let rows = call.read_many::<ListedChat>(read).await?;
+    let page = List::first(rows, limit, |row| ChatCursor { id: row.chat.id.to_string(), at: row.at }.encode(of));
+    Ok(Reply::ok(&page.map(|row| row.chat)))
 }
 
 /// The chat that the path names.

@@ -90,7 +90,7 @@ async fn summary(ctx: &mut RequestContext) -> Outcome {
         return Ok(Reply::ok(summary));
     }
     // One that was let in and has never started is none that is missing.
-    let members: BTreeSet<NodeId> = ctx.cluster().directory().read(|state| {
+    let members: BTreeSet<NodeId> = ctx.directory().read(|state| {
         state.nodes.values().filter(|node| node.state != NodeState::Joining).map(|node| node.id).collect()
     });
     let statuses = ctx.cluster().node_statuses().await;

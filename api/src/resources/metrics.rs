@@ -130,7 +130,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
     let live: Vec<ChannelId> = match only {
         Some(id) => vec![call.own_channel(id)?.id],
         None => {
-            let channels = call.cluster().directory().read(|state| state.channels_of(customer, None, usize::MAX));
+            let channels = call.directory().read(|state| state.channels_of(customer, None, usize::MAX));
             channels.iter().map(|channel| channel.id).collect()
         }
     };

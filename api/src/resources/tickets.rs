@@ -140,15 +140,11 @@ impl Page {
         self,
         ctx: &RequestContext,
         customer: Option<CustomerId>,
-    ) -> Result<(Vec<TicketRecord>, Option<String>), CallError> {
+    ) -> Result<List<TicketRecord>, CallError> {
         let Self { of, limit, status, after } = self;
         let one_more = move |directory: &Directory| directory.tickets(customer, status, after, limit + 1);
-        let mut tickets = read(ctx, one_more).await?;
-        let more = tickets.len() > limit;
-        tickets.truncate(limit);
-        let last = tickets.last().filter(|_| more);
-        let next = last.map(|ticket| TicketCursor { id: ticket.id }.encode(of));
-        Ok((tickets, next))
+        let tickets = read(ctx, one_more).await?;
+        Ok(List::first(tickets, limit, |ticket| TicketCursor { id: ticket.id }.encode(of)))
     }
 }
 
@@ -194,8 +190,8 @@ async fn find_own(call: &AccountCall) -> Result<TicketRecord, CallError> {
 
 async fn list(call: &mut AccountCall) -> Outcome {
     let page = Page::asked(call.query(), call.list(None, false))?;
-    let (tickets, next) = page.read(call, Some(call.customer_id())).await?;
-    Ok(Reply::ok(&List::page(tickets.iter().map(TicketView::from).collect(), next)))
+    let tickets = page.read(call, Some(call.customer_id())).await?;
+    Ok(Reply::ok(&tickets.map(|ticket| TicketView::from(&ticket))))
 }
 
 async fn create(call: &mut AccountCall) -> Outcome {

@@ -141,7 +141,7 @@ struct SecretView {
 }
 
 async fn list(call: &mut AccountCall) -> Outcome {
-    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
     let seen = endpoints.iter().filter(|endpoint| call.reaches(endpoint.channel_id));
     Ok(Reply::ok(&List::whole(seen.map(|endpoint| EndpointView::new(endpoint)).collect())))
 }
@@ -216,7 +216,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
 /// Refuses a URL with which those of the account would be too long together: an event bears all that want it. One that is no
 /// longer than that in whose place it comes is taken: those of an account from before there was the bound become shorter so.
 fn judge_urls(call: &AccountCall, before: Option<&EndpointRecord>, url: &str) -> Result<(), CallError> {
-    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
     let all: usize = endpoints.iter().map(|endpoint| endpoint.url.len()).sum();
     let known = before.map_or(0, |endpoint| endpoint.url.len());
     if url.len() <= known || all.saturating_sub(known) + url.len() <= MOST_URL_BYTES {
@@ -263,7 +263,7 @@ fn may_read_default_secret(caller: &Caller) -> Result<(), CallError> {
 /// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
 pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, CallError> {
     let id: Option<EndpointId> = call.id("id");
-    let endpoint = id.and_then(|id| call.cluster().directory().read(|state| state.endpoints.get(&id).cloned()));
+    let endpoint = id.and_then(|id| call.directory().read(|state| state.endpoints.get(&id).cloned()));
     let own = endpoint.filter(|endpoint| endpoint.customer_id == call.customer_id());
     own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(CallError::webhook_endpoint_not_found)
 }

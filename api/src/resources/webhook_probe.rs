@@ -107,7 +107,7 @@ async fn of_url(call: &mut AccountCall) -> Outcome {
     let url = parse_probe(&call.object().await?, &call.app.config.target_policy)?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
     // Named only when there is no doubt which one it is.
-    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
     let mut same = endpoints.iter().filter(|endpoint| endpoint.url == url);
     let endpoint_id = same.next().filter(|_| same.next().is_none()).map(|endpoint| endpoint.id);
     let cluster = call.cluster();

@@ -116,7 +116,6 @@ struct InvitationView {
 
 async fn list(call: &mut AccountCall) -> Outcome {
     let users = call
-        .cluster()
         .directory()
         .read(|state| state.users.of_customer(call.customer_id()).map(|user| MemberView::from(&**user)).collect());
     Ok(Reply::ok(&List::whole(users)))
@@ -141,7 +140,7 @@ impl Invitation {
 async fn invite(call: &mut AccountCall) -> Outcome {
     let Invitation { email, role } = Invitation::parse(&call.object().await?)?;
     require_over(call, role)?;
-    let taken = call.cluster().directory().read(|state| state.users.with_email(&email).is_some());
+    let taken = call.directory().read(|state| state.users.with_email(&email).is_some());
     count(call, &email).await?;
     if taken {
         return Err(failure::email_taken());
@@ -257,7 +256,7 @@ fn is_self(call: &AccountCall, user: &UserRecord) -> bool {
 /// The member of the path, of the caller's account.
 fn find(call: &AccountCall) -> Result<Arc<UserRecord>, CallError> {
     let id: Option<UserId> = call.id("user_id");
-    let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
+    let user = id.and_then(|id| call.directory().read(|state| state.users.user(id).cloned()));
     let own = user.filter(|user| user.customer_id == call.customer_id());
     own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

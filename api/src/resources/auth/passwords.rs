@@ -116,7 +116,7 @@ pub async fn ask_for_reset(ctx: &mut RequestContext) -> Outcome {
     let email = parse_email(&ctx.object().await?)?;
     attempts::count(ctx, &[Attempt::MailFrom(ctx.client.ip), Attempt::MailTo(email.clone())]).await?;
     fresh_directory(ctx).await?;
-    let known = ctx.cluster().directory().read(|state| {
+    let known = ctx.directory().read(|state| {
         let user = state.users.with_email(&email)?;
         let customer = state.customers.get(&user.customer_id)?;
         customer.deleted_at.is_none().then(|| user.clone())
@@ -170,5 +170,5 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
 }
 
 fn find(ctx: &RequestContext, id: UserId) -> Option<Arc<UserRecord>> {
-    ctx.cluster().directory().read(|state| state.users.user(id).cloned())
+    ctx.directory().read(|state| state.users.user(id).cloned())
 }

@@ -263,5 +263,5 @@ fn find(
     ctx: &RequestContext,
     look: impl FnOnce(&raft::directory::state::Users) -> Option<Arc<UserRecord>>,
 ) -> Option<Arc<UserRecord>> {
-    ctx.cluster().directory().read(|state| look(&state.users))
+    ctx.directory().read(|state| look(&state.users))
 }

@@ -48,7 +48,7 @@ impl CreateChannel {
 }
 
 pub async fn create(call: &mut AccountCall) -> Outcome {
-    let current = call.cluster().directory().read(|state| state.channel_count(call.customer_id()));
+    let current = call.directory().read(|state| state.channel_count(call.customer_id()));
     let plan = &call.caller.customer.plan;
     if let Some(refused) = plan.refuses_channel(u32::try_from(current).unwrap_or(u32::MAX)) {
         return Err(refused);

@@ -52,7 +52,7 @@ pub async fn of_account(call: &mut AccountCall) -> Outcome {
 
 /// Every channel of the account.
 pub fn all_channels(call: &AccountCall) -> Vec<ChannelId> {
-    let channels = call.cluster().directory().read(|state| state.channels_of(call.customer_id(), None, usize::MAX));
+    let channels = call.directory().read(|state| state.channels_of(call.customer_id(), None, usize::MAX));
     channels.iter().map(|channel| channel.id).collect()
 }
 

@@ -42,7 +42,7 @@ pub struct PurgeView {
 
 pub async fn redeliver(call: &mut AccountCall) -> Outcome {
     let record = super::find(call).await?.record;
-    let endpoint = call.cluster().directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
+    let endpoint = call.directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
     // A bound key makes no request to an endpoint that it may not test.
     let reached = endpoint.filter(|endpoint| call.reaches(endpoint.channel_id));
     let endpoint = reached.ok_or_else(CallError::webhook_endpoint_not_found)?;
@@ -104,7 +104,7 @@ pub async fn purge(call: &mut AccountCall) -> Outcome {
     let query = call.query();
     let (endpoint, states) = asked_to_purge(&query);
     let endpoint = query.finish(endpoint)?.ok_or_else(CallError::webhook_endpoint_not_found)?;
-    let known = call.cluster().directory().read(|state| state.endpoints.get(&endpoint).cloned());
+    let known = call.directory().read(|state| state.endpoints.get(&endpoint).cloned());
     // A bound key purges its own channel's endpoints alone. What is foreign matches nothing.
     if !call.reaches(known.and_then(|endpoint| endpoint.channel_id)) {
         return Err(CallError::webhook_endpoint_not_found());
