@@ -74,6 +74,5 @@ async fn block(call: &mut ChannelCall) -> Outcome {
 
 async fn unblock(call: &mut ChannelCall) -> Outcome {
     let contact = person(call).await?;
-    call.operate(BlacklistOperation::Unblock { contact }).await?;
-    Ok(Reply::no_content())
+    call.done(BlacklistOperation::Unblock { contact }).await
 }

@@ -16,7 +16,7 @@ use shard::projection::{BusinessAccount, OrderPlace};
 
 use crate::failure::of_kind;
 use crate::openapi::Doc;
-use crate::projection::{Page, read_refresh};
+use crate::projection::{Page, parse_refresh};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -42,7 +42,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/business/profile").channel(show_profile).doc(
             Doc::new("get_business_profile", "Get the business profile")
-                .query(|query| read_refresh(&query))
+                .query(parse_refresh)
                 .ok::<BusinessProfile>()
                 .errors(CHANGES),
         ),
@@ -156,10 +156,7 @@ async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
 }
 
 async fn show_profile(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let refresh = read_refresh(&query);
-    query.finish(())?;
-    if refresh {
+    if parse_refresh(call.query())? {
         call.operate(BusinessOperation::Show).await?;
     }
     Ok(Reply::ok(&own(call).await?))
@@ -235,8 +232,7 @@ async fn change_product(call: &mut ChannelCall) -> Outcome {
 
 async fn delete_product(call: &mut ChannelCall) -> Outcome {
     let product = call.parameter("product_id").to_owned();
-    call.operate(BusinessOperation::DeleteProduct { product }).await?;
-    Ok(Reply::no_content())
+    call.done(BusinessOperation::DeleteProduct { product }).await
 }
 
 async fn list_collections(call: &mut ChannelCall) -> Outcome {
@@ -266,8 +262,7 @@ async fn change_collection(call: &mut ChannelCall) -> Outcome {
 
 async fn delete_collection(call: &mut ChannelCall) -> Outcome {
     let collection = call.parameter("collection_id").to_owned();
-    call.operate(BusinessOperation::DeleteCollection { collection }).await?;
-    Ok(Reply::no_content())
+    call.done(BusinessOperation::DeleteCollection { collection }).await
 }
 
 fn read_orders(query: &Query<'_>) -> Filter {

@@ -7,7 +7,7 @@ use network::operation::calls::CallOperation;
 use serde_json::json;
 
 use crate::openapi::Doc;
-use crate::reply::{Outcome, Reply};
+use crate::reply::Outcome;
 use crate::request_context::ChannelCall;
 use crate::route::Route;
 
@@ -41,6 +41,5 @@ impl RejectCall {
 async fn reject(call: &mut ChannelCall) -> Outcome {
     let RejectCall { from } = RejectCall::parse(&call.optional_object().await?, &call.app.config.suffixes)?;
     let call_id = call.parameter("call_id").to_owned();
-    call.operate(CallOperation::Reject { call_id, from }).await?;
-    Ok(Reply::no_content())
+    call.done(CallOperation::Reject { call_id, from }).await
 }

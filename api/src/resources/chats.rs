@@ -153,8 +153,7 @@ fn parse_clear(body: &Body) -> Result<bool, CallError> {
 async fn clear(call: &mut ChannelCall) -> Outcome {
     let delete = parse_clear(&call.optional_object().await?)?;
     let chat = chat_id(call)?;
-    call.operate(ChatOperation::Clear { chat, delete }).await?;
-    Ok(Reply::no_content())
+    call.done(ChatOperation::Clear { chat, delete }).await
 }
 
 /// `{ "message_ids"?: [string], "participant"?: address }`
@@ -177,6 +176,5 @@ impl Reading {
 async fn read(call: &mut ChannelCall) -> Outcome {
     let Reading { messages, participant } = Reading::parse(&call.optional_object().await?, &call.app.config.suffixes)?;
     let chat = chat_id(call)?;
-    call.operate(ChatOperation::Read { chat, messages, participant }).await?;
-    Ok(Reply::no_content())
+    call.done(ChatOperation::Read { chat, messages, participant }).await
 }

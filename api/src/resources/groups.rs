@@ -18,7 +18,7 @@ use shard::call::read::Filter;
 use super::media::{parse_source, picture_content};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, read_refresh};
+use crate::projection::{Page, check_people, parse_refresh, read_refresh};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -64,9 +64,9 @@ pub fn routes() -> Vec<Route> {
                 .ok::<GroupPreview>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/groups/{group_id}").channel(show).doc(
-            Doc::new("get_group", "Show a group").query(|query| read_refresh(&query)).ok::<Group>().errors(REFUSALS),
-        ),
+        Route::get("/v1/channels/{id}/groups/{group_id}")
+            .channel(show)
+            .doc(Doc::new("get_group", "Show a group").query(parse_refresh).ok::<Group>().errors(REFUSALS)),
         Route::put("/v1/channels/{id}/groups/{group_id}/subject").channel(set_subject).doc(
             Doc::new("set_group_subject", "Change a group's subject")
                 .body(parse_subject, json!({ "subject": "Family" }))
@@ -163,9 +163,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let refresh = read_refresh(&query);
-    query.finish(())?;
+    let refresh = parse_refresh(call.query())?;
     let id = group_id(call)?;
     if refresh {
         call.operate(GroupOperation::Show { group: id.clone() }).await?;
@@ -258,8 +256,7 @@ async fn set_picture(call: &mut ChannelCall) -> Outcome {
 
 async fn remove_picture(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
-    call.operate(GroupOperation::SetPicture { group, picture: None }).await?;
-    Ok(Reply::no_content())
+    call.done(GroupOperation::SetPicture { group, picture: None }).await
 }
 
 /// Reads the settings that a patch changes.
@@ -377,8 +374,7 @@ async fn join(call: &mut ChannelCall) -> Outcome {
 
 async fn leave(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
-    call.operate(GroupOperation::Leave { group }).await?;
-    Ok(Reply::no_content())
+    call.done(GroupOperation::Leave { group }).await
 }
 
 async fn join_requests(call: &mut ChannelCall) -> Outcome {

@@ -91,12 +91,10 @@ async fn state(call: &mut ChannelCall) -> Outcome {
 async fn subscribe(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
     check_people(call, std::slice::from_ref(&contact)).await?;
-    call.operate(PresenceOperation::Subscribe { contacts: vec![contact] }).await?;
-    Ok(Reply::no_content())
+    call.done(PresenceOperation::Subscribe { contacts: vec![contact] }).await
 }
 
 async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
-    call.operate(PresenceOperation::Unsubscribe { contact }).await?;
-    Ok(Reply::no_content())
+    call.done(PresenceOperation::Unsubscribe { contact }).await
 }
