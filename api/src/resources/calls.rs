@@ -17,12 +17,8 @@ pub fn routes() -> Vec<Route> {
             Doc::new("reject_call", "Reject a call that rings")
                 .optional_body(|body| RejectCall::parse(body, &Suffixes::simulated()), json!({ "from": "15551234567" }))
                 .no_content()
-                .errors(&[
-                    ErrorCode::NotFound,
-                    ErrorCode::NotConnected,
-                    ErrorCode::ChannelUnavailable,
-                    ErrorCode::Other,
-                ]),
+                .on_network()
+                .errors(&[ErrorCode::NotFound]),
         ),
     ]
 }
