@@ -17,11 +17,12 @@ use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    Json,
-    Png,
-    Raw,
+model::words! {
+    Format {
+        Json = "json",
+        Png = "png",
+        Raw = "raw",
+    }
 }
 
 /// The code to scan, as a picture and as its text.
@@ -68,12 +69,7 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
 
 /// The format, where the query names one, and the size of a picture.
 pub fn asked(query: Query<'_>) -> Result<(Option<Format>, usize), CallError> {
-    let format = query.word("format", &["json", "png", "raw"], |word| match word {
-        "json" => Some(Format::Json),
-        "png" => Some(Format::Png),
-        "raw" => Some(Format::Raw),
-        _ => None,
-    });
+    let format = query.word("format", Format::WORDS, Format::parse);
     let (least, most) = picture::SIZES.into_inner();
     let size = query.number("size", least, most).unwrap_or(picture::DEFAULT_SIZE);
     query.finish((format, size))

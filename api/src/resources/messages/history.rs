@@ -110,11 +110,7 @@ impl Asked {
             limit: limit + 1,
             ascending,
             after: cursor.map(|cursor| (Timestamp(cursor.at), cursor.row)),
-            direction: query.word("direction", &["inbound", "outbound"], |word| match word {
-                "inbound" => Some(Direction::Inbound),
-                "outbound" => Some(Direction::Outbound),
-                _ => None,
-            }),
+            direction: query.word("direction", Direction::WORDS, Direction::parse),
             chat_id: address("chat_id"),
             from: address("from"),
             to: address("to"),
