@@ -70,8 +70,10 @@ model::words! {
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
+    /// What was looked at.
     #[schemars(extend("enum" = CHECKS))]
     pub check: Cow<'static, str>,
+    /// How bad it is.
     pub level: Level,
     /// The node that it is about; `null` when it is about the cluster.
     pub node_id: Option<NodeId>,
@@ -115,6 +117,7 @@ pub struct CheckView {
     pub status: Condition,
     /// Whether any one node can be lost now without an outage; never, with fewer than three nodes.
     pub can_lose_a_node: bool,
+    /// Each part, and how it is.
     pub checks: Vec<Finding>,
 }
 

@@ -77,6 +77,7 @@ pub struct LimitsView {
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "StorageLimits")]
 pub struct StorageLimitsView {
+    /// Bytes of media that are kept.
     pub media_bytes: u64,
     pub keys: u64,
     pub labels: u64,
@@ -89,6 +90,7 @@ pub struct StorageLimitsView {
 pub struct CreatedView {
     #[serde(flatten)]
     pub customer: CustomerView,
+    /// The first key of the account; its secret is shown once.
     pub api_key: IssuedKey,
 }
 

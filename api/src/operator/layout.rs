@@ -79,6 +79,7 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Layout")]
 pub struct LayoutView {
+    /// The shards.
     pub shards: Vec<ShardView>,
     /// The last change; `null` when there was none since the cluster was made.
     pub change: Option<ChangeView>,
@@ -88,6 +89,7 @@ pub struct LayoutView {
 #[schemars(rename = "PlacedShard")]
 pub struct ShardView {
     pub shard: ShardId,
+    /// The nodes that hold it.
     pub replicas: Vec<NodeId>,
     /// The replica that should lead.
     pub leader: NodeId,
@@ -109,10 +111,15 @@ pub struct ChangeView {
     pub began_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub total: usize,
+    /// Moves that wait.
     pub waiting: usize,
+    /// Moves that run.
     pub running: usize,
+    /// Moves that are done.
     pub done: usize,
+    /// Moves that were given up.
     pub cancelled: usize,
+    /// What moves, shard by shard.
     pub moves: Vec<MoveView>,
 }
 
@@ -121,7 +128,9 @@ pub struct ChangeView {
 pub struct MoveView {
     pub shard: ShardId,
     pub from: Vec<NodeId>,
+    /// The replicas after.
     pub to: Vec<NodeId>,
+    /// The node that leads.
     pub leader: NodeId,
     pub state: MoveState,
     pub began_at: Option<Timestamp>,
@@ -138,7 +147,9 @@ pub struct MoveView {
 pub struct PlanView {
     /// For `apply`: what this plan begins would be the change of that number.
     pub number: u64,
+    /// What moves, shard by shard.
     pub moves: Vec<MoveView>,
+    /// What the moves would cost.
     pub cost: Cost,
     /// What nodes bear now, and would then.
     // Release 0.1.0 does not say.

@@ -96,30 +96,41 @@ pub struct NodeView {
     pub member: NodeState,
     /// Whether it votes in the directory.
     pub votes: bool,
+    /// Where it stands; replicas are spread over zones.
     pub zone: Option<String>,
     pub weight: u32,
+    /// Slots of its shards.
     pub slots: u32,
     pub used: Option<u64>,
+    /// Channels that it holds connected.
     pub channels_connected: Option<u64>,
+    /// Memory that it holds.
     pub rss_bytes: Option<u64>,
+    /// When it began.
     pub started_at: Option<Timestamp>,
     /// Shards with a replica here.
     pub replicas: usize,
     /// Shards that should be led from here, and those that are.
     pub leads: usize,
+    /// The shards that it leads.
     pub owns: Option<Vec<ShardId>>,
+    /// When it first joined.
     pub registered_at: Timestamp,
     /// Why nothing was heard of it.
     pub silence: Option<String>,
     /// How long syncs of its log took in the last minute, in milliseconds.
     pub fsync_p50_ms: Option<f64>,
+    /// 99 of 100 syncs of its log took no longer, in milliseconds.
     pub fsync_p99_ms: Option<f64>,
     /// How far its clock is ahead of that of the node that answers; negative when it is behind.
     pub clock_ahead_ms: Option<i64>,
+    /// Bytes that are free on the disk of its data.
     pub disk_free_bytes: Option<u64>,
+    /// Bytes of that disk.
     pub disk_total_bytes: Option<u64>,
     /// Of the Raft log, and of the state that was made of it.
     pub log_bytes: Option<u64>,
+    /// Bytes of the state that is made of the Raft log.
     pub state_bytes: Option<u64>,
 }
 

@@ -30,6 +30,7 @@ pub struct ShardView {
     #[schemars(extend("enum" = ["directory", "shard"]))]
     pub kind: Cow<'static, str>,
     pub state: GroupState,
+    /// The node that leads.
     pub leader: Option<NodeId>,
     /// The node that should lead; `null` for the directory, which any node may lead.
     pub wanted_leader: Option<NodeId>,
@@ -39,6 +40,7 @@ pub struct ShardView {
     pub can_lose: usize,
     /// Live channels.
     pub channels: usize,
+    /// The nodes that hold it.
     pub replicas: Vec<ReplicaView>,
 }
 

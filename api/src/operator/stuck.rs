@@ -101,10 +101,13 @@ pub struct StuckEndpoint {
     pub state: Cow<'static, str>,
     /// Why the gateway itself switched it off.
     pub disabled_reason: Option<DisabledReason>,
+    /// Since when no delivery has succeeded.
     pub failing_since: Option<Timestamp>,
+    /// When a delivery last succeeded.
     pub last_success_at: Option<Timestamp>,
     /// Deliveries that wait for an attempt; `or_more` when they were too many to count.
     pub waiting: usize,
+    /// Whether there may be more than were counted.
     pub or_more: bool,
     /// When the oldest of them was made, and when the next attempt is due.
     pub oldest: Option<Timestamp>,

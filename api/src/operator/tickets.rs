@@ -50,6 +50,7 @@ pub fn routes() -> Vec<Route> {
 pub struct OwnedTicket {
     #[serde(flatten)]
     ticket: TicketView,
+    /// Whose it is.
     customer: CustomerView,
     request_id: Option<String>,
 }

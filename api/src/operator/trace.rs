@@ -48,6 +48,7 @@ fn asked(query: Query<'_>) -> Result<Option<ChannelId>, CallError> {
 pub struct TraceView {
     pub message_id: MessageId,
     pub channel_id: ChannelId,
+    /// The channel's name.
     pub channel_name: String,
     pub customer_id: CustomerId,
     pub shard: ShardId,
@@ -64,7 +65,9 @@ pub struct TraceView {
     pub client_ref: Option<String>,
     /// The request that sent it; it stands in the log of the node that took it.
     pub request_id: Option<String>,
+    /// The value of `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
+    /// What happened, the first thing first.
     pub steps: Vec<Step>,
 }
 
@@ -73,9 +76,12 @@ pub struct TraceView {
 #[schemars(rename = "TraceStep")]
 pub struct Step {
     pub at: Timestamp,
+    /// What happened.
     #[schemars(extend("enum" = ["accepted", "received", "status", "event", "attempt", "next_attempt"]))]
     pub step: Cow<'static, str>,
+    /// More about it, for people.
     pub detail: String,
+    /// The webhook delivery.
     pub delivery_id: Option<DeliveryId>,
     pub endpoint_id: Option<EndpointId>,
 }

@@ -56,6 +56,7 @@ pub struct UserView {
     pub role: Role,
     pub email_verified: bool,
     pub created_at: Timestamp,
+    /// When the member last logged in.
     pub last_login_at: Option<Timestamp>,
 }
 

@@ -84,16 +84,21 @@ pub struct ApiKeyView {
     pub id: KeyId,
     pub customer_id: CustomerId,
     pub name: String,
+    /// The first 12 characters of the key, safe to show.
     pub prefix: String,
+    /// The channel that the key is bound to; null for all of the account.
     pub channel_id: Option<ChannelId>,
     pub scopes: Vec<String>,
     #[schemars(extend("enum" = ["active", "expired", "revoked"]))]
     pub status: Cow<'static, str>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// When it was last used, within five minutes.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// How it came to be.
     pub created_by: KeyOrigin,
+    /// The key that made it.
     pub created_by_key_id: Option<KeyId>,
 }
 
@@ -128,6 +133,7 @@ impl ApiKeyView {
 pub struct IssuedKey {
     #[serde(flatten)]
     pub key: ApiKeyView,
+    /// The whole key. It is shown once.
     pub secret: String,
 }
 

@@ -193,6 +193,7 @@ impl CreateGroup {
 struct Created {
     #[serde(flatten)]
     group: Group,
+    /// How it went for each who was named.
     participants_result: Vec<ParticipantResult>,
 }
 

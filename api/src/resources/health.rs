@@ -45,6 +45,7 @@ pub fn probes() -> Vec<Route> {
 struct Health {
     status: &'static str,
     version: String,
+    /// The node that answers.
     node: u64,
 }
 
@@ -59,6 +60,7 @@ async fn healthz(ctx: &mut RequestContext) -> Outcome {
 struct Ready {
     #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
+    /// Each part, and how it is.
     checks: BTreeMap<&'static str, Cow<'static, str>>,
 }
 

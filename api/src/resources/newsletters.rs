@@ -343,6 +343,7 @@ fn parse_emoji(body: &Body) -> Result<String, CallError> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewsletterReaction")]
 struct Reaction {
+    /// The message, by its place in the newsletter.
     server_id: u64,
     emoji: String,
 }
@@ -358,6 +359,7 @@ async fn react(call: &mut ChannelCall) -> Outcome {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewsletterAdminInvite")]
 struct AdminInvite {
+    /// Until when the invitation can be taken.
     invite_expires_at: Timestamp,
 }
 

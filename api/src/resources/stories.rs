@@ -139,6 +139,7 @@ async fn send(
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StoryView")]
 struct ViewShown {
+    /// Who has seen it.
     viewer: String,
     /// Unix seconds.
     viewed_at: i64,

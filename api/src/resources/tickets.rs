@@ -57,7 +57,9 @@ pub fn routes() -> Vec<Route> {
 pub struct TicketView {
     id: TicketId,
     number: u32,
+    /// What it is about.
     subject: String,
+    /// What the ticket is about.
     category: Category,
     priority: Priority,
     status: TicketStatus,
@@ -89,6 +91,7 @@ impl From<&TicketRecord> for TicketView {
 pub struct Conversation<T> {
     #[serde(flatten)]
     ticket: T,
+    /// The messages, the first one first.
     messages: Vec<TicketMessage>,
 }
 

@@ -88,16 +88,21 @@ pub fn routes() -> Vec<Route> {
 struct EndpointView {
     id: EndpointId,
     customer_id: CustomerId,
+    /// The channel whose events it hears; null for all of the account.
     channel_id: Option<ChannelId>,
     url: String,
     events: EventFilter,
     enabled: bool,
+    /// Whether it has a secret of its own.
     has_custom_signing_secret: bool,
     chat_type_filter: ChatTypeFilter,
+    /// Why the gateway switched it off.
     disabled_reason: Option<DisabledReason>,
     /// Names with their values masked.
     headers: BTreeMap<String, &'static str>,
+    /// Since when no delivery has succeeded.
     failing_since: Option<Timestamp>,
+    /// When a delivery last succeeded.
     last_success_at: Option<Timestamp>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -137,6 +142,7 @@ struct CreatedView {
 #[schemars(rename = "SigningSecret")]
 struct SecretView {
     signing_secret: String,
+    /// Whether it is the account's default secret.
     is_default: bool,
 }
 

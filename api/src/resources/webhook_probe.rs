@@ -58,9 +58,13 @@ struct ProbeView {
     outcome: &'static str,
     #[schemars(extend("type" = ["string", "integer"]))]
     status: Value,
+    /// The receiver's status; null or 0 when there was no answer.
     http_status: u16,
+    /// From the request to the first byte of the answer, in milliseconds.
     latency_ms: u64,
+    /// The whole attempt, with DNS, TLS and body, in milliseconds.
     elapsed_ms: u64,
+    /// Whose secret signed it.
     #[schemars(extend("enum" = ["endpoint", "gateway_default"]))]
     signed_with: &'static str,
     endpoint_id: Option<EndpointId>,

@@ -31,10 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[schemars(rename = "AuditEntry")]
 pub struct AuditView {
     pub id: AuditId,
+    /// What was done, such as `key.issued`.
     pub action: String,
     pub actor: AuditActor,
     pub target: Option<AuditTarget>,
+    /// The client's address.
     pub ip: Option<String>,
+    /// What the client calls itself.
     pub user_agent: Option<String>,
     pub request_id: Option<String>,
     #[schemars(extend("enum" = ["success", "failure"]))]

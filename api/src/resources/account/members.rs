@@ -76,6 +76,7 @@ struct MemberView {
     #[schemars(extend("enum" = ["active", "invited"]))]
     status: &'static str,
     created_at: Timestamp,
+    /// When the member last logged in.
     last_login_at: Option<Timestamp>,
 }
 
@@ -97,6 +98,7 @@ impl From<&UserRecord> for MemberView {
 struct InvitedView {
     #[serde(flatten)]
     member: MemberView,
+    /// How whoever is invited gets to choose a password.
     invitation: InvitationView,
 }
 

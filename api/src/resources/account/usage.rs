@@ -35,9 +35,13 @@ pub struct UsageView {
     /// There where the rows are by hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     hour: Option<Timestamp>,
+    /// The channel, where the rows are by channel.
     channel_id: Option<ChannelId>,
+    /// Sends that the network accepted.
     sent: u64,
+    /// Messages that came in.
     received: u64,
+    /// Sends that failed.
     failed: u64,
     media_bytes: u64,
     /// Those that reached their endpoint.

@@ -68,6 +68,7 @@ pub struct PlanView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChannelCounts {
     pub total: usize,
+    /// How many are connected.
     pub connected: usize,
 }
 

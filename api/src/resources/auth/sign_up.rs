@@ -52,9 +52,11 @@ pub struct Nothing {}
 
 #[derive(Serialize, JsonSchema)]
 pub struct SignedUp {
+    /// The account.
     account: AccountView,
     #[serde(flatten)]
     tokens: TokensView,
+    /// The first key of the account; its secret is shown once.
     api_key: IssuedKey,
 }
 

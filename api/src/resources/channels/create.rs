@@ -25,6 +25,7 @@ use crate::resources::{IssuedKey, NewKey};
 pub struct Created {
     #[serde(flatten)]
     channel: ChannelView,
+    /// The key of the channel, when one was asked for; its secret is shown once.
     #[serde(skip_serializing_if = "Option::is_none")]
     scoped_key: Option<IssuedKey>,
 }

@@ -29,6 +29,7 @@ model::words! {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Qr")]
 pub struct QrView {
+    /// The code as a picture: a PNG as a data URL.
     qr: String,
     raw: String,
     expires_at: Timestamp,

@@ -22,6 +22,7 @@ const WAITING: [DeliveryState; 3] = [DeliveryState::Pending, DeliveryState::Retr
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Recovery")]
 pub struct RecoverView {
+    /// Names this recovery in logs.
     #[schemars(with = "String", extend("format" = "uuid"))]
     job_id: Uuid,
     matched: u64,

@@ -20,7 +20,9 @@ const MASK: &str = "***";
 pub struct DetailView {
     #[serde(flatten)]
     record: DeliveryRecord,
+    /// What is sent to the receiver.
     request: RequestView,
+    /// Each attempt, the first one first.
     attempts: Vec<AttemptView>,
 }
 
