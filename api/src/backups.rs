@@ -20,6 +20,7 @@ pub trait Backups: Send + Sync {
 /// A backup that a node takes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BackupJob {
+    /// Names this recovery in logs.
     #[schemars(with = "String")]
     pub job_id: Uuid,
     /// The folder, or `s3://BUCKET/PREFIX`.

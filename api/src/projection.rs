@@ -21,7 +21,7 @@ use shard::projection::Entity;
 
 use crate::failure;
 use crate::query::Query;
-use crate::reply::List;
+use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 
 model::cursor! {
@@ -195,6 +195,15 @@ impl ChannelCall {
         let (rows, stopped_at) = self.ask(ReadPage(read)).await?;
         let more = is_filled(&rows);
         Ok(page.cut(rows.iter().map(|row| decode(row)).collect(), more, stopped_at, E::id))
+    }
+
+    /// As [`Self::operate`], where there is nothing to show.
+    ///
+    /// # Errors
+    /// As [`ChannelCall::operate`].
+    pub async fn done<A: Area>(&mut self, operation: A) -> Outcome {
+        self.operate(operation).await?;
+        Ok(Reply::no_content())
     }
 
     /// The person that the path names by `{contact_id}`.

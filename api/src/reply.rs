@@ -160,6 +160,14 @@ impl<T> List<T> {
         Self { data, next_cursor: Some(next_cursor) }
     }
 
+    /// The page of what begins with its first row, and goes on where there is one more than `limit`.
+    pub fn first(mut data: Vec<T>, limit: usize, cursor: impl FnOnce(&T) -> String) -> Self {
+        let more = data.len() > limit;
+        data.truncate(limit);
+        let next = data.last().filter(|_| more).map(cursor);
+        Self::page(data, next)
+    }
+
     /// A list that is not paged by a limit: it bears a cursor only where it is too large for one answer.
     pub fn cut(mut data: Vec<T>, cursor: impl FnOnce(&T) -> String) -> Self
     where

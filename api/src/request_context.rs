@@ -11,9 +11,9 @@ use model::id::{AuditId, ChannelId, CustomerId, RequestId};
 use model::limit::{BucketLevel, BucketRule, LimitScope};
 use model::page::ListId;
 use model::time::Timestamp;
-use raft::directory::UpdateError;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord};
+use raft::directory::{Directory, UpdateError};
 use raft::room::Level;
 use salvo::Request;
 use salvo::http::header::CONTENT_LENGTH;
@@ -78,6 +78,10 @@ pub struct RequestContext {
 impl RequestContext {
     pub fn cluster(&self) -> &Cluster {
         &self.app.cluster
+    }
+
+    pub fn directory(&self) -> &Directory {
+        self.cluster().directory()
     }
 
     /// The connection is of somebody who has shown a credential, of an account or of none: it keeps its place at the port.
@@ -198,7 +202,7 @@ impl RequestContext {
     /// # Errors
     /// [`UpdateError`].
     pub async fn try_change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, UpdateError> {
-        self.cluster().directory().update(command, audit, self.deadline(UPDATE_PATIENCE)).await
+        self.directory().update(command, audit, self.deadline(UPDATE_PATIENCE)).await
     }
 
     fn deadline(&self, patience: Duration) -> Instant {
@@ -281,7 +285,7 @@ impl AccountCall {
 
     /// A live channel of the account.
     pub fn find_channel(&self, id: ChannelId) -> Option<Arc<ChannelRecord>> {
-        let channel = self.cluster().directory().read(|state| state.channel(id).cloned())?;
+        let channel = self.directory().read(|state| state.channel(id).cloned())?;
         (channel.customer_id == self.customer_id()).then_some(channel)
     }
 
@@ -385,7 +389,7 @@ impl ChannelCall {
         if done.as_ref().is_err_and(|error| error.code == ErrorCode::ChannelNotFound) {
             // The owner's copy of the directory is ahead of this node's: what it has no more is not to be shown from here
             // again. Without a leader the copy grows old by itself, and is not used then.
-            let _ = self.cluster().directory().refresh(Instant::now() + CATCHING_UP).await;
+            let _ = self.directory().refresh(Instant::now() + CATCHING_UP).await;
         }
         done
     }

@@ -33,6 +33,7 @@ pub struct Component {
 
 #[derive(Clone, Serialize, JsonSchema)]
 pub struct Nodes {
+    /// How many are ready.
     ready: usize,
     total: usize,
 }

@@ -10,5 +10,6 @@ use crate::time::Timestamp;
 pub struct Blocked {
     pub id: Address,
     pub lid: Option<Address>,
+    /// When it was blocked, where that is known.
     pub blocked_at: Option<Timestamp>,
 }

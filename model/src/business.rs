@@ -128,7 +128,9 @@ pub struct Product {
     /// The network's own.
     pub image_urls: Vec<String>,
     pub hidden: bool,
+    /// What the network thinks of it.
     pub review_status: Option<Review>,
+    /// The collections that it is in.
     pub collection_ids: Vec<String>,
 }
 
@@ -158,6 +160,7 @@ pub struct Collection {
     pub id: String,
     pub name: String,
     pub status: Option<Review>,
+    /// Products in it.
     pub product_count: u32,
 }
 
@@ -182,6 +185,7 @@ pub struct Order {
     pub currency: String,
     /// Amounts are in thousandths of the currency's unit.
     pub subtotal_amount: u64,
+    /// In thousandths of the currency's unit; null for none.
     pub tax_amount: Option<u64>,
     pub total_amount: u64,
     pub items: Vec<OrderItem>,
@@ -205,6 +209,7 @@ crate::words! {
 pub struct OrderItem {
     pub product_id: String,
     pub name: String,
+    /// How many.
     pub quantity: u32,
     /// Of one piece.
     pub price_amount: u64,
@@ -217,6 +222,7 @@ pub struct OrderItem {
 pub struct CartItem {
     pub product_id: String,
     pub name: Option<String>,
+    /// How many.
     pub quantity: u32,
     pub price_amount: u64,
     pub currency: String,

@@ -15,7 +15,9 @@ pub struct Community {
     pub created_by: Option<Address>,
     /// The group that all members are in, and only admins send to.
     pub announcement_group_id: Option<Address>,
+    /// Groups in it.
     pub group_count: u32,
+    /// How many are in it, where that is known.
     pub participant_count: Option<u32>,
     /// Every member may add groups.
     pub member_add_groups: bool,
@@ -28,9 +30,11 @@ pub struct Community {
 pub struct SubGroup {
     pub id: Address,
     pub subject: String,
+    /// Whether it is the group that all members of the community are in.
     pub is_announcement: bool,
     /// The channel is in it.
     pub joined: bool,
+    /// How many are in it, where that is known.
     pub participant_count: Option<u32>,
 }
 

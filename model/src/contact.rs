@@ -14,6 +14,7 @@ pub struct Contact {
     pub lid: Option<Address>,
     /// As the address book has it; else as the person calls itself.
     pub name: Option<String>,
+    /// The name of the business, verified by the network.
     pub business_name: Option<String>,
     pub about: Option<String>,
     #[schemars(extend("format" = "uri"))]
@@ -74,6 +75,7 @@ pub struct LidPair {
 pub struct KnownLidPair {
     pub lid: Address,
     pub phone_jid: Address,
+    /// When the two were first known to belong together.
     pub first_seen_at: Timestamp,
 }
 
@@ -88,7 +90,9 @@ impl KnownLidPair {
 pub struct ContactCheck {
     /// The digits as they were asked for.
     pub input: String,
+    /// Whether the number is registered.
     pub exists: bool,
+    /// The address, when the number is registered.
     pub id: Option<Address>,
     pub lid: Option<Address>,
     pub is_business: bool,

@@ -31,7 +31,9 @@ pub struct Group {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupParticipant {
+    /// The member's address.
     pub id: Address,
+    /// What the member may do.
     pub rank: Rank,
 }
 
@@ -52,6 +54,7 @@ impl Rank {
 /// An invite as the interface shows it.
 #[derive(Serialize, JsonSchema)]
 pub struct GroupInvite {
+    /// The link that invites.
     invite_url: String,
     invite_code: String,
 }
@@ -157,6 +160,7 @@ crate::words! {
 /// How an action went for one participant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ParticipantResult {
+    /// Whom it is about.
     pub id: Address,
     pub status: ParticipantStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -211,6 +215,7 @@ pub struct GroupPreview {
     pub id: Address,
     pub subject: String,
     pub description: Option<String>,
+    /// Unix seconds.
     pub created_at: Option<i64>,
     pub created_by: Option<Address>,
     pub size: u32,

@@ -57,6 +57,7 @@ pub struct Label {
     pub name: String,
     /// A place in the palette, 0 to 19.
     pub color: u8,
+    /// Its colour, as `#rrggbb`.
     pub color_hex: String,
     /// It came with the account.
     pub predefined: bool,

@@ -15,11 +15,15 @@ pub struct Newsletter {
     pub name: String,
     pub description: Option<String>,
     pub invite_code: Option<String>,
+    /// The link that invites.
     pub invite_url: Option<String>,
     pub picture_url: Option<String>,
+    /// What the channel is to it.
     pub role: NewsletterRole,
     pub muted: bool,
+    /// Whether the network has verified it.
     pub verified: bool,
+    /// How many subscribe, where that is known.
     pub subscriber_count: Option<u32>,
     pub reactions: ReactionMode,
     /// Unix seconds.
@@ -93,6 +97,7 @@ pub struct NewsletterMessage {
     pub kind: String,
     pub text: Option<String>,
     pub media: Option<MediaRef>,
+    /// How often it was seen, where that is known.
     pub view_count: Option<u32>,
     /// How often each reaction was given.
     pub reactions: BTreeMap<String, u32>,

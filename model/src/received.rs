@@ -22,12 +22,14 @@ pub enum ReceivedBody {
     Video {
         media: MediaRef,
         caption: Option<String>,
+        /// Whether it moves.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         animated: bool,
     },
     Sticker {
         media: MediaRef,
         caption: Option<String>,
+        /// Whether it moves.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         animated: bool,
     },
@@ -45,6 +47,7 @@ pub enum ReceivedBody {
     },
     Delete {
         message_key: MessageKey,
+        /// Whether an admin of the group deleted another one's message.
         by_admin: bool,
     },
     Location {
@@ -52,6 +55,7 @@ pub enum ReceivedBody {
         longitude: f64,
         name: Option<String>,
         address: Option<String>,
+        /// Whether the place goes on being updated.
         live: bool,
     },
     Contact {
@@ -64,33 +68,44 @@ pub enum ReceivedBody {
     },
     PollVote {
         message_key: MessageKey,
+        /// What was chosen.
         selected: Vec<String>,
     },
     ButtonReply {
+        /// The id of the answer that was chosen.
         id: String,
+        /// The answer that was chosen.
         title: String,
     },
     ListReply {
+        /// The id of the answer that was chosen.
         id: String,
+        /// The answer that was chosen.
         title: String,
     },
     Order {
+        /// The order.
         order_id: String,
         token: String,
+        /// How many things were ordered.
         item_count: u32,
         total_amount: i64,
         currency: String,
     },
     Event {
         name: String,
+        /// When it begins, in Unix seconds.
         start_at: i64,
+        /// When it ends, in Unix seconds; null where that is open.
         end_at: Option<i64>,
+        /// Where it takes place.
         location: Option<String>,
     },
     Undecryptable {
         reason: UndecryptableReason,
     },
     Unknown {
+        /// What it was, which there is no body for.
         raw_type: String,
     },
 }

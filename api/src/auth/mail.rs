@@ -11,6 +11,7 @@ use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use parking_lot::Mutex;
 use raft::supervise;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -50,13 +51,16 @@ pub struct SmtpConfig {
 }
 
 /// How the connection to the mail server is protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SmtpSecurity {
+    /// Begins in the clear and must change to TLS.
+    #[default]
+    StartTls,
     /// TLS from the first byte.
     Tls,
-    /// Begins in the clear and must change to TLS.
-    StartTls,
     /// None at all: for a relay on the same machine.
+    #[serde(rename = "none")]
     Plain,
 }
 

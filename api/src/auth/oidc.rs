@@ -6,6 +6,7 @@ use model::error::CallError;
 use model::id::CustomerId;
 use model::member::Role;
 use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::jwks::{KeyError, Keys, Source};
@@ -16,15 +17,22 @@ const LEEWAY: u64 = 30;
 /// The algorithms that are taken. All have a key pair: a shared secret could be the public key of another algorithm.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 
-/// `auth.oidc.*`.
-#[derive(Clone, Debug)]
+/// `[auth.oidc]`: an issuer whose tokens are dashboard sessions.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct OidcConfig {
     pub issuer: String,
     pub audience: String,
     /// Where the keys are; the issuer's discovery document names it when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_url: Option<String>,
     /// The claim that names the customer.
+    #[serde(default = "customer_claim")]
     pub customer_claim: String,
+}
+
+fn customer_claim() -> String {
+    "customer_id".to_owned()
 }
 
 /// The configured issuer.

@@ -26,7 +26,9 @@ pub const VERIFICATION_LIFE: Duration = Duration::from_secs(24 * 3600);
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Tokens")]
 pub struct TokensView {
+    /// What goes into `Authorization: Bearer`.
     access_token: String,
+    /// Seconds until the access token ends.
     expires_in: u64,
     refresh_token: String,
 }

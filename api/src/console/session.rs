@@ -26,7 +26,9 @@ const LONGEST_TOKEN: usize = 1024;
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConsoleSession")]
 pub struct SessionView {
+    /// What goes into `Authorization: Bearer`.
     access_token: String,
+    /// Seconds until the access token ends.
     expires_in: u64,
     /// The network is simulated, and has a phone that scans for whoever asks.
     simulated_phones: bool,

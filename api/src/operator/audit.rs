@@ -52,7 +52,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let customers = match customer {
         Some(customer) => vec![Some(customer)],
         None => {
-            let all = call.cluster().directory().read(|state| state.customers.keys().copied().collect::<Vec<_>>());
+            let all = call.directory().read(|state| state.customers.keys().copied().collect::<Vec<_>>());
             all.into_iter().map(Some).chain([None]).collect()
         }
     };

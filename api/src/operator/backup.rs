@@ -102,7 +102,7 @@ pub struct BackupView {
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
-    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
+    let cluster = call.directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let version = env!("CARGO_PKG_VERSION");
     let (cluster_id, shards, format) = (cluster.cluster_id, cluster.shard_count, cluster.format);
     Ok(Reply::ok(&BackupView { cluster_id, version: version.to_owned(), format, shards }))
@@ -110,7 +110,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 
 /// A shard of this cluster, or the directory.
 fn known_group(call: &OperatorCall, name: &str) -> Result<ShardId, CallError> {
-    let shards = call.cluster().directory().read(|state| state.cluster.as_ref().map_or(0, |each| each.shard_count));
+    let shards = call.directory().read(|state| state.cluster.as_ref().map_or(0, |each| each.shard_count));
     let asked: Option<ShardId> = call.id(name);
     asked
         .filter(|group| *group == DIRECTORY || *group <= shards)

@@ -65,7 +65,7 @@ pub struct PlacedChannel {
 
 impl PlacedChannel {
     fn new(call: &OperatorCall, record: &ChannelRecord, live: Option<&Live>) -> Self {
-        let (shard, replicas) = call.cluster().directory().read(|state| {
+        let (shard, replicas) = call.directory().read(|state| {
             let shard = live.map(|live| live.shard).or_else(|| state.shard_of(Slot::of_channel(record.id)));
             let place = shard.and_then(|shard| state.placement.get(&shard));
             (shard, place.map(|place| place.replicas.clone()).unwrap_or_default())
@@ -96,7 +96,7 @@ fn asked(query: Query<'_>) -> Result<(usize, Option<CustomerId>, Option<ChannelI
 async fn list(call: &mut OperatorCall) -> Outcome {
     let (limit, customer, after) = asked(call.query())?;
 
-    let mut channels: Vec<Arc<ChannelRecord>> = call.cluster().directory().read(|state| {
+    let mut channels: Vec<Arc<ChannelRecord>> = call.directory().read(|state| {
         let live = state.channels.values().filter(|channel| channel.deleted_at.is_none());
         live.filter(|channel| customer.is_none_or(|customer| channel.customer_id == customer))
             .filter(|channel| after.is_none_or(|after| channel.id < after))
@@ -104,13 +104,10 @@ async fn list(call: &mut OperatorCall) -> Outcome {
             .collect()
     });
     channels.sort_by_key(|channel| std::cmp::Reverse(channel.id));
-    let more = channels.len() > limit;
-    channels.truncate(limit);
-    let next = channels.last().filter(|_| more).map(|channel| ChannelCursor { id: channel.id }.encode(ListId::only()));
-    let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
+    let page = List::first(channels, limit, |channel| ChannelCursor { id: channel.id }.encode(ListId::only()));
+    let ids: Vec<ChannelId> = page.data.iter().map(|channel| channel.id).collect();
     let lives = call.cluster().lives(&ids, &call.context()).await?;
-    let rows = channels.iter().map(|channel| PlacedChannel::new(call, channel, lives.get(&channel.id))).collect();
-    Ok(Reply::ok(&List::page(rows, next)))
+    Ok(Reply::ok(&page.map(|channel| PlacedChannel::new(call, &channel, lives.get(&channel.id)))))
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
@@ -120,8 +117,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn disable(call: &mut OperatorCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let reason = crate::resources::parse_disable_reason(&body)?;
+    let reason = crate::resources::parse_disable_reason(&call.optional_object().await?)?;
     let channel = find(call)?;
     let live = lifecycle(call, &channel, Trigger::Disable).await?;
     let mut entry = audited(call, &channel, "channel.disabled");
@@ -159,6 +155,6 @@ async fn record(call: &OperatorCall, entry: AuditEntry) {
 
 fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, CallError> {
     let id: Option<ChannelId> = call.id("id");
-    let channel = id.and_then(|id| call.cluster().directory().read(|state| state.channel(id).cloned()));
+    let channel = id.and_then(|id| call.directory().read(|state| state.channel(id).cloned()));
     channel.ok_or_else(CallError::channel_not_found)
 }

@@ -70,8 +70,10 @@ model::words! {
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
+    /// What was looked at.
     #[schemars(extend("enum" = CHECKS))]
     pub check: Cow<'static, str>,
+    /// How bad it is.
     pub level: Level,
     /// The node that it is about; `null` when it is about the cluster.
     pub node_id: Option<NodeId>,
@@ -80,21 +82,34 @@ pub struct Finding {
     pub remedy: Option<Cow<'static, str>>,
 }
 
-pub const CHECKS: [&str; 13] = [
-    "nodes",
-    "shards",
-    "replicas",
-    "lose_a_node",
-    "leads",
-    "fsync",
-    "clock",
-    "disk",
-    "slots",
-    "connections",
-    "certificates",
-    "secrets",
-    "configuration",
+type Judge = fn(&ClusterView, &TargetPolicy) -> Vec<Observation>;
+
+/// What is checked, how, and what is said of it when nothing is wrong.
+const TABLE: [(&str, Judge, &str); 13] = [
+    ("nodes", |view, _| nodes(view), "all {nodes} nodes answer"),
+    ("shards", |view, _| shards(view), "every shard has a leader, and all its replicas keep up"),
+    ("replicas", |view, _| replicas(view), "no replicas were found to differ"),
+    ("lose_a_node", |view, _| lose_a_node(view), "any one node can be lost now"),
+    ("leads", |view, _| leads(view), "every shard is led from where it should be"),
+    ("fsync", |view, _| fsync(view), "every disk syncs fast enough"),
+    ("clock", |view, _| clock(view), "the clocks agree"),
+    ("disk", |view, _| disk(view), "there is room on every disk"),
+    ("slots", |view, _| slots(view), "every node can take more sessions"),
+    ("connections", |view, _| connections(view), "no port has refused a connection lately"),
+    ("certificates", |view, _| certificates(view, Timestamp::now()), "no certificate expires soon"),
+    ("secrets", |view, _| secrets(view), "everything is sealed under one master key, which every node has"),
+    ("configuration", |_, policy| configuration(policy), "nothing is allowed that production forbids"),
 ];
+
+pub const CHECKS: [&str; TABLE.len()] = {
+    let mut names = [""; TABLE.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = TABLE[at].0;
+        at += 1;
+    }
+    names
+};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClusterCheck")]
@@ -102,6 +117,7 @@ pub struct CheckView {
     pub status: Condition,
     /// Whether any one node can be lost now without an outage; never, with fewer than three nodes.
     pub can_lose_a_node: bool,
+    /// Each part, and how it is.
     pub checks: Vec<Finding>,
 }
 
@@ -126,29 +142,11 @@ pub fn condition(view: &ClusterView, findings: &[Finding]) -> Condition {
 /// Makes all checks; each says something, be it that all is well.
 pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (check, made) in [
-        ("nodes", nodes(view)),
-        ("shards", shards(view)),
-        ("replicas", replicas(view)),
-        ("lose_a_node", lose_a_node(view)),
-        ("leads", leads(view)),
-        ("fsync", fsync(view)),
-        ("clock", clock(view)),
-        ("disk", disk(view)),
-        ("slots", slots(view)),
-        ("connections", connections(view)),
-        ("certificates", certificates(view, Timestamp::now())),
-        ("secrets", secrets(view)),
-        ("configuration", configuration(policy)),
-    ] {
+    for (check, judge, well) in TABLE {
+        let made = judge(view, policy);
         if made.is_empty() {
-            found.push(Finding {
-                check: check.into(),
-                level: Level::Ok,
-                node_id: None,
-                message: all_well(check, view),
-                remedy: None,
-            });
+            let message = well.replace("{nodes}", &view.survey.len().to_string());
+            found.push(Finding { check: check.into(), level: Level::Ok, node_id: None, message, remedy: None });
         }
         found.extend(made.into_iter().map(|said| said.named(check)));
     }
@@ -181,24 +179,6 @@ impl Observation {
     fn named(self, check: &'static str) -> Finding {
         let Self { level, node, message, remedy } = self;
         Finding { check: check.into(), level, node_id: node, message, remedy: remedy.map(Cow::from) }
-    }
-}
-
-fn all_well(check: &str, view: &ClusterView) -> String {
-    match check {
-        "nodes" => format!("all {} nodes answer", view.survey.len()),
-        "shards" => "every shard has a leader, and all its replicas keep up".to_owned(),
-        "replicas" => "no replicas were found to differ".to_owned(),
-        "lose_a_node" => "any one node can be lost now".to_owned(),
-        "leads" => "every shard is led from where it should be".to_owned(),
-        "fsync" => "every disk syncs fast enough".to_owned(),
-        "clock" => "the clocks agree".to_owned(),
-        "disk" => "there is room on every disk".to_owned(),
-        "slots" => "every node can take more sessions".to_owned(),
-        "connections" => "no port has refused a connection lately".to_owned(),
-        "certificates" => "no certificate expires soon".to_owned(),
-        "secrets" => "everything is sealed under one master key, which every node has".to_owned(),
-        _ => "nothing is allowed that production forbids".to_owned(),
     }
 }
 

@@ -77,6 +77,7 @@ pub struct LimitsView {
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "StorageLimits")]
 pub struct StorageLimitsView {
+    /// Bytes of media that are kept.
     pub media_bytes: u64,
     pub keys: u64,
     pub labels: u64,
@@ -89,6 +90,7 @@ pub struct StorageLimitsView {
 pub struct CreatedView {
     #[serde(flatten)]
     pub customer: CustomerView,
+    /// The first key of the account; its secret is shown once.
     pub api_key: IssuedKey,
 }
 
@@ -127,23 +129,20 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let (limit, after) = asked(call.query())?;
 
     let place = |customer: &CustomerRecord| (customer.created_at, customer.id);
-    let mut customers: Vec<Arc<CustomerRecord>> = call.cluster().directory().read(|state| {
+    let mut customers: Vec<Arc<CustomerRecord>> = call.directory().read(|state| {
         let live = state.customers.values().filter(|customer| customer.deleted_at.is_none());
         live.filter(|customer| after.is_none_or(|after| place(customer) < after)).cloned().collect()
     });
     customers.sort_by_key(|customer| std::cmp::Reverse(place(customer)));
-    let more = customers.len() > limit;
-    customers.truncate(limit);
-    let last = customers.last().filter(|_| more);
-    let next =
-        last.map(|customer| CustomerCursor { created_at: customer.created_at, id: customer.id }.encode(ListId::only()));
-    let views = try_join_all(customers.iter().map(|customer| CustomerView::of(call, customer))).await?;
-    Ok(Reply::ok(&List::page(views, next)))
+    let List { data, next_cursor } = List::first(customers, limit, |customer| {
+        CustomerCursor { created_at: customer.created_at, id: customer.id }.encode(ListId::only())
+    });
+    let data = try_join_all(data.iter().map(|customer| CustomerView::of(call, customer))).await?;
+    Ok(Reply::ok(&List { data, next_cursor }))
 }
 
 async fn create(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateCustomer { name, email, plan, limits } = CreateCustomer::parse(&body)?;
+    let CreateCustomer { name, email, plan, limits } = CreateCustomer::parse(&call.object().await?)?;
     let id = CustomerId::new();
     let customer = CustomerRecord {
         id,
@@ -174,8 +173,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn patch(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let asked = ChangeCustomer::parse(&body)?;
+    let asked = ChangeCustomer::parse(&call.object().await?)?;
     let known = find(call)?;
     let (mut name, mut email) = (known.name.clone(), known.email.clone());
     let (mut plan, mut limits) = (known.plan.clone(), known.limits);
@@ -208,7 +206,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
 
 fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, CallError> {
     let id: Option<CustomerId> = call.id("id");
-    let known = id.and_then(|id| call.cluster().directory().read(|state| state.customers.get(&id).cloned()));
+    let known = id.and_then(|id| call.directory().read(|state| state.customers.get(&id).cloned()));
     let live = known.filter(|customer| customer.deleted_at.is_none());
     live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
 }

@@ -63,7 +63,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 
 async fn view(call: &OperatorCall) -> FormatView {
     let statuses = call.cluster().node_statuses().await;
-    let members: Vec<NodeId> = call.cluster().directory().read(|state| state.nodes.keys().copied().collect());
+    let members: Vec<NodeId> = call.directory().read(|state| state.nodes.keys().copied().collect());
     let nodes: Vec<_> = members
         .into_iter()
         .map(|id| {
@@ -74,7 +74,7 @@ async fn view(call: &OperatorCall) -> FormatView {
         .collect();
     let understood: Option<Vec<Format>> = nodes.iter().map(|node| node.understands).collect();
     let highest = understood.and_then(|understood| understood.into_iter().min());
-    FormatView { format: call.cluster().directory().format(), highest, nodes }
+    FormatView { format: call.directory().format(), highest, nodes }
 }
 
 async fn raise(call: &mut OperatorCall) -> Outcome {

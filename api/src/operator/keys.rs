@@ -90,17 +90,15 @@ fn place(key: &KeyRecord) -> (Timestamp, KeyId) {
 async fn list(call: &mut OperatorCall) -> Outcome {
     let asked = Asked::read(call.query())?;
     let now = call.now;
-    let (rows, next) = call.cluster().directory().read(|state| {
+    let page = call.directory().read(|state| {
         let wanted = state.keys.values().filter(|key| asked.wants(key, state));
         let mut keys: Vec<&Arc<KeyRecord>> = wanted.collect();
         keys.sort_by_key(|key| Reverse(place(key)));
-        let more = keys.len() > asked.limit;
-        keys.truncate(asked.limit);
-        let last = keys.last().filter(|_| more);
-        let next = last.map(|key| KeyCursor { created_at: key.created_at, id: key.id }.encode(ListId::only()));
-        (keys.into_iter().map(|key| OwnedKey::of(&state.as_ended(key.clone()), state, now)).collect(), next)
+        let cursor =
+            |key: &&Arc<KeyRecord>| KeyCursor { created_at: key.created_at, id: key.id }.encode(ListId::only());
+        List::first(keys, asked.limit, cursor).map(|key| OwnedKey::of(&state.as_ended(key.clone()), state, now))
     });
-    Ok(Reply::ok(&List::page(rows, next)))
+    Ok(Reply::ok(&page))
 }
 
 async fn revoke(call: &mut OperatorCall) -> Outcome {
@@ -108,13 +106,13 @@ async fn revoke(call: &mut OperatorCall) -> Outcome {
     let entry = call.audited(key.customer_id, "key.revoked", Target::new("api_key", key.id, key.name.as_str()));
     call.update(Command::RevokeKey { customer: key.customer_id, id: key.id }, vec![entry]).await?;
     let revoked = KeyRecord { revoked_at: Some(call.now), ..(*key).clone() };
-    Ok(Reply::ok(&call.cluster().directory().read(|state| OwnedKey::of(&revoked, state, call.now))))
+    Ok(Reply::ok(&call.directory().read(|state| OwnedKey::of(&revoked, state, call.now))))
 }
 
 /// The key of the path, by its id or, where no other key has the same one, by its prefix.
 fn named(call: &OperatorCall) -> Result<Arc<KeyRecord>, CallError> {
     let (id, text): (Option<KeyId>, &str) = (call.id("id"), call.parameter("id"));
-    let found: Vec<Arc<KeyRecord>> = call.cluster().directory().read(|state| match id {
+    let found: Vec<Arc<KeyRecord>> = call.directory().read(|state| match id {
         Some(id) => state.keys.get(&id).cloned().into_iter().collect(),
         None => state.keys_with_prefix(text).cloned().collect(),
     });

@@ -79,6 +79,7 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Layout")]
 pub struct LayoutView {
+    /// The shards.
     pub shards: Vec<ShardView>,
     /// The last change; `null` when there was none since the cluster was made.
     pub change: Option<ChangeView>,
@@ -88,6 +89,7 @@ pub struct LayoutView {
 #[schemars(rename = "PlacedShard")]
 pub struct ShardView {
     pub shard: ShardId,
+    /// The nodes that hold it.
     pub replicas: Vec<NodeId>,
     /// The replica that should lead.
     pub leader: NodeId,
@@ -109,10 +111,15 @@ pub struct ChangeView {
     pub began_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub total: usize,
+    /// Moves that wait.
     pub waiting: usize,
+    /// Moves that run.
     pub running: usize,
+    /// Moves that are done.
     pub done: usize,
+    /// Moves that were given up.
     pub cancelled: usize,
+    /// What moves, shard by shard.
     pub moves: Vec<MoveView>,
 }
 
@@ -121,7 +128,9 @@ pub struct ChangeView {
 pub struct MoveView {
     pub shard: ShardId,
     pub from: Vec<NodeId>,
+    /// The replicas after.
     pub to: Vec<NodeId>,
+    /// The node that leads.
     pub leader: NodeId,
     pub state: MoveState,
     pub began_at: Option<Timestamp>,
@@ -138,7 +147,9 @@ pub struct MoveView {
 pub struct PlanView {
     /// For `apply`: what this plan begins would be the change of that number.
     pub number: u64,
+    /// What moves, shard by shard.
     pub moves: Vec<MoveView>,
+    /// What the moves would cost.
     pub cost: Cost,
     /// What nodes bear now, and would then.
     // Release 0.1.0 does not say.
@@ -268,8 +279,8 @@ async fn copies(call: &OperatorCall) -> BTreeMap<ShardId, CopyFacts> {
 
 async fn show(call: &mut OperatorCall) -> Outcome {
     let runs = |state: &DirectoryState| state.layout.as_ref().is_some_and(|layout| layout.is_running());
-    let copies = if call.cluster().directory().read(runs) { copies(call).await } else { BTreeMap::new() };
-    let view = call.cluster().directory().read(|state| LayoutView {
+    let copies = if call.directory().read(runs) { copies(call).await } else { BTreeMap::new() };
+    let view = call.directory().read(|state| LayoutView {
         shards: state
             .placement
             .values()
@@ -315,7 +326,7 @@ fn burdens(state: &DirectoryState, moves: &[MoveRecord], loads: &Loads) -> Vec<B
 
 async fn plan_moves(call: &mut OperatorCall) -> Outcome {
     let loads = Loads::told(&call.cluster().node_statuses().await);
-    let view = call.cluster().directory().read(|state| {
+    let view = call.directory().read(|state| {
         let moves = balanced(state, &loads);
         let number = driver::begin(state, Vec::new(), AT_ONCE, false, call.now).number;
         let (cost, nodes) = (Cost::of(&moves, state), burdens(state, &moves, &loads));
@@ -342,13 +353,9 @@ impl Apply {
 }
 
 async fn apply(call: &mut OperatorCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let Apply { number, at_once } = Apply::parse(&body)?;
+    let Apply { number, at_once } = Apply::parse(&call.optional_object().await?)?;
     let loads = Loads::told(&call.cluster().node_statuses().await);
-    let layout = call
-        .cluster()
-        .directory()
-        .read(|state| driver::begin(state, balanced(state, &loads), at_once, false, call.now));
+    let layout = call.directory().read(|state| driver::begin(state, balanced(state, &loads), at_once, false, call.now));
     if number.is_some_and(|number| number != layout.number) {
         return Err(CallError::concurrent_modification("layout"));
     }
@@ -361,7 +368,6 @@ async fn apply(call: &mut OperatorCall) -> Outcome {
 
 async fn cancel(call: &mut OperatorCall) -> Outcome {
     let running = call
-        .cluster()
         .directory()
         .read(|state| state.layout.as_ref().filter(|layout| layout.is_running()).map(|layout| layout.number));
     let number = running.ok_or_else(|| CallError::no_op("no change of the layout is under way"))?;
@@ -372,7 +378,7 @@ async fn cancel(call: &mut OperatorCall) -> Outcome {
 
 /// The last change as it stands now.
 fn change(call: &OperatorCall) -> Outcome {
-    let view = call.cluster().directory().read(|state| state.layout.as_ref().map(|layout| ChangeView::from(&**layout)));
+    let view = call.directory().read(|state| state.layout.as_ref().map(|layout| ChangeView::from(&**layout)));
     view.map(|view| Reply::accepted(&view)).ok_or_else(|| CallError::not_found("layout", ""))
 }
 
@@ -391,19 +397,17 @@ fn parse_optional_target(body: &Body) -> Result<Option<NodeId>, CallError> {
 }
 
 async fn move_shard(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let node = parse_target(&body)?;
+    let node = parse_target(&call.object().await?)?;
     let shard: Option<ShardId> = call.id("shard");
-    let known = shard.filter(|shard| call.cluster().directory().read(|state| state.placement.contains_key(shard)));
+    let known = shard.filter(|shard| call.directory().read(|state| state.placement.contains_key(shard)));
     let shard = known.ok_or_else(|| CallError::not_found("shard", call.parameter("shard")))?;
     move_to(call, shard, Some(node)).await
 }
 
 async fn move_channel(call: &mut OperatorCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let node = parse_optional_target(&body)?;
+    let node = parse_optional_target(&call.optional_object().await?)?;
     let id: Option<ChannelId> = call.id("id");
-    let shard = call.cluster().directory().read(|state| {
+    let shard = call.directory().read(|state| {
         let channel = id.and_then(|id| state.channel(id))?;
         state.shard_of(Slot::of_channel(channel.id))
     });
@@ -412,7 +416,7 @@ async fn move_channel(call: &mut OperatorCall) -> Outcome {
 
 async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> Outcome {
     let heard: BTreeSet<NodeId> = call.cluster().node_statuses().await.into_keys().collect();
-    let (layout, from, to) = call.cluster().directory().read(|state| {
+    let (layout, from, to) = call.directory().read(|state| {
         let place = state.placement.get(&shard).ok_or_else(|| CallError::not_found("shard", &shard.to_string()))?;
         let to = node
             .or_else(|| least_loaded(state, place, &heard))

@@ -96,30 +96,41 @@ pub struct NodeView {
     pub member: NodeState,
     /// Whether it votes in the directory.
     pub votes: bool,
+    /// Where it stands; replicas are spread over zones.
     pub zone: Option<String>,
     pub weight: u32,
+    /// Slots of its shards.
     pub slots: u32,
     pub used: Option<u64>,
+    /// Channels that it holds connected.
     pub channels_connected: Option<u64>,
+    /// Memory that it holds.
     pub rss_bytes: Option<u64>,
+    /// When it began.
     pub started_at: Option<Timestamp>,
     /// Shards with a replica here.
     pub replicas: usize,
     /// Shards that should be led from here, and those that are.
     pub leads: usize,
+    /// The shards that it leads.
     pub owns: Option<Vec<ShardId>>,
+    /// When it first joined.
     pub registered_at: Timestamp,
     /// Why nothing was heard of it.
     pub silence: Option<String>,
     /// How long syncs of its log took in the last minute, in milliseconds.
     pub fsync_p50_ms: Option<f64>,
+    /// 99 of 100 syncs of its log took no longer, in milliseconds.
     pub fsync_p99_ms: Option<f64>,
     /// How far its clock is ahead of that of the node that answers; negative when it is behind.
     pub clock_ahead_ms: Option<i64>,
+    /// Bytes that are free on the disk of its data.
     pub disk_free_bytes: Option<u64>,
+    /// Bytes of that disk.
     pub disk_total_bytes: Option<u64>,
     /// Of the Raft log, and of the state that was made of it.
     pub log_bytes: Option<u64>,
+    /// Bytes of the state that is made of the Raft log.
     pub state_bytes: Option<u64>,
 }
 
@@ -156,14 +167,14 @@ impl From<Rest> for LeftView {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let nodes = call.cluster().directory().read(|state| state.nodes.values().map(|node| (**node).clone()).collect());
+    let nodes = call.directory().read(|state| state.nodes.values().map(|node| (**node).clone()).collect());
     Ok(Reply::ok(&List::whole(views(call, nodes).await)))
 }
 
 async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
     let view = ClusterView::take(call).await;
-    let voters = call.cluster().directory().group().members().voters;
-    call.cluster().directory().read(|state| {
+    let voters = call.directory().group().members().voters;
+    call.directory().read(|state| {
         let view = |node: &NodeRecord| {
             let heard = view.survey.get(&node.id);
             let said = heard.and_then(|heard| heard.as_ref().ok());
@@ -217,8 +228,7 @@ fn parse_weight(body: &Body) -> Result<u32, CallError> {
 }
 
 async fn weigh(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let weight = parse_weight(&body)?;
+    let weight = parse_weight(&call.object().await?)?;
     let node = named(call)?;
     let view = change(call, node, MemberCommand::Weigh { node, weight }, "node.weighed").await?;
     Ok(Reply::ok(&view))
@@ -231,13 +241,12 @@ fn parse_force(body: &Body) -> Result<bool, CallError> {
 async fn drain(call: &mut OperatorCall) -> Outcome {
     let force = parse_force(&call.optional_object().await?)?;
     let node = named(call)?;
-    let led = call.cluster().directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
+    let led = call.directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
     call.cluster().judge_drain(node, force).await.map_err(|obstacle| CallError::bad_request(obstacle.to_string()))?;
     let view = change(call, node, MemberCommand::Drain(node), "node.drained").await?;
     // Drains that were judged at the same time have not seen each other: whoever finds another one now takes its own back.
     let is_other = |other: &NodeRecord| other.id != node && other.state == NodeState::Draining;
-    let other =
-        call.cluster().directory().read(|state| state.nodes.values().find(|each| is_other(each)).map(|each| each.id));
+    let other = call.directory().read(|state| state.nodes.values().find(|each| is_other(each)).map(|each| each.id));
     if let Some(other) = other.filter(|_| led && !force) {
         change(call, node, MemberCommand::Undrain(node), "node.undrained").await?;
         let problem = format!("node {other} was drained at the same time: one after the other, or drain with force");
@@ -264,7 +273,7 @@ async fn judged(call: &OperatorCall, node: NodeId) -> Result<Rest, CallError> {
 
 async fn preview_removal(call: &mut OperatorCall) -> Outcome {
     let node = named(call)?;
-    let record = call.cluster().directory().read(|state| state.nodes.get(&node).map(|node| (**node).clone()));
+    let record = call.directory().read(|state| state.nodes.get(&node).map(|node| (**node).clone()));
     let left = judged(call, node).await?.into();
     let view = views(call, record.into_iter().collect()).await.pop();
     let node = view.ok_or_else(|| CallError::not_found("node", &node.to_string()))?;
@@ -275,7 +284,7 @@ async fn remove(call: &mut OperatorCall) -> Outcome {
     let node = named(call)?;
     let rest = judged(call, node).await?;
     // One that was judged at the same time as another must not leave fewer behind than it was judged by.
-    let command = match call.cluster().directory().format() >= Format::THIRD {
+    let command = match call.directory().format() >= Format::THIRD {
         true => MemberCommand::LeaveBehind { node, others: rest.others.clone() },
         false => MemberCommand::Leave(node),
     };
@@ -286,7 +295,7 @@ async fn remove(call: &mut OperatorCall) -> Outcome {
 /// The node of the path, which must be a member.
 fn named(call: &OperatorCall) -> Result<NodeId, CallError> {
     let id: Option<NodeId> = call.id("id");
-    id.filter(|id| call.cluster().directory().read(|state| state.nodes.contains_key(id)))
+    id.filter(|id| call.directory().read(|state| state.nodes.contains_key(id)))
         .ok_or_else(|| CallError::not_found("node", call.parameter("id")))
 }
 

@@ -283,7 +283,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 
 async fn view(call: &OperatorCall) -> Result<SecretsView, CallError> {
     let survey = call.cluster().survey(PATIENCE).await;
-    call.cluster().directory().read(|state| {
+    call.directory().read(|state| {
         let cluster = state.cluster.as_ref().ok_or_else(CallError::no_leader)?;
         Ok(SecretsView::new(state, cluster, survey, call.now))
     })
@@ -297,7 +297,7 @@ async fn rotate_data_keys(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn rotate_session_key(call: &mut OperatorCall) -> Outcome {
-    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
+    let cluster = call.directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let sealed = call.cluster().secrets().new_session_key(&cluster);
     let sealed = sealed.map_err(|error| failure::internal("a key of session tokens cannot be sealed", &error))?;
     let target = Target::new("session_key", "", "key of session tokens");
@@ -321,9 +321,9 @@ async fn rotate_authority(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn rotate(call: &mut OperatorCall) -> Outcome {
-    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
+    let cluster = call.directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let (from, to) = (cluster.master(), call.cluster().secrets().wanted());
-    let remaining = call.cluster().directory().read(DirectoryState::sealed_under_others);
+    let remaining = call.directory().read(DirectoryState::sealed_under_others);
     if remaining > 0 {
         return Err(CallError::bad_request(format!(
             "an exchange is under way: {remaining} data keys are still to be sealed anew, which the cluster does by itself"
@@ -347,7 +347,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
                 )));
             }
             // It says which keys it lacks when it starts.
-            Err(_) if call.cluster().directory().read(joins) => {}
+            Err(_) if call.directory().read(joins) => {}
             Err(error) => {
                 return Err(CallError::bad_request(format!(
                     "nobody knows which keys node {node} has: {error}; start it, or remove it"

@@ -30,6 +30,7 @@ pub struct ShardView {
     #[schemars(extend("enum" = ["directory", "shard"]))]
     pub kind: Cow<'static, str>,
     pub state: GroupState,
+    /// The node that leads.
     pub leader: Option<NodeId>,
     /// The node that should lead; `null` for the directory, which any node may lead.
     pub wanted_leader: Option<NodeId>,
@@ -39,6 +40,7 @@ pub struct ShardView {
     pub can_lose: usize,
     /// Live channels.
     pub channels: usize,
+    /// The nodes that hold it.
     pub replicas: Vec<ReplicaView>,
 }
 
@@ -81,7 +83,7 @@ impl From<Replica> for ReplicaView {
 
 async fn list(call: &mut OperatorCall) -> Outcome {
     let view = ClusterView::take(call).await;
-    let rows = call.cluster().directory().read(|state| {
+    let rows = call.directory().read(|state| {
         let row = |group: GroupView| {
             let channels = state.channel_count_in(group.id);
             ShardView::new(group, channels)

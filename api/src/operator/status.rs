@@ -34,6 +34,7 @@ pub struct StatusView {
     /// `null` until the cluster is formed.
     #[schemars(with = "Option<String>")]
     pub cluster_id: Option<Uuid>,
+    /// When the cluster was formed.
     pub formed_at: Option<Timestamp>,
     /// The node that answers.
     pub node_id: NodeId,
@@ -48,10 +49,13 @@ pub struct StatusView {
     #[schemars(!default)]
     pub releases: BTreeMap<String, Vec<NodeId>>,
     pub nodes: Counted,
+    /// The shards.
     pub shards: Counted,
     /// By status, of the shards that have an owner.
     pub channels: BTreeMap<String, u64>,
+    /// How many accounts there are.
     pub customers: usize,
+    /// How many webhook endpoints there are.
     pub webhook_endpoints: usize,
     /// What is not as it should be; `GET /v1/admin/check` also says what is.
     pub findings: Vec<Finding>,
@@ -73,6 +77,7 @@ fn everything() -> Access {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ReadyOfAll")]
 pub struct Counted {
+    /// How many are ready.
     pub ready: usize,
     pub total: usize,
 }
@@ -80,7 +85,7 @@ pub struct Counted {
 async fn show(call: &mut OperatorCall) -> Outcome {
     let view = ClusterView::take(call).await;
     let all = findings(&view, &call.app.config.target_policy);
-    let answer = call.cluster().directory().read(|state| {
+    let answer = call.directory().read(|state| {
         let mut channels = channels(&view);
         // What was never touched has no row at its owner.
         let live = state.channels.values().filter(|channel| channel.deleted_at.is_none()).count() as u64;

@@ -63,10 +63,9 @@ fn parse_reason(body: &Body) -> Result<String, CallError> {
 
 async fn enable(call: &mut OperatorCall) -> Outcome {
     // The body is judged before the resource is looked up.
-    let body = call.object().await?;
-    let reason = parse_reason(&body)?;
+    let reason = parse_reason(&call.object().await?)?;
     let id: Option<EndpointId> = call.id("id");
-    let known = id.and_then(|id| call.cluster().directory().read(|state| state.endpoints.get(&id).cloned()));
+    let known = id.and_then(|id| call.directory().read(|state| state.endpoints.get(&id).cloned()));
     let endpoint = known.ok_or_else(CallError::webhook_endpoint_not_found)?;
     if endpoint.enabled {
         return Err(CallError::no_op("the endpoint is switched on"));
@@ -102,10 +101,13 @@ pub struct StuckEndpoint {
     pub state: Cow<'static, str>,
     /// Why the gateway itself switched it off.
     pub disabled_reason: Option<DisabledReason>,
+    /// Since when no delivery has succeeded.
     pub failing_since: Option<Timestamp>,
+    /// When a delivery last succeeded.
     pub last_success_at: Option<Timestamp>,
     /// Deliveries that wait for an attempt; `or_more` when they were too many to count.
     pub waiting: usize,
+    /// Whether there may be more than were counted.
     pub or_more: bool,
     /// When the oldest of them was made, and when the next attempt is due.
     pub oldest: Option<Timestamp>,
@@ -121,7 +123,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let waiting = call.cluster().waiting_deliveries(&call.context()).await?;
     let waiting: HashMap<EndpointId, Waiting> = waiting.into_iter().map(|row| (row.endpoint, row)).collect();
     let before = call.now.minus(older_than);
-    let mut stuck: Vec<StuckEndpoint> = call.cluster().directory().read(|state| {
+    let mut stuck: Vec<StuckEndpoint> = call.directory().read(|state| {
         let endpoints = state.endpoints.values().filter(|known| customer.is_none_or(|id| known.customer_id == id));
         let judged = endpoints.filter_map(|endpoint| {
             let name = state.customers.get(&endpoint.customer_id).map(|customer| customer.name.clone());

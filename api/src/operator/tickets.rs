@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::openapi::Doc;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::tickets::{Conversation, Page, TicketView, find, update};
 use crate::route::Route;
@@ -50,6 +50,7 @@ pub fn routes() -> Vec<Route> {
 pub struct OwnedTicket {
     #[serde(flatten)]
     ticket: TicketView,
+    /// Whose it is.
     customer: CustomerView,
     request_id: Option<String>,
 }
@@ -64,7 +65,7 @@ struct CustomerView {
 impl OwnedTicket {
     pub fn of(ctx: &RequestContext, ticket: &TicketRecord) -> Self {
         let id = ticket.customer_id;
-        let customers = ctx.cluster().directory();
+        let customers = ctx.directory();
         let name = customers.read(|state| state.customers.get(&id).map(|customer| customer.name.clone()));
         Self {
             ticket: TicketView::from(ticket),
@@ -83,8 +84,8 @@ fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Page), CallError> {
 
 async fn list(call: &mut OperatorCall) -> Outcome {
     let (customer, page) = asked(call.query())?;
-    let (tickets, next) = page.read(call, customer).await?;
-    Ok(Reply::ok(&List::page(tickets.iter().map(|ticket| OwnedTicket::of(call, ticket)).collect(), next)))
+    let tickets = page.read(call, customer).await?;
+    Ok(Reply::ok(&tickets.map(|ticket| OwnedTicket::of(call, &ticket))))
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
@@ -94,8 +95,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 
 /// Sets the status; that of a closed ticket too, so that it can be opened again.
 async fn patch(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let status = parse_status(&body)?;
+    let status = parse_status(&call.object().await?)?;
     let ticket = find(call).await?.id;
     let ticket = update(call, TicketCommand::SetStatus { ticket, status }).await?;
     Ok(Reply::ok(&OwnedTicket::of(call, &ticket)))
@@ -103,8 +103,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
 
 /// An answer; it is the customer's turn then, unless the body says otherwise.
 async fn answer(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let (message, status) = parse_answer(&body)?;
+    let (message, status) = parse_answer(&call.object().await?)?;
     let ticket = find(call).await?.id;
     let message = TicketMessage { id: TicketMessageId::new(), author: Author::Support, message, created_at: call.now };
     let say = TicketCommand::Say { ticket, customer: None, message: message.clone(), status, forward: false };

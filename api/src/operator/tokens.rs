@@ -63,7 +63,7 @@ fn parse_life(body: &Body) -> Result<Duration, CallError> {
 async fn authority(call: &OperatorCall) -> Result<Arc<AuthorityRecord>, CallError> {
     let deadline = Instant::now() + BROUGHT;
     loop {
-        if let Some(authority) = call.cluster().directory().read(|state| state.authority.clone()) {
+        if let Some(authority) = call.directory().read(|state| state.authority.clone()) {
             return Ok(authority);
         }
         if Instant::now() >= deadline {

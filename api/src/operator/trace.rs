@@ -48,6 +48,7 @@ fn asked(query: Query<'_>) -> Result<Option<ChannelId>, CallError> {
 pub struct TraceView {
     pub message_id: MessageId,
     pub channel_id: ChannelId,
+    /// The channel's name.
     pub channel_name: String,
     pub customer_id: CustomerId,
     pub shard: ShardId,
@@ -64,7 +65,9 @@ pub struct TraceView {
     pub client_ref: Option<String>,
     /// The request that sent it; it stands in the log of the node that took it.
     pub request_id: Option<String>,
+    /// The value of `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
+    /// What happened, the first thing first.
     pub steps: Vec<Step>,
 }
 
@@ -73,9 +76,12 @@ pub struct TraceView {
 #[schemars(rename = "TraceStep")]
 pub struct Step {
     pub at: Timestamp,
+    /// What happened.
     #[schemars(extend("enum" = ["accepted", "received", "status", "event", "attempt", "next_attempt"]))]
     pub step: Cow<'static, str>,
+    /// More about it, for people.
     pub detail: String,
+    /// The webhook delivery.
     pub delivery_id: Option<DeliveryId>,
     pub endpoint_id: Option<EndpointId>,
 }
@@ -86,7 +92,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     let missing = || CallError::message_not_found(message.as_str());
     let channels: Vec<ChannelId> = match named {
         Some(channel) => vec![channel],
-        None => call.cluster().directory().read(|state| {
+        None => call.directory().read(|state| {
             let live = state.channels.values().filter(|channel| channel.deleted_at.is_none());
             live.map(|channel| channel.id).collect()
         }),
@@ -108,7 +114,7 @@ async fn trace(
     message: &MessageId,
     deliveries: Vec<DeliveryRecord>,
 ) -> Result<Vec<TraceView>, CallError> {
-    let known = call.cluster().directory().read(|state| state.channel(channel).cloned());
+    let known = call.directory().read(|state| state.channel(channel).cloned());
     let Some(record) = known else { return Ok(Vec::new()) };
     let (_, live) = call.cluster().channel(record.customer_id, channel, None, GetStatus, &call.context()).await;
     let live = live?;

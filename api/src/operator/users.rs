@@ -56,6 +56,7 @@ pub struct UserView {
     pub role: Role,
     pub email_verified: bool,
     pub created_at: Timestamp,
+    /// When the member last logged in.
     pub last_login_at: Option<Timestamp>,
 }
 
@@ -114,15 +115,13 @@ impl PatchUser {
 async fn list(call: &mut OperatorCall) -> Outcome {
     let customer = customer(call)?;
     let users = call
-        .cluster()
         .directory()
         .read(|state| state.users.of_customer(customer).map(|user| UserView::from(&**user)).collect::<Vec<_>>());
     Ok(Reply::ok(&List::whole(users)))
 }
 
 async fn create(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateUser { email, password, role, email_verified } = CreateUser::parse(&body)?;
+    let CreateUser { email, password, role, email_verified } = CreateUser::parse(&call.object().await?)?;
     let customer_id = customer(call)?;
     let user = UserRecord {
         id: UserId::new(),
@@ -142,8 +141,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
 
 /// Another role acts with the member's next request; another password ends the member's sessions.
 async fn patch(call: &mut OperatorCall) -> Outcome {
-    let body = call.object().await?;
-    let PatchUser { role, email_verified, password } = PatchUser::parse(&body)?;
+    let PatchUser { role, email_verified, password } = PatchUser::parse(&call.object().await?)?;
     let user = find(call)?;
     let password = match password {
         Some(password) => Change::To(call.app.auth.passwords.hash(call.client.ip, password).await?),
@@ -168,9 +166,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
 fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
     let id: Option<CustomerId> = call.id("id");
     let live = id.filter(|id| {
-        call.cluster()
-            .directory()
-            .read(|state| state.customers.get(id).is_some_and(|customer| customer.deleted_at.is_none()))
+        call.directory().read(|state| state.customers.get(id).is_some_and(|customer| customer.deleted_at.is_none()))
     });
     live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
 }
@@ -178,7 +174,7 @@ fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
 fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, CallError> {
     let customer = customer(call)?;
     let id: Option<UserId> = call.id("user_id");
-    let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
+    let user = id.and_then(|id| call.directory().read(|state| state.users.user(id).cloned()));
     let own = user.filter(|user| user.customer_id == customer);
     own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

@@ -84,16 +84,21 @@ pub struct ApiKeyView {
     pub id: KeyId,
     pub customer_id: CustomerId,
     pub name: String,
+    /// The first 12 characters of the key, safe to show.
     pub prefix: String,
+    /// The channel that the key is bound to; null for all of the account.
     pub channel_id: Option<ChannelId>,
     pub scopes: Vec<String>,
     #[schemars(extend("enum" = ["active", "expired", "revoked"]))]
     pub status: Cow<'static, str>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// When it was last used, within five minutes.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// How it came to be.
     pub created_by: KeyOrigin,
+    /// The key that made it.
     pub created_by_key_id: Option<KeyId>,
 }
 
@@ -128,6 +133,7 @@ impl ApiKeyView {
 pub struct IssuedKey {
     #[serde(flatten)]
     pub key: ApiKeyView,
+    /// The whole key. It is shown once.
     pub secret: String,
 }
 
@@ -241,8 +247,7 @@ fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<
 }
 
 async fn create(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let asked = CreateKey::parse(&body, call.now)?;
+    let asked = CreateKey::parse(&call.object().await?, call.now)?;
     let expires_at = within(asked.expires_at, call.caller.latest_expiry())?;
     match (asked.channel_id, call.bound_channel()) {
         (Some(id), _) => drop(call.own_channel(id)?),
@@ -276,7 +281,7 @@ async fn list(call: &mut AccountCall) -> Outcome {
     let query = call.query();
     let (with_revoked, after) = asked(&query, of);
     query.finish(())?;
-    let keys: Vec<Arc<KeyRecord>> = call.cluster().directory().read(|state| {
+    let keys: Vec<Arc<KeyRecord>> = call.directory().read(|state| {
         let keys = state.keys_of(call.customer_id()).into_iter();
         keys.map(|key| state.as_ended(key)).collect()
     });
@@ -303,8 +308,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 }
 
 async fn patch(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let name = parse_rename(&body)?;
+    let name = parse_rename(&call.object().await?)?;
     let key = find(call)?;
     let command = Command::RenameKey { customer: call.customer_id(), id: key.id, name };
     of_kind!(call.update(command, Vec::new()).await?, Updated::Key(key) => Reply::ok(&ApiKeyView::new(&key, call.now)))
@@ -334,7 +338,7 @@ pub async fn delete_with_keys(
     }
     audit.push(entry);
     ctx.change(command, audit).await?;
-    let directory = ctx.cluster().directory();
+    let directory = ctx.directory();
     if (many || directory.read(|state| state.is_ending(ended)))
         && let Err(error) = directory.finish_deletion(ended, Instant::now() + REST_PATIENCE).await
     {
@@ -350,7 +354,7 @@ fn audited_revocations(
     actor: &AuditActor,
     ending: impl Fn(&KeyRecord) -> bool,
 ) -> Vec<AuditEntry> {
-    let keys = ctx.cluster().directory().read(|state| state.keys_of(customer));
+    let keys = ctx.directory().read(|state| state.keys_of(customer));
     let ended = keys.iter().filter(|key| key.revoked_at.is_none() && ending(key));
     ended.map(|key| ctx.audit_entry(customer, "key.revoked", actor.clone(), target(key))).collect()
 }
@@ -359,7 +363,7 @@ fn audited_revocations(
 fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, CallError> {
     let id: Option<KeyId> = call.id("id");
     let known = |id| move |state: &DirectoryState| state.keys.get(&id).map(|key| state.as_ended(key.clone()));
-    let key = id.and_then(|id: KeyId| call.cluster().directory().read(known(id)));
+    let key = id.and_then(|id: KeyId| call.directory().read(known(id)));
     let own = key.filter(|key| key.customer_id == call.customer_id() && call.reaches(key.channel_id));
     own.ok_or_else(|| CallError::not_found("api_key", call.parameter("id")))
 }

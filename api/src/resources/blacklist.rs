@@ -13,28 +13,20 @@ use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    let of_network = &[
-        E::NoOp,
-        E::NotConnected,
-        E::ChannelUnavailable,
-        E::Other,
-        E::InvalidRequest,
-        E::ContactNotFound,
-        E::UndeliverableRecipient,
-    ];
+    let of_contact = &[E::NoOp, E::InvalidRequest, E::ContactNotFound, E::UndeliverableRecipient];
     vec![
         Route::get("/v1/channels/{id}/blacklist").channel(list).doc(
             Doc::new("list_blacklist", "List whom the channel has blocked")
                 .query(|query| (read_refresh(&query), read_rest(&query)))
                 .ok::<Counted<Blocked>>()
-                .errors(&[E::NotConnected, E::ChannelUnavailable, E::Other]),
+                .on_network(),
         ),
         Route::put("/v1/channels/{id}/blacklist/{contact_id}")
             .channel(block)
-            .doc(Doc::new("block_contact", "Block a contact").ok::<Blocked>().errors(of_network)),
+            .doc(Doc::new("block_contact", "Block a contact").ok::<Blocked>().on_network().errors(of_contact)),
         Route::delete("/v1/channels/{id}/blacklist/{contact_id}")
             .channel(unblock)
-            .doc(Doc::new("unblock_contact", "Unblock a contact").no_content().errors(of_network)),
+            .doc(Doc::new("unblock_contact", "Unblock a contact").no_content().on_network().errors(of_contact)),
     ]
 }
 
@@ -74,6 +66,5 @@ async fn block(call: &mut ChannelCall) -> Outcome {
 
 async fn unblock(call: &mut ChannelCall) -> Outcome {
     let contact = person(call).await?;
-    call.operate(BlacklistOperation::Unblock { contact }).await?;
-    Ok(Reply::no_content())
+    call.done(BlacklistOperation::Unblock { contact }).await
 }

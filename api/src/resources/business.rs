@@ -14,37 +14,26 @@ use serde_json::json;
 use shard::call::read::Filter;
 use shard::projection::{BusinessAccount, OrderPlace};
 
+use super::groups::REFUSALS;
 use crate::failure::of_kind;
 use crate::openapi::Doc;
-use crate::projection::{Page, read_refresh};
+use crate::projection::{Page, parse_refresh};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::Route;
 
-/// What changes of the account may answer beside its own codes.
-const CHANGES: &[ErrorCode] = &[ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
-
-const FINDS: &[ErrorCode] =
-    &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
-
-/// What a look at somebody else's business may answer.
-const CONTACTS: &[ErrorCode] = &[
-    ErrorCode::ContactNotFound,
-    ErrorCode::InvalidRequest,
-    ErrorCode::NotConnected,
-    ErrorCode::ChannelUnavailable,
-    ErrorCode::Other,
-];
+/// What a look at somebody else's business may answer beside what the network does.
+const CONTACTS: &[ErrorCode] = &[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest];
 
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
     vec![
         Route::get("/v1/channels/{id}/business/profile").channel(show_profile).doc(
             Doc::new("get_business_profile", "Get the business profile")
-                .query(|query| read_refresh(&query))
+                .query(parse_refresh)
                 .ok::<BusinessProfile>()
-                .errors(CHANGES),
+                .on_network(),
         ),
         Route::patch("/v1/channels/{id}/business/profile").channel(change_profile).doc(
             Doc::new("update_business_profile", "Change the business profile")
@@ -53,13 +42,13 @@ pub fn routes() -> Vec<Route> {
                     json!({ "description": "Tea and more", "websites": ["https://example.com"] }),
                 )
                 .ok::<BusinessProfile>()
-                .errors(CHANGES),
+                .on_network(),
         ),
         Route::put("/v1/channels/{id}/business/cart").channel(set_cart).doc(
             Doc::new("set_cart_enabled", "Switch the cart on or off")
                 .body(read_cart, json!({ "enabled": true }))
                 .ok::<CartSwitch>()
-                .errors(CHANGES),
+                .on_network(),
         ),
         Route::get("/v1/channels/{id}/business/products").channel(list_products).doc(
             Doc::new("list_products", "List the products of the catalog")
@@ -68,50 +57,50 @@ pub fn routes() -> Vec<Route> {
                     read_collection_id(&query)
                 })
                 .page::<Product>()
-                .errors(CHANGES),
+                .on_network(),
         ),
         Route::post("/v1/channels/{id}/business/products").channel(add_product).doc(
             Doc::new("create_product", "Add a product to the catalog")
                 .body(read_product, product())
                 .created::<Product>()
-                .errors(CHANGES),
+                .on_network(),
         ),
         Route::get("/v1/channels/{id}/business/products/{product_id}")
             .channel(show_product)
-            .doc(Doc::new("get_product", "Get a product").ok::<Product>().errors(FINDS)),
+            .doc(Doc::new("get_product", "Get a product").ok::<Product>().errors(REFUSALS)),
         Route::patch("/v1/channels/{id}/business/products/{product_id}").channel(change_product).doc(
             Doc::new("update_product", "Change a product")
                 .body(read_product_changes, json!({ "hidden": true }))
                 .ok::<Product>()
-                .errors(FINDS),
+                .errors(REFUSALS),
         ),
         Route::delete("/v1/channels/{id}/business/products/{product_id}")
             .channel(delete_product)
-            .doc(Doc::new("delete_product", "Delete a product").no_content().errors(FINDS)),
+            .doc(Doc::new("delete_product", "Delete a product").no_content().errors(REFUSALS)),
         Route::get("/v1/channels/{id}/business/collections").channel(list_collections).doc(
             Doc::new("list_collections", "List the collections of the catalog")
                 .query(|query| Page::read(&query, ListId::only()))
                 .page::<Collection>()
-                .errors(CHANGES),
+                .on_network(),
         ),
         Route::post("/v1/channels/{id}/business/collections").channel(add_collection).doc(
             Doc::new("create_collection", "Add a collection")
                 .body(read_collection, json!({ "name": "Teas", "product_ids": ["7000000000000001"] }))
                 .created::<Collection>()
-                .errors(FINDS),
+                .errors(REFUSALS),
         ),
         Route::get("/v1/channels/{id}/business/collections/{collection_id}")
             .channel(show_collection)
-            .doc(Doc::new("get_collection", "Get a collection").ok::<Collection>().errors(FINDS)),
+            .doc(Doc::new("get_collection", "Get a collection").ok::<Collection>().errors(REFUSALS)),
         Route::patch("/v1/channels/{id}/business/collections/{collection_id}").channel(change_collection).doc(
             Doc::new("update_collection", "Rename a collection, or change what is in it")
                 .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
                 .ok::<Collection>()
-                .errors(FINDS),
+                .errors(REFUSALS),
         ),
         Route::delete("/v1/channels/{id}/business/collections/{collection_id}")
             .channel(delete_collection)
-            .doc(Doc::new("delete_collection", "Delete a collection, not its products").no_content().errors(FINDS)),
+            .doc(Doc::new("delete_collection", "Delete a collection, not its products").no_content().errors(REFUSALS)),
         Route::get("/v1/channels/{id}/business/orders").channel(list_orders).doc(
             Doc::new("list_orders", "List orders that came as events, the latest first")
                 .query(|query| {
@@ -119,24 +108,26 @@ pub fn routes() -> Vec<Route> {
                     read_orders(&query)
                 })
                 .page::<Order>()
-                .errors(CHANGES),
+                .on_network(),
         ),
         Route::get("/v1/channels/{id}/business/orders/{order_id}").channel(show_order).doc(
             Doc::new("get_order", "Get an order")
                 .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
                 .query(|query| query.text("token").map(str::to_owned))
                 .ok::<Order>()
-                .errors(FINDS),
+                .errors(REFUSALS),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/catalog").channel(show_catalog).doc(
             Doc::new("get_contact_catalog", "List the products of a contact's business")
                 .query(|query| Page::read(&query, ListId::only()))
                 .page::<Product>()
+                .on_network()
                 .errors(CONTACTS),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/business-profile").channel(show_contacts_profile).doc(
             Doc::new("get_contact_business_profile", "Get the profile of a contact's business")
                 .ok::<BusinessProfile>()
+                .on_network()
                 .errors(CONTACTS),
         ),
     ]
@@ -156,10 +147,7 @@ async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
 }
 
 async fn show_profile(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let refresh = read_refresh(&query);
-    query.finish(())?;
-    if refresh {
+    if parse_refresh(call.query())? {
         call.operate(BusinessOperation::Show).await?;
     }
     Ok(Reply::ok(&own(call).await?))
@@ -235,8 +223,7 @@ async fn change_product(call: &mut ChannelCall) -> Outcome {
 
 async fn delete_product(call: &mut ChannelCall) -> Outcome {
     let product = call.parameter("product_id").to_owned();
-    call.operate(BusinessOperation::DeleteProduct { product }).await?;
-    Ok(Reply::no_content())
+    call.done(BusinessOperation::DeleteProduct { product }).await
 }
 
 async fn list_collections(call: &mut ChannelCall) -> Outcome {
@@ -266,8 +253,7 @@ async fn change_collection(call: &mut ChannelCall) -> Outcome {
 
 async fn delete_collection(call: &mut ChannelCall) -> Outcome {
     let collection = call.parameter("collection_id").to_owned();
-    call.operate(BusinessOperation::DeleteCollection { collection }).await?;
-    Ok(Reply::no_content())
+    call.done(BusinessOperation::DeleteCollection { collection }).await
 }
 
 fn read_orders(query: &Query<'_>) -> Filter {

@@ -7,7 +7,7 @@ use network::operation::calls::CallOperation;
 use serde_json::json;
 
 use crate::openapi::Doc;
-use crate::reply::{Outcome, Reply};
+use crate::reply::Outcome;
 use crate::request_context::ChannelCall;
 use crate::route::Route;
 
@@ -17,12 +17,8 @@ pub fn routes() -> Vec<Route> {
             Doc::new("reject_call", "Reject a call that rings")
                 .optional_body(|body| RejectCall::parse(body, &Suffixes::simulated()), json!({ "from": "15551234567" }))
                 .no_content()
-                .errors(&[
-                    ErrorCode::NotFound,
-                    ErrorCode::NotConnected,
-                    ErrorCode::ChannelUnavailable,
-                    ErrorCode::Other,
-                ]),
+                .on_network()
+                .errors(&[ErrorCode::NotFound]),
         ),
     ]
 }
@@ -39,9 +35,7 @@ impl RejectCall {
 }
 
 async fn reject(call: &mut ChannelCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let RejectCall { from } = RejectCall::parse(&body, &call.app.config.suffixes)?;
+    let RejectCall { from } = RejectCall::parse(&call.optional_object().await?, &call.app.config.suffixes)?;
     let call_id = call.parameter("call_id").to_owned();
-    call.operate(CallOperation::Reject { call_id, from }).await?;
-    Ok(Reply::no_content())
+    call.done(CallOperation::Reject { call_id, from }).await
 }

@@ -87,12 +87,9 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     let page = parse_page(call.query(), list_of)?;
     let (of, limit) = (list_of(page.sort == ChatSort::Id), page.limit);
     let read = Read::Chats(ChatPage { limit: limit + 1, ..page });
-    let mut rows = call.read_many::<ListedChat>(read).await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let last = rows.last().filter(|_| more);
-    let next = last.map(|row| ChatCursor { id: row.chat.id.to_string(), at: row.at }.encode(of));
-    Ok(Reply::ok(&List::page(rows.into_iter().map(|row| row.chat).collect::<Vec<_>>(), next)))
+    let rows = call.read_many::<ListedChat>(read).await?;
+    let page = List::first(rows, limit, |row| ChatCursor { id: row.chat.id.to_string(), at: row.at }.encode(of));
+    Ok(Reply::ok(&page.map(|row| row.chat)))
 }
 
 /// The chat that the path names.
@@ -142,8 +139,7 @@ pub fn ephemeral(value: &Value) -> Result<u32, Violation> {
 }
 
 async fn change(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let changes = parse_changes(&body, call.now)?;
+    let changes = parse_changes(&call.object().await?, call.now)?;
     let chat = chat_id(call)?;
     call.operate(ChatOperation::Change { chat: chat.clone(), changes }).await?;
     found(call, &chat).await
@@ -155,11 +151,9 @@ fn parse_clear(body: &Body) -> Result<bool, CallError> {
 }
 
 async fn clear(call: &mut ChannelCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let delete = parse_clear(&body)?;
+    let delete = parse_clear(&call.optional_object().await?)?;
     let chat = chat_id(call)?;
-    call.operate(ChatOperation::Clear { chat, delete }).await?;
-    Ok(Reply::no_content())
+    call.done(ChatOperation::Clear { chat, delete }).await
 }
 
 /// `{ "message_ids"?: [string], "participant"?: address }`
@@ -180,9 +174,7 @@ impl Reading {
 }
 
 async fn read(call: &mut ChannelCall) -> Outcome {
-    let body = call.optional_object().await?;
-    let Reading { messages, participant } = Reading::parse(&body, &call.app.config.suffixes)?;
+    let Reading { messages, participant } = Reading::parse(&call.optional_object().await?, &call.app.config.suffixes)?;
     let chat = chat_id(call)?;
-    call.operate(ChatOperation::Read { chat, messages, participant }).await?;
-    Ok(Reply::no_content())
+    call.done(ChatOperation::Read { chat, messages, participant }).await
 }

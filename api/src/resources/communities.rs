@@ -14,7 +14,7 @@ use shard::call::read::Filter;
 use super::groups::{MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, read_refresh, read_rest};
+use crate::projection::{Page, check_people, parse_refresh, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::Route;
@@ -36,12 +36,9 @@ pub fn routes() -> Vec<Route> {
                 .created::<Community>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/communities/{community_id}").channel(show).doc(
-            Doc::new("get_community", "Show a community")
-                .query(|query| read_refresh(&query))
-                .ok::<Community>()
-                .errors(REFUSALS),
-        ),
+        Route::get("/v1/channels/{id}/communities/{community_id}")
+            .channel(show)
+            .doc(Doc::new("get_community", "Show a community").query(parse_refresh).ok::<Community>().errors(REFUSALS)),
         Route::patch("/v1/channels/{id}/communities/{community_id}").channel(change).doc(
             Doc::new("update_community", "Change a community")
                 .body(parse_changes, json!({ "subject": "Neighbours" }))
@@ -155,9 +152,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let refresh = read_refresh(&query);
-    query.finish(())?;
+    let refresh = parse_refresh(call.query())?;
     let community = community_id(call)?;
     if refresh {
         call.operate(CommunityOperation::Show { community: community.clone() }).await?;
@@ -187,8 +182,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 
 async fn deactivate(call: &mut ChannelCall) -> Outcome {
     let community = community_id(call)?;
-    call.operate(CommunityOperation::Deactivate { community }).await?;
-    Ok(Reply::no_content())
+    call.done(CommunityOperation::Deactivate { community }).await
 }
 
 async fn list_groups(call: &mut ChannelCall) -> Outcome {
@@ -213,8 +207,7 @@ impl CreateSubGroup {
 }
 
 async fn create_group(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateSubGroup { subject, participants } = CreateSubGroup::parse(&body, call.suffixes())?;
+    let CreateSubGroup { subject, participants } = CreateSubGroup::parse(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
     let community = community_id(call)?;
     let answer = call.operate(CommunityOperation::CreateGroup { community, subject, participants }).await?;
@@ -231,8 +224,7 @@ async fn add_group(call: &mut ChannelCall) -> Outcome {
 
 async fn remove_group(call: &mut ChannelCall) -> Outcome {
     let (community, group) = (community_id(call)?, group_id(call)?);
-    call.operate(CommunityOperation::RemoveGroup { community, group }).await?;
-    Ok(Reply::no_content())
+    call.done(CommunityOperation::RemoveGroup { community, group }).await
 }
 
 async fn join_group(call: &mut ChannelCall) -> Outcome {
@@ -257,8 +249,7 @@ async fn list_participants(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn change_participants(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let (action, participants) = parse_participants(&body, call.suffixes())?;
+    let (action, participants) = parse_participants(&call.object().await?, call.suffixes())?;
     let community = community_id(call)?;
     let answer = call.operate(CommunityOperation::Participants { community, action, participants }).await?;
     of_kind!(answer, CommunityAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))

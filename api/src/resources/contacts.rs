@@ -47,7 +47,7 @@ pub fn routes() -> Vec<Route> {
                 .about("At most 200 numbers a minute and channel: beyond, 429 `rate_limited`.")
                 .body(parse_check, json!({ "phones": ["15551234567"] }))
                 .list::<ContactCheck>()
-                .errors(&[E::NotConnected, E::ChannelUnavailable, E::Other]),
+                .on_network(),
         ),
         Route::get("/v1/channels/{id}/contacts/lids/{lid}").channel(show_lid).doc(
             Doc::new("get_lid", "Get the phone address behind a linked-device address")
@@ -60,26 +60,26 @@ pub fn routes() -> Vec<Route> {
                 .errors(&[E::ContactNotFound]),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}").channel(show).doc(
-            Doc::new("get_contact", "Get a contact").query(parse_refresh).ok::<Contact>().errors(&[
-                E::ContactNotFound,
-                E::InvalidRequest,
-                E::NotConnected,
-                E::ChannelUnavailable,
-                E::Other,
-            ]),
+            Doc::new("get_contact", "Get a contact")
+                .query(parse_refresh)
+                .ok::<Contact>()
+                .on_network()
+                .errors(&[E::ContactNotFound, E::InvalidRequest]),
         ),
         Route::patch("/v1/channels/{id}/contacts/{contact_id}").channel(rename).doc(
             Doc::new("rename_contact", "Save a contact's name in the address book, or take it out")
                 .body(parse_name, json!({ "name": "Ann" }))
                 .ok::<Contact>()
-                .errors(&[E::ContactNotFound, E::NotConnected, E::ChannelUnavailable, E::Other]),
+                .on_network()
+                .errors(&[E::ContactNotFound]),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/picture").channel(picture).doc(
             Doc::new("get_contact_picture", "Get a contact's picture")
                 .about("Asked for at the network when what is known of it is older than 24 hours.")
                 .query(PictureQuery::parse)
                 .ok::<ContactPicture>()
-                .errors(&[E::ContactNotFound, E::InvalidRequest, E::NotConnected, E::ChannelUnavailable, E::Other]),
+                .on_network()
+                .errors(&[E::ContactNotFound, E::InvalidRequest]),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/groups").channel(common_groups).doc(
             Doc::new("list_common_groups", "List the groups that a contact and the channel are in")
@@ -222,8 +222,7 @@ fn parse_name(body: &Body) -> Result<Option<String>, CallError> {
 }
 
 async fn rename(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let name = parse_name(&body)?;
+    let name = parse_name(&call.object().await?)?;
     let contact = call.contact()?;
     call.operate(ContactOperation::Rename { contact: contact.clone(), name }).await?;
     Ok(Reply::ok(&found(call, &contact).await?))
@@ -249,8 +248,7 @@ fn parse_check(body: &Body) -> Result<Vec<String>, CallError> {
 }
 
 async fn check(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let phones = parse_check(&body)?;
+    let phones = parse_check(&call.object().await?)?;
     let answer = call.operate(ContactOperation::Check { phones }).await?;
     of_kind!(answer, ContactAnswer::Checked(checks) => Reply::ok(&List::whole(checks)))
 }

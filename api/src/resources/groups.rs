@@ -18,7 +18,7 @@ use shard::call::read::Filter;
 use super::media::{parse_source, picture_content};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, read_refresh};
+use crate::projection::{Page, check_people, parse_refresh, read_refresh};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -64,9 +64,9 @@ pub fn routes() -> Vec<Route> {
                 .ok::<GroupPreview>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/groups/{group_id}").channel(show).doc(
-            Doc::new("get_group", "Show a group").query(|query| read_refresh(&query)).ok::<Group>().errors(REFUSALS),
-        ),
+        Route::get("/v1/channels/{id}/groups/{group_id}")
+            .channel(show)
+            .doc(Doc::new("get_group", "Show a group").query(parse_refresh).ok::<Group>().errors(REFUSALS)),
         Route::put("/v1/channels/{id}/groups/{group_id}/subject").channel(set_subject).doc(
             Doc::new("set_group_subject", "Change a group's subject")
                 .body(parse_subject, json!({ "subject": "Family" }))
@@ -163,9 +163,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let refresh = read_refresh(&query);
-    query.finish(())?;
+    let refresh = parse_refresh(call.query())?;
     let id = group_id(call)?;
     if refresh {
         call.operate(GroupOperation::Show { group: id.clone() }).await?;
@@ -195,12 +193,12 @@ impl CreateGroup {
 struct Created {
     #[serde(flatten)]
     group: Group,
+    /// How it went for each who was named.
     participants_result: Vec<ParticipantResult>,
 }
 
 async fn create(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateGroup { subject, participants } = CreateGroup::parse(&body, call.suffixes())?;
+    let CreateGroup { subject, participants } = CreateGroup::parse(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
     match call.operate(GroupOperation::Create { subject, participants }).await? {
         GroupAnswer::Created { group, participants_result } => {
@@ -259,8 +257,7 @@ async fn set_picture(call: &mut ChannelCall) -> Outcome {
 
 async fn remove_picture(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
-    call.operate(GroupOperation::SetPicture { group, picture: None }).await?;
-    Ok(Reply::no_content())
+    call.done(GroupOperation::SetPicture { group, picture: None }).await
 }
 
 /// Reads the settings that a patch changes.
@@ -279,8 +276,7 @@ fn parse_settings(body: &Body) -> Result<GroupChanges, CallError> {
 }
 
 async fn change_settings(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let changes = parse_settings(&body)?;
+    let changes = parse_settings(&call.object().await?)?;
     change(call, changes).await
 }
 
@@ -320,8 +316,7 @@ pub fn parse_participants(body: &Body, suffixes: &Suffixes) -> Result<(Participa
 }
 
 async fn change_participants(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let (action, participants) = parse_participants(&body, call.suffixes())?;
+    let (action, participants) = parse_participants(&call.object().await?, call.suffixes())?;
     let group = group_id(call)?;
     results(call.operate(GroupOperation::Participants { group, action, participants }).await?)
 }
@@ -380,8 +375,7 @@ async fn join(call: &mut ChannelCall) -> Outcome {
 
 async fn leave(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
-    call.operate(GroupOperation::Leave { group }).await?;
-    Ok(Reply::no_content())
+    call.done(GroupOperation::Leave { group }).await
 }
 
 async fn join_requests(call: &mut ChannelCall) -> Outcome {
@@ -401,8 +395,7 @@ fn parse_decision(body: &Body, suffixes: &Suffixes) -> Result<(bool, Vec<Address
 }
 
 async fn decide_requests(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let (approve, participants) = parse_decision(&body, call.suffixes())?;
+    let (approve, participants) = parse_decision(&call.object().await?, call.suffixes())?;
     let group = group_id(call)?;
     results(call.operate(GroupOperation::DecideRequests { group, approve, participants }).await?)
 }

@@ -45,6 +45,7 @@ pub fn probes() -> Vec<Route> {
 struct Health {
     status: &'static str,
     version: String,
+    /// The node that answers.
     node: u64,
 }
 
@@ -59,6 +60,7 @@ async fn healthz(ctx: &mut RequestContext) -> Outcome {
 struct Ready {
     #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
+    /// Each part, and how it is.
     checks: BTreeMap<&'static str, Cow<'static, str>>,
 }
 
@@ -90,7 +92,7 @@ async fn summary(ctx: &mut RequestContext) -> Outcome {
         return Ok(Reply::ok(summary));
     }
     // One that was let in and has never started is none that is missing.
-    let members: BTreeSet<NodeId> = ctx.cluster().directory().read(|state| {
+    let members: BTreeSet<NodeId> = ctx.directory().read(|state| {
         state.nodes.values().filter(|node| node.state != NodeState::Joining).map(|node| node.id).collect()
     });
     let statuses = ctx.cluster().node_statuses().await;

@@ -146,8 +146,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 
 async fn delete(call: &mut ChannelCall) -> Outcome {
     let label = label_id(call);
-    call.operate(LabelOperation::Delete { label }).await?;
-    Ok(Reply::no_content())
+    call.done(LabelOperation::Delete { label }).await
 }
 
 fn read_kind(query: &Query<'_>) -> Option<LabelledKind> {
@@ -171,14 +170,12 @@ fn labelled_chat(call: &ChannelCall) -> Result<Labelled, CallError> {
 
 async fn put_on_chat(call: &mut ChannelCall) -> Outcome {
     let (label, on) = (label_id(call), labelled_chat(call)?);
-    call.operate(LabelOperation::Put { label, on }).await?;
-    Ok(Reply::no_content())
+    call.done(LabelOperation::Put { label, on }).await
 }
 
 async fn take_from_chat(call: &mut ChannelCall) -> Outcome {
     let (label, from) = (label_id(call), labelled_chat(call)?);
-    call.operate(LabelOperation::Take { label, from }).await?;
-    Ok(Reply::no_content())
+    call.done(LabelOperation::Take { label, from }).await
 }
 
 /// The message that the path names, in a chat.
@@ -194,8 +191,7 @@ fn parse_chat(body: &Body, suffixes: &Suffixes) -> Result<Address, CallError> {
 async fn put_on_message(call: &mut ChannelCall) -> Outcome {
     let chat = parse_chat(&call.object().await?, call.suffixes())?;
     let (label, on) = (label_id(call), labelled_message(call, chat));
-    call.operate(LabelOperation::Put { label, on }).await?;
-    Ok(Reply::no_content())
+    call.done(LabelOperation::Put { label, on }).await
 }
 
 fn read_chat(query: &Query<'_>, suffixes: &Suffixes) -> Option<Address> {
@@ -209,8 +205,7 @@ async fn take_from_message(call: &mut ChannelCall) -> Outcome {
     let chat = read_chat(&query, call.suffixes());
     let chat = query.finish_with(chat)?;
     let (label, from) = (label_id(call), labelled_message(call, chat));
-    call.operate(LabelOperation::Take { label, from }).await?;
-    Ok(Reply::no_content())
+    call.done(LabelOperation::Take { label, from }).await
 }
 
 async fn list_of_chat(call: &mut ChannelCall) -> Outcome {

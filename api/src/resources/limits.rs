@@ -27,7 +27,9 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Limits")]
 struct LimitsView {
+    /// The account's bucket.
     per_customer: BucketView,
+    /// The channel's bucket; null when no channel is named.
     per_channel: Option<BucketView>,
     channel_id: Option<ChannelId>,
     /// Keys have no bucket of their own.
@@ -39,7 +41,9 @@ struct LimitsView {
 #[schemars(rename = "BucketLevel")]
 struct BucketView {
     limit: u32,
+    /// Tokens that are left.
     remaining: u32,
+    /// When the bucket is full again.
     reset_at: Timestamp,
 }
 

@@ -69,8 +69,11 @@ struct MetricsView {
     since: Timestamp,
     /// At this moment, by status.
     channels: BTreeMap<&'static str, u64>,
+    /// Messages of the window.
     messages: MessagesView,
+    /// From a send to its acceptance by the network.
     send_latency_ms: LatencyView,
+    /// Deliveries of the window.
     webhooks: WebhooksView,
     media_bytes: u64,
 }
@@ -78,26 +81,33 @@ struct MetricsView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "MessageMetrics")]
 struct MessagesView {
+    /// Messages that went out.
     outbound: OutboundView,
+    /// Messages that came in.
     inbound: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "OutboundMetrics")]
 struct OutboundView {
+    /// Sends that the network accepted.
     sent: u64,
     /// At this moment.
     queued: u64,
+    /// Sends that failed.
     failed: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WebhookMetrics")]
 struct WebhooksView {
+    /// Deliveries that reached their endpoint.
     delivered: u64,
     /// At this moment.
     retrying: u64,
+    /// Deliveries that were given up.
     exhausted: u64,
+    /// From the event to the receiver's answer, in milliseconds.
     latency_ms: LatencyView,
 }
 
@@ -105,8 +115,11 @@ struct WebhooksView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Latencies")]
 struct LatencyView {
+    /// Half were not above it, in milliseconds.
     p50: Option<u64>,
+    /// 95 of 100 were not above it, in milliseconds.
     p95: Option<u64>,
+    /// 99 of 100 were not above it, in milliseconds.
     p99: Option<u64>,
 }
 
@@ -130,7 +143,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
     let live: Vec<ChannelId> = match only {
         Some(id) => vec![call.own_channel(id)?.id],
         None => {
-            let channels = call.cluster().directory().read(|state| state.channels_of(customer, None, usize::MAX));
+            let channels = call.directory().read(|state| state.channels_of(customer, None, usize::MAX));
             channels.iter().map(|channel| channel.id).collect()
         }
     };

@@ -17,7 +17,7 @@ use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
 use super::media::{PICTURE_URL, set_or_cleared};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, read_refresh, read_rest};
+use crate::projection::{Page, check_people, parse_refresh, read_refresh, read_rest};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/channels/{id}/newsletters/{newsletter_id}").channel(show).doc(
             Doc::new("get_newsletter", "Show a newsletter")
                 .about("One that the channel does not know is asked of the network while it is connected.")
-                .query(|query| read_refresh(&query))
+                .query(parse_refresh)
                 .ok::<Newsletter>()
                 .errors(REFUSALS),
         ),
@@ -177,9 +177,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let refresh = read_refresh(&query);
-    query.finish(())?;
+    let refresh = parse_refresh(call.query())?;
     let id = newsletter_id(call)?;
     if !refresh && let Some(known) = call.find::<Newsletter>(id.as_str()).await? {
         return Ok(Reply::ok(&known));
@@ -292,8 +290,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 
 async fn delete(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
-    call.operate(NewsletterOperation::Delete { newsletter }).await?;
-    Ok(Reply::no_content())
+    call.done(NewsletterOperation::Delete { newsletter }).await
 }
 
 async fn subscribe(call: &mut ChannelCall) -> Outcome {
@@ -303,8 +300,7 @@ async fn subscribe(call: &mut ChannelCall) -> Outcome {
 
 async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
-    call.operate(NewsletterOperation::Unsubscribe { newsletter }).await?;
-    Ok(Reply::no_content())
+    call.done(NewsletterOperation::Unsubscribe { newsletter }).await
 }
 
 /// Reads `{ "muted": boolean }`.
@@ -347,6 +343,7 @@ fn parse_emoji(body: &Body) -> Result<String, CallError> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewsletterReaction")]
 struct Reaction {
+    /// The message, by its place in the newsletter.
     server_id: u64,
     emoji: String,
 }
@@ -362,6 +359,7 @@ async fn react(call: &mut ChannelCall) -> Outcome {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewsletterAdminInvite")]
 struct AdminInvite {
+    /// Until when the invitation can be taken.
     invite_expires_at: Timestamp,
 }
 
@@ -383,6 +381,5 @@ async fn invite_admin(call: &mut ChannelCall) -> Outcome {
 async fn remove_admin(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
     let whom = contact(call).await?;
-    call.operate(NewsletterOperation::RemoveAdmin { newsletter, whom }).await?;
-    Ok(Reply::no_content())
+    call.done(NewsletterOperation::RemoveAdmin { newsletter, whom }).await
 }

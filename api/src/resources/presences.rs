@@ -72,8 +72,7 @@ impl ShowPresence {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let shown = ShowPresence::parse(&body, &call.app.config.suffixes)?;
+    let shown = ShowPresence::parse(&call.object().await?, &call.app.config.suffixes)?;
     call.can_operate().await?;
     let refuse = |reason| CallError::undeliverable_recipient(shown.to.as_str(), reason);
     if shown.to.check_recipient(&call.app.config.suffixes).map_err(refuse)? == AddressKind::Newsletter {
@@ -92,12 +91,10 @@ async fn state(call: &mut ChannelCall) -> Outcome {
 async fn subscribe(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
     check_people(call, std::slice::from_ref(&contact)).await?;
-    call.operate(PresenceOperation::Subscribe { contacts: vec![contact] }).await?;
-    Ok(Reply::no_content())
+    call.done(PresenceOperation::Subscribe { contacts: vec![contact] }).await
 }
 
 async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
-    call.operate(PresenceOperation::Unsubscribe { contact }).await?;
-    Ok(Reply::no_content())
+    call.done(PresenceOperation::Unsubscribe { contact }).await
 }

@@ -17,19 +17,18 @@ use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    let of_network = &[E::NotConnected, E::ChannelUnavailable, E::Other];
     vec![
         Route::get("/v1/channels/{id}/settings/privacy").channel(show).doc(
             Doc::new("get_privacy", "Get the channel's privacy settings")
                 .query(parse_refresh)
                 .ok::<Privacy>()
-                .errors(of_network),
+                .on_network(),
         ),
         Route::patch("/v1/channels/{id}/settings/privacy").channel(patch).doc(
             Doc::new("update_privacy", "Change the channel's privacy settings")
                 .body(parse_changes, json!({ "last_seen": "contacts", "default_ephemeral": EPHEMERAL[1] }))
                 .ok::<Privacy>()
-                .errors(of_network)
+                .on_network()
                 .errors(&[E::NoOp]),
         ),
     ]
@@ -64,8 +63,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let changes = parse_changes(&body)?;
+    let changes = parse_changes(&call.object().await?)?;
     call.operate(PrivacyOperation::Change(changes)).await?;
     found(call).await
 }

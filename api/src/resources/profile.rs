@@ -18,11 +18,10 @@ use crate::route::Route;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/profile").channel(show).doc(
-            Doc::new("get_profile", "Get the channel's profile").query(parse_refresh).ok::<ChannelProfile>().errors(&[
-                E::NotConnected,
-                E::ChannelUnavailable,
-                E::Other,
-            ]),
+            Doc::new("get_profile", "Get the channel's profile")
+                .query(parse_refresh)
+                .ok::<ChannelProfile>()
+                .on_network(),
         ),
         Route::patch("/v1/channels/{id}/profile").channel(patch).doc(
             Doc::new("update_profile", "Change the channel's profile")
@@ -32,15 +31,8 @@ pub fn routes() -> Vec<Route> {
                 )
                 .body(Patch::parse, json!({ "name": "Sales", "about": "We answer within an hour" }))
                 .ok::<ChannelProfile>()
-                .errors(&[
-                    E::NoOp,
-                    E::NotConnected,
-                    E::ChannelUnavailable,
-                    E::Other,
-                    E::MediaFetchFailed,
-                    E::MediaFetchBlocked,
-                    E::MediaTooLarge,
-                ]),
+                .on_network()
+                .errors(&[E::NoOp, E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge]),
         ),
     ]
 }
@@ -116,8 +108,7 @@ impl Applied {
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let Patch { name, about, picture } = Patch::parse(&body)?;
+    let Patch { name, about, picture } = Patch::parse(&call.object().await?)?;
     let mut applied = Applied::default();
     if let Some(name) = name {
         let done = call.operate(ProfileOperation::SetName { name }).await;

@@ -37,27 +37,21 @@ pub fn routes() -> Vec<Route> {
                     )],
                 )
                 .accepted::<PostedView>()
+                .on_network()
                 .errors(&[
                     ErrorCode::UndeliverableRecipient,
-                    ErrorCode::NotConnected,
-                    ErrorCode::ChannelUnavailable,
-                    ErrorCode::WorkerAtCapacity,
                     ErrorCode::MediaFetchFailed,
                     ErrorCode::MediaFetchBlocked,
                     ErrorCode::MediaTooLarge,
                     ErrorCode::PlanLimit,
                     ErrorCode::StorageFull,
-                    ErrorCode::Other,
                 ]),
         ),
         Route::delete("/v1/channels/{id}/stories/{story_id}").channel(delete).doc(
-            Doc::new("delete_story", "Delete a story for everybody").accepted::<DeletedView>().errors(&[
-                ErrorCode::NotFound,
-                ErrorCode::NotConnected,
-                ErrorCode::ChannelUnavailable,
-                ErrorCode::WorkerAtCapacity,
-                ErrorCode::Other,
-            ]),
+            Doc::new("delete_story", "Delete a story for everybody")
+                .accepted::<DeletedView>()
+                .on_network()
+                .errors(&[ErrorCode::NotFound]),
         ),
         Route::get("/v1/channels/{id}/stories/{story_id}/views").channel(views).doc(
             Doc::new("list_story_views", "List who has seen a story")
@@ -145,6 +139,7 @@ async fn send(
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StoryView")]
 struct ViewShown {
+    /// Who has seen it.
     viewer: String,
     /// Unix seconds.
     viewed_at: i64,

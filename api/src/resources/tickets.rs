@@ -57,7 +57,9 @@ pub fn routes() -> Vec<Route> {
 pub struct TicketView {
     id: TicketId,
     number: u32,
+    /// What it is about.
     subject: String,
+    /// What the ticket is about.
     category: Category,
     priority: Priority,
     status: TicketStatus,
@@ -89,6 +91,7 @@ impl From<&TicketRecord> for TicketView {
 pub struct Conversation<T> {
     #[serde(flatten)]
     ticket: T,
+    /// The messages, the first one first.
     messages: Vec<TicketMessage>,
 }
 
@@ -140,15 +143,11 @@ impl Page {
         self,
         ctx: &RequestContext,
         customer: Option<CustomerId>,
-    ) -> Result<(Vec<TicketRecord>, Option<String>), CallError> {
+    ) -> Result<List<TicketRecord>, CallError> {
         let Self { of, limit, status, after } = self;
         let one_more = move |directory: &Directory| directory.tickets(customer, status, after, limit + 1);
-        let mut tickets = read(ctx, one_more).await?;
-        let more = tickets.len() > limit;
-        tickets.truncate(limit);
-        let last = tickets.last().filter(|_| more);
-        let next = last.map(|ticket| TicketCursor { id: ticket.id }.encode(of));
-        Ok((tickets, next))
+        let tickets = read(ctx, one_more).await?;
+        Ok(List::first(tickets, limit, |ticket| TicketCursor { id: ticket.id }.encode(of)))
     }
 }
 
@@ -194,8 +193,8 @@ async fn find_own(call: &AccountCall) -> Result<TicketRecord, CallError> {
 
 async fn list(call: &mut AccountCall) -> Outcome {
     let page = Page::asked(call.query(), call.list(None, false))?;
-    let (tickets, next) = page.read(call, Some(call.customer_id())).await?;
-    Ok(Reply::ok(&List::page(tickets.iter().map(TicketView::from).collect(), next)))
+    let tickets = page.read(call, Some(call.customer_id())).await?;
+    Ok(Reply::ok(&tickets.map(|ticket| TicketView::from(&ticket))))
 }
 
 async fn create(call: &mut AccountCall) -> Outcome {
@@ -233,8 +232,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 
 /// Whatever the support had made of the ticket, unless it closed it, is open again.
 async fn say(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let message = parse_message(&body)?;
+    let message = parse_message(&call.object().await?)?;
     let ticket = find_own(call).await?.id;
     let message = TicketMessage { id: TicketMessageId::new(), author: Author::Customer, message, created_at: call.now };
     let say = TicketCommand::Say {

@@ -88,16 +88,21 @@ pub fn routes() -> Vec<Route> {
 struct EndpointView {
     id: EndpointId,
     customer_id: CustomerId,
+    /// The channel whose events it hears; null for all of the account.
     channel_id: Option<ChannelId>,
     url: String,
     events: EventFilter,
     enabled: bool,
+    /// Whether it has a secret of its own.
     has_custom_signing_secret: bool,
     chat_type_filter: ChatTypeFilter,
+    /// Why the gateway switched it off.
     disabled_reason: Option<DisabledReason>,
     /// Names with their values masked.
     headers: BTreeMap<String, &'static str>,
+    /// Since when no delivery has succeeded.
     failing_since: Option<Timestamp>,
+    /// When a delivery last succeeded.
     last_success_at: Option<Timestamp>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -137,18 +142,18 @@ struct CreatedView {
 #[schemars(rename = "SigningSecret")]
 struct SecretView {
     signing_secret: String,
+    /// Whether it is the account's default secret.
     is_default: bool,
 }
 
 async fn list(call: &mut AccountCall) -> Outcome {
-    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
     let seen = endpoints.iter().filter(|endpoint| call.reaches(endpoint.channel_id));
     Ok(Reply::ok(&List::whole(seen.map(|endpoint| EndpointView::new(endpoint)).collect())))
 }
 
 async fn create(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let asked = CreateEndpoint::parse(&body, &call.app.config.target_policy)?;
+    let asked = CreateEndpoint::parse(&call.object().await?, &call.app.config.target_policy)?;
     match (asked.channel_id, call.bound_channel()) {
         (Some(id), _) => drop(call.own_channel(id)?),
         (None, Some(bound)) => return Err(CallError::channel_scoped_key(bound)),
@@ -185,8 +190,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 
 async fn patch(call: &mut AccountCall) -> Outcome {
     // The body is judged before the resource is looked up.
-    let body = call.object().await?;
-    let asked = ChangeEndpoint::parse(&body, &call.app.config.target_policy)?;
+    let asked = ChangeEndpoint::parse(&call.object().await?, &call.app.config.target_policy)?;
     let endpoint = find(call)?;
     if let Change::To(url) = &asked.url {
         judge_urls(call, Some(&endpoint), url)?;
@@ -218,7 +222,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
 /// Refuses a URL with which those of the account would be too long together: an event bears all that want it. One that is no
 /// longer than that in whose place it comes is taken: those of an account from before there was the bound become shorter so.
 fn judge_urls(call: &AccountCall, before: Option<&EndpointRecord>, url: &str) -> Result<(), CallError> {
-    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
     let all: usize = endpoints.iter().map(|endpoint| endpoint.url.len()).sum();
     let known = before.map_or(0, |endpoint| endpoint.url.len());
     if url.len() <= known || all.saturating_sub(known) + url.len() <= MOST_URL_BYTES {
@@ -265,7 +269,7 @@ fn may_read_default_secret(caller: &Caller) -> Result<(), CallError> {
 /// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
 pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, CallError> {
     let id: Option<EndpointId> = call.id("id");
-    let endpoint = id.and_then(|id| call.cluster().directory().read(|state| state.endpoints.get(&id).cloned()));
+    let endpoint = id.and_then(|id| call.directory().read(|state| state.endpoints.get(&id).cloned()));
     let own = endpoint.filter(|endpoint| endpoint.customer_id == call.customer_id());
     own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(CallError::webhook_endpoint_not_found)
 }

@@ -58,9 +58,13 @@ struct ProbeView {
     outcome: &'static str,
     #[schemars(extend("type" = ["string", "integer"]))]
     status: Value,
+    /// The receiver's status; null or 0 when there was no answer.
     http_status: u16,
+    /// From the request to the first byte of the answer, in milliseconds.
     latency_ms: u64,
+    /// The whole attempt, with DNS, TLS and body, in milliseconds.
     elapsed_ms: u64,
+    /// Whose secret signed it.
     #[schemars(extend("enum" = ["endpoint", "gateway_default"]))]
     signed_with: &'static str,
     endpoint_id: Option<EndpointId>,
@@ -104,11 +108,10 @@ fn parse_event(body: &Body) -> Result<Option<EventName>, CallError> {
 const BY_DEFAULT: &str = "gateway_default";
 
 async fn of_url(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let url = parse_probe(&body, &call.app.config.target_policy)?;
+    let url = parse_probe(&call.object().await?, &call.app.config.target_policy)?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
     // Named only when there is no doubt which one it is.
-    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
     let mut same = endpoints.iter().filter(|endpoint| endpoint.url == url);
     let endpoint_id = same.next().filter(|_| same.next().is_none()).map(|endpoint| endpoint.id);
     let cluster = call.cluster();

@@ -24,6 +24,7 @@ pub struct OrderPlaced {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "OrderCancelledData")]
 pub struct OrderCancelled {
+    /// The order.
     pub order_id: String,
     /// Who cancelled: the buyer, or the channel's own phone.
     #[serde(flatten)]
@@ -40,6 +41,7 @@ pub struct CartUpdated {
     /// Whose cart it is.
     #[serde(flatten)]
     pub sender: Sender,
+    /// The cart.
     pub cart_id: Option<String>,
     pub items: Vec<CartItem>,
     pub total_amount: Option<u64>,

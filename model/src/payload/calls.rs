@@ -11,10 +11,12 @@ use crate::call::CallEnd;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "CallOfferedData")]
 pub struct CallOffered {
+    /// The call, by its id in the network.
     pub call_id: String,
     /// The caller.
     #[serde(flatten)]
     pub sender: Sender,
+    /// Whether it is a video call.
     pub is_video: bool,
     pub is_group: bool,
     pub group_id: Option<Address>,
@@ -28,11 +30,13 @@ pub struct CallOffered {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "CallTerminatedData")]
 pub struct CallTerminated {
+    /// The call, by its id in the network.
     pub call_id: String,
     /// The caller.
     #[serde(flatten)]
     pub sender: Sender,
     pub reason: CallEnd,
+    /// Whether a call of the API or the settings of the channel rejected it.
     pub rejected_by_gateway: bool,
     /// How long it was spoken, where it took place.
     pub duration_seconds: Option<u32>,

@@ -24,6 +24,7 @@ pub enum ChatField {
 #[schemars(rename = "ChatUpdatedData")]
 pub struct ChatUpdated {
     pub chat: Chat,
+    /// Which of its fields changed.
     pub changed: Vec<ChatField>,
     /// Unix seconds.
     pub timestamp: i64,

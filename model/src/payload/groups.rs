@@ -10,7 +10,9 @@ use crate::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason}
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "GroupCreatedData")]
 pub struct GroupCreated {
+    /// The group as it is then.
     pub group: Group,
+    /// How the channel came to be in it.
     pub origin: GroupOrigin,
     pub actor: Option<Address>,
     /// Unix seconds.
@@ -34,6 +36,7 @@ pub struct GroupUpdated {
 #[schemars(rename = "GroupMembersData")]
 pub struct GroupMembers {
     pub group_id: Address,
+    /// Whom it is about.
     pub participants: Vec<Address>,
     pub actor: Option<Address>,
     /// How they came or went; not told of promotions and demotions.

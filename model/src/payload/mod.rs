@@ -31,7 +31,9 @@ use crate::time::Timestamp;
 #[schemars(inline)]
 pub struct Sender {
     from: Address,
+    /// Whether `from` is a phone address.
     from_resolved: bool,
+    /// The linked-device address, where the network gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     from_lid: Option<Address>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +96,7 @@ pub struct MessageReceived {
     pub message_id: MessageId,
     #[serde(flatten)]
     pub sender: Sender,
+    /// The channel's own address.
     pub to: Address,
     #[serde(flatten)]
     pub chat: Chat,
@@ -101,13 +104,16 @@ pub struct MessageReceived {
     pub body: ReceivedBody,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
+    /// Members of the group who are mentioned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mentions: Vec<Address>,
     /// Everybody in the group is mentioned.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mentions_all: bool,
+    /// Whether it was forwarded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
+    /// Whether it can be opened once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_view_once: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,6 +121,7 @@ pub struct MessageReceived {
     /// An undecryptable message of the same id came before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recovered: bool,
+    /// When the gateway took it in.
     pub received_at: Timestamp,
     /// The network's time in Unix seconds.
     pub timestamp: i64,
@@ -139,13 +146,16 @@ pub enum SendSource {
 pub struct MessageSent {
     pub message_id: MessageId,
     pub client_ref: Option<String>,
+    /// Who gets it.
     pub to: Address,
     #[serde(flatten)]
     pub chat: Chat,
     #[serde(rename = "type")]
     #[schemars(extend("enum" = TYPE_NAMES))]
     pub message_type: &'static str,
+    /// Whether the API sent it, the phone itself, or it came from the network.
     pub source: SendSource,
+    /// When the network accepted it.
     pub sent_at: Timestamp,
 }
 
@@ -175,6 +185,7 @@ pub struct SendError {
 #[schemars(rename = "MessageStatusData")]
 pub struct MessageStatus {
     pub message_id: MessageId,
+    /// Who gets it.
     pub to: Address,
     pub status: AckStatus,
     pub is_group: bool,
@@ -216,6 +227,7 @@ pub struct ChannelConnected {
     pub phone_number: String,
     pub lid: Option<Address>,
     pub push_name: Option<String>,
+    /// When the connection was made.
     pub connected_at: Timestamp,
 }
 
@@ -224,7 +236,9 @@ pub struct ChannelConnected {
 #[schemars(rename = "ChannelDisconnectedData")]
 pub struct ChannelDisconnected {
     pub reason: DisconnectReason,
+    /// Whether the gateway connects again by itself.
     pub will_retry: bool,
+    /// When it tries next; null when it does not, or at once.
     pub next_retry_at: Option<Timestamp>,
 }
 
@@ -232,9 +246,11 @@ pub struct ChannelDisconnected {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "ChannelStatusData")]
 pub struct ChannelStatus {
+    /// The status before.
     pub previous_status: Status,
     pub status: Status,
     pub reason: Reason,
+    /// When it changed.
     pub changed_at: Timestamp,
     /// Of a ban whose end the network has told.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -260,6 +276,7 @@ pub struct ContactResolved {
     pub channel_id: ChannelId,
     pub lid: Address,
     pub phone_jid: Address,
+    /// When the two were first known to belong together.
     pub first_seen_at: Timestamp,
 }
 

@@ -13,6 +13,7 @@ pub struct StoryViewed {
     pub story_id: MessageId,
     /// The phone address when it is known, otherwise the LID.
     pub viewer: Address,
+    /// The phone address, where it is known.
     pub viewer_phone: Option<Address>,
     /// Unix seconds.
     pub viewed_at: i64,

@@ -1,20 +1,17 @@
-//! The typed methods of the control API: what a route of it calls, with the texts parsed here.
+//! What the routes of the control API call. What a phone does is the engine's: a route reaches it by [`Simulator::act_for`].
 
 use std::time::Duration;
 
 use model::address::Address;
-use model::business::OrderStatus;
 use model::id::MessageId;
 use model::time::Timestamp;
 use tokio::sync::oneshot;
 
-use super::answers::business::{NewCart, NewOrder};
-use super::answers::calls::{NewCall, ShownCall};
-use super::answers::stories::{NewStory, ShownStory};
 use super::answers::{
-    AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, Listing, LoginRow, LoginsQuery, Phone,
+    AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, LoginRow, LoginsQuery, Phone,
     PhoneMessage, PresenceRow, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
 };
+use super::engine::Engine;
 use super::faults::{Faults, FaultsChange};
 use super::number::Number;
 use super::{Simulator, bytes};
@@ -27,6 +24,21 @@ const STORE_WITHIN: Duration = Duration::from_secs(10);
 const MAX_COUNT: u32 = 100_000;
 
 impl Simulator {
+    /// Has the engine do something at this moment.
+    pub fn act<T>(&self, act: impl FnOnce(&mut Engine, Timestamp) -> T) -> T {
+        self.shared.with(act)
+    }
+
+    /// The same of a phone, by its number.
+    pub fn act_for<T>(
+        &self,
+        phone: &str,
+        act: impl FnOnce(&mut Engine, Timestamp, Number) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let number = number(phone)?;
+        self.act(|engine, now| act(engine, now, number))
+    }
+
     /// Registers a phone or changes it; says whether it is new.
     pub fn register(&self, body: &RegisterPhone) -> Result<(Phone, bool), ControlError> {
         let number = number(&body.number)?;
@@ -42,11 +54,6 @@ impl Simulator {
     pub fn phone(&self, phone: &str) -> Result<Phone, ControlError> {
         let number = number(phone)?;
         self.shared.look(|engine| engine.phone(number))
-    }
-
-    pub fn delete_phone(&self, phone: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.delete_phone(now, number))
     }
 
     /// Scans a QR text or types a pair code; returns the device once its credentials are stored.
@@ -66,28 +73,6 @@ impl Simulator {
             Ok(Err(_)) => Err(ControlError::Invalid("the simulator is stopping".into())),
             Err(_) => Err(ControlError::Invalid("the device did not store its credentials within 10 s".into())),
         }
-    }
-
-    /// Unlinks one device, or all.
-    pub fn unlink(&self, phone: &str, device: Option<u32>) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.unlink(now, number, device))
-    }
-
-    pub fn ban(&self, phone: &str, until: Option<Timestamp>) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.ban(now, number, until))
-    }
-
-    pub fn invalidate(&self, phone: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.invalidate(now, number))
-    }
-
-    /// Logs a foreign copy of the phone's device in.
-    pub fn replace(&self, phone: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.replace(now, number))
     }
 
     /// Lets a phone write; returns the messages' ids.
@@ -110,29 +95,6 @@ impl Simulator {
         self.shared.look(|engine| engine.presences(number))
     }
 
-    pub fn clear_inbox(&self, phone: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, _| engine.clear_inbox(number))
-    }
-
-    /// The phone reads everything from `with`.
-    pub fn open_chat(&self, phone: &str, with: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.open_chat(now, number, with))
-    }
-
-    /// The phone plays a sound or a video that reached it.
-    pub fn play(&self, phone: &str, id: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.play(now, number, id))
-    }
-
-    /// The phone reacts to a message that it got or sent; an empty emoji takes the reaction back.
-    pub fn react(&self, phone: &str, id: &str, emoji: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.react(now, number, id, emoji))
-    }
-
     /// The phone does what a device would ask for.
     pub fn operate<A: Area>(&self, phone: &str, operation: A) -> Result<A::Answer, ControlError> {
         let number = number(phone)?;
@@ -145,90 +107,10 @@ impl Simulator {
         self.shared.look(|engine| engine.parse_address(text))
     }
 
-    /// The phone orders from a business; returns the order's id.
-    pub fn place_order(&self, phone: &str, body: &NewOrder) -> Result<String, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.place_order(now, number, body))
-    }
-
-    /// The buyer or the business moves an order on.
-    pub fn move_order(
-        &self,
-        phone: &str,
-        id: &str,
-        to: OrderStatus,
-        reason: Option<String>,
-    ) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.move_order(now, number, id, to, reason))
-    }
-
-    /// The phone fills its cart at a business; returns the cart's id.
-    pub fn fill_cart(&self, phone: &str, body: &NewCart) -> Result<String, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.fill_cart(now, number, body))
-    }
-
-    /// The phone calls a number or a group; returns the call's id.
-    pub fn begin_call(&self, phone: &str, body: &NewCall) -> Result<String, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.begin_call(now, number, body))
-    }
-
-    pub fn calls(&self, phone: &str) -> Result<Vec<ShownCall>, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, _| engine.phone_calls(number))
-    }
-
-    /// The phone picks up.
-    pub fn accept_call(&self, phone: &str, id: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.accept_call(now, number, id))
-    }
-
-    /// The phone rejects a call that rings, or ends one.
-    pub fn hang_up(&self, phone: &str, id: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.hang_up(now, number, id))
-    }
-
-    /// The phone posts a story; returns its id.
-    pub fn post_story(&self, phone: &str, body: &NewStory) -> Result<MessageId, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.phone_story(now, number, body))
-    }
-
-    pub fn delete_story(&self, phone: &str, id: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.delete_phone_story(now, number, id))
-    }
-
-    /// The stories that the phone can see.
-    pub fn stories(&self, phone: &str) -> Result<Vec<ShownStory>, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.phone_stories(now, number))
-    }
-
-    pub fn view_story(&self, phone: &str, id: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.view_story(now, number, id))
-    }
-
-    /// Says what a search finds a newsletter by.
-    pub fn list_newsletter(&self, newsletter: &Address, listing: Listing) -> Result<(), ControlError> {
-        self.shared.with(|engine, _| engine.list_newsletter(newsletter, listing))
-    }
-
     /// The JPEG of a picture, or of its preview.
     pub fn picture(&self, id: &str, preview: bool) -> Result<::bytes::Bytes, ControlError> {
         let picture = self.shared.look(|engine| engine.picture(id, preview));
         picture.ok_or_else(|| ControlError::NotFound("there is no such picture".into()))
-    }
-
-    /// The phone's number becomes known to the channels of `to`.
-    pub fn disclose(&self, phone: &str, to: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.disclose(now, number, to))
     }
 
     pub fn sessions(&self, query: &SessionsQuery) -> Result<List<SessionRow>, ControlError> {
@@ -258,11 +140,6 @@ impl Simulator {
 
     pub fn clear_faults(&self) -> Faults {
         self.shared.with(|engine, now| engine.clear_faults(now))
-    }
-
-    /// Forgets everything and cuts all nodes off.
-    pub fn reset(&self) {
-        self.shared.with(|engine, now| engine.reset(now));
     }
 }
 

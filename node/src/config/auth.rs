@@ -15,7 +15,7 @@ pub struct Auth {
     /// Whether an account comes to be only once its address is confirmed. Else it is there at once, with a key, and an
     /// address that belongs to a member is refused.
     // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
-    #[serde(skip_serializing_if = "is_true")]
+    #[serde(skip_serializing_if = "super::is_on")]
     pub verify_first: bool,
     /// A page that confirms an address, with `{token}` in it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub struct Auth {
     pub password_url: Option<String>,
     pub mail: Mail,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub oidc: Option<Oidc>,
+    pub oidc: Option<OidcConfig>,
 }
 
 impl Default for Auth {
@@ -41,11 +41,6 @@ impl Default for Auth {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_true(value: &bool) -> bool {
-    *value
-}
-
 /// `[auth.mail]`: the server that takes messages to members.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -55,7 +50,7 @@ pub struct Mail {
     /// That of `security`, when it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    pub security: Security,
+    pub security: SmtpSecurity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,32 +61,6 @@ pub struct Mail {
     /// Writes messages to the log instead: for development, since whoever reads the log has their tokens.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub to_log: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Security {
-    #[default]
-    StartTls,
-    Tls,
-    None,
-}
-
-/// `[auth.oidc]`: an issuer whose tokens are dashboard sessions.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Oidc {
-    pub issuer: String,
-    pub audience: String,
-    /// Its discovery document names it, when it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jwks_url: Option<String>,
-    #[serde(default = "customer_claim")]
-    pub customer_claim: String,
-}
-
-fn customer_claim() -> String {
-    "customer_id".to_owned()
 }
 
 /// What the HTTP side is told, judged by itself.
@@ -111,14 +80,14 @@ pub fn settings(auth: &Auth) -> Result<AuthConfig, Refusal> {
         let problem = "is missing, and auth.signup = true sends messages to those who sign up";
         return Err(Refusal::new("auth.mail.host", problem, "name a mail server, or set auth.signup = false"));
     }
-    let oidc = auth.oidc.as_ref().map(oidc).transpose()?;
+    auth.oidc.as_ref().map_or(Ok(()), judge_oidc)?;
     Ok(AuthConfig {
         signup: auth.signup,
         verify_first: auth.verify_first,
         verify_url: auth.verify_url.clone(),
         password_url: auth.password_url.clone(),
         mail,
-        oidc,
+        oidc: auth.oidc.clone(),
     })
 }
 
@@ -126,10 +95,10 @@ fn mail(mail: &Mail) -> Result<MailConfig, Refusal> {
     let Some(host) = mail.host.clone() else {
         return Ok(if mail.to_log { MailConfig::Log } else { MailConfig::None });
     };
-    let (security, usual_port) = match mail.security {
-        Security::StartTls => (SmtpSecurity::StartTls, 587),
-        Security::Tls => (SmtpSecurity::Tls, 465),
-        Security::None => (SmtpSecurity::Plain, 25),
+    let usual_port = match mail.security {
+        SmtpSecurity::StartTls => 587,
+        SmtpSecurity::Tls => 465,
+        SmtpSecurity::Plain => 25,
     };
     let credentials = match (&mail.username, &mail.password) {
         (Some(name), Some(password)) => Some((name.clone(), password.0.clone())),
@@ -145,12 +114,13 @@ fn mail(mail: &Mail) -> Result<MailConfig, Refusal> {
         let remedy = "write \"Gateway <gateway@example.com>\"";
         return Err(Refusal::new("auth.mail.from", "is missing", remedy));
     };
-    let config = SmtpConfig { host, port: mail.port.unwrap_or(usual_port), security, credentials, from };
+    let port = mail.port.unwrap_or(usual_port);
+    let config = SmtpConfig { host, port, security: mail.security, credentials, from };
     config.check().map_err(|error| Refusal::new("auth.mail", error.to_string(), "correct auth.mail.from or .host"))?;
     Ok(MailConfig::Smtp(config))
 }
 
-fn oidc(oidc: &Oidc) -> Result<OidcConfig, Refusal> {
+fn judge_oidc(oidc: &OidcConfig) -> Result<(), Refusal> {
     trusted_url("auth.oidc.issuer", &oidc.issuer)?;
     if let Some(url) = &oidc.jwks_url {
         trusted_url("auth.oidc.jwks_url", url)?;
@@ -160,12 +130,7 @@ fn oidc(oidc: &Oidc) -> Result<OidcConfig, Refusal> {
             return Err(Refusal::new(key, "is empty", "name what the issuer puts into its tokens"));
         }
     }
-    Ok(OidcConfig {
-        issuer: oidc.issuer.clone(),
-        audience: oidc.audience.clone(),
-        jwks_url: oidc.jwks_url.clone(),
-        customer_claim: oidc.customer_claim.clone(),
-    })
+    Ok(())
 }
 
 /// Whoever could change the keys on their way could log in as anybody: `http` is for this machine alone.

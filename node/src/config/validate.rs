@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use model::address::Suffixes;
@@ -13,7 +14,7 @@ use url::Url;
 
 use super::{
     ANY_ORIGIN, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node, Peer, Raft,
-    Timing, auth, support,
+    Secret, Timing, auth, support,
 };
 use crate::refusal::Refusal;
 
@@ -49,33 +50,17 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     log(config.raft)?;
     history(config)?;
     auth::settings(&config.auth)?;
-    ensure(
-        config.traces.endpoint.as_deref().is_none_or(is_http_url),
-        "traces.endpoint",
-        "is no http or https URL",
-        "write http://host:4318",
-    )?;
-    ensure(
-        (0.0..=1.0).contains(&config.traces.sample),
-        "traces.sample",
-        "is not from 0 to 1",
-        "write 0.1 for a tenth",
-    )?;
+    let is_url = config.traces.endpoint.as_deref().is_none_or(is_http_url);
+    ensure(is_url, "traces.endpoint", "is no http or https URL", "write http://host:4318")?;
+    let is_share = (0.0..=1.0).contains(&config.traces.sample);
+    ensure(is_share, "traces.sample", "is not from 0 to 1", "write 0.1 for a tenth")?;
     support::settings(config)?;
-    ensure(
-        config.drain.initial_wait.0 <= Duration::from_secs(600),
-        "drain.initial_wait",
-        "is over 10 minutes",
-        "give a shorter one",
-    )?;
+    let is_short = config.drain.initial_wait.0 <= Duration::from_secs(600);
+    ensure(is_short, "drain.initial_wait", "is over 10 minutes", "give a shorter one")?;
     let second = Duration::from_secs(1);
     // By then the shards have wiped the channels.
-    ensure(
-        config.account.deletion_grace.0 >= second,
-        "account.deletion_grace",
-        "is under a second",
-        "30d is what customers are told",
-    )?;
+    let is_long = config.account.deletion_grace.0 >= second;
+    ensure(is_long, "account.deletion_grace", "is under a second", "30d is what customers are told")?;
     ensure(config.events.heartbeat.0 >= second, "events.heartbeat", "is under a second", "give a longer one")?;
     ensure(config.events.max_age.0 >= second, "events.max_age", "is under a second", "give a longer one")?;
     config
@@ -103,19 +88,11 @@ pub fn own(node: &Node, api: SocketAddr, ops: SocketAddr, peer: &Peer) -> Result
     let mut seen = HashSet::new();
     for (key, address) in [("api.listen", api), ("ops.listen", ops), ("peer.listen", peer.listen)] {
         ensure(address.port() != 0, key, "has port 0", "name a port")?;
-        ensure(
-            seen.insert(address.port()),
-            key,
-            "has the port of another listener",
-            "give each listener its own port",
-        )?;
+        let is_new = seen.insert(address.port());
+        ensure(is_new, key, "has the port of another listener", "give each listener its own port")?;
     }
-    ensure(
-        (Duration::from_secs(10)..=Duration::from_secs(3650 * 86_400)).contains(&peer.certificate_life.0),
-        "peer.certificate_life",
-        "is not within 10 seconds to 10 years",
-        "90d is usual",
-    )?;
+    let lives = (Duration::from_secs(10)..=Duration::from_secs(3650 * 86_400)).contains(&peer.certificate_life.0);
+    ensure(lives, "peer.certificate_life", "is not within 10 seconds to 10 years", "90d is usual")?;
     peer.advertise.as_ref().map_or(Ok(()), |address| reachable("peer.advertise", address))
 }
 
@@ -152,11 +129,17 @@ fn ports(config: &Config) -> Result<(), Refusal> {
         ensure(names.insert(&token.name), &key("name"), "stands twice", "give every operator a name of its own")?;
         operator_hash(&key("sha256"), &token.sha256)?;
     }
-    match (&config.ops.token, &config.ops.token_file) {
-        (Some(_), Some(_)) => Err(Refusal::new("ops.token_file", "is given beside ops.token", "keep one of the two")),
-        (None, None) => Err(Refusal::new("ops.token_file", "is missing", "set it, or ops.token")),
-        (Some(token), None) => operator_token("ops.token", &token.0),
-        (None, Some(_)) => Ok(()),
+    one_of("ops.token", config.ops.token.as_ref(), config.ops.token_file.as_deref())?;
+    config.ops.token.as_ref().map_or(Ok(()), |token| operator_token("ops.token", &token.0))
+}
+
+/// A secret is given by its key, or by the key of a file that holds it.
+fn one_of(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<(), Refusal> {
+    let file_key = format!("{key}_file");
+    match (secret, file) {
+        (Some(_), Some(_)) => Err(Refusal::new(file_key, format!("is given beside {key}"), "keep one of the two")),
+        (None, None) => Err(Refusal::new(file_key, "is missing", format!("set it, or {key}"))),
+        _ => Ok(()),
     }
 }
 
@@ -245,12 +228,8 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
         ensure(ids.insert(member.id), &key("id"), "stands twice", "give every node its own id")?;
         reachable(&key("peer"), &member.peer)?;
         ensure(peers.insert(&member.peer), &key("peer"), "stands twice", "give every node its own address")?;
-        ensure(
-            member.api.as_deref().is_none_or(is_http_url),
-            &key("api"),
-            "is no http or https URL",
-            "write http://host:port",
-        )?;
+        let is_url = member.api.as_deref().is_none_or(is_http_url);
+        ensure(is_url, &key("api"), "is no http or https URL", "write http://host:port")?;
     }
     if cluster.joined {
         let others = cluster.nodes.iter().any(|member| member.id != config.node.id);
@@ -279,23 +258,16 @@ fn secrets(config: &Config) -> Result<(), Refusal> {
     let secrets = &config.secrets;
     let keeps = secrets.keep_former_data_keys.is_none_or(|keep| keep.0 <= Duration::from_secs(365 * 86_400));
     ensure(keeps, "secrets.keep_former_data_keys", "is longer than a year", "24h is usual")?;
-    match (&secrets.master_key, &secrets.master_key_file) {
-        (Some(_), Some(_)) => {
-            Err(Refusal::new("secrets.master_key_file", "is given beside secrets.master_key", "keep one of the two"))
-        }
-        (None, None) => Err(Refusal::new("secrets.master_key_file", "is missing", "set it, or secrets.master_key")),
-        (Some(key), None) => master_key("secrets.master_key", &key.0).map(drop),
-        (None, Some(_)) => Ok(()),
-    }?;
-    match (&secrets.previous_master_key, &secrets.previous_master_key_file) {
-        (Some(_), Some(_)) => Err(Refusal::new(
-            "secrets.previous_master_key_file",
-            "is given beside secrets.previous_master_key",
-            "keep one of the two",
-        )),
-        (Some(key), None) => master_key("secrets.previous_master_key", &key.0).map(drop),
-        (None, _) => Ok(()),
+    one_of("secrets.master_key", secrets.master_key.as_ref(), secrets.master_key_file.as_deref())?;
+    if let Some(key) = &secrets.master_key {
+        master_key("secrets.master_key", &key.0)?;
     }
+    if let Some(key) = &secrets.previous_master_key {
+        let file = secrets.previous_master_key_file.as_deref();
+        one_of("secrets.previous_master_key", Some(key), file)?;
+        master_key("secrets.previous_master_key", &key.0)?;
+    }
+    Ok(())
 }
 
 /// Reads a master key.
@@ -337,12 +309,8 @@ fn network(config: &Config) -> Result<(), Refusal> {
         ensure(well_formed, key, "is not of word characters, dots and hyphens", "write it without the @")?;
         ensure(seen.insert(suffix), key, "is taken by another kind of address", "give each kind its own suffix")?;
     }
-    ensure(
-        network.session_starts() > 0,
-        "network.session_starts_per_second",
-        "is 0",
-        "give at least 1; 200 fits most networks",
-    )
+    let starts = network.session_starts() > 0;
+    ensure(starts, "network.session_starts_per_second", "is 0", "give at least 1; 200 fits most networks")
 }
 
 /// What the driver of the real network can be told.
@@ -360,12 +328,8 @@ fn real_network(network: &Network) -> Result<(), Refusal> {
     for (key, is_own) in suffixes {
         ensure(is_own, key, "is not that of the real network", "leave it out")?;
     }
-    ensure(
-        network.address.is_none(),
-        "network.address",
-        "is the simulator's",
-        "leave it out: the driver knows the network",
-    )?;
+    let is_absent = network.address.is_none();
+    ensure(is_absent, "network.address", "is the simulator's", "leave it out: the driver knows the network")?;
     let whatsapp = network.whatsapp.clone().unwrap_or_default();
     ensure(whatsapp.sessions_max > 0, "network.whatsapp.sessions_max", "is 0", "2000 is usual")?;
     ensure(whatsapp.threads <= 64, "network.whatsapp.threads", "is over 64", "0 takes half the cores")?;
@@ -383,12 +347,8 @@ fn webhooks(config: &Config) -> Result<(), Refusal> {
         "list the delay before each attempt, the first included",
     )?;
     let longest = Duration::from_secs(7 * 86_400);
-    ensure(
-        schedule.iter().all(|delay| delay.0 <= longest),
-        "webhooks.schedule",
-        "holds a delay over 7 days",
-        "shorten it",
-    )
+    let is_short = schedule.iter().all(|delay| delay.0 <= longest);
+    ensure(is_short, "webhooks.schedule", "holds a delay over 7 days", "shorten it")
 }
 
 /// Each cut is a deletion in the log's database: much smaller steps would cost more than they free.
@@ -419,41 +379,21 @@ fn history(config: &Config) -> Result<(), Refusal> {
     ] {
         ensure(kept.0 <= LONGEST, key, "is over 365 days", "shorten it")?;
     }
-    ensure(
-        (Duration::from_millis(100)..=Duration::from_secs(86_400)).contains(&history.trim_every.0),
-        "history.trim_every",
-        "is not within 100 ms to a day",
-        "give a few minutes",
-    )
+    let often = (Duration::from_millis(100)..=Duration::from_secs(86_400)).contains(&history.trim_every.0);
+    ensure(often, "history.trim_every", "is not within 100 ms to a day", "give a few minutes")
 }
 
 fn media(media: &Media) -> Result<(), Refusal> {
     let day = Duration::from_secs(86_400);
     ensure((1..=365).contains(&media.retention_days), "media.retention_days", "is not within 1 to 365", "14 is usual")?;
-    ensure(
-        media.retention.is_none_or(|retention| !retention.0.is_zero() && retention.0 <= day * 365),
-        "media.retention",
-        "is not within 1ms to 365 days",
-        "leave it out, and give retention_days",
-    )?;
-    ensure(
-        (Duration::from_secs(1)..=LONGEST_LIFE).contains(&media.link_life.0),
-        "media.link_life",
-        "is not within a second and 48 hours",
-        "24h is usual",
-    )?;
-    ensure(
-        media.sweep_interval.0 >= Duration::from_millis(100) && media.sweep_interval.0 <= day,
-        "media.sweep_interval",
-        "is not within 100ms to a day",
-        "10m is usual",
-    )?;
-    ensure(
-        !media.orphan_grace.0.is_zero(),
-        "media.orphan_grace",
-        "is 0",
-        "give more than an upload can take; 1h is usual",
-    )?;
+    let kept = media.retention.is_none_or(|retention| !retention.0.is_zero() && retention.0 <= day * 365);
+    ensure(kept, "media.retention", "is not within 1ms to 365 days", "leave it out, and give retention_days")?;
+    let life = (Duration::from_secs(1)..=LONGEST_LIFE).contains(&media.link_life.0);
+    ensure(life, "media.link_life", "is not within a second and 48 hours", "24h is usual")?;
+    let often = media.sweep_interval.0 >= Duration::from_millis(100) && media.sweep_interval.0 <= day;
+    ensure(often, "media.sweep_interval", "is not within 100ms to a day", "10m is usual")?;
+    let waits = !media.orphan_grace.0.is_zero();
+    ensure(waits, "media.orphan_grace", "is 0", "give more than an upload can take; 1h is usual")?;
     match (media.store, &media.s3) {
         (MediaStore::Local, _) => Ok(()),
         (MediaStore::S3, None) => {
@@ -467,23 +407,15 @@ fn disk(disk: Disk) -> Result<(), Refusal> {
     for (key, mark) in [("disk.low", disk.low), ("disk.full", disk.full)] {
         ensure(mark.percent <= 100, &format!("{key}.percent"), "is over 100", "give 15 and 5, say")?;
     }
-    ensure(
-        disk.low.percent >= disk.full.percent,
-        "disk.low.percent",
-        "is below disk.full.percent",
-        "media end before sends do",
-    )
+    let ordered = disk.low.percent >= disk.full.percent;
+    ensure(ordered, "disk.low.percent", "is below disk.full.percent", "media end before sends do")
 }
 
 /// A node speaks over a dozen connections to each of the others.
 fn connections(connections: Connections) -> Result<(), Refusal> {
     ensure(connections.most >= 64, "connections.most", "is below 64", "16384 is usual")?;
-    ensure(
-        (16..=connections.most).contains(&connections.most_per_address),
-        "connections.most_per_address",
-        "is not within 16 and connections.most",
-        "1024 is usual",
-    )
+    let fits = (16..=connections.most).contains(&connections.most_per_address);
+    ensure(fits, "connections.most_per_address", "is not within 16 and connections.most", "1024 is usual")
 }
 
 /// Judges `[media.s3]`.
@@ -492,25 +424,11 @@ fn connections(connections: Connections) -> Result<(), Refusal> {
 /// A [`Refusal`] that names the key.
 pub fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
     ensure(is_http_url(&s3.endpoint), "media.s3.endpoint", "is no http or https URL", "write https://host[:port]")?;
-    ensure(
-        s3.allow_http || s3.endpoint.starts_with("https://"),
-        "media.s3.endpoint",
-        "is plain http",
-        "use https, or set media.s3.allow_http",
-    )?;
+    let sealed = s3.allow_http || s3.endpoint.starts_with("https://");
+    ensure(sealed, "media.s3.endpoint", "is plain http", "use https, or set media.s3.allow_http")?;
     ensure(!s3.bucket.is_empty(), "media.s3.bucket", "is empty", "name the bucket")?;
     ensure(!s3.access_key_id.is_empty(), "media.s3.access_key_id", "is empty", "name the access key")?;
-    match (&s3.secret_access_key, &s3.secret_access_key_file) {
-        (Some(_), Some(_)) => Err(Refusal::new(
-            "media.s3.secret_access_key_file",
-            "is given beside media.s3.secret_access_key",
-            "keep one of the two",
-        )),
-        (None, None) => {
-            Err(Refusal::new("media.s3.secret_access_key_file", "is missing", "set it, or media.s3.secret_access_key"))
-        }
-        _ => Ok(()),
-    }
+    one_of("media.s3.secret_access_key", s3.secret_access_key.as_ref(), s3.secret_access_key_file.as_deref())
 }
 
 fn limit(key: &str, bucket: BucketRule) -> Result<(), Refusal> {

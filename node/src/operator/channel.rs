@@ -4,8 +4,8 @@ use api::operator::channels::PlacedChannel;
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::client::{Operator, as_type};
-use super::show::{self, Table, cell, listed};
+use super::client::{Operator, told};
+use super::show::{Table, cell, listed};
 use crate::cli::operator::{ChannelArgs, ChannelCommand};
 
 pub async fn run(command: ChannelCommand) -> anyhow::Result<Verdict> {
@@ -31,24 +31,20 @@ fn path(args: &ChannelArgs, rest: &str) -> String {
 }
 
 fn show(args: &ChannelArgs, answer: Value) -> anyhow::Result<Verdict> {
-    if args.operator.json {
-        show::json(&answer);
-        return Ok(Verdict::Well);
-    }
-    let PlacedChannel { channel, shard, node_id, epoch, replicas } = as_type(&path(args, ""), answer)?;
-    let mut table =
-        Table::new(&["CHANNEL", "NAME", "STATUS", "NUMBER", "CUSTOMER", "SHARD", "NODE", "EPOCH", "REPLICAS"]);
-    table.row([
-        args.id.to_string(),
-        channel.name,
-        channel.status.to_string(),
-        cell(channel.phone_number),
-        channel.customer_id.to_string(),
-        cell(shard),
-        cell(node_id),
-        cell(epoch),
-        listed(replicas),
-    ]);
-    table.print_lists_or("");
-    Ok(Verdict::Well)
+    told(&args.operator, &path(args, ""), answer, |PlacedChannel { channel, shard, node_id, epoch, replicas }| {
+        let mut table =
+            Table::new(&["CHANNEL", "NAME", "STATUS", "NUMBER", "CUSTOMER", "SHARD", "NODE", "EPOCH", "REPLICAS"]);
+        table.row([
+            args.id.to_string(),
+            channel.name,
+            channel.status.to_string(),
+            cell(channel.phone_number),
+            channel.customer_id.to_string(),
+            cell(shard),
+            cell(node_id),
+            cell(epoch),
+            listed(replicas),
+        ]);
+        table.print_lists_or("");
+    })
 }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::access::Access;
-use super::show;
+use super::{Verdict, show};
 use crate::caller::Caller;
 use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
@@ -273,12 +273,13 @@ pub fn told<T: DeserializeOwned>(
     path: &str,
     answer: Value,
     print: impl FnOnce(T),
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Verdict> {
     if args.json {
         show::json(&answer);
-        return Ok(());
+    } else {
+        print(as_type(path, answer)?);
     }
-    as_type(path, answer).map(print)
+    Ok(Verdict::Well)
 }
 
 /// What the last node that was asked said, or that none answered.

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
+use api::List;
 use api::operator::customers::{CreatedView, CustomerView};
 use api::operator::keys::OwnedKey;
 use api::operator::users::UserView;
@@ -35,16 +36,12 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
             told(&args, PATH, answer, |CreatedView { customer, api_key }| {
                 print(&[customer]);
                 say(format!("\nAPI key  {}\nIt is not shown again.", api_key.secret));
-            })?;
+            })
         }
         CustomerCommand::List(args) => {
             let path = format!("{PATH}?limit=100");
-            let rows = Operator::new(&args)?.all(&path).await?;
-            if args.json {
-                show::json(&json!({ "data": rows }));
-            } else {
-                print(&as_type::<Vec<CustomerView>>(&path, rows.into())?);
-            }
+            let answer = json!({ "data": Operator::new(&args)?.all(&path).await? });
+            told(&args, &path, answer, |List::<CustomerView> { data, .. }| print(&data))
         }
         CustomerCommand::Limit { id, limits, operator: args } => {
             let body = body(&limits.set)?;
@@ -52,17 +49,16 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
                 let remedy = "name it as in plan.channel_limit=5";
                 return Err(Refusal::new("gateway customer limit", "nothing is to be changed", remedy).into());
             }
-            change(&args, id, body.into()).await?;
+            change(&args, id, body.into()).await
         }
         CustomerCommand::Suspend { id, lift, operator: args } => {
             let since = if lift { Value::Null } else { json!(Timestamp::now().to_iso()) };
-            change(&args, id, json!({ "plan": { "overdue_since": since } })).await?;
+            change(&args, id, json!({ "plan": { "overdue_since": since } })).await
         }
     }
-    Ok(Verdict::Well)
 }
 
-async fn change(args: &OperatorArgs, id: Uuid, body: Value) -> anyhow::Result<()> {
+async fn change(args: &OperatorArgs, id: Uuid, body: Value) -> anyhow::Result<Verdict> {
     let path = format!("{PATH}/{id}");
     let answer = Operator::new(args)?.change(Method::PATCH, &path, Some(&body)).await?;
     told(args, &path, answer, |customer| print(&[customer]))
@@ -174,8 +170,7 @@ pub async fn key(command: KeyCommand) -> anyhow::Result<Verdict> {
     told(&args, &path, answer, |OwnedKey { key, .. }| {
         let (prefix, name, status) = (key.prefix, show::printable(&key.name), key.status);
         say(format!("key {prefix} ({name}) is {status}: no node accepts it any more"));
-    })?;
-    Ok(Verdict::Well)
+    })
 }
 
 #[cfg(test)]

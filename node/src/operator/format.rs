@@ -18,7 +18,7 @@ pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
     match command {
         FormatCommand::Show(args) => {
             let answer = Operator::new(&args)?.get(PATH).await?;
-            show(&args, answer)?;
+            show(&args, answer)
         }
         FormatCommand::Raise { confirm: yes, operator: args } => {
             let operator = Operator::new(&args)?;
@@ -41,13 +41,12 @@ pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
                 _ => {}
             }
             let answer = operator.post(&format!("{PATH}/raise"), &json!({})).await?;
-            show(&args, answer)?;
+            show(&args, answer)
         }
     }
-    Ok(Verdict::Well)
 }
 
-fn show(args: &OperatorArgs, answer: Value) -> anyhow::Result<()> {
+fn show(args: &OperatorArgs, answer: Value) -> anyhow::Result<Verdict> {
     told(args, PATH, answer, |FormatView { format, highest, nodes }| {
         let mut table = Table::new(&["NODE", "RELEASE", "UNDERSTANDS"]);
         for node in nodes {

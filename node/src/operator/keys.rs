@@ -1,11 +1,12 @@
 //! `gateway keys`: the API keys of all customers.
 
+use api::List;
 use api::operator::keys::OwnedKey;
 use model::time::Timestamp;
 use serde_json::json;
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, told};
 use super::show::{self, Table, cell, listed};
 use crate::cli::operator::KeysArgs;
 
@@ -14,12 +15,11 @@ pub async fn run(args: &KeysArgs) -> anyhow::Result<Verdict> {
     if let Some(customer) = args.customer {
         path.push_str(&format!("&customer_id={customer}"));
     }
-    let rows = Operator::new(&args.operator)?.all(&path).await?;
-    if args.operator.json {
-        show::json(&json!({ "data": rows }));
-        return Ok(Verdict::Well);
-    }
-    let keys: Vec<OwnedKey> = as_type(&path, rows.into())?;
+    let answer = json!({ "data": Operator::new(&args.operator)?.all(&path).await? });
+    told(&args.operator, &path, answer, |List::<OwnedKey> { data, .. }| print(data))
+}
+
+fn print(keys: Vec<OwnedKey>) {
     let mut table =
         Table::new(&["KEY", "NAME", "CUSTOMER", "STATUS", "CHANNEL", "SCOPES", "CREATED", "EXPIRES", "LAST USED"]);
     for OwnedKey { key, customer_name } in keys {
@@ -37,5 +37,4 @@ pub async fn run(args: &KeysArgs) -> anyhow::Result<Verdict> {
         ]);
     }
     table.print_or("there are no keys");
-    Ok(Verdict::Well)
 }

@@ -42,8 +42,7 @@ pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
             let answer = Operator::new(&args)?.post("/v1/admin/layout/cancel", &json!({})).await?;
             told(&args, PATH, answer, |change: ChangeView| {
                 say(format!("{} moves are dropped, {} come to their end", change.cancelled, change.running));
-            })?;
-            Ok(Verdict::Well)
+            })
         }
     }
 }
@@ -95,27 +94,25 @@ async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::
 
 async fn show_layout(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
-    if args.json {
-        show::json(&answer);
-        return Ok(Verdict::Well);
-    }
-    let layout: LayoutView = as_type(PATH, answer)?;
+    told(args, PATH, answer, print)
+}
+
+fn print(LayoutView { shards, change }: LayoutView) {
     let mut table = Table::new(&["SHARD", "REPLICAS", "LEADER", "CHANNELS", "STATE"]);
-    for shard in &layout.shards {
+    for shard in &shards {
         let state = if shard.settled { "settled" } else { "moving" };
         let cells = [shard.shard.to_string(), listed(&shard.replicas), shard.leader.to_string()];
         let [number, replicas, leader] = cells;
         table.row([number, replicas, leader, shard.channels.to_string(), state.to_owned()]);
     }
     table.print_or("the cluster is not formed yet");
-    if let Some(change) = &layout.change {
+    if let Some(change) = &change {
         let by = if change.automatic { "by the cluster itself" } else { "by an operator" };
         say(format!(
             "change {}, {by}: {} ({} of {} moves done)",
             change.number, change.state, change.done, change.total
         ));
     }
-    Ok(Verdict::Well)
 }
 
 async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {

@@ -62,8 +62,7 @@ async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 
 async fn rotate_data_keys(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.post("/v1/admin/secrets/data-keys/rotate", &json!({})).await?;
-    told(args, PATH, answer, |secrets: SecretsView| say(of_data_keys(secrets.data_key_rotation.as_ref())))?;
-    Ok(Verdict::Well)
+    told(args, PATH, answer, |secrets: SecretsView| say(of_data_keys(secrets.data_key_rotation.as_ref())))
 }
 
 /// How far a rotation of the data keys is.
@@ -83,8 +82,7 @@ fn of_data_keys(rotation: Option<&DataKeysView>) -> String {
 
 async fn rotate_session_key(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.post("/v1/admin/secrets/session-key/rotate", &json!({})).await?;
-    told(args, PATH, answer, |secrets: SecretsView| say(of_session_key(&secrets.session_key)))?;
-    Ok(Verdict::Well)
+    told(args, PATH, answer, |secrets: SecretsView| say(of_session_key(&secrets.session_key)))
 }
 
 async fn rotate_authority(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {

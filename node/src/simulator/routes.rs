@@ -95,8 +95,7 @@ async fn show_phone(call: Call) -> Outcome {
 }
 
 async fn delete_phone(call: Call) -> Outcome {
-    call.simulator.delete_phone(&call.phone)?;
-    Answer::done()
+    call.done(|engine, now, number| engine.delete_phone(now, number))
 }
 
 async fn link(call: Call) -> Outcome {
@@ -110,8 +109,8 @@ struct Unlink {
 }
 
 async fn unlink(call: Call) -> Outcome {
-    call.simulator.unlink(&call.phone, call.body_or_default::<Unlink>()?.device)?;
-    Answer::done()
+    let Unlink { device } = call.body_or_default()?;
+    call.done(|engine, now, number| engine.unlink(now, number, device))
 }
 
 #[derive(Default, Deserialize)]
@@ -120,18 +119,16 @@ struct Ban {
 }
 
 async fn ban(call: Call) -> Outcome {
-    call.simulator.ban(&call.phone, call.body_or_default::<Ban>()?.until)?;
-    Answer::done()
+    let Ban { until } = call.body_or_default()?;
+    call.done(|engine, now, number| engine.ban(now, number, until))
 }
 
 async fn invalidate(call: Call) -> Outcome {
-    call.simulator.invalidate(&call.phone)?;
-    Answer::done()
+    call.done(|engine, now, number| engine.invalidate(now, number))
 }
 
 async fn replace(call: Call) -> Outcome {
-    call.simulator.replace(&call.phone)?;
-    Answer::done()
+    call.done(|engine, now, number| engine.replace(now, number))
 }
 
 async fn send(call: Call) -> Outcome {
@@ -150,8 +147,7 @@ async fn presences(call: Call) -> Outcome {
 }
 
 async fn clear_inbox(call: Call) -> Outcome {
-    call.simulator.clear_inbox(&call.phone)?;
-    Answer::done()
+    call.done(|engine, _, number| engine.clear_inbox(number))
 }
 
 #[derive(Deserialize)]
@@ -160,8 +156,8 @@ struct OpenChat {
 }
 
 async fn open_chat(call: Call) -> Outcome {
-    call.simulator.open_chat(&call.phone, &call.body::<OpenChat>()?.with)?;
-    Answer::done()
+    let OpenChat { with } = call.body()?;
+    call.done(|engine, now, number| engine.open_chat(now, number, &with))
 }
 
 #[derive(Deserialize)]
@@ -170,8 +166,8 @@ struct Play {
 }
 
 async fn play(call: Call) -> Outcome {
-    call.simulator.play(&call.phone, &call.body::<Play>()?.id)?;
-    Answer::done()
+    let Play { id } = call.body()?;
+    call.done(|engine, now, number| engine.play(now, number, &id))
 }
 
 #[derive(Deserialize)]
@@ -182,8 +178,7 @@ struct React {
 
 async fn react(call: Call) -> Outcome {
     let React { id, emoji } = call.body()?;
-    call.simulator.react(&call.phone, &id, &emoji)?;
-    Answer::done()
+    call.done(|engine, now, number| engine.react(now, number, &id, &emoji))
 }
 
 #[derive(Deserialize)]
@@ -192,8 +187,8 @@ struct Disclose {
 }
 
 async fn disclose(call: Call) -> Outcome {
-    call.simulator.disclose(&call.phone, &call.body::<Disclose>()?.to)?;
-    Answer::done()
+    let Disclose { to } = call.body()?;
+    call.done(|engine, now, number| engine.disclose(now, number, &to))
 }
 
 async fn sessions(call: Call) -> Outcome {
@@ -236,7 +231,7 @@ async fn preview(call: Call) -> Outcome {
 }
 
 async fn reset(call: Call) -> Outcome {
-    call.simulator.reset();
+    call.simulator.act(|engine, now| engine.reset(now));
     Answer::done()
 }
 

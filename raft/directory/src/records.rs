@@ -272,7 +272,9 @@ pub struct AuditEntry {
 pub struct AuditActor {
     #[serde(rename = "type")]
     pub kind: String,
+    /// The id of the key or the member.
     pub id: Option<String>,
+    /// The first 12 characters of the key, safe to show.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub prefix: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -285,6 +287,7 @@ pub struct AuditTarget {
     #[serde(rename = "type")]
     pub kind: String,
     pub id: String,
+    /// Its name at that time.
     pub label: String,
 }
 

@@ -42,6 +42,7 @@ pub struct TicketRecord {
 #[schemars(rename = "MessageView", description = "")]
 pub struct TicketMessage {
     pub id: TicketMessageId,
+    /// Who wrote it.
     pub author: Author,
     pub message: String,
     pub created_at: Timestamp,

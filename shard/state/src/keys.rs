@@ -11,12 +11,13 @@ use uuid::Uuid;
 const HOUR_MILLIS: i64 = 3_600_000;
 const HOURS_OF_DAY: u32 = 24;
 
-/// Which way a message went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    Inbound,
-    Outbound,
+model::words! {
+    /// Which way a message went.
+    #[derive(JsonSchema)]
+    Direction {
+        Inbound = "inbound",
+        Outbound = "outbound",
+    }
 }
 
 /// The kinds of rows. A number is for ever: it is part of the keys.

@@ -124,6 +124,7 @@ impl ChannelStanding {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusChange {
     pub from: Status,
+    /// The status after.
     pub to: Status,
     pub reason: Reason,
     pub at: Timestamp,

@@ -134,16 +134,7 @@ fn summary(entry: &AuditEntry) -> String {
 
 fn asked(query: Query<'_>) -> Result<(Asked, Option<&'static str>), CallError> {
     let wanted = query.word("kind", &KINDS, |word| KINDS.into_iter().find(|kind| *kind == word));
-    let about: fn(&str) -> bool = match wanted {
-        None => |action: &str| kind(action).is_some(),
-        Some("node") => |action: &str| kind(action) == Some("node"),
-        Some("lead") => |action: &str| kind(action) == Some("lead"),
-        Some("layout") => |action: &str| kind(action) == Some("layout"),
-        Some("check") => |action: &str| kind(action) == Some("check"),
-        Some("backup") => |action: &str| kind(action) == Some("backup"),
-        Some("release") => |action: &str| kind(action) == Some("release"),
-        Some(_) => |action: &str| kind(action) == Some("secrets"),
-    };
+    let about = move |action: &str| kind(action).is_some_and(|kind| wanted.is_none_or(|wanted| wanted == kind));
     let page = Asked::about(&query, ListId::only(), about);
     query.finish((page, wanted))
 }

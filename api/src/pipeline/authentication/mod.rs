@@ -99,7 +99,7 @@ async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspec
         Verdict::Valid(caller) => Ok(caller),
         Verdict::Refused(suspect, error) => Err((suspect, error)),
         Verdict::Unknown => {
-            let directory = ctx.cluster().directory();
+            let directory = ctx.directory();
             let suspect = shown.map(|prefix| directory.read(|state| keys::suspect(state, prefix)));
             Err((suspect.unwrap_or(Suspect::Unknown(None)), CallError::auth_invalid()))
         }
@@ -125,7 +125,7 @@ async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, CallError
 /// Judges by a copy of the directory that is fresh enough; what the copy does not know is looked up once more after it
 /// was confirmed, since it may have been made a moment ago.
 async fn judge_freshly(ctx: &RequestContext, judge: impl Fn(&DirectoryState) -> Verdict) -> Verdict {
-    let directory = ctx.cluster().directory();
+    let directory = ctx.directory();
     if directory.is_fresh() {
         match directory.read(&judge) {
             Verdict::Unknown => {}
@@ -143,12 +143,12 @@ async fn judge_freshly(ctx: &RequestContext, judge: impl Fn(&DirectoryState) -> 
 /// # Errors
 /// `auth_backend_unavailable` while the directory has no leader.
 pub async fn fresh_directory(ctx: &RequestContext) -> Result<(), CallError> {
-    if ctx.cluster().directory().is_fresh() { Ok(()) } else { refreshed(ctx).await }
+    if ctx.directory().is_fresh() { Ok(()) } else { refreshed(ctx).await }
 }
 
 /// Has the copy of the directory show what happened a moment ago.
 async fn refreshed(ctx: &RequestContext) -> Result<(), CallError> {
-    let refreshed = ctx.cluster().directory().refresh(Instant::now() + REFRESH_PATIENCE).await;
+    let refreshed = ctx.directory().refresh(Instant::now() + REFRESH_PATIENCE).await;
     refreshed.map_err(|_| CallError::auth_backend_unavailable())
 }
 
@@ -194,7 +194,7 @@ pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, C
 /// # Errors
 /// 503 while the directory has no leader, for routes that need one.
 pub async fn operators_directory(ctx: &RequestContext, rules: &Rules) -> Result<DirectoryAge, CallError> {
-    let directory = ctx.cluster().directory();
+    let directory = ctx.directory();
     if directory.is_fresh() {
         return Ok(DirectoryAge::Fresh);
     }

@@ -74,13 +74,13 @@ async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, CallError> {
     match grant {
         Grant::Key(id) => key_caller(ctx, id).await,
         Grant::Session { id, subject, email, role, expires_at } => {
-            let known = ctx.cluster().directory().read(|state| state.customers.get(&customer).cloned());
+            let known = ctx.directory().read(|state| state.customers.get(&customer).cloned());
             let caller = Caller {
                 credential: Credential::Session(Session { id, subject, email, role, expires_at }),
                 customer: known.ok_or_else(CallError::auth_invalid)?,
                 scopes: role.scopes(),
             };
-            let stands = ctx.cluster().directory().read(|state| caller.still_stands(state, ctx.now));
+            let stands = ctx.directory().read(|state| caller.still_stands(state, ctx.now));
             if stands { Ok(caller) } else { Err(CallError::auth_expired(expires_at)) }
         }
     }

@@ -31,10 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[schemars(rename = "AuditEntry")]
 pub struct AuditView {
     pub id: AuditId,
+    /// What was done, such as `key.issued`.
     pub action: String,
     pub actor: AuditActor,
     pub target: Option<AuditTarget>,
+    /// The client's address.
     pub ip: Option<String>,
+    /// What the client calls itself.
     pub user_agent: Option<String>,
     pub request_id: Option<String>,
     #[schemars(extend("enum" = ["success", "failure"]))]
@@ -75,8 +78,10 @@ pub struct Asked {
     until: Timestamp,
     before: Option<AuditCursor>,
     /// Of the actions, those that the list is about.
-    about: fn(&str) -> bool,
+    about: About,
 }
+
+type About = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Asked {
     pub fn read(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
@@ -90,18 +95,18 @@ impl Asked {
         let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
         let action = query.text("action").map(str::to_owned);
         let actor = query.text("actor").map(str::to_owned);
-        let about: fn(&str) -> bool =
-            if action.is_some() { |_: &str| true } else { |action: &str| !is_observation(action) };
+        let is_named = action.is_some();
+        let about = move |action: &str| is_named || !is_observation(action);
         Self { limit, action, actor, ..Self::about(query, list, about) }
     }
 
     /// For a list of other actions.
-    pub fn about(query: &Query<'_>, list: ListId, about: fn(&str) -> bool) -> Self {
+    pub fn about(query: &Query<'_>, list: ListId, about: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self {
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
             action: None,
             actor: None,
-            about,
+            about: Box::new(about),
             since: query.time("since").unwrap_or(Timestamp(0)),
             until: query.time("until").unwrap_or(Timestamp(i64::MAX)),
             before: query.cursor(list),

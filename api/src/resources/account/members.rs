@@ -76,6 +76,7 @@ struct MemberView {
     #[schemars(extend("enum" = ["active", "invited"]))]
     status: &'static str,
     created_at: Timestamp,
+    /// When the member last logged in.
     last_login_at: Option<Timestamp>,
 }
 
@@ -97,6 +98,7 @@ impl From<&UserRecord> for MemberView {
 struct InvitedView {
     #[serde(flatten)]
     member: MemberView,
+    /// How whoever is invited gets to choose a password.
     invitation: InvitationView,
 }
 
@@ -116,7 +118,6 @@ struct InvitationView {
 
 async fn list(call: &mut AccountCall) -> Outcome {
     let users = call
-        .cluster()
         .directory()
         .read(|state| state.users.of_customer(call.customer_id()).map(|user| MemberView::from(&**user)).collect());
     Ok(Reply::ok(&List::whole(users)))
@@ -139,10 +140,9 @@ impl Invitation {
 
 /// The member is there at once, without a password, so that its role can be changed and its place counts.
 async fn invite(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let Invitation { email, role } = Invitation::parse(&body)?;
+    let Invitation { email, role } = Invitation::parse(&call.object().await?)?;
     require_over(call, role)?;
-    let taken = call.cluster().directory().read(|state| state.users.with_email(&email).is_some());
+    let taken = call.directory().read(|state| state.users.with_email(&email).is_some());
     count(call, &email).await?;
     if taken {
         return Err(failure::email_taken());
@@ -208,8 +208,7 @@ fn parse_change(body: &Body) -> Result<Role, CallError> {
 
 /// Another role acts with the member's next request.
 async fn patch(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let role = parse_change(&body)?;
+    let role = parse_change(&call.object().await?)?;
     let user = find(call)?;
     require_over(call, user.role.max(role))?;
     if is_self(call, &user) {
@@ -259,7 +258,7 @@ fn is_self(call: &AccountCall, user: &UserRecord) -> bool {
 /// The member of the path, of the caller's account.
 fn find(call: &AccountCall) -> Result<Arc<UserRecord>, CallError> {
     let id: Option<UserId> = call.id("user_id");
-    let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
+    let user = id.and_then(|id| call.directory().read(|state| state.users.user(id).cloned()));
     let own = user.filter(|user| user.customer_id == call.customer_id());
     own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

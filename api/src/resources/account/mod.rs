@@ -84,8 +84,7 @@ fn timezone(value: &Value) -> Judged<String> {
 }
 
 async fn patch(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let change = parse_change(&body)?;
+    let change = parse_change(&call.object().await?)?;
     let id = call.customer_id();
     let named = if let Change::To(name) = &change.name { name.clone() } else { call.caller.customer.name.clone() };
     let entry = call.audited("account.updated", Target::new("account", id, named));

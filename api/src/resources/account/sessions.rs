@@ -93,7 +93,7 @@ async fn revoke(call: &AccountCall, session: &SessionRecord) -> Result<(), CallE
 fn live(call: &AccountCall) -> Result<Vec<Arc<SessionRecord>>, CallError> {
     let session = call.caller.require_session()?;
     let Some(user) = session.id.and_then(|_| session.subject.parse::<UserId>().ok()) else { return Ok(Vec::new()) };
-    let mut sessions = call.cluster().directory().read(|state| state.users.sessions_of(user));
+    let mut sessions = call.directory().read(|state| state.users.sessions_of(user));
     sessions.retain(|session| session.revoked_at.is_none() && session.expires_at > call.now);
     Ok(sessions)
 }

@@ -35,9 +35,13 @@ pub struct UsageView {
     /// There where the rows are by hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     hour: Option<Timestamp>,
+    /// The channel, where the rows are by channel.
     channel_id: Option<ChannelId>,
+    /// Sends that the network accepted.
     sent: u64,
+    /// Messages that came in.
     received: u64,
+    /// Sends that failed.
     failed: u64,
     media_bytes: u64,
     /// Those that reached their endpoint.
@@ -77,12 +81,13 @@ impl UsageView {
     }
 }
 
-/// What a row is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grouping {
-    Day,
-    Channel,
-    Hour,
+model::words! {
+    /// What a row is of.
+    Grouping {
+        Day = "day",
+        Channel = "channel",
+        Hour = "hour",
+    }
 }
 
 /// What is asked for: the first and the last day, and what rows are of.
@@ -98,13 +103,7 @@ impl Asked {
         let date = || json!({ "type": "string", "format": "date", "maxLength": 10, "pattern": "^(19[7-9]|[2-9][0-9]{2})[0-9]-" });
         let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
         let (from, to) = (day("from"), day("to").unwrap_or(today));
-        let by = query.word("group_by", &["day", "channel", "hour"], |word| match word {
-            "day" => Some(Grouping::Day),
-            "channel" => Some(Grouping::Channel),
-            "hour" => Some(Grouping::Hour),
-            _ => None,
-        });
-        let by = by.unwrap_or(Grouping::Day);
+        let by = query.word("group_by", Grouping::WORDS, Grouping::parse).unwrap_or(Grouping::Day);
         let (days, longest) = match by {
             Grouping::Day | Grouping::Channel => (DEFAULT_DAYS, LONGEST),
             Grouping::Hour => (LONGEST_BY_HOUR, LONGEST_BY_HOUR),

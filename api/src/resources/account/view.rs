@@ -68,6 +68,7 @@ pub struct PlanView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChannelCounts {
     pub total: usize,
+    /// How many are connected.
     pub connected: usize,
 }
 
@@ -77,7 +78,7 @@ impl AccountView {
     /// # Errors
     /// 503 while one of the shards has no leader.
     pub async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, CallError> {
-        let directory = ctx.cluster().directory();
+        let directory = ctx.directory();
         let channels = directory.read(|state| state.channels_of(customer.id, None, usize::MAX));
         let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
         let lives = ctx.cluster().lives(&ids, &ctx.context()).await?;

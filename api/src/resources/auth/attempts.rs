@@ -35,47 +35,32 @@ pub enum Attempt {
     DeletionBy(CustomerId),
 }
 
-impl Attempt {
-    fn rule(&self) -> AttemptRule {
-        let (most, every_seconds) = match self {
-            Self::LoginFrom(_) => (30, 10),
-            Self::LoginFromAs(..) => (10, 60),
-            Self::Login(_) => (10, 6),
-            Self::SignUpFrom(_) => (30, 60),
-            Self::MailTo(_) => (3, 300),
-            Self::MailFrom(_) => (30, 60),
-            Self::InviteBy(_) => (20, 60),
-            Self::RefreshOf(_) => (30, 10),
-            Self::KeyBy(_) => (2_000, 30),
-            Self::DeletionBy(_) => (5_000, 60),
-        };
-        AttemptRule { most, every_seconds }
-    }
-
-    fn scope(&self) -> LimitScope {
-        match self {
-            Self::LoginFrom(_) | Self::SignUpFrom(_) | Self::MailFrom(_) => LimitScope::Ip,
-            Self::LoginFromAs(..) | Self::Login(_) | Self::MailTo(_) => LimitScope::Customer,
-            Self::InviteBy(_) | Self::KeyBy(_) | Self::DeletionBy(_) => LimitScope::Customer,
-            Self::RefreshOf(_) => LimitScope::Session,
-        }
-    }
-
+/// How an attempt is counted.
+struct Counting {
+    rule: AttemptRule,
+    /// Whose limit it is that a refusal tells of.
+    scope: LimitScope,
     /// What it is counted under; the same on every node.
-    fn subject(&self) -> Uuid {
-        let name = match self {
-            Self::LoginFrom(ip) => format!("login from {}", network_of(*ip)),
-            Self::LoginFromAs(ip, email) => format!("login from {} as {email}", network_of(*ip)),
-            Self::Login(email) => format!("login as {email}"),
-            Self::SignUpFrom(ip) => format!("sign-up from {}", network_of(*ip)),
-            Self::MailTo(email) => format!("mail to {email}"),
-            Self::MailFrom(ip) => format!("mail from {}", network_of(*ip)),
-            Self::InviteBy(customer) => format!("invitation by {customer}"),
-            Self::RefreshOf(session) => format!("refresh of {session}"),
-            Self::KeyBy(customer) => format!("key by {customer}"),
-            Self::DeletionBy(customer) => format!("deletion by {customer}"),
+    subject: Uuid,
+}
+
+impl Attempt {
+    fn counting(&self) -> Counting {
+        use LimitScope::{Customer, Ip, Session};
+        let ((most, every_seconds), scope, name) = match self {
+            Self::LoginFrom(ip) => ((30, 10), Ip, format!("login from {}", network_of(*ip))),
+            Self::LoginFromAs(ip, email) => ((10, 60), Customer, format!("login from {} as {email}", network_of(*ip))),
+            Self::Login(email) => ((10, 6), Customer, format!("login as {email}")),
+            Self::SignUpFrom(ip) => ((30, 60), Ip, format!("sign-up from {}", network_of(*ip))),
+            Self::MailTo(email) => ((3, 300), Customer, format!("mail to {email}")),
+            Self::MailFrom(ip) => ((30, 60), Ip, format!("mail from {}", network_of(*ip))),
+            Self::InviteBy(customer) => ((20, 60), Customer, format!("invitation by {customer}")),
+            Self::RefreshOf(session) => ((30, 10), Session, format!("refresh of {session}")),
+            Self::KeyBy(customer) => ((2_000, 30), Customer, format!("key by {customer}")),
+            Self::DeletionBy(customer) => ((5_000, 60), Customer, format!("deletion by {customer}")),
         };
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
+        let subject = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
+        Counting { rule: AttemptRule { most, every_seconds }, scope, subject }
     }
 }
 
@@ -86,11 +71,11 @@ impl Attempt {
 /// leader.
 pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), CallError> {
     for (counted, attempt) in attempts.iter().enumerate() {
-        let rule = attempt.rule();
-        let tried = ctx.cluster().attempt(attempt.subject(), rule, &ctx.context()).await;
+        let Counting { rule, scope, subject } = attempt.counting();
+        let tried = ctx.cluster().attempt(subject, rule, &ctx.context()).await;
         let refused = match tried {
             Ok(None) => continue,
-            Ok(Some(retry_after)) => CallError::rate_limited(attempt.scope(), rule.most, retry_after),
+            Ok(Some(retry_after)) => CallError::rate_limited(scope, rule.most, retry_after),
             // Those who are let in are looked up there too.
             Err(_) => CallError::auth_backend_unavailable(),
         };
@@ -103,7 +88,8 @@ pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), Cal
 /// Attempts that succeeded cost nothing.
 pub async fn give_back(ctx: &RequestContext, attempts: &[Attempt]) {
     for attempt in attempts {
-        ctx.cluster().return_attempt(attempt.subject(), attempt.rule(), &ctx.context()).await;
+        let Counting { rule, subject, .. } = attempt.counting();
+        ctx.cluster().return_attempt(subject, rule, &ctx.context()).await;
     }
 }
 
@@ -114,21 +100,25 @@ mod tests {
 
     #[test]
     fn the_same_thing_is_counted_under_the_same_subject() {
-        let from = |ip: &str| Attempt::LoginFrom(ip.parse().unwrap()).subject();
+        let from = |ip: &str| Attempt::LoginFrom(ip.parse().unwrap()).counting().subject;
         assert_eq!(from("2001:db8::1"), from("2001:db8::2"), "one network");
         assert_ne!(from("198.51.100.1"), from("198.51.100.2"));
-        assert_ne!(Attempt::Login("a@b.c".into()).subject(), Attempt::MailTo("a@b.c".into()).subject());
-        let from_as = |ip: &str, email: &str| Attempt::LoginFromAs(ip.parse().unwrap(), email.into()).subject();
+        assert_ne!(
+            Attempt::Login("a@b.c".into()).counting().subject,
+            Attempt::MailTo("a@b.c".into()).counting().subject
+        );
+        let from_as =
+            |ip: &str, email: &str| Attempt::LoginFromAs(ip.parse().unwrap(), email.into()).counting().subject;
         assert_ne!(from_as("198.51.100.1", "a@b.c"), from_as("198.51.100.2", "a@b.c"), "another address");
         assert_ne!(from_as("198.51.100.1", "a@b.c"), from_as("198.51.100.1", "b@b.c"), "another member");
         let account = CustomerId::random();
-        assert_ne!(Attempt::KeyBy(account).subject(), Attempt::DeletionBy(account).subject());
+        assert_ne!(Attempt::KeyBy(account).counting().subject, Attempt::DeletionBy(account).counting().subject);
     }
 
     #[test]
     fn what_an_account_leaves_in_the_memory_of_all_nodes_grows_by_megabytes_a_day_at_most() {
         for attempt in [Attempt::KeyBy(CustomerId::random()), Attempt::DeletionBy(CustomerId::random())] {
-            let rule = attempt.rule();
+            let rule = attempt.counting().rule;
             // A channel's record may hold 4 KiB of metadata.
             let a_day = 86_400 / u64::from(rule.every_seconds) * 5_000;
             assert!(a_day <= 16 << 20, "{attempt:?}: {a_day}");

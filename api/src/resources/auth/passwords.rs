@@ -78,8 +78,7 @@ impl ChangePassword {
 /// Wants the present password, whose guesses are counted as those of a login are: a session that lies open is not enough to
 /// keep its member out.
 pub async fn change(call: &mut AccountCall) -> Outcome {
-    let body = call.object().await?;
-    let ChangePassword { current, new } = ChangePassword::parse(&body)?;
+    let ChangePassword { current, new } = ChangePassword::parse(&call.object().await?)?;
     let session = call.caller.require_session()?;
     let id: Option<UserId> = session.id.and_then(|_| session.subject.parse().ok());
     let Some(user) = id.and_then(|id| find(call, id)) else {
@@ -117,7 +116,7 @@ pub async fn ask_for_reset(ctx: &mut RequestContext) -> Outcome {
     let email = parse_email(&ctx.object().await?)?;
     attempts::count(ctx, &[Attempt::MailFrom(ctx.client.ip), Attempt::MailTo(email.clone())]).await?;
     fresh_directory(ctx).await?;
-    let known = ctx.cluster().directory().read(|state| {
+    let known = ctx.directory().read(|state| {
         let user = state.users.with_email(&email)?;
         let customer = state.customers.get(&user.customer_id)?;
         customer.deleted_at.is_none().then(|| user.clone())
@@ -171,5 +170,5 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
 }
 
 fn find(ctx: &RequestContext, id: UserId) -> Option<Arc<UserRecord>> {
-    ctx.cluster().directory().read(|state| state.users.user(id).cloned())
+    ctx.directory().read(|state| state.users.user(id).cloned())
 }

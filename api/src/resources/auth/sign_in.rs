@@ -59,7 +59,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, email.clone())];
     attempts::count(ctx, &failures).await?;
     fresh_directory(ctx).await?;
-    let known = ctx.cluster().directory().read(|state| {
+    let known = ctx.directory().read(|state| {
         let user = state.users.with_email(&email)?;
         let customer = state.customers.get(&user.customer_id)?;
         customer.deleted_at.is_none().then(|| user.clone())
@@ -159,7 +159,7 @@ pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), CallErr
 
 /// The session of a token that is, or once was, one of its tokens.
 fn find(ctx: &RequestContext, token: &RefreshToken) -> Option<(Arc<SessionRecord>, Arc<UserRecord>)> {
-    ctx.cluster().directory().read(|state| {
+    ctx.directory().read(|state| {
         let session = state.users.session(token.session())?;
         let same_family = bool::from(session.family.ct_eq(&token.family_hash()));
         let user = state.users.user(session.user_id)?;

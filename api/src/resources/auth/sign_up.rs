@@ -11,13 +11,14 @@ use model::member::Role;
 use model::session_token::EmailToken;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Rejection};
-use raft::directory::records::{AuditActor, CustomerRecord};
+use raft::directory::records::CustomerRecord;
 use raft::directory::users::{PasswordHash, UserCommand, UserRecord};
 use salvo::http::header::AUTHORIZATION;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::attempts::{self, Attempt};
+use super::sign_in::actor;
 use crate::audit::{Suspect, Target};
 use crate::auth::LONGEST_EMAIL_TOKEN;
 use crate::auth::pending::Pending;
@@ -51,9 +52,11 @@ pub struct Nothing {}
 
 #[derive(Serialize, JsonSchema)]
 pub struct SignedUp {
+    /// The account.
     account: AccountView,
     #[serde(flatten)]
     tokens: TokensView,
+    /// The first key of the account; its secret is shown once.
     api_key: IssuedKey,
 }
 
@@ -138,15 +141,9 @@ async fn make_account(
     let (session, token) = session::open(user, ctx.now);
     let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
     let (key, secret) = NewKey::first_of(id).generate(ctx.now);
-    let actor = AuditActor {
-        kind: "session".to_owned(),
-        id: Some(user.id.to_string()),
-        prefix: None,
-        email: Some(user.email.clone()),
-    };
     let audit = vec![
-        ctx.audit_entry(id, "account.created", actor.clone(), Target::new("account", id, customer.name.as_str())),
-        ctx.audit_entry(id, "key.issued", actor, Target::new("api_key", key.id, key.name.as_str())),
+        ctx.audit_entry(id, "account.created", actor(user), Target::new("account", id, customer.name.as_str())),
+        ctx.audit_entry(id, "key.issued", actor(user), Target::new("api_key", key.id, key.name.as_str())),
     ];
     let command = UserCommand::SignUp {
         customer: Box::new(customer.clone()),
@@ -263,5 +260,5 @@ fn find(
     ctx: &RequestContext,
     look: impl FnOnce(&raft::directory::state::Users) -> Option<Arc<UserRecord>>,
 ) -> Option<Arc<UserRecord>> {
-    ctx.cluster().directory().read(|state| look(&state.users))
+    ctx.directory().read(|state| look(&state.users))
 }

@@ -25,6 +25,7 @@ use crate::resources::{IssuedKey, NewKey};
 pub struct Created {
     #[serde(flatten)]
     channel: ChannelView,
+    /// The key of the channel, when one was asked for; its secret is shown once.
     #[serde(skip_serializing_if = "Option::is_none")]
     scoped_key: Option<IssuedKey>,
 }
@@ -48,14 +49,13 @@ impl CreateChannel {
 }
 
 pub async fn create(call: &mut AccountCall) -> Outcome {
-    let current = call.cluster().directory().read(|state| state.channel_count(call.customer_id()));
+    let current = call.directory().read(|state| state.channel_count(call.customer_id()));
     let plan = &call.caller.customer.plan;
     if let Some(refused) = plan.refuses_channel(u32::try_from(current).unwrap_or(u32::MAX)) {
         return Err(refused);
     }
 
-    let body = call.object().await?;
-    let CreateChannel { name, metadata, issue_scoped_key } = CreateChannel::parse(&body)?;
+    let CreateChannel { name, metadata, issue_scoped_key } = CreateChannel::parse(&call.object().await?)?;
     if issue_scoped_key {
         may_mint(&call.caller)?;
         attempts::count(call, &[Attempt::KeyBy(call.customer_id())]).await?;

@@ -35,8 +35,7 @@ pub async fn logout(call: &mut ChannelCall) -> Outcome {
 
 pub async fn disable(call: &mut ChannelCall) -> Outcome {
     require_account_wide(call)?;
-    let body = call.optional_object().await?;
-    let reason = parse_reason(&body)?;
+    let reason = parse_reason(&call.optional_object().await?)?;
     let outcome = run(call, Trigger::Disable).await?;
     let mut entry = call.audited("channel.disabled", target(call));
     entry.details.extend(reason.map(|reason| ("reason".to_owned(), reason)));

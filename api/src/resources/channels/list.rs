@@ -116,7 +116,7 @@ async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
     loop {
         // Without a filter by the live parts, nothing that is looked up is thrown away.
         let chunk = if filter.is_of_record() { CHUNK.min(enough) } else { CHUNK };
-        let page = call.cluster().directory().read(|state| state.channels_of(call.customer_id(), after, chunk));
+        let page = call.directory().read(|state| state.channels_of(call.customer_id(), after, chunk));
         let at_end = page.len() < chunk;
         looked_at += page.len();
         after = page.last().map(|channel| (channel.created_at, channel.id));

@@ -123,8 +123,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let PatchChannel { name, metadata } = PatchChannel::parse(&body)?;
+    let PatchChannel { name, metadata } = PatchChannel::parse(&call.object().await?)?;
     let metadata = metadata.map(|map| Value::Object(map).to_string());
     let command = Command::UpdateChannel { customer: call.customer_id(), id: call.channel.id, name, metadata };
     let channel = of_kind!(call.update(command, Vec::new()).await?, Updated::Channel(channel) => channel)?;

@@ -17,17 +17,19 @@ use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    Json,
-    Png,
-    Raw,
+model::words! {
+    Format {
+        Json = "json",
+        Png = "png",
+        Raw = "raw",
+    }
 }
 
 /// The code to scan, as a picture and as its text.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Qr")]
 pub struct QrView {
+    /// The code as a picture: a PNG as a data URL.
     qr: String,
     raw: String,
     expires_at: Timestamp,
@@ -68,12 +70,7 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
 
 /// The format, where the query names one, and the size of a picture.
 pub fn asked(query: Query<'_>) -> Result<(Option<Format>, usize), CallError> {
-    let format = query.word("format", &["json", "png", "raw"], |word| match word {
-        "json" => Some(Format::Json),
-        "png" => Some(Format::Png),
-        "raw" => Some(Format::Raw),
-        _ => None,
-    });
+    let format = query.word("format", Format::WORDS, Format::parse);
     let (least, most) = picture::SIZES.into_inner();
     let size = query.number("size", least, most).unwrap_or(picture::DEFAULT_SIZE);
     query.finish((format, size))
@@ -86,8 +83,7 @@ fn prefers_png(call: &ChannelCall) -> bool {
 }
 
 pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let (phone_number, display_name) = parse_pair_code(&body)?;
+    let (phone_number, display_name) = parse_pair_code(&call.object().await?)?;
     let request = PairCode { phone_number: phone_number.clone(), display_name };
     let PairingCode { code, expires_at } = call.ask(request).await?;
     Ok(Reply::ok(&PairCodeView { code, phone_number, expires_at }).uncached())

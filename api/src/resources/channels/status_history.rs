@@ -25,11 +25,9 @@ pub async fn status_history(call: &mut ChannelCall) -> Outcome {
     let list = call.list(Some(call.channel.id.0), false);
     let (limit, before) = asked(call.query(), list)?;
 
-    let mut changes = call.ask(StatusHistory { limit: limit + 1, before }).await?;
-    let more = changes.len() > limit;
-    changes.truncate(limit);
-    let last = changes.last().filter(|_| more);
-    let next = last.map(|(version, change)| ChangeCursor { before: change.at, version: *version }.encode(list));
-    let changes = changes.into_iter().map(|(_, change)| change).collect();
-    Ok(Reply::ok(&List::page(changes, next)))
+    let changes = call.ask(StatusHistory { limit: limit + 1, before }).await?;
+    let page = List::first(changes, limit, |(version, change)| {
+        ChangeCursor { before: change.at, version: *version }.encode(list)
+    });
+    Ok(Reply::ok(&page.map(|(_, change)| change)))
 }

@@ -23,6 +23,7 @@ pub struct ChannelView {
     /// Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_reason: Option<Reason>,
+    /// When it was last seen online.
     pub last_seen_at: Option<Timestamp>,
     #[serde(deserialize_with = "raw")]
     #[schemars(with = "Map<String, Value>")]

@@ -20,12 +20,7 @@ model::cursor! {
 pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<MediaId>, Option<MediaDirection>), CallError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let before = query.cursor::<MediaCursor>(list).map(|cursor| cursor.before);
-    let direction = query.word("direction", &["upload", "inbound", "outbound"], |word| match word {
-        "upload" => Some(MediaDirection::Upload),
-        "inbound" => Some(MediaDirection::Inbound),
-        "outbound" => Some(MediaDirection::Outbound),
-        _ => None,
-    });
+    let direction = query.word("direction", MediaDirection::WORDS, MediaDirection::parse);
     query.finish((limit, before, direction))
 }
 

@@ -28,8 +28,7 @@ pub async fn upload(call: &mut ChannelCall) -> Outcome {
 }
 
 pub async fn from_url(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let Source { url, mime_type, filename } = Source::parse(&body)?;
+    let Source { url, mime_type, filename } = Source::parse(&call.object().await?)?;
     call.settle().await?;
     call.has_media_room(None).await?;
 

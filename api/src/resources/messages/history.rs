@@ -52,7 +52,7 @@ pub async fn of_account(call: &mut AccountCall) -> Outcome {
 
 /// Every channel of the account.
 pub fn all_channels(call: &AccountCall) -> Vec<ChannelId> {
-    let channels = call.cluster().directory().read(|state| state.channels_of(call.customer_id(), None, usize::MAX));
+    let channels = call.directory().read(|state| state.channels_of(call.customer_id(), None, usize::MAX));
     channels.iter().map(|channel| channel.id).collect()
 }
 
@@ -110,11 +110,7 @@ impl Asked {
             limit: limit + 1,
             ascending,
             after: cursor.map(|cursor| (Timestamp(cursor.at), cursor.row)),
-            direction: query.word("direction", &["inbound", "outbound"], |word| match word {
-                "inbound" => Some(Direction::Inbound),
-                "outbound" => Some(Direction::Outbound),
-                _ => None,
-            }),
+            direction: query.word("direction", Direction::WORDS, Direction::parse),
             chat_id: address("chat_id"),
             from: address("from"),
             to: address("to"),

@@ -22,6 +22,7 @@ const WAITING: [DeliveryState; 3] = [DeliveryState::Pending, DeliveryState::Retr
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Recovery")]
 pub struct RecoverView {
+    /// Names this recovery in logs.
     #[schemars(with = "String", extend("format" = "uuid"))]
     job_id: Uuid,
     matched: u64,
@@ -42,7 +43,7 @@ pub struct PurgeView {
 
 pub async fn redeliver(call: &mut AccountCall) -> Outcome {
     let record = super::find(call).await?.record;
-    let endpoint = call.cluster().directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
+    let endpoint = call.directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
     // A bound key makes no request to an endpoint that it may not test.
     let reached = endpoint.filter(|endpoint| call.reaches(endpoint.channel_id));
     let endpoint = reached.ok_or_else(CallError::webhook_endpoint_not_found)?;
@@ -70,8 +71,7 @@ fn require_enabled(endpoint: &EndpointRecord) -> Result<(), CallError> {
 
 pub async fn recover(call: &mut AccountCall) -> Outcome {
     // The body is judged before the resource is looked up.
-    let body = call.object().await?;
-    let asked = Recovery::parse(&body, call.now)?;
+    let asked = Recovery::parse(&call.object().await?, call.now)?;
     let endpoint = webhook_endpoints::find(call)?;
     require_enabled(&endpoint)?;
     let job_id = Uuid::new_v4();
@@ -105,7 +105,7 @@ pub async fn purge(call: &mut AccountCall) -> Outcome {
     let query = call.query();
     let (endpoint, states) = asked_to_purge(&query);
     let endpoint = query.finish(endpoint)?.ok_or_else(CallError::webhook_endpoint_not_found)?;
-    let known = call.cluster().directory().read(|state| state.endpoints.get(&endpoint).cloned());
+    let known = call.directory().read(|state| state.endpoints.get(&endpoint).cloned());
     // A bound key purges its own channel's endpoints alone. What is foreign matches nothing.
     if !call.reaches(known.and_then(|endpoint| endpoint.channel_id)) {
         return Err(CallError::webhook_endpoint_not_found());

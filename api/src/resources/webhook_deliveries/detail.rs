@@ -20,7 +20,9 @@ const MASK: &str = "***";
 pub struct DetailView {
     #[serde(flatten)]
     record: DeliveryRecord,
+    /// What is sent to the receiver.
     request: RequestView,
+    /// Each attempt, the first one first.
     attempts: Vec<AttemptView>,
 }
 
@@ -57,7 +59,7 @@ fn headers(call: &AccountCall, detail: &DeliveryDetail) -> BTreeMap<String, Stri
     let mut headers: BTreeMap<String, String> =
         fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     headers.extend(detail.correlation_id.clone().map(|id| ("X-Gateway-Correlation-Id".to_owned(), id)));
-    let endpoint = call.cluster().directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
+    let endpoint = call.directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
     for name in endpoint.iter().flat_map(|endpoint| &endpoint.header_names) {
         headers.insert(name.clone(), MASK.to_owned());
     }

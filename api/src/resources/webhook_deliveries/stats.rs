@@ -17,14 +17,23 @@ const DEFAULT_WINDOW: Duration = Duration::from_secs(86_400);
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EndpointStats")]
 pub struct StatsView {
+    /// Deliveries that reached their endpoint.
     delivered: u64,
+    /// Deliveries that failed and will be attempted again.
     retrying: u64,
+    /// Deliveries that were not attempted yet.
     pending: u64,
+    /// Deliveries that are being attempted.
     in_flight: u64,
+    /// Deliveries that were given up.
     exhausted: u64,
+    /// Deliveries that wait for their endpoint to be enabled.
     paused: u64,
+    /// Of the attempts that ended; null when there was none.
     success_rate: Option<f64>,
+    /// Half of the attempts took no longer, in milliseconds.
     p50_latency_ms: Option<u64>,
+    /// 95 of 100 attempts took no longer, in milliseconds.
     p95_latency_ms: Option<u64>,
 }
 

@@ -96,7 +96,8 @@ async fn delete_collection(call: Call) -> Outcome {
 }
 
 async fn place_order(call: Call) -> Outcome {
-    let order_id = call.simulator.place_order(&call.phone, &call.body::<NewOrder>()?)?;
+    let order: NewOrder = call.body()?;
+    let order_id = call.act(|engine, now, number| engine.place_order(now, number, &order))?;
     Answer::json(StatusCode::CREATED, &json!({ "order_id": order_id }))
 }
 
@@ -107,16 +108,22 @@ struct Cancel {
 
 async fn cancel_order(call: Call) -> Outcome {
     let Cancel { reason } = call.body_or_default()?;
-    call.simulator.move_order(&call.phone, call.param("order"), OrderStatus::Cancelled, reason)?;
-    Answer::json(StatusCode::CREATED, &json!({ "order_id": call.param("order") }))
+    move_order(&call, OrderStatus::Cancelled, reason)
 }
 
 async fn accept_order(call: Call) -> Outcome {
-    call.simulator.move_order(&call.phone, call.param("order"), OrderStatus::Accepted, None)?;
-    Answer::json(StatusCode::CREATED, &json!({ "order_id": call.param("order") }))
+    move_order(&call, OrderStatus::Accepted, None)
+}
+
+/// The buyer or the business moves an order on.
+fn move_order(call: &Call, to: OrderStatus, reason: Option<String>) -> Outcome {
+    let order_id = call.param("order");
+    call.act(|engine, now, number| engine.move_order(now, number, order_id, to, reason))?;
+    Answer::json(StatusCode::CREATED, &json!({ "order_id": order_id }))
 }
 
 async fn fill_cart(call: Call) -> Outcome {
-    let cart_id = call.simulator.fill_cart(&call.phone, &call.body::<NewCart>()?)?;
+    let cart: NewCart = call.body()?;
+    let cart_id = call.act(|engine, now, number| engine.fill_cart(now, number, &cart))?;
     Answer::json(StatusCode::CREATED, &json!({ "cart_id": cart_id }))
 }

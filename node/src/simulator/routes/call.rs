@@ -5,9 +5,12 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use model::error::CallError;
+use model::time::Timestamp;
 use network::operation::picture::Picture;
 use network::simulator::Simulator;
 use network::simulator::answers::ControlError;
+use network::simulator::engine::Engine;
+use network::simulator::number::Number;
 use salvo::http::StatusCode;
 use salvo::http::header::{CONTENT_TYPE, HeaderValue};
 use salvo::prelude::{Depot, FlowCtrl, Request, Response, Text};
@@ -44,6 +47,20 @@ enum Body {
 }
 
 impl Call {
+    /// Has the phone of the path do something.
+    pub fn act<T>(
+        &self,
+        act: impl FnOnce(&mut Engine, Timestamp, Number) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        self.simulator.act_for(&self.phone, act)
+    }
+
+    /// The same, where there is nothing to answer.
+    pub fn done(&self, act: impl FnOnce(&mut Engine, Timestamp, Number) -> Result<(), ControlError>) -> Outcome {
+        self.act(act)?;
+        Answer::done()
+    }
+
     pub fn body<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
         serde_json::from_slice(&self.body).map_err(|error| ControlError::Invalid(format!("the body: {error}")))
     }

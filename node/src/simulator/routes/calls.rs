@@ -17,23 +17,22 @@ pub fn routes(routes: &Routes<'_>) -> Router {
 }
 
 async fn begin(call: Call) -> Outcome {
-    let call_id = call.simulator.begin_call(&call.phone, &call.body::<NewCall>()?)?;
+    let new: NewCall = call.body()?;
+    let call_id = call.act(|engine, now, number| engine.begin_call(now, number, &new))?;
     Answer::json(StatusCode::CREATED, &json!({ "call_id": call_id }))
 }
 
 async fn list(call: Call) -> Outcome {
-    let calls = call.simulator.calls(&call.phone)?;
+    let calls = call.act(|engine, _, number| engine.phone_calls(number))?;
     Answer::ok(&json!({ "total": calls.len(), "data": calls }))
 }
 
 async fn hang_up(call: Call) -> Outcome {
-    call.simulator.hang_up(&call.phone, call.param("call"))?;
-    Answer::done()
+    call.done(|engine, now, number| engine.hang_up(now, number, call.param("call")))
 }
 
 async fn accept(call: Call) -> Outcome {
-    call.simulator.accept_call(&call.phone, call.param("call"))?;
-    Answer::done()
+    call.done(|engine, now, number| engine.accept_call(now, number, call.param("call")))
 }
 
 async fn reject(call: Call) -> Outcome {

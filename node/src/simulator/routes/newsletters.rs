@@ -69,7 +69,7 @@ async fn create(call: Call) -> Outcome {
     let create = NewsletterOperation::Create { name, description, picture: None };
     match call.simulator.operate(&call.phone, create)? {
         NewsletterAnswer::Newsletter(made) => {
-            call.simulator.list_newsletter(&made.id, listing)?;
+            call.simulator.act(|engine, _| engine.list_newsletter(&made.id, listing))?;
             Answer::json(StatusCode::CREATED, &made)
         }
         other => answer(other),

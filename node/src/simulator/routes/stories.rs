@@ -15,21 +15,20 @@ pub fn routes(routes: &Routes<'_>) -> Router {
 }
 
 async fn post(call: Call) -> Outcome {
-    let story_id = call.simulator.post_story(&call.phone, &call.body::<NewStory>()?)?;
+    let story: NewStory = call.body()?;
+    let story_id = call.act(|engine, now, number| engine.phone_story(now, number, &story))?;
     Answer::json(StatusCode::CREATED, &json!({ "story_id": story_id }))
 }
 
 async fn list(call: Call) -> Outcome {
-    let stories = call.simulator.stories(&call.phone)?;
+    let stories = call.act(|engine, now, number| engine.phone_stories(now, number))?;
     Answer::ok(&json!({ "total": stories.len(), "data": stories }))
 }
 
 async fn delete(call: Call) -> Outcome {
-    call.simulator.delete_story(&call.phone, call.param("story"))?;
-    Answer::done()
+    call.done(|engine, now, number| engine.delete_phone_story(now, number, call.param("story")))
 }
 
 async fn view(call: Call) -> Outcome {
-    call.simulator.view_story(&call.phone, call.param("story"))?;
-    Answer::done()
+    call.done(|engine, now, number| engine.view_story(now, number, call.param("story")))
 }

@@ -27,12 +27,18 @@ pub struct DeliveryRecord {
     pub message_id: Option<MessageId>,
     pub url: String,
     pub state: DeliveryState,
+    /// Attempts so far.
     pub attempt_count: u32,
+    /// After how many it is given up.
     pub max_attempts: u32,
+    /// The receiver's status at the last attempt; null when there was no answer.
     pub last_http_status: Option<u16>,
+    /// How the last attempt ended.
     pub last_outcome: Option<Outcome>,
+    /// When it was last attempted.
     pub last_attempt_at: Option<Timestamp>,
     pub next_attempt_at: Option<Timestamp>,
+    /// When it was delivered.
     pub delivered_at: Option<Timestamp>,
     pub created_at: Timestamp,
 }
@@ -79,14 +85,22 @@ pub struct DeliveryDetail {
 #[schemars(rename = "DeliveryAttempt")]
 pub struct AttemptView {
     pub number: u32,
+    /// Whether it was due, or asked for by hand.
     pub trigger: AttemptTrigger,
+    /// When it began.
     pub started_at: Timestamp,
+    /// From the request to the first byte of the answer, in milliseconds.
     pub latency_ms: u64,
+    /// The whole attempt, with DNS, TLS and body, in milliseconds.
     pub elapsed_ms: u64,
     pub outcome: Outcome,
+    /// The receiver's status; null or 0 when there was no answer.
     pub http_status: Option<u16>,
+    /// The headers of the receiver's answer, 20 at most.
     pub response_headers: BTreeMap<String, String>,
+    /// What the receiver answered, cut after 4,096 characters.
     pub response_body: Option<String>,
+    /// The address that was called.
     pub remote_ip: Option<String>,
     pub error: Option<String>,
 }
@@ -133,9 +147,13 @@ pub struct DeliveryView {
     pub event: EventName,
     pub event_id: EventId,
     pub state: DeliveryState,
+    /// Attempts so far.
     pub attempt_count: u32,
+    /// The receiver's status at the last attempt; null when there was no answer.
     pub last_http_status: Option<u16>,
+    /// When it was last attempted.
     pub last_attempt_at: Option<Timestamp>,
+    /// When it was delivered.
     pub delivered_at: Option<Timestamp>,
     pub next_attempt_at: Option<Timestamp>,
 }

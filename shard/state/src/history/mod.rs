@@ -71,11 +71,14 @@ pub struct StoredMessage {
     pub message_id: MessageId,
     pub channel_id: ChannelId,
     pub direction: Direction,
+    /// Whether the API sent it, the phone itself, or it came from the network.
     pub source: Source,
     pub chat_id: Address,
     pub is_group: bool,
     pub from: Address,
+    /// Whether `from` is a phone address.
     pub from_resolved: bool,
+    /// The linked-device address, where the network gave one.
     pub from_lid: Option<Address>,
     pub from_phone: Option<Address>,
     pub to: Address,
@@ -87,15 +90,19 @@ pub struct StoredMessage {
     pub media: Option<MediaRef>,
     pub message_key: Option<MessageKey>,
     pub emoji: Option<String>,
+    /// The message that this one answers.
     pub quoted_message_id: Option<MessageId>,
     pub content: Option<serde_json::Value>,
     pub client_ref: Option<String>,
     pub status: MessageStatus,
+    /// Since when.
     pub status_at: Timestamp,
     pub error: Option<MessageError>,
     pub request_id: Option<String>,
+    /// The value of `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
     pub occurred_at: Timestamp,
     pub created_at: Timestamp,
+    /// The deliveries that carried it.
     pub webhook_deliveries: Vec<DeliveryView>,
 }

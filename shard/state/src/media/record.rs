@@ -14,16 +14,17 @@ pub const GONE_KEPT: Duration = Duration::from_secs(365 * 86_400);
 /// How long the row of deleted media says `media_gone` to those who still hold a link: longer than links live.
 pub const DELETED_KEPT: Duration = Duration::from_secs(48 * 3600);
 
-/// Where media came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MediaDirection {
-    /// Uploaded, or fetched from a URL, to be sent later.
-    Upload,
-    /// Came with a message.
-    Inbound,
-    /// Fetched for one send. Not listed unless asked for.
-    Outbound,
+model::words! {
+    /// Where media came from.
+    #[derive(JsonSchema)]
+    MediaDirection {
+        /// Uploaded, or fetched from a URL, to be sent later.
+        Upload = "upload",
+        /// Came with a message.
+        Inbound = "inbound",
+        /// Fetched for one send. Not listed unless asked for.
+        Outbound = "outbound",
+    }
 }
 
 /// One piece of media of a channel. Its bytes lie elsewhere, under their hash.
