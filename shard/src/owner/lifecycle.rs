@@ -420,7 +420,9 @@ impl Channel {
                 if self.reconnecting_for() >= RECONNECT_BUDGET {
                     return self.go_on(Trigger::ReconnectBudget).await;
                 }
-                self.start_at = Some(Instant::now() + self.backoff());
+                let after_backoff = Instant::now() + self.backoff();
+                let is_slow = self.owner.node.start_limiter.is_slow();
+                self.start_at = Some(if is_slow { after_backoff.max(self.book_start()) } else { after_backoff });
                 Ok(())
             }
             _ => Ok(()),
@@ -497,13 +499,21 @@ impl Channel {
         self.end_session();
         tracing::debug!(channel = %self.row.id, ?reason, "the session ended");
         let connected = self.row.status == Status::Connected;
+        if reason == EndReason::TooManyLogins {
+            tracing::warn!(channel = %self.row.id, "the network has had too many log-ins, and they come half as fast for a while");
+            self.owner.node.start_limiter.slow_down();
+        }
         let details = match &reason {
             EndReason::Banned { until } => until.map(|ban_until| StatusDetails { ban_until }),
             _ => None,
         };
         let trigger = match reason {
-            EndReason::Transport(_) | EndReason::Fenced if connected => Trigger::TransportLost,
-            EndReason::Transport(_) | EndReason::Fenced => return self.attempt_failed().await,
+            EndReason::Transport(_) | EndReason::TooManyLogins | EndReason::Fenced if connected => {
+                Trigger::TransportLost
+            }
+            EndReason::Transport(_) | EndReason::TooManyLogins | EndReason::Fenced => {
+                return self.attempt_failed().await;
+            }
             EndReason::Replaced if connected => {
                 let before = self.replaced_at.replace(Instant::now());
                 let again = before.is_some_and(|at| at.elapsed() < REPLACED_LOOP);
