@@ -34,6 +34,8 @@ pub struct Report {
     pub prekey_conflicts: Vec<String>,
     /// Retry receipts that say that a given prekey is unknown to its device.
     pub prekey_unknown: u64,
+    /// Direct messages that were written to other devices than there are: their acknowledgement says so.
+    pub wrong_devices: u64,
     /// Message ids that had two different bodies.
     pub body_conflicts: Vec<String>,
     /// Acknowledgements of what was never sent to that device.
@@ -173,6 +175,10 @@ impl Check {
     pub fn retry(&mut self, says_prekey_unknown: bool) {
         self.report.retry_receipts += 1;
         self.report.prekey_unknown += u64::from(says_prekey_unknown);
+    }
+
+    pub fn wrong_devices(&mut self, are_wrong: bool) {
+        self.report.wrong_devices += u64::from(are_wrong);
     }
 
     pub fn prekey_given(&mut self, left: usize) {

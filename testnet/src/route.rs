@@ -1,8 +1,9 @@
 //! Messages, receipts and acknowledgements between devices. The server reads the heads of ciphertexts and nothing else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
+use wacore::messages::MessageUtils;
 use wacore_binary::builder::NodeBuilder;
 use wacore_binary::{Jid, JidExt, Node, NodeRef};
 
@@ -86,7 +87,7 @@ impl State {
         }
         if let Some(code) = self.refusal(from.number, &to, sealed.is_empty() && shared.is_none()) {
             self.ledger.stats.refused += 1;
-            self.answer(connection, &id, &to, Some(code));
+            self.answer(connection, &id, &to, Some(("error", code.to_string())));
             return;
         }
         // An own phone's peer messages and what was asked for again are no messages of the ledger.
@@ -96,6 +97,9 @@ impl State {
             self.answer(connection, &id, &to, None);
             return;
         }
+        let are_all_meant = !again && !peer && !to.is_group();
+        let others = if are_all_meant { self.other_devices(from, &to, &sealed) } else { None };
+        self.check.wrong_devices(others.is_some());
         if !known && !again && !peer {
             let caller = self.connections[&connection].caller;
             let sender = Sender { number: from.number, node: caller.node, epoch: caller.epoch };
@@ -124,8 +128,24 @@ impl State {
             }
         }
         if !Faults::hits(self.faults.drop_after_accept_pct) {
-            self.answer(connection, &id, &to, None);
+            self.answer(connection, &id, &to, others.map(|hash| ("phash", hash)));
         }
+    }
+
+    /// The hash of the devices that a direct message is for, its author's own among them, where it was written to others.
+    fn other_devices(&self, from: DeviceAddress, to: &Jid, sealed: &[Sealed]) -> Option<String> {
+        let devices_of = |number: Number| {
+            let devices = self.accounts.get(&number).map(Account::device_ids).unwrap_or_default();
+            devices.into_iter().map(move |device| number.device(device))
+        };
+        let both = devices_of(Number::of_jid(to)?).chain(devices_of(from.number));
+        let meant: BTreeSet<DeviceAddress> = both.filter(|device| *device != from).collect();
+        let written: BTreeSet<DeviceAddress> = sealed.iter().map(|sealed| sealed.to).collect();
+        if meant == written {
+            return None;
+        }
+        let meant: Vec<Jid> = meant.into_iter().map(|device| device.jid(Naming::Number)).collect();
+        MessageUtils::participant_list_hash(&meant).ok()
     }
 
     /// The code with which a message is refused.
@@ -151,15 +171,15 @@ impl State {
         Ok(group.members.keys().copied().collect())
     }
 
-    /// Answers a message, in the order in which messages came.
-    fn answer(&mut self, connection: ConnectionId, id: &str, to: &Jid, error: Option<u16>) {
+    /// Answers a message, in the order in which messages came. `says` is an attribute that the answer has beside the usual ones.
+    fn answer(&mut self, connection: ConnectionId, id: &str, to: &Jid, says: Option<(&'static str, String)>) {
         let mut ack = element("ack")
             .attr("class", "message")
             .attr("id", id)
             .attr("from", to.to_non_ad())
             .attr("t", self.seconds());
-        if let Some(code) = error {
-            ack = ack.attr("error", code);
+        if let Some((name, value)) = says {
+            ack = ack.attr(name, value);
         }
         let due = Instant::now() + self.faults.accept_delay();
         let Some(found) = self.connections.get_mut(&connection) else { return };

@@ -25,6 +25,7 @@ use crate::outbound::Outgoing;
 use crate::state::backend::{Backend, THINNED_ABOVE, THINNED_TO};
 use crate::state::keys;
 use crate::threads::SessionRuntime;
+use crate::verdict;
 use crate::wire::dial::{Endpoint, Way};
 use crate::wire::http::Http;
 use crate::wire::transport::Dialler;
@@ -172,9 +173,15 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         }
         std::future::pending::<()>().await;
     };
-    tokio::select! {
-        () = client.run() => {}
-        () = greeted => {}
+    // Of this one the library makes no event.
+    let mut refused = client.wait_for_node(NodeFilter::tag("stream:error").attr("code", verdict::TOO_MANY.to_string()));
+    let is_too_many = tokio::select! {
+        () = client.run() => matches!(refused.try_recv(), Ok(Some(_))),
+        Ok(_) = &mut refused => true,
+        () = greeted => false,
+    };
+    if is_too_many {
+        line.note_too_many_logins();
     }
     if paired_at.is_some_and(|at| at.elapsed() < FRESH) && !line.is_logged_in() {
         line.soften_unlinked();

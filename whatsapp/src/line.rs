@@ -148,6 +148,14 @@ impl Line {
         }
     }
 
+    /// A connection that broke did so for a reason that the library makes no event of.
+    pub fn note_too_many_logins(&self) {
+        let mut state = self.state.lock();
+        if matches!(state.last, None | Some(SessionEvent::Ended(EndReason::Transport(_)))) {
+            state.last = Some(SessionEvent::Ended(EndReason::TooManyLogins));
+        }
+    }
+
     /// Ends the session at once.
     pub fn cut(&self, reason: EndReason) {
         self.note_end(reason);

@@ -115,9 +115,16 @@ impl State {
     fn has_told(&mut self, id: &MessageId, told: u64) {
         let Some(written) = self.written.get_mut(id) else { return };
         written.told = told;
-        if written.is_accepted && written.recipients.is_some() {
-            self.told.insert(written.to.to_string(), told);
+        if written.is_accepted {
+            self.has_taken(id);
         }
+    }
+
+    /// The network has a message: where it is to a group, whom it told the group's key has that.
+    fn has_taken(&mut self, id: &MessageId) {
+        let Some(written) = self.written.get(id).filter(|written| written.recipients.is_some()) else { return };
+        let until = self.told.entry(written.to.to_string()).or_default();
+        *until = (*until).max(written.told);
     }
 
     /// Those behind a message need not wait for it any more.
@@ -234,12 +241,7 @@ impl Outgoing {
         let id = message.id.clone();
         let written = Box::pin(self.write_in_turn(client, backend, message));
         match tokio::time::timeout(WRITTEN_WITHIN, written).await {
-            Ok(Ok(())) => {
-                let mut state = self.state.lock();
-                state.wait_from_now(&id);
-                state.has_told(&id, backend.told_so_far());
-                return true;
-            }
+            Ok(Ok(())) => return true,
             Ok(Err(Unsent::Refused(refused))) => {
                 self.state.lock().settle(&id);
                 self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
@@ -308,14 +310,21 @@ impl Outgoing {
         } else {
             return Err(Unsent::unsupported(format!("messages.{}.elsewhere", content.type_name())));
         };
+        if self.knows(&id) {
+            // What went out before it was given again.
+            return Ok(());
+        }
         self.note_written(unsettled, Written { to: to.clone(), recipients, told: 0, is_accepted: false });
         let options = SendOptions::default().with_message_id(id.as_str());
         let options = match around.ephemeral_expiration {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
             None => options,
         };
-        let sent = client.send_message_with_options(to, message, options).await;
-        sent.map(drop).map_err(Unsent::of)
+        client.send_message_with_options(to, message, options).await.map_err(Unsent::of)?;
+        let mut state = self.state.lock();
+        state.wait_from_now(&id);
+        state.has_told(&id, backend.told_so_far());
+        Ok(())
     }
 
     /// The library would encrypt a message that no device of its recipient can read for the channel's own devices, and call
@@ -391,11 +400,8 @@ impl Outgoing {
             let mut state = self.state.lock();
             let Some(written) = state.written.get_mut(id).filter(|written| !written.is_accepted) else { return };
             written.is_accepted = true;
-            let (recipients, told) = (written.recipients, written.told);
-            if recipients.is_some() {
-                let group = written.to.to_string();
-                state.told.insert(group, told);
-            }
+            let recipients = written.recipients;
+            state.has_taken(id);
             state.settle(id);
             recipients
         };
@@ -513,8 +519,23 @@ fn feature(content: &Content) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_one_message_told_of_a_group_s_key_counts_though_the_next_one_is_taken_before_it_has_left() {
+        let (mut state, group) = (State::default(), "1203@g.us");
+        let [first, second] = ["A", "B"].map(|id| MessageId(id.into()));
+        for (id, told) in [(&first, 5), (&second, 0)] {
+            let to: Jid = group.parse().unwrap();
+            state.written.insert(id.clone(), Written { to, recipients: Some(2), told, is_accepted: true });
+            state.has_taken(id);
+        }
+        assert_eq!(state.told.get(group), Some(&5));
+        state.has_told(&second, 7);
+        assert_eq!(state.told.get(group), Some(&7));
+    }
 
     #[test]
     fn what_is_refused_for_now_goes_out_again_soon_and_then_more_rarely() {

@@ -5,6 +5,9 @@ use model::time::Timestamp;
 use network::driver::EndReason;
 use wacore::types::events::{ConnectFailureReason, Event, LoggedOut};
 
+/// The network's code for too many log-ins.
+pub const TOO_MANY: i32 = 429;
+
 /// The end that an event means; `None` when it means none.
 pub fn of(event: &Event) -> Option<EndReason> {
     Some(match event {
@@ -39,6 +42,7 @@ fn of_failure(reason: &ConnectFailureReason, text: Option<&str>) -> EndReason {
         | ConnectFailureReason::ClientUnknown => EndReason::Invalidated,
         ConnectFailureReason::TempBanned | ConnectFailureReason::AccountLocked => EndReason::Banned { until: None },
         ConnectFailureReason::ClientOutdated | ConnectFailureReason::BadUserAgent => EndReason::ClientOutdated,
+        ConnectFailureReason::Unknown(TOO_MANY) => EndReason::TooManyLogins,
         other => EndReason::Transport(format!("the network refused the login: {other:?} {}", text.unwrap_or_default())),
     }
 }
@@ -55,8 +59,9 @@ mod tests {
         assert_eq!(verdict(Reason::UnknownLogout), EndReason::Invalidated);
         assert_eq!(verdict(Reason::AccountLocked), EndReason::Banned { until: None });
         assert_eq!(verdict(Reason::ClientOutdated), EndReason::ClientOutdated);
-        for code in [400, 429, 500, 501, 503, 599] {
+        for code in [400, 500, 501, 503, 599] {
             assert!(matches!(verdict(Reason::from(code)), EndReason::Transport(_)), "{code}");
         }
+        assert_eq!(verdict(Reason::from(TOO_MANY)), EndReason::TooManyLogins);
     }
 }

@@ -90,6 +90,8 @@ pub enum EndReason {
     ClientOutdated,
     /// The credentials could not be read or stored.
     AuthState(String),
+    /// The network has had too many log-ins: the transport failed, and the node is to log in more slowly.
+    TooManyLogins,
 }
 
 /// The network's own name of an item, to acknowledge it by.

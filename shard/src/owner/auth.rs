@@ -9,7 +9,7 @@ use network::driver::{AuthError, AuthStore, AuthWrite};
 use parking_lot::Mutex;
 use raft::directory::records::CustomerRecord;
 use raft::machine::View;
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, watch};
 
 use super::Owner;
 use crate::command::{Command, Reply};
@@ -39,8 +39,8 @@ impl ReplicatedAuth {
     }
 
     /// Keeps nothing more, and returns once what was on its way is in the log.
-    pub async fn close(&self, before: Before) {
-        self.door.close(before).await;
+    pub async fn close(&self) -> Closed {
+        self.door.close().await
     }
 
     fn customer(&self) -> Result<Arc<CustomerRecord>, AuthError> {
@@ -126,11 +126,7 @@ impl AuthStore for ReplicatedAuth {
             Ok(AuthWrite { key: write.key, value: sealed })
         };
         let writes = batch.into_iter().map(seal).collect::<Result<Vec<_>, AuthError>>()?;
-        match self.door.pass(self.store(writes)).await {
-            Ok(stored) => stored,
-            Err(Before::Wipe) => Ok(()),
-            Err(Before::NextSession) => Err(AuthError::Fenced),
-        }
+        self.door.pass(self.store(writes)).await
     }
 }
 
@@ -161,38 +157,42 @@ fn row_bytes(name: Option<String>, value: &[u8]) -> u64 {
     (name.map_or(0, |name| name.len()) + value.len()) as u64
 }
 
-/// What a store is closed before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
-    /// Its state goes, so that no key of it is used again: what is still written is let go without a word, and the session may
-    /// say goodbye.
-    Wipe,
-    /// Another reads its state: what is still written is refused, and whoever wrote it may send nothing by it.
-    NextSession,
+/// A store that is closed. What its session still writes waits, and its bytes to the network with it: they must not rest on what no
+/// owner would find, as long as one may come who finds a state at all. Dropped, it refuses what waits.
+pub(super) struct Closed(watch::Sender<bool>);
+
+impl Closed {
+    /// The state is gone for good, so that no key of it is used again: what is still written is let go without a word, and the
+    /// session may say goodbye.
+    pub fn wiped(self) {
+        self.0.send_replace(true);
+    }
 }
 
 /// What lets a session's writes through, until it is closed.
 #[derive(Default)]
 struct Door {
-    closed: RwLock<Option<Before>>,
+    closed: RwLock<Option<watch::Receiver<bool>>>,
 }
 
 impl Door {
-    /// Writes, unless it is closed.
-    ///
-    /// # Errors
-    /// Before what it was closed.
-    async fn pass<T>(&self, write: impl Future<Output = T>) -> Result<T, Before> {
+    /// Writes; where it is closed, waits for what becomes of the state.
+    async fn pass(&self, write: impl Future<Output = Result<(), AuthError>>) -> Result<(), AuthError> {
         let closed = self.closed.read().await;
-        match *closed {
-            Some(before) => Err(before),
-            None => Ok(write.await),
-        }
+        let mut is_wiped = match &*closed {
+            None => return write.await,
+            Some(is_wiped) => is_wiped.clone(),
+        };
+        drop(closed);
+        let wiped = is_wiped.wait_for(|wiped| *wiped).await;
+        wiped.map(drop).map_err(|_| AuthError::Fenced)
     }
 
     /// Returns once nobody is on the way through any more.
-    async fn close(&self, before: Before) {
-        *self.closed.write().await = Some(before);
+    async fn close(&self) -> Closed {
+        let (wiped, is_wiped) = watch::channel(false);
+        *self.closed.write().await = Some(is_wiped);
+        Closed(wiped)
     }
 }
 
@@ -237,16 +237,39 @@ impl Drop for Size {
 mod tests {
     use super::*;
 
+    /// What must not be written.
+    async fn late() -> Result<(), AuthError> {
+        Err(AuthError::Unreadable("it was written".into()))
+    }
+
     #[tokio::test]
     async fn a_door_lets_out_who_is_on_the_way_before_it_closes_and_nobody_after() {
         let (door, (go, gone)) = (Door::default(), tokio::sync::oneshot::channel::<()>());
-        let (on_its_way, closing) = (door.pass(gone), door.close(Before::Wipe));
+        let on_its_way = door.pass(async { gone.await.map_err(|_| AuthError::Fenced) });
+        let closing = door.close();
         tokio::pin!(on_its_way, closing);
         assert!(futures::poll!(&mut on_its_way).is_pending() && futures::poll!(&mut closing).is_pending());
         go.send(()).unwrap();
-        assert_eq!(on_its_way.await, Ok(Ok(())));
-        closing.await;
-        assert_eq!(door.pass(async { "behind the wipe" }).await, Err(Before::Wipe));
+        on_its_way.await.unwrap();
+        let closed = closing.await;
+        let behind = door.pass(late());
+        tokio::pin!(behind);
+        assert!(futures::poll!(&mut behind).is_pending(), "nothing may leave before the wipe is certain");
+        closed.wiped();
+        behind.await.unwrap();
+        door.pass(late()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn behind_a_door_that_was_closed_for_no_wipe_everything_is_refused() {
+        let door = Door::default();
+        let closed = door.close().await;
+        let behind = door.pass(late());
+        tokio::pin!(behind);
+        assert!(futures::poll!(&mut behind).is_pending());
+        drop(closed);
+        assert!(matches!(behind.await, Err(AuthError::Fenced)));
+        assert!(matches!(door.pass(late()).await, Err(AuthError::Fenced)));
     }
 
     #[test]

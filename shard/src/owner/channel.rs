@@ -268,7 +268,9 @@ impl Channel {
                     tracing::error!(channel = %self.row.id, "the channel's task panicked and begins anew");
                     crashes.retain(|at| at.elapsed() < CRASH_WINDOW);
                     crashes.push(Instant::now());
-                    *self = Self::load(self.owner.clone(), self.row.id, self.row.customer);
+                    // What the session that was killed has on its way has to end before the next one reads.
+                    let auth = std::mem::take(&mut self.auth);
+                    *self = Self { auth, ..Self::load(self.owner.clone(), self.row.id, self.row.customer) };
                     recover = true;
                     if crashes.len() >= CRASHES && self.go_on(Trigger::CrashLoop).await.is_err() {
                         return lost.cancel();

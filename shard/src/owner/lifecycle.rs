@@ -14,7 +14,7 @@ use raft::failpoint::{self, Point};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::auth::Before;
+use super::auth::Closed;
 use super::channel::{Batch, Channel, Running};
 use super::committer::LeadershipLost;
 use super::events::{self, About};
@@ -102,8 +102,9 @@ impl Channel {
             Ok(step) => step,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        let mut closed = None;
         if step.wipes_credentials {
-            self.close_state(Before::Wipe).await;
+            closed = self.close_state().await;
             self.thin_credentials().await?;
         }
         let extra = extra.unwrap_or_default();
@@ -140,6 +141,9 @@ impl Channel {
             }
             _ => return Err(LeadershipLost),
         }
+        if let Some(closed) = closed {
+            closed.wiped();
+        }
         // A first move makes the row.
         if self.row.version > 0 || self.row.credentials {
             self.owner.status_counts.leaves(from);
@@ -155,11 +159,11 @@ impl Channel {
         Ok(Ok(()))
     }
 
-    /// Nothing that the last session still writes is kept, neither behind a wipe nor behind what the next session reads.
-    async fn close_state(&mut self, before: Before) {
-        if let Some(auth) = std::mem::take(&mut self.auth).upgrade() {
-            auth.close(before).await;
-        }
+    /// Nothing that the last session still writes is kept, neither behind a wipe nor behind what the next session reads. None where
+    /// nothing of that session is left.
+    async fn close_state(&mut self) -> Option<Closed> {
+        let auth = std::mem::take(&mut self.auth).upgrade()?;
+        Some(auth.close().await)
     }
 
     /// Deletes most of what a driver keeps of the channel, in portions, so that the move itself has to wipe only a few rows: a
@@ -353,7 +357,7 @@ impl Channel {
             return Ok(());
         }
         self.end_session();
-        self.close_state(Before::NextSession).await;
+        drop(self.close_state().await);
         let proxy = match self.proxy() {
             Ok(proxy) => proxy,
             Err(error) => {
@@ -416,7 +420,9 @@ impl Channel {
                 if self.reconnecting_for() >= RECONNECT_BUDGET {
                     return self.go_on(Trigger::ReconnectBudget).await;
                 }
-                self.start_at = Some(Instant::now() + self.backoff());
+                let after_backoff = Instant::now() + self.backoff();
+                let is_slow = self.owner.node.start_limiter.is_slow();
+                self.start_at = Some(if is_slow { after_backoff.max(self.book_start()) } else { after_backoff });
                 Ok(())
             }
             _ => Ok(()),
@@ -493,13 +499,21 @@ impl Channel {
         self.end_session();
         tracing::debug!(channel = %self.row.id, ?reason, "the session ended");
         let connected = self.row.status == Status::Connected;
+        if reason == EndReason::TooManyLogins {
+            tracing::warn!(channel = %self.row.id, "the network has had too many log-ins, and they come half as fast for a while");
+            self.owner.node.start_limiter.slow_down();
+        }
         let details = match &reason {
             EndReason::Banned { until } => until.map(|ban_until| StatusDetails { ban_until }),
             _ => None,
         };
         let trigger = match reason {
-            EndReason::Transport(_) | EndReason::Fenced if connected => Trigger::TransportLost,
-            EndReason::Transport(_) | EndReason::Fenced => return self.attempt_failed().await,
+            EndReason::Transport(_) | EndReason::TooManyLogins | EndReason::Fenced if connected => {
+                Trigger::TransportLost
+            }
+            EndReason::Transport(_) | EndReason::TooManyLogins | EndReason::Fenced => {
+                return self.attempt_failed().await;
+            }
             EndReason::Replaced if connected => {
                 let before = self.replaced_at.replace(Instant::now());
                 let again = before.is_some_and(|at| at.elapsed() < REPLACED_LOOP);

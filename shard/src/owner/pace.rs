@@ -10,24 +10,40 @@ use parking_lot::Mutex;
 pub struct StartLimiter {
     gap: Duration,
     next: Mutex<Instant>,
+    /// Until when starts come half as fast.
+    slow_until: Mutex<Option<Instant>>,
 }
 
 /// How many starts may come at once after a quiet time.
 const BURST: u32 = 20;
 
+/// How long starts come half as fast once the network has had too many.
+const SLOW_FOR: Duration = Duration::from_secs(600);
+
 impl StartLimiter {
     pub fn new(starts_per_second: u32) -> Self {
-        Self { gap: Duration::from_secs(1) / starts_per_second.max(1), next: Mutex::new(Instant::now()) }
+        let gap = Duration::from_secs(1) / starts_per_second.max(1);
+        Self { gap, next: Mutex::new(Instant::now()), slow_until: Mutex::new(None) }
+    }
+
+    /// The network has had too many starts.
+    pub fn slow_down(&self) {
+        *self.slow_until.lock() = Some(Instant::now() + SLOW_FOR);
+    }
+
+    pub fn is_slow(&self) -> bool {
+        self.slow_until.lock().is_some_and(|until| Instant::now() < until)
     }
 
     /// Books a start.
     pub fn book(self: &Arc<Self>) -> Booking {
         let now = Instant::now();
+        let gap = if self.is_slow() { 2 * self.gap } else { self.gap };
         let mut next = self.next.lock();
-        let earliest = now.checked_sub(self.gap * BURST).unwrap_or(now);
+        let earliest = now.checked_sub(gap * BURST).unwrap_or(now);
         let booked = (*next).max(earliest);
-        *next = booked + self.gap;
-        Booking { at: booked.max(now), start_limiter: self.clone() }
+        *next = booked + gap;
+        Booking { at: booked.max(now), gap, start_limiter: self.clone() }
     }
 
     /// How long it takes until all starts that are booked have happened.
@@ -40,6 +56,7 @@ impl StartLimiter {
 /// again and again, books all its starts each time, and they would push those to come further and further away.
 pub struct Booking {
     at: Instant,
+    gap: Duration,
     start_limiter: Arc<StartLimiter>,
 }
 
@@ -54,7 +71,7 @@ impl Drop for Booking {
     fn drop(&mut self) {
         if self.at > Instant::now() {
             let mut next = self.start_limiter.next.lock();
-            *next = next.checked_sub(self.start_limiter.gap).unwrap_or(*next);
+            *next = next.checked_sub(self.gap).unwrap_or(*next);
         }
     }
 }
@@ -152,6 +169,19 @@ mod tests {
         let last = booked.last().map_or(now, Booking::at);
         assert!(last >= now + Duration::from_millis(1700), "{:?}", last - now);
         assert!(start_limiter.backlog() > Duration::from_secs(1), "{:?}", start_limiter.backlog());
+    }
+
+    #[test]
+    fn starts_come_half_as_fast_once_the_network_has_had_too_many() {
+        let start_limiter = Arc::new(StartLimiter::new(100));
+        start_limiter.slow_down();
+        assert!(start_limiter.is_slow());
+        let now = Instant::now();
+        let booked: Vec<Booking> = (0..=200).map(|_| start_limiter.book()).collect();
+        let last = booked.last().map_or(now, Booking::at);
+        assert!(last >= now + Duration::from_millis(3500), "{:?}", last - now);
+        drop(booked);
+        assert!(start_limiter.backlog() <= Duration::from_millis(500), "{:?}", start_limiter.backlog());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 use buffa::MessageField;
 use serde_json::json;
+use wacore::store::traits::ProtocolStore;
 use wacore::types::events::Event;
 use wacore::types::presence::ReceiptType;
 use waproto::whatsapp as wa;
 
-use crate::client::TestClient;
+use crate::client::{PATIENCE, TestClient};
 use crate::{CHANNEL, PEER, paired};
 
 #[tokio::test]
@@ -38,6 +39,7 @@ async fn texts_go_both_ways_with_their_receipts() {
         .await;
     assert_eq!(client.send(PEER, "3EB0SECOND", "goodbye").await, None);
     control.received(PEER, "3EB0SECOND").await;
+    assert_eq!(control.get("/crypto").await["wrong_devices"], 0);
     control.assert_clean().await;
     net.shutdown().await;
 }
@@ -150,6 +152,40 @@ async fn what_is_not_acknowledged_comes_again_at_the_next_login() {
         .until("the queue is empty", &format!("/devices/{CHANNEL}"), |devices| devices["data"][0]["queue"] == 0)
         .await;
     assert!(control.get("/stats").await["redelivered"].as_u64().unwrap() >= 1);
+    net.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_writes_to_fewer_devices_than_there_are_learns_it_from_the_acknowledgement() {
+    let (net, control, client) = paired().await;
+    let mut other = TestClient::new(net.chat_address()).await;
+    other.pair(&control, PEER).await;
+    assert_eq!(client.send(PEER, "3EB0KNOWN", "to both").await, None);
+    assert_eq!(other.message("3EB0KNOWN").await, "to both");
+    let store = client.die();
+    control.until("its connection is gone", "/sessions", |sessions| sessions["total"] == 1).await;
+    // A sender that was not told of the second device.
+    let lid = control.get(&format!("/phones/{PEER}")).await["lid"].as_str().unwrap().replace("@lid", "");
+    for user in [PEER, lid.as_str()] {
+        if let Some(mut known) = store.get_devices(user).await.unwrap() {
+            known.devices.retain(|device| device.device_id == 0);
+            store.update_device_list(known).await.unwrap();
+        }
+    }
+    let mut next = TestClient::on(net.chat_address(), store, None).await;
+    next.log_in().await;
+    let heard = async {
+        for n in 0.. {
+            assert_eq!(next.send(PEER, &format!("3EB0NEXT{n}"), "to both again").await, None);
+            if other.count(|event| event.messages().filter(|said| said.info.id.starts_with("3EB0NEXT")).count()) > 0 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, heard).await.expect("the second device is written to again");
+    assert_eq!(other.copies("3EB0NEXT0"), 0, "the first one was written to the phone alone");
+    assert_ne!(control.get("/crypto").await["wrong_devices"], 0);
+    control.assert_clean().await;
     net.shutdown().await;
 }
 

@@ -17,6 +17,17 @@ async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_o
     wait_status(&api, &unlinked.id, "logged_out", CONNECT).await;
     tests::tenant::pair(&api, &network, &unlinked.id, &unlinked.number).await;
 
+    // Its session says goodbye though nothing that it writes is kept any more.
+    let left = tenant.paired("left").await;
+    api.post(&left.path("/messages"), text(&unlinked.number, "a last word")).await.expect(202);
+    api.act(&left.path("/logout")).await.expect(202);
+    wait_status(&api, &left.id, "logged_out", CONNECT).await;
+    eventually("its phone lists no device", CONNECT, async || {
+        let phone = network.get_phone(&left.number).await;
+        check(phone["devices"] == json!([]), phone.to_string())
+    })
+    .await;
+
     let banned = tenant.paired("banned").await;
     network.api().post(&format!("/phones/{}/ban", banned.number), json!({})).await.expect(204);
     wait_status(&api, &banned.id, "failed", CONNECT).await;

@@ -298,7 +298,10 @@ impl Inbox {
         tokio::time::timeout(ROOM_WITHIN, room).await.is_ok()
     }
 
+    /// The session has logged in. What an earlier one could not read comes again, if it does, from here on.
     pub fn open(&self) {
+        let due = Instant::now() + READ_WITHIN;
+        self.items.lock().unread.iter_mut().for_each(|(told_at, _)| *told_at = due);
         self.open.notify_one();
     }
 
@@ -408,6 +411,19 @@ mod tests {
         assert_eq!(rows, [keys::inbox(0)]);
         assert_eq!(names(&mut items, now + READ_WITHIN + Duration::from_secs(1)), ["m/B"]);
         assert!(matches!(items.next(now), Err(None)));
+    }
+
+    #[test]
+    fn what_an_earlier_session_could_not_read_has_its_time_from_the_log_in_on() {
+        let store: Arc<dyn AuthStore> = Arc::new(Nowhere);
+        let inbox = Inbox::new(StateLog::new(store));
+        let unread = message("A", Content::Undecryptable { reason: UndecryptableReason::Waiting });
+        let taken_up = Instant::now();
+        inbox.items.lock().unread.push_back((taken_up, Item { item: unread, kept: Kept::Row(1) }));
+        inbox.open();
+        let mut items = inbox.items.lock();
+        assert!(matches!(items.next(Instant::now()), Err(Some(due)) if due >= taken_up + READ_WITHIN));
+        assert!(items.next(Instant::now() + READ_WITHIN).is_ok());
     }
 
     #[tokio::test]

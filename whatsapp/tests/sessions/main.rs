@@ -175,7 +175,14 @@ async fn the_network_s_last_words_are_understood() {
     world.post(&format!("/devices/{CHANNEL}/1/failure"), json!({ "reason": 503 })).await;
     let mut line = world.open(Purpose::Login).await;
     assert!(matches!(line.ended().await, EndReason::Transport(_)));
+    world.post(&format!("/devices/{CHANNEL}/1/failure"), json!({ "reason": 429 })).await;
+    let mut line = world.open(Purpose::Login).await;
+    assert_eq!(line.ended().await, EndReason::TooManyLogins);
     world.call("DELETE", &format!("/devices/{CHANNEL}/1/failure"), None).await;
+    let mut line = world.open(Purpose::Login).await;
+    line.logged_in().await;
+    world.post(&format!("/devices/{CHANNEL}/1/stream-error"), json!({ "code": 429 })).await;
+    assert_eq!(line.ended().await, EndReason::TooManyLogins, "the library says nothing of it");
     let mut line = world.open(Purpose::Login).await;
     line.logged_in().await;
     world.post(&format!("/phones/{CHANNEL}/unlink"), json!({})).await;

@@ -351,7 +351,8 @@ fn a_state_that_is_nearly_full_loses_what_can_be_made_anew_and_the_largest_of_it
     let rows = [("s/1@lid.0", 500), ("i/1@lid.0", 32), ("s/2@lid.0", 5_000), ("i/2@lid.0", 32), ("d/1", 300)];
     let others =
         [("k/1203@g.us:2@lid.0", 4_000), (own, 9_000), ("p/00000001", 200), ("gd/1@g.us", 1), ("gd/1@g.us/a", 1)];
-    for (name, size) in rows.into_iter().chain(others) {
+    let pair = [("l/1", 50), ("ln/11", 50)];
+    for (name, size) in rows.into_iter().chain(others).chain(pair) {
         store.rows.lock().insert(name.to_owned(), vec![0; size]);
     }
     now(backend.save(&paired()));
