@@ -21,6 +21,9 @@ other=${version%.*}.999
 sed -i "s/^version = \"$version\"\$/version = \"$other\"/" "$place/source/Cargo.toml"
 # Packages of the workspace have no source.
 sed -i "/^version = \"$version\"\$/{N;/\nsource/!s/$version/$other/}" "$place/source/Cargo.lock"
+# So with the crate that stands in for another's, and has the other's version.
+sed -i 's/^version = "0.2.3"$/version = "0.2.999"/' "$place/source/raft/histogram/Cargo.toml"
+sed -i '/^name = "base2histogram"$/{n;s/0.2.3/0.2.999/}' "$place/source/Cargo.lock"
 config=()
 if [ -e target/rocksdb/cargo.toml ]; then config=(--config "$target/rocksdb/cargo.toml"); fi
 (cd "$place/source" && CARGO_TARGET_DIR=$place CARGO_BUILD_BUILD_DIR=$target \

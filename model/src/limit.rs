@@ -1,5 +1,7 @@
 //! Token buckets: exact whole-number arithmetic on a clock that is passed in.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +10,9 @@ use crate::time::Timestamp;
 /// One token, in the unit that levels are counted in. With whole tokens a second, a millisecond refills a whole number
 /// of these, so that no rounding ever admits a request too many.
 const TOKEN: u64 = 1000;
+
+/// For how long tokens may be held that were lent.
+pub const HELD_FOR: Duration = Duration::from_secs(1);
 
 crate::words! {
     /// Which bucket (`X-RateLimit-Scope`).
@@ -90,11 +95,16 @@ pub struct TokenBucket {
     /// In thousandths of a token.
     level: u64,
     at: Timestamp,
+    /// What others hold of it until then: room that it does not refill.
+    #[serde(default)]
+    lent: u64,
+    #[serde(default)]
+    lent_until: Timestamp,
 }
 
 impl TokenBucket {
     pub fn full(rule: BucketRule, now: Timestamp) -> Self {
-        Self { rule, level: rule.capacity(), at: now }
+        Self { rule, level: rule.capacity(), at: now, lent: 0, lent_until: now }
     }
 
     pub fn rule(&self) -> BucketRule {
@@ -105,7 +115,7 @@ impl TokenBucket {
     pub fn set_rule(&mut self, rule: BucketRule, now: Timestamp) {
         self.refill(now);
         self.rule = rule;
-        self.level = self.level.min(rule.capacity());
+        self.level = self.level.min(self.room(now));
     }
 
     /// Takes a token, when there is one.
@@ -118,13 +128,17 @@ impl TokenBucket {
         true
     }
 
-    /// Takes up to so many tokens for whoever will pay with them for others: an eighth of the bucket at most, and nothing
-    /// that leaves less than half of it. Says how many.
+    /// Takes up to so many tokens for whoever holds them for [`HELD_FOR`], to pay with them for others: an eighth of the bucket
+    /// at most, and nothing that leaves less than half of it. Says how many.
     pub fn lend(&mut self, most: u32, now: Timestamp) -> u32 {
         self.refill(now);
         let spare = self.level.saturating_sub(self.rule.capacity() / 2) / TOKEN;
         let lent = most.min(self.rule.burst / 8).min(u32::try_from(spare).unwrap_or(u32::MAX));
-        self.level -= u64::from(lent) * TOKEN;
+        if lent > 0 {
+            self.level -= u64::from(lent) * TOKEN;
+            self.lent = self.held(now) + u64::from(lent) * TOKEN;
+            self.lent_until = Timestamp(now.0.saturating_add(HELD_FOR.as_millis() as i64));
+        }
         lent
     }
 
@@ -144,17 +158,17 @@ impl TokenBucket {
 
     /// Gives an attempt back that turned out to be none.
     pub fn return_attempt(&mut self, rule: AttemptRule) {
-        self.level = (self.level + rule.cost()).min(self.rule.capacity());
+        self.level = (self.level + rule.cost()).min(self.room(self.at));
     }
 
     /// Puts a token back that was taken for a request which another bucket then refused.
     pub fn give_back(&mut self) {
-        self.level = (self.level + TOKEN).min(self.rule.capacity());
+        self.level = (self.level + TOKEN).min(self.room(self.at));
     }
 
-    /// Whole tokens left, rounded down.
+    /// Whole tokens left, rounded down, with those that others hold.
     pub fn remaining(&self, now: Timestamp) -> u32 {
-        u32::try_from(self.level_at(now) / TOKEN).unwrap_or(u32::MAX)
+        u32::try_from((self.level_at(now) + self.held(now)) / TOKEN).unwrap_or(u32::MAX)
     }
 
     /// Whole seconds until a token is there, rounded up; 0 when one is.
@@ -165,7 +179,7 @@ impl TokenBucket {
 
     /// When the bucket is full again at its present refill; now when it is full.
     pub fn reset_at(&self, now: Timestamp) -> Timestamp {
-        let millis = self.millis_until(self.rule.capacity(), now);
+        let millis = self.millis_until(self.room(now), now);
         Timestamp(now.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
     }
 
@@ -183,7 +197,17 @@ impl TokenBucket {
         let millis = u64::try_from(now.since(self.at).as_millis()).unwrap_or(u64::MAX);
         // Tokens a second are thousandths of a token a millisecond.
         let refilled = millis.saturating_mul(u64::from(self.rule.refill_per_second));
-        self.level.saturating_add(refilled).min(self.rule.capacity())
+        self.level.saturating_add(refilled).min(self.room(now))
+    }
+
+    /// What others hold of it.
+    fn held(&self, now: Timestamp) -> u64 {
+        if now < self.lent_until { self.lent } else { 0 }
+    }
+
+    /// How high it may stand beside what others hold.
+    fn room(&self, now: Timestamp) -> u64 {
+        self.rule.capacity().saturating_sub(self.held(now))
     }
 
     /// Milliseconds until the level is reached; without any refill, for ever.
@@ -270,8 +294,19 @@ mod tests {
         let mut bucket = TokenBucket::full(rule, now);
         let lent: Vec<u32> = (0..6).map(|_| bucket.lend(1_000, now)).collect();
         assert_eq!(lent, [10, 10, 10, 10, 0, 0]);
-        assert_eq!(bucket.level(now).remaining, 40);
-        assert_eq!(bucket.lend(3, Timestamp(2_000)), 2, "two have come");
+        assert_eq!(bucket.level(now).remaining, 80, "nothing is used yet");
+        assert_eq!((0..41).filter(|_| bucket.try_take(now)).count(), 40);
+        assert_eq!(bucket.lend(3, Timestamp(2_000)), 0, "it is less than half full");
+    }
+
+    #[test]
+    fn a_bucket_does_not_refill_what_others_hold_of_it() {
+        let (rule, now) = (BucketRule { burst: 80, refill_per_second: 1_000 }, Timestamp(0));
+        let mut bucket = TokenBucket::full(rule, now);
+        assert_eq!(bucket.lend(10, now), 10);
+        assert_eq!((0..80).filter(|_| bucket.try_take(Timestamp(999))).count(), 70);
+        assert!(!bucket.is_full(Timestamp(999)));
+        assert!(bucket.is_full(Timestamp(2_000)));
     }
 
     #[test]
@@ -305,13 +340,15 @@ mod tests {
         fn no_pattern_of_requests_gets_more_than_rate_times_time_plus_burst(
             burst in 0_u32..50,
             refill_per_second in 0_u32..50,
-            steps in prop::collection::vec(0_i64..700, 1..400),
+            steps in prop::collection::vec((0_i64..700, 0_u32..8), 1..400),
         ) {
             let mut bucket = TokenBucket::full(BucketRule { burst, refill_per_second }, Timestamp(0));
             let (mut now, mut admitted) = (0_i64, 0_u64);
-            for step in steps {
+            for (step, lend) in steps {
                 now += step;
                 admitted += u64::from(bucket.try_take(Timestamp(now)));
+                // Whoever holds them may use them at the end of their time, and before: both are as many.
+                admitted += u64::from(bucket.lend(lend, Timestamp(now)));
                 let allowed = u64::from(burst) * 1000 + u64::from(refill_per_second) * now as u64;
                 prop_assert!(admitted * 1000 <= allowed);
             }

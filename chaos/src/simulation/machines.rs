@@ -6,7 +6,7 @@ use raft::directory::command::Proposal;
 use raft::directory::simulated;
 use raft::machine::{GroupId, Machine, Position, State, View};
 use raft::simulation::Life;
-use shard::command::{Batch, BatchReply, Command, NewMessage, Reply};
+use shard::command::{Batch, BatchReply, Command, Reply};
 use shard::machine::ShardMachine;
 use uuid::Uuid;
 
@@ -75,8 +75,7 @@ impl Machine for Shard {
                     ));
                 }
                 for (command, reply) in batch.commands.iter().zip(replies) {
-                    if let (Command::Send { row, .. }, Reply::Done) = (command, reply) {
-                        let message = NewMessage::stored(row.clone());
+                    if let (Command::Send { message, .. }, Reply::Done) = (command, reply) {
                         self.checks.accepted(message.channel, &message.message_id, at.index);
                     }
                 }

@@ -1,6 +1,6 @@
 //! The owner of a shard in a run: what the real one does with commands, the fence and the network, without its tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use raft::simulation::{Life, SimulatedGroup, clock};
 use shard::command::{Batch, BatchReply, Command, Move, NewDelivery, NewEvent, NewMessage, Reply, Verdict};
 use shard::history::{Direction, Source};
 use shard::records::MessageRow;
-use shard::simulation::{Step, channel as channel_row, next_step, outbox};
+use shard::simulation::{Step, channel as channel_row, has_quorum, next_step, outbox};
 use uuid::Uuid;
 
 use super::bug::Bug;
@@ -180,7 +180,7 @@ impl Owner {
             return None;
         }
         let row = self.row(channel, message, Direction::Outbound);
-        let command = Command::Send { row: row.encode(), projected: Vec::new() };
+        let command = Command::Send { message: NewMessage::of(&row), projected: Vec::new() };
         if self.scene.chance.hits(PAUSED) {
             clock::sleep(self.scene.chance.time(&(Duration::ZERO..PAUSE))).await;
         }
@@ -405,7 +405,10 @@ impl Owner {
             Step::Add(node) => self.group.add_learner(node, CHANGE_PATIENCE).await,
             Step::Vote(voters) => {
                 let present = self.group.members().voters;
-                if !voters.difference(&present).all(|node| self.has_caught_up(*node)) {
+                let all = voters.union(&present).copied();
+                let caught_up: BTreeSet<NodeId> = all.filter(|node| self.has_caught_up(*node)).collect();
+                let newcomers_have = voters.difference(&present).all(|node| caught_up.contains(node));
+                if !newcomers_have || !has_quorum(&voters, &caught_up) {
                     return;
                 }
                 self.group.change_members(voters, CHANGE_PATIENCE).await
@@ -425,7 +428,7 @@ impl Owner {
     fn has_caught_up(&self, node: NodeId) -> bool {
         let applied = self.group.position().map_or(0, |position| position.index);
         let theirs = self.group.replicated().get(&node).copied().flatten();
-        theirs.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
+        node == self.life.node || theirs.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
     }
 
     /// Closes the sessions in order and gives the lead away.

@@ -52,20 +52,30 @@ impl Directory {
         }
         let caught_up = group.caught_up();
         let voters = self.read(|state| wanted_voters(state, &members.voters, &caught_up));
-        // One that votes already may have lost its disk: no change leaves a majority that waits for its snapshot.
-        let can_commit = voters.intersection(&caught_up).count() > voters.len() / 2;
-        if can_commit && (members.joint || voters != members.voters) {
+        if !voters.is_empty() && (members.joint || voters != members.voters) {
+            // One that votes already may have lost its disk: no change leaves a majority that waits for its snapshot.
+            if voters.intersection(&caught_up).count() <= voters.len() / 2 {
+                tracing::debug!(
+                    ?voters,
+                    ?caught_up,
+                    "the directory's voters change once a majority of them has caught up"
+                );
+                return Ok(());
+            }
             tracing::info!(?voters, "the directory's voters change");
             let own = self.node();
-            match voters.iter().find(|_| !voters.contains(&own)) {
-                // Whoever takes over goes on with the change.
-                Some(next) if members.voters.contains(next) => return group.transfer_leader(*next, deadline).await,
-                Some(_) => {
-                    let with_own = voters.iter().copied().chain([own]).collect();
-                    return group.change_members(with_own, true, deadline).await;
-                }
-                None => return group.change_members(voters, true, deadline).await,
+            if voters.contains(&own) {
+                return group.change_members(voters, true, deadline).await;
             }
+            // Whoever takes over goes on with the change.
+            let next = voters.intersection(&members.voters).find(|node| caught_up.contains(node));
+            return match next {
+                Some(next) => group.transfer_leader(*next, deadline).await,
+                None => {
+                    let with_own = voters.iter().copied().chain([own]).collect();
+                    group.change_members(with_own, true, deadline).await
+                }
+            };
         }
         // Every update waits for a learner, so until then none is done that a removed node has not heard of.
         let is_over = |node: &&NodeId| !self.may_answer(**node);

@@ -15,8 +15,9 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A voter that a snapshot is on its way to may be what a quorum waits for: the next leader would only begin it anew. Such a
-/// leader is named when it stalls, and has so long until it steps down.
+/// leader is named when it stalls, and steps down when nothing of a snapshot was taken for so long, and after so long in any case.
 const COPYING: Duration = Duration::from_secs(60);
+const COPIED: Duration = Duration::from_secs(600);
 
 /// How long others have to take over from a leader that steps down.
 const TAKE_OVER: Duration = Duration::from_secs(2);
@@ -34,16 +35,17 @@ pub(crate) struct Standing {
     /// The last index that a majority of the voters is known to hold.
     pub(crate) held: u64,
     pub(crate) applied: u64,
-    /// Whether a snapshot is on its way to a voter.
-    pub(crate) copying: bool,
+    /// How many bytes voters have taken of the snapshots that are on their way to them; none when there are no such snapshots.
+    pub(crate) copied: Option<u64>,
 }
 
 impl Standing {
-    /// `None` when the node does not lead. `is_copied_to` tells whether a snapshot is on its way to a node.
+    /// `None` when the node does not lead. `copied_to` tells what a node has taken of the snapshot that is
+    /// on its way there.
     pub(crate) fn of<C: GatewayTypes>(
         metrics: &RaftMetrics<C>,
         node: NodeId,
-        is_copied_to: impl Fn(NodeId) -> bool,
+        copied_to: impl Fn(NodeId) -> Option<u64>,
     ) -> Option<Self> {
         if metrics.state != ServerState::Leader || metrics.current_leader != Some(node) {
             return None;
@@ -63,7 +65,7 @@ impl Standing {
             last,
             held: held.min().unwrap_or(0),
             applied: metrics.last_applied.as_ref().map_or(0, |id| id.index),
-            copying: metrics.membership_config.voter_ids().any(is_copied_to),
+            copied: metrics.membership_config.voter_ids().filter_map(copied_to).reduce(|sum, bytes| sum + bytes),
         })
     }
 }
@@ -99,6 +101,8 @@ pub(crate) struct Progress {
     seen: Option<Standing>,
     /// Looks in a row at which something waited and nothing had moved.
     waited: u32,
+    /// Looks since anything was taken of a snapshot.
+    uncopied: u32,
     /// Looks since it retired.
     retired: Option<u32>,
     /// How often it retired lately, and the looks since then.
@@ -116,7 +120,11 @@ impl Progress {
             _ => false,
         };
         // Between the end of a snapshot and the first answer of the one that took it, nothing is on its way.
-        let waits_for_copy = [self.seen, now].into_iter().flatten().any(|at| at.copying && at.held < at.last);
+        let waits_for_copy = [self.seen, now].into_iter().flatten().any(|at| at.copied.is_some() && at.held < at.last);
+        self.uncopied = match (self.seen, now) {
+            (Some(was), Some(is)) if was.copied == is.copied => self.uncopied.saturating_add(1),
+            _ => 0,
+        };
         self.seen = now;
         self.calm = self.calm.saturating_add(1);
         if self.calm >= looks(REMEMBERED) {
@@ -131,8 +139,8 @@ impl Progress {
             return Verdict::GetsOn;
         }
         let mut patience = looks(PATIENCE) << self.retirements;
-        if waits_for_copy {
-            patience = patience.max(looks(COPYING));
+        if waits_for_copy && self.uncopied < looks(COPYING) {
+            patience = patience.max(looks(COPIED));
         }
         match &mut self.retired {
             None if reaches_quorum && self.waited >= patience => {
@@ -171,7 +179,7 @@ mod tests {
     const RIGHT: Duration = Duration::from_millis(300);
 
     fn at(last: u64, held: u64, applied: u64) -> Option<Standing> {
-        Some(Standing { term: 1, last, held, applied, copying: false })
+        Some(Standing { term: 1, last, held, applied, copied: None })
     }
 
     fn verdicts(progress: &mut Progress, now: Option<Standing>, reaches_quorum: bool, looks: usize) -> Vec<Verdict> {
@@ -212,21 +220,26 @@ mod tests {
 
     #[test]
     fn one_that_copies_to_a_voter_is_named_and_stays_until_the_copy_had_its_time() {
-        let copying = |held| at(9, held, 8).map(|standing| Standing { copying: true, ..standing });
+        let copying = |held, copied| at(9, held, 8).map(|standing| Standing { copied: Some(copied), ..standing });
         let mut progress = Progress::default();
-        assert_eq!(verdicts(&mut progress, copying(8), true, 6), [Verdict::GetsOn; 6]);
-        assert_eq!(verdicts(&mut progress, copying(8), true, 114), [Verdict::Stalled; 114]);
-        assert_eq!(progress.look(copying(8), true, RIGHT), Verdict::Retire);
+        assert_eq!(verdicts(&mut progress, copying(8, 1), true, 6), [Verdict::GetsOn; 6]);
+        assert_eq!(verdicts(&mut progress, copying(8, 1), true, 114), [Verdict::Stalled; 114], "it is put in place");
+        assert_eq!(progress.look(copying(8, 1), true, RIGHT), Verdict::Retire, "nothing comes of it");
 
         let mut progress = Progress::default();
-        verdicts(&mut progress, copying(8), true, 20);
+        let slow: Vec<Verdict> = (0..1201).map(|bytes| progress.look(copying(8, bytes), true, RIGHT)).collect();
+        assert!(slow[6..1200].iter().all(|verdict| *verdict == Verdict::Stalled));
+        assert_eq!(slow[1200], Verdict::Retire, "not even one that goes on takes for ever");
+
+        let mut progress = Progress::default();
+        verdicts(&mut progress, copying(8, 1), true, 20);
         assert_eq!(progress.look(at(9, 8, 8), true, RIGHT), Verdict::Stalled, "it may answer yet");
         assert_eq!(progress.look(at(9, 8, 8), true, RIGHT), Verdict::Retire);
 
         let mut progress = Progress::default();
-        verdicts(&mut progress, copying(9), true, 6);
+        verdicts(&mut progress, copying(9, 1), true, 6);
         assert_eq!(
-            progress.look(copying(9), true, RIGHT),
+            progress.look(copying(9, 1), true, RIGHT),
             Verdict::Retire,
             "a quorum holds it: the copy is not at fault"
         );

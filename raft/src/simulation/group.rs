@@ -133,7 +133,7 @@ impl SimulatedGroup {
         if clock::now() - contact > self.shared.config.timing.election_min {
             return None;
         }
-        let standing = self.metrics(|metrics| Standing::of(metrics, self.life.node, |_| false)).flatten()?;
+        let standing = self.metrics(|metrics| Standing::of(metrics, self.life.node, |_| None)).flatten()?;
         Some((standing.last, standing.applied))
     }
 

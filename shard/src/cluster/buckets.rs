@@ -22,16 +22,20 @@ impl Cluster {
         rule: BucketRule,
         context: &CallContext,
     ) -> Result<(BucketLevel, bool), CallError> {
-        let asked = Instant::now();
-        let lend = match self.leases.take(customer, rule, asked) {
-            Paid::Here(level) => return Ok((level, true)),
-            Paid::AtHome { lend } => lend,
+        let (slot, asked) = (Slot::of_customer(customer), Instant::now());
+        // The home itself has nowhere to ask.
+        let lend = match self.is_home(slot) {
+            true => 0,
+            false => match self.leases.take(customer, rule, asked) {
+                Paid::Here(level) => return Ok((level, true)),
+                Paid::AtHome { lend } => lend,
+            },
         };
         let ask = Ask::TakeCustomer { customer, rule, lend };
-        let answer = self.ask(Slot::of_customer(customer), ask, context.deadline, context).await?;
+        let answer = self.ask(slot, ask, context.deadline, context).await?;
         let (level, taken, lent) = of_kind!(answer, Done::Bucket { level, taken, lent } => (level, taken, lent))?;
         self.leases.lent(customer, level, lent, asked);
-        Ok((BucketLevel { remaining: level.remaining.saturating_add(lent), ..level }, taken))
+        Ok((level, taken))
     }
 
     /// Gives a customer's token back. A refund that is lost costs one token.
@@ -76,9 +80,7 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<BucketLevel, CallError> {
         let ask = Ask::PeekCustomer { customer, rule };
-        let (level, _) = self.bucket(Slot::of_customer(customer), ask, context).await?;
-        let held = self.leases.held(customer, Instant::now());
-        Ok(BucketLevel { remaining: level.remaining.saturating_add(held), ..level })
+        Ok(self.bucket(Slot::of_customer(customer), ask, context).await?.0)
     }
 
     /// A channel's bucket, uncharged.
@@ -109,6 +111,11 @@ impl Cluster {
     ) -> Result<(BucketLevel, bool), CallError> {
         let ask = Ask::TakeChannel { customer, channel, rule };
         self.bucket(Slot::of_channel(channel), ask, context).await
+    }
+
+    fn is_home(&self, slot: Slot) -> bool {
+        let shard = self.directory.read(|state| state.shard_of(slot));
+        shard.is_some_and(|shard| self.owners.get(shard).is_some())
     }
 
     async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), CallError> {

@@ -79,7 +79,7 @@ fn to_be_whole<'a>(voters: &'a BTreeSet<NodeId>, present: &BTreeSet<NodeId>) -> 
 
 /// Whether these voters can commit at once. One that stays may have lost its disk, and would stop the shard until it has a
 /// snapshot where a change leaves no majority without it.
-fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
+pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
     voters.intersection(caught_up).count() > voters.len() / 2
 }
 
@@ -96,7 +96,14 @@ async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result
                     return Ok(());
                 }
             }
-            if !has_quorum(&voters, &owner.group.caught_up()) {
+            let caught_up = owner.group.caught_up();
+            if !has_quorum(&voters, &caught_up) {
+                tracing::debug!(
+                    shard = owner.shard,
+                    ?voters,
+                    ?caught_up,
+                    "a majority of the new voters is to catch up first"
+                );
                 return Ok(());
             }
             tracing::info!(shard = owner.shard, ?voters, "the shard's voters change");

@@ -71,7 +71,7 @@ impl Channel {
                 let customer = self.row.customer;
                 let room = send.media_room.filter(|_| media.is_some()).map(|room| *room);
                 let accept = match media {
-                    None if is_stored => Command::Send { row: message.row, projected },
+                    None if is_stored => Command::Send { message, projected },
                     media => Command::AcceptSend { customer, message, outbox, media, projected, room },
                 };
                 batch.on_commit.push(OnCommit::Send {

@@ -223,9 +223,7 @@ pub mod tests {
             settle(vec![event.clone(), NewEvent { streamed, ..event }], Vec::new()),
             settle(Vec::new(), vec![write.clone()]),
             accept(Vec::new()),
-            accept(vec![write.clone()]),
-            Command::Send { row: Bytes::from_static(b"encoded"), projected: Vec::new() },
-            Command::Send { row: Bytes::from_static(b"encoded"), projected: vec![write] },
+            accept(vec![write]),
             Command::Sent {
                 customer: CustomerId::random(),
                 channel: ChannelId::random(),

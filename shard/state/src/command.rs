@@ -15,7 +15,7 @@ use crate::deliveries::command::DeliveryCommand;
 use crate::media::command::{MediaCommand, MediaRoom};
 use crate::media::record::MediaRow;
 pub use crate::records::ProjectedWrite;
-use crate::records::{ChannelRow, Failure, MessageRow, decode};
+use crate::records::{ChannelRow, Failure, MessageRow};
 pub use crate::reply::{BatchReply, Effect, Reply};
 use crate::retention::Trim;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
@@ -65,7 +65,8 @@ pub enum Command {
     /// Takes a send of which the stored row says all, from format 3 on. Without media, it does what
     /// [`AcceptSend`](Self::AcceptSend) does; most sends go so.
     Send {
-        row: Bytes,
+        #[serde(with = "as_stored")]
+        message: NewMessage,
         /// Rows that come to be with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         projected: Vec<ProjectedWrite>,
@@ -226,7 +227,7 @@ fn portions<T>(all: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     portions
 }
 
-/// A message to store. The row is written by the owner once, as it will be stored: replicas need not read it.
+/// A message to store. The row is written by the owner once, as it will be stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewMessage {
     pub channel: ChannelId,
@@ -246,11 +247,6 @@ impl NewMessage {
         Self::encoded(row, row.encode())
     }
 
-    /// Of an encoded row.
-    pub fn stored(encoded: Bytes) -> Self {
-        Self::encoded(&decode(&encoded), encoded)
-    }
-
     fn encoded(row: &MessageRow, encoded: Bytes) -> Self {
         Self {
             channel: row.channel,
@@ -260,6 +256,24 @@ impl NewMessage {
             row: encoded,
             chat: (row.content.target().is_none() && !row.content.is_story()).then(|| row.chat.clone()),
         }
+    }
+}
+
+/// A message of which its row says all.
+mod as_stored {
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    use super::{Bytes, Deserialize, MessageRow, NewMessage, Serialize};
+
+    pub fn serialize<S: Serializer>(message: &NewMessage, serializer: S) -> Result<S::Ok, S::Error> {
+        message.row.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NewMessage, D::Error> {
+        let encoded = Bytes::deserialize(deserializer)?;
+        let row: MessageRow = machine::record::read(&encoded).map_err(D::Error::custom)?;
+        Ok(NewMessage::encoded(&row, encoded))
     }
 }
 

@@ -99,7 +99,7 @@ impl Apply<'_> {
             Command::AcceptSend { customer: _, message, outbox, media, projected, room } => {
                 self.accept_send(&message, &outbox, media, room, projected)
             }
-            Command::Send { row, projected } => self.accept_send(&NewMessage::stored(row), &[], None, None, projected),
+            Command::Send { message, projected } => self.accept_send(&message, &[], None, None, projected),
             Command::Sent { customer, channel, message, at, heard_at } => {
                 let verdict = Verdict::Accepted { recipients: None };
                 self.settle(channel, &message, verdict, at, Some((customer, heard_at)), Vec::new())

@@ -258,7 +258,9 @@ fn the_short_commands_of_a_send_do_what_the_long_ones_do() {
     };
     let long =
         Command::AcceptSend { customer, message, outbox: Bytes::new(), media: None, projected: Vec::new(), room: None };
-    let short = Command::Send { row: row.encode(), projected: Vec::new() };
+    let short = Command::Send { message: NewMessage::of(&row), projected: Vec::new() };
+    let read: Command = rmp_serde::from_slice(&rmp_serde::to_vec(&short).unwrap()).unwrap();
+    assert_eq!(format!("{read:?}"), format!("{short:?}"));
     let unwanted = NewEvent { deliveries: Vec::new(), body: Bytes::new(), ..heard };
     let (message, at, heard_at) = (row.message_id.clone(), Timestamp(200), unwanted.at);
     let settle = Command::Settle {
