@@ -80,7 +80,7 @@ impl RequestContext {
         &self.app.cluster
     }
 
-    pub fn directory(&self) -> &Directory {
+    pub fn directory(&self) -> &Arc<Directory> {
         self.cluster().directory()
     }
 

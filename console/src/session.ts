@@ -2,7 +2,7 @@
 // reads; an operator's token lives here, and in this tab's storage only where that was asked for.
 import { signal } from "@preact/signals";
 import { type Credentials, Refused, call, door, request, use } from "./api";
-import { type SharedToken, alone, listen, tell } from "./tabs";
+import { type SharedToken, alone, isUnderWay, listen, tell } from "./tabs";
 import type { O } from "./types";
 
 export interface Who {
@@ -91,6 +91,8 @@ async function refresh(link?: string): Promise<void> {
 
 /** Asks the other tabs first: a refresh token works once, and pages are opened often. */
 async function fromOtherTab(): Promise<boolean> {
+  // One that reads the events is signed in, and may be slow to answer.
+  const patience = (await isUnderWay("stream")) ? 1_000 : 120;
   const heard = new Promise<boolean>((done) => {
     const stop = listen((message) => {
       if (message.kind !== "token") return;
@@ -100,7 +102,7 @@ async function fromOtherTab(): Promise<boolean> {
     setTimeout(() => {
       stop();
       done(false);
-    }, 120);
+    }, patience);
   });
   tell({ kind: "want-token" });
   return heard;

@@ -67,6 +67,12 @@ async function byLease<T>(name: string, work: (waited: boolean) => Promise<T>, s
   }
 }
 
+/** Whether a tab has its turn at something now. */
+export async function isUnderWay(name: string): Promise<boolean> {
+  const turns = await navigator.locks?.query();
+  return turns?.held?.some((turn) => turn.name === `gateway-${name}`) ?? false;
+}
+
 /** Does something while no other tab does, and tells it whether another one did just before; `signal` gives up the wait. */
 export async function alone<T>(name: string, work: (waited: boolean) => Promise<T>, signal?: AbortSignal): Promise<T> {
   const lock = `gateway-${name}`;

@@ -16,6 +16,8 @@ impl<T> Histogram<T> {
 
     pub fn record(&mut self, _value: u64) {}
 
+    pub fn record_n(&mut self, _value: u64, _count: u64) {}
+
     pub fn percentile_stats(&self) -> PercentileStats {
         PercentileStats::default()
     }
