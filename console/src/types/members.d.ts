@@ -277,7 +277,7 @@ export interface components {
         ConnectPresence: "available" | "unavailable" | "none";
         /** @description A ticket, in the way in which its reader sees it, with what was written. */
         Conversation: {
-            /** @description What kind of business it is. */
+            /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
             /**
              * Format: uuid
@@ -307,7 +307,7 @@ export interface components {
             priority: components["schemas"]["Priority"];
             /** @description How it is. */
             status: components["schemas"]["TicketStatus"];
-            /** @description What it is called. */
+            /** @description What it is about. */
             subject: string;
             /**
              * Format: date-time
@@ -1347,7 +1347,7 @@ export interface components {
             participant: string | null;
             /** @description The name that the sender gives itself. */
             push_name: string | null;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description The message that this one answers. */
             quoted_message_id: string | null;
             /** @description The `X-Request-Id` of the call. */
             request_id: string | null;

@@ -170,7 +170,7 @@ export interface components {
         Condition: "operational" | "degraded" | "outage";
         /** @description A ticket, in the way in which its reader sees it, with what was written. */
         Conversation: {
-            /** @description What kind of business it is. */
+            /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
             /**
              * Format: uuid
@@ -184,7 +184,7 @@ export interface components {
             created_at: string;
             /** @description Who made it. */
             created_by: string;
-            /** @description The bucket of the account. */
+            /** @description Whose it is. */
             customer: components["schemas"]["CustomerView"];
             /**
              * Format: uuid
@@ -204,7 +204,7 @@ export interface components {
             request_id: string | null;
             /** @description How it is. */
             status: components["schemas"]["TicketStatus"];
-            /** @description What it is called. */
+            /** @description What it is about. */
             subject: string;
             /**
              * Format: date-time
@@ -1163,7 +1163,7 @@ export interface components {
         NodeState: "active" | "joining" | "draining" | "leaving";
         /** @description An entry and whose log it stands in. */
         OwnedEntry: {
-            /** @description What is to be done. */
+            /** @description What was done, such as `key.issued`. */
             action: string;
             /** @description Who did it. */
             actor: components["schemas"]["AuditActor"];
@@ -1204,7 +1204,7 @@ export interface components {
         OwnedKey: {
             /**
              * Format: uuid
-             * @description The channel.
+             * @description The channel that the key is bound to; null for all of the account.
              */
             channel_id: string | null;
             /**
@@ -1212,7 +1212,7 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description Who made it. */
+            /** @description How it came to be. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
@@ -1260,7 +1260,7 @@ export interface components {
         };
         /** @description A ticket, whose it is, and the request that it is about. */
         OwnedTicket: {
-            /** @description What kind of business it is. */
+            /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
             /**
              * Format: uuid
@@ -1292,7 +1292,7 @@ export interface components {
             request_id: string | null;
             /** @description How it is. */
             status: components["schemas"]["TicketStatus"];
-            /** @description What it is called. */
+            /** @description What it is about. */
             subject: string;
             /**
              * Format: date-time
