@@ -60,7 +60,10 @@ async fn an_owner_that_dies_at_any_step_of_a_pairing_leaves_no_phone_linked_to_n
         let status = eventually("the channel comes to rest", seconds(60), async || {
             let status = string(&api.get(&format!("/v1/channels/{channel}")).await.expect(200)["status"]);
             let rests = ["connected", "qr", "logged_out", "pending", "failed"].contains(&status.as_str());
-            check(rests, status.clone()).map(|()| status)
+            // What the former owner had stored of the pairing, the next one takes up from `qr`.
+            let linked = devices(&tenant, &phone).await;
+            let is_whole = status == "connected" || linked.is_empty();
+            check(rests && is_whole, format!("{status}, linked {}", linked.len())).map(|()| status)
         })
         .await;
         let linked = devices(&tenant, &phone).await;
@@ -69,7 +72,6 @@ async fn an_owner_that_dies_at_any_step_of_a_pairing_leaves_no_phone_linked_to_n
             survived += 1;
         } else {
             failed += 1;
-            assert_eq!(linked, Vec::<Value>::new(), "linked at the phone and {status} here");
             let api = tenant.any();
             tests::tenant::pair(&api, &network, &channel, &phone).await;
         }
