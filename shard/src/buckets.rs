@@ -68,7 +68,8 @@ impl Buckets {
         (bucket.level(now), taken, lent)
     }
 
-    /// Takes a token, when there is one; says the level after it, and whether it was taken. Keyed by account and channel, so that a probe for a foreign id costs its own.
+    /// Takes a token, when there is one; says the level after it, and whether it was taken. Keyed by account and channel, so
+    /// that a probe for a foreign id costs its own.
     pub fn take_channel(
         &mut self,
         customer: CustomerId,

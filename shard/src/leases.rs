@@ -58,9 +58,9 @@ pub enum Paid {
 }
 
 impl Leases {
-    /// Takes a token that is held here, or says what to ask the home for.
-    pub fn take(&self, customer: CustomerId, rule: BucketRule, now: Instant) -> Paid {
-        if rule.burst < LARGE {
+    /// Takes a token that is held here, or says what to ask the home for. The home itself, as `is_home` tells, has nowhere to ask.
+    pub fn take(&self, customer: CustomerId, rule: BucketRule, now: Instant, is_home: impl FnOnce() -> bool) -> Paid {
+        if rule.burst < LARGE || is_home() {
             return Paid::AtHome { lend: 0 };
         }
         let mut held = self.0.lock();
@@ -83,10 +83,11 @@ impl Leases {
         }
     }
 
-    /// Puts a token back that another bucket's refusal made worthless. False where none is held.
+    /// Puts a token back that another bucket's refusal made worthless. False where there is no room for it: no more are held
+    /// than the home reckons with.
     pub fn give_back(&self, customer: CustomerId, now: Instant) -> bool {
         let mut held = self.0.lock();
-        let lease = held.of.get_mut(&customer).filter(|lease| lease.level.is_some() && now < lease.until);
+        let lease = held.of.get_mut(&customer).filter(|lease| lease.tokens < lease.lent && now < lease.until);
         lease.map(|lease| lease.tokens += 1).is_some()
     }
 }
@@ -113,7 +114,7 @@ impl Lease {
         self.count(now);
         if let Some(level) = self.level.filter(|_| now < self.until && self.tokens > 0) {
             self.tokens -= 1;
-            let remaining = level.remaining.saturating_add(self.tokens).saturating_sub(self.lent).min(level.limit);
+            let remaining = level.remaining.saturating_add(self.tokens).saturating_sub(self.lent);
             return Paid::Here(BucketLevel { remaining, ..level });
         }
         // Whoever asked and was cancelled, or not answered, is waited for no longer than its tokens would live.
@@ -152,7 +153,7 @@ mod tests {
     fn busy(calls: u32, now: Instant) -> (Leases, CustomerId) {
         let (leases, customer) = (Leases::default(), CustomerId::random());
         for _ in 0..calls {
-            assert_eq!(leases.take(customer, RULE, now - LIFE), Paid::AtHome { lend: 0 });
+            assert_eq!(leases.take(customer, RULE, now - LIFE, || false), Paid::AtHome { lend: 0 });
         }
         (leases, customer)
     }
@@ -161,47 +162,49 @@ mod tests {
     fn a_busy_account_pays_here_what_its_home_has_lent_for_a_second() {
         let now = Instant::now();
         let (leases, customer) = busy(12, now);
-        assert_eq!(leases.take(customer, RULE, now), Paid::AtHome { lend: 3 });
-        assert_eq!(leases.take(customer, RULE, now), Paid::AtHome { lend: 0 }, "one asks at a time");
+        assert_eq!(leases.take(customer, RULE, now, || false), Paid::AtHome { lend: 3 });
+        assert_eq!(leases.take(customer, RULE, now, || false), Paid::AtHome { lend: 0 }, "one asks at a time");
         leases.lent(customer, level(903), 3, now);
-        assert_eq!(leases.take(customer, RULE, now), Paid::Here(level(902)));
-        assert_eq!(leases.take(customer, RULE, now), Paid::Here(level(901)));
+        assert_eq!(leases.take(customer, RULE, now, || false), Paid::Here(level(902)));
+        assert_eq!(leases.take(customer, RULE, now, || false), Paid::Here(level(901)));
         assert!(leases.give_back(customer, now));
-        assert_eq!(leases.take(customer, RULE, now), Paid::Here(level(901)));
+        assert_eq!(leases.take(customer, RULE, now, || false), Paid::Here(level(901)));
+        assert!(leases.give_back(customer, now) && leases.give_back(customer, now));
+        assert!(!leases.give_back(customer, now), "no more than were lent");
         assert!(!leases.give_back(customer, now + LIFE), "what is left is lost");
-        assert!(matches!(leases.take(customer, RULE, now + LIFE), Paid::AtHome { .. }));
+        assert!(matches!(leases.take(customer, RULE, now + LIFE, || false), Paid::AtHome { .. }));
     }
 
     #[test]
     fn who_calls_seldom_and_small_buckets_hold_nothing() {
         let now = Instant::now();
         let (leases, customer) = busy(3, now);
-        assert_eq!(leases.take(customer, RULE, now), Paid::AtHome { lend: 0 });
+        assert_eq!(leases.take(customer, RULE, now, || false), Paid::AtHome { lend: 0 });
         let (leases, customer) = busy(400, now);
         let small = BucketRule { burst: LARGE - 1, ..RULE };
-        assert_eq!(leases.take(customer, small, now), Paid::AtHome { lend: 0 });
-        assert_eq!(leases.take(customer, RULE, now + LIFE * 2), Paid::AtHome { lend: 0 }, "it has rested");
+        assert_eq!(leases.take(customer, small, now, || false), Paid::AtHome { lend: 0 });
+        assert_eq!(leases.take(customer, RULE, now + LIFE * 2, || false), Paid::AtHome { lend: 0 }, "it has rested");
     }
 
     #[test]
     fn another_rule_begins_anew_and_late_answers_lend_nothing() {
         let now = Instant::now();
         let (leases, customer) = busy(400, now);
-        assert_eq!(leases.take(customer, RULE, now), Paid::AtHome { lend: 100 });
+        assert_eq!(leases.take(customer, RULE, now, || false), Paid::AtHome { lend: 100 });
         let other = BucketRule { burst: 2_000, ..RULE };
-        assert_eq!(leases.take(customer, other, now), Paid::AtHome { lend: 0 });
+        assert_eq!(leases.take(customer, other, now, || false), Paid::AtHome { lend: 0 });
         leases.lent(customer, level(900), 100, now);
-        assert_eq!(leases.take(customer, other, now), Paid::AtHome { lend: 0 });
+        assert_eq!(leases.take(customer, other, now, || false), Paid::AtHome { lend: 0 });
     }
 
     #[test]
     fn the_accounts_are_bounded_and_those_that_rest_make_room() {
         let (leases, now) = (Leases::default(), Instant::now());
         for _ in 0..MOST + 1 {
-            leases.take(CustomerId::random(), RULE, now);
+            leases.take(CustomerId::random(), RULE, now, || false);
         }
         assert_eq!(leases.0.lock().of.len(), MOST);
-        leases.take(CustomerId::random(), RULE, now + LIFE * 2);
+        leases.take(CustomerId::random(), RULE, now + LIFE * 2, || false);
         assert_eq!(leases.0.lock().of.len(), 1);
     }
 
@@ -214,7 +217,7 @@ mod tests {
         for millis in 0..15_000_u32 {
             let (now, at) = (start + Duration::from_millis(millis.into()), Timestamp(millis.into()));
             let node = &nodes[millis as usize % 3];
-            let is_admitted = match node.take(customer, rule, now) {
+            let is_admitted = match node.take(customer, rule, now, || false) {
                 Paid::Here(level) => {
                     here += 1;
                     assert!(level.remaining <= level.limit);

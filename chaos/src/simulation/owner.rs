@@ -16,12 +16,13 @@ use parking_lot::Mutex;
 use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::layout::LayoutCommand;
 use raft::directory::records::PlacementRecord;
+use raft::group::has_quorum;
 use raft::simulation::clock::Instant;
 use raft::simulation::{Life, SimulatedGroup, clock};
 use shard::command::{Batch, BatchReply, Command, Move, NewDelivery, NewEvent, NewMessage, Reply, Verdict};
 use shard::history::{Direction, Source};
 use shard::records::MessageRow;
-use shard::simulation::{Step, channel as channel_row, has_quorum, next_step, outbox};
+use shard::simulation::{Step, channel as channel_row, next_step, outbox};
 use uuid::Uuid;
 
 use super::bug::Bug;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::handle::Directory;
 use super::records::NodeRecord;
 use super::state::DirectoryState;
-use crate::group::ChangeError;
+use crate::group::{ChangeError, has_quorum};
 use crate::supervise;
 
 /// More voters make every update wait for more nodes, and survive no more than anybody plans for.
@@ -53,8 +53,7 @@ impl Directory {
         let caught_up = group.caught_up();
         let voters = self.read(|state| wanted_voters(state, &members.voters, &caught_up));
         if !voters.is_empty() && (members.joint || voters != members.voters) {
-            // One that votes already may have lost its disk: no change leaves a majority that waits for its snapshot.
-            if voters.intersection(&caught_up).count() <= voters.len() / 2 {
+            if !has_quorum(&voters, &caught_up) {
                 tracing::debug!(
                     ?voters,
                     ?caught_up,

@@ -381,6 +381,12 @@ impl Group {
     }
 }
 
+/// Whether these voters can commit at once. One that votes already may have lost its disk, and would stop its group until it has
+/// a snapshot where a change leaves no majority without it.
+pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
+    voters.intersection(caught_up).count() > voters.len() / 2
+}
+
 /// What openraft, or the time that it was given, says of a change of members.
 pub(crate) fn changed<C: GatewayTypes, T, E>(
     result: Result<Result<T, RaftError<C, ClientWriteError<C>>>, E>,

@@ -23,13 +23,9 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<(BucketLevel, bool), CallError> {
         let (slot, asked) = (Slot::of_customer(customer), Instant::now());
-        // The home itself has nowhere to ask.
-        let lend = match self.is_home(slot) {
-            true => 0,
-            false => match self.leases.take(customer, rule, asked) {
-                Paid::Here(level) => return Ok((level, true)),
-                Paid::AtHome { lend } => lend,
-            },
+        let lend = match self.leases.take(customer, rule, asked, || self.is_home(slot)) {
+            Paid::Here(level) => return Ok((level, true)),
+            Paid::AtHome { lend } => lend,
         };
         let ask = Ask::TakeCustomer { customer, rule, lend };
         let answer = self.ask(slot, ask, context.deadline, context).await?;

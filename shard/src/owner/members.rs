@@ -10,7 +10,7 @@ use model::id::NodeId;
 use raft::directory::command::Command;
 use raft::directory::layout::LayoutCommand;
 use raft::directory::records::PlacementRecord;
-use raft::group::{ChangeError, Members};
+use raft::group::{ChangeError, Members, has_quorum};
 use raft::supervise;
 
 use super::Owner;
@@ -75,12 +75,6 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
 fn to_be_whole<'a>(voters: &'a BTreeSet<NodeId>, present: &BTreeSet<NodeId>) -> Vec<&'a NodeId> {
     let one_by_one = present.difference(voters).count() <= 1;
     voters.iter().filter(|node| !one_by_one || !present.contains(node)).collect()
-}
-
-/// Whether these voters can commit at once. One that stays may have lost its disk, and would stop the shard until it has a
-/// snapshot where a change leaves no majority without it.
-pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
-    voters.intersection(caught_up).count() > voters.len() / 2
 }
 
 async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result<(), ChangeError> {
