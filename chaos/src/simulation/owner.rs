@@ -51,8 +51,9 @@ const MEMBERS_EVERY: u64 = 12;
 /// How often the network is asked for items, in turns.
 const ITEMS_EVERY: u64 = 5;
 
-/// How far a replica may be behind to vote, or to take the lead.
-const CAUGHT_UP: u64 = 50;
+/// How many entries a replica may be behind to vote, or to take the lead: fewer than in a real group, as a run's logs keep some
+/// tens of entries, and a replica that lacks more needs a snapshot.
+const MOST_BEHIND: u64 = 50;
 
 /// How long one change of the group's members may take.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
@@ -429,7 +430,7 @@ impl Owner {
     fn has_caught_up(&self, node: NodeId) -> bool {
         let applied = self.group.position().map_or(0, |position| position.index);
         let theirs = self.group.replicated().get(&node).copied().flatten();
-        node == self.life.node || theirs.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
+        node == self.life.node || theirs.is_some_and(|theirs| theirs + MOST_BEHIND >= applied)
     }
 
     /// Closes the sessions in order and gives the lead away.

@@ -33,7 +33,7 @@ pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
 use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter};
 
-/// Who lacks no more entries than this has them within a moment.
+/// Who lacks no more entries than this has them within a moment ([`has_caught_up`]).
 const CAUGHT_UP: u64 = 200;
 
 /// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
@@ -312,7 +312,7 @@ impl Group {
     pub fn caught_up(&self) -> BTreeSet<NodeId> {
         let last = self.last_index().unwrap_or(0);
         let replicated = self.replicated().into_iter();
-        let near = replicated.filter(|(_, index)| index.is_some_and(|index| index + CAUGHT_UP >= last));
+        let near = replicated.filter(|(_, index)| index.is_some_and(|index| has_caught_up(index, last)));
         near.map(|(node, _)| node).chain([self.core.node()]).collect()
     }
 
@@ -379,6 +379,11 @@ impl Group {
     fn raft(&self) -> Result<Raft, ChangeError> {
         self.core.raft().ok_or(ChangeError::Stopped)
     }
+}
+
+/// Whether a member that has come so far in its log, or in its state, will have come to `last` within a moment.
+pub fn has_caught_up(index: u64, last: u64) -> bool {
+    index + CAUGHT_UP >= last
 }
 
 /// Whether these voters can commit at once. One that votes already may have lost its disk, and would stop its group until it has
