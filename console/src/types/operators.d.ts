@@ -902,7 +902,7 @@ export interface components {
             silence: string | null;
             /**
              * Format: uint32
-             * @description Slots of its shards.
+             * @description How many sessions of channels it takes at most (`node.max_channels`).
              */
             slots: number;
             /**
@@ -1096,7 +1096,7 @@ export interface components {
             silence: string | null;
             /**
              * Format: uint32
-             * @description Slots of its shards.
+             * @description How many sessions of channels it takes at most (`node.max_channels`).
              */
             slots: number;
             /**
