@@ -117,6 +117,10 @@ impl Local {
     /// The size of a file whose bytes have their hash; `None` when there is none. A damaged one is removed: it is
     /// fetched again from another replica.
     pub fn verify(&self, sha256: &Sha256Hex) -> Result<Option<u64>, BlobError> {
+        // What another node names leads to no file but those of this folder: what is not its hash is removed.
+        if !sha256.is_well_formed() {
+            return Ok(None);
+        }
         let path = self.path(sha256);
         let mut file = match File::open(&path) {
             Ok(file) => file,
@@ -289,6 +293,19 @@ mod tests {
         assert!(!local.has(&sha256));
         put(&local, b"as it was");
         assert_eq!(local.read(&sha256, 0, 2).unwrap(), "as");
+    }
+
+    #[test]
+    fn a_name_that_is_no_hash_leads_to_no_file() {
+        let (folder, local) = store();
+        let outside = folder.path().join("precious");
+        fs::write(&outside, b"bytes").unwrap();
+        for name in ["./../precious", outside.to_str().unwrap(), "..", ""] {
+            let named = Sha256Hex(name.to_owned());
+            assert!(matches!(local.read(&named, 0, 1), Err(BlobError::Missing)), "{name}");
+            assert!(!local.renew(&named).unwrap(), "{name}");
+        }
+        assert_eq!(fs::read(&outside).unwrap(), b"bytes");
     }
 
     #[test]
