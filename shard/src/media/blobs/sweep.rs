@@ -154,14 +154,13 @@ impl Blobs {
         let readers: Vec<StateReader> = self.shards_here().iter().map(|(_, group)| group.reader()).collect();
         let local = self.local.clone();
         blocking(move || {
-            for sha256 in local.old(grace).map_err(BlobError::Disk)? {
-                if !readers.iter().any(|reader| is_referred_to(reader, &sha256))
-                    && local.remove_old(&sha256, grace).map_err(BlobError::Disk)?
-                {
+            let removed = local.each_old(grace, |sha256| {
+                if !readers.iter().any(|reader| is_referred_to(reader, &sha256)) && local.remove_old(&sha256, grace)? {
                     metrics::counter!("gateway_media_removed_total").increment(1);
                 }
-            }
-            Ok(())
+                Ok(())
+            });
+            removed.map_err(BlobError::Disk)
         })
         .await
     }
