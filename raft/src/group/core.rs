@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use super::reads::Rounds;
 use super::reverted::Reverted;
-use super::{Leadership, Members, ProposeError, ReadError, leads};
+use super::{Leadership, Members, ProposeError, ReadError, is_near, leads};
 use crate::codec;
 use crate::contacts::Contacts;
 use crate::copies::Copies;
@@ -218,6 +218,22 @@ impl Core {
 
     pub(crate) fn members(&self) -> Members {
         self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched().membership_config))
+    }
+
+    /// See [`super::Group::caught_up`].
+    pub(super) fn caught_up(&self) -> BTreeSet<NodeId> {
+        let Some(running) = self.running() else { return BTreeSet::new() };
+        let last = running.log.last().map_or(0, |id| id.index);
+        let metrics = running.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let purged = metrics.purged.as_ref().map_or(0, |id| id.index);
+        // Of a group in which nothing is proposed the log of a node that is away reaches to the end, too.
+        let heard = self.contacts.heard(metrics.current_term, |sent| sent.elapsed() <= self.round_timeout);
+        let near = metrics.replication.iter().flatten().filter_map(|(node, matched)| {
+            let matched = matched.as_ref()?;
+            (heard.contains(node) && is_near(matched.index, purged, last)).then_some(*node)
+        });
+        near.chain([self.node]).collect()
     }
 
     /// See [`super::Group::quorum_contact`].

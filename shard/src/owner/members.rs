@@ -77,6 +77,12 @@ fn to_be_whole<'a>(voters: &'a BTreeSet<NodeId>, present: &BTreeSet<NodeId>) -> 
     voters.iter().filter(|node| !one_by_one || !present.contains(node)).collect()
 }
 
+/// Whether these voters can take the place of others now: a majority of them can commit at once, and none that comes waits for a
+/// snapshot, which is all that a quorum may have left the next time that a node dies.
+pub fn may_vote(voters: &BTreeSet<NodeId>, present: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
+    has_quorum(voters, caught_up) && voters.difference(present).all(|node| caught_up.contains(node))
+}
+
 async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result<(), ChangeError> {
     let deadline = Instant::now() + CHANGE_PATIENCE;
     match step {
@@ -85,19 +91,15 @@ async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result
             owner.group.add_learner(node, deadline).await
         }
         Step::Vote(voters) => {
-            for node in to_be_whole(&voters, &owner.group.members().voters) {
+            let present = owner.group.members().voters;
+            for node in to_be_whole(&voters, &present) {
                 if !owner.node.nodes.is_whole(*node, owner.shard, owner.group.applied()).await {
                     return Ok(());
                 }
             }
             let caught_up = owner.group.caught_up();
-            if !has_quorum(&voters, &caught_up) {
-                tracing::debug!(
-                    shard = owner.shard,
-                    ?voters,
-                    ?caught_up,
-                    "a majority of the new voters is to catch up first"
-                );
+            if !may_vote(&voters, &present, &caught_up) {
+                tracing::debug!(shard = owner.shard, ?voters, ?caught_up, "the new voters are to catch up first");
                 return Ok(());
             }
             tracing::info!(shard = owner.shard, ?voters, "the shard's voters change");
@@ -156,6 +158,21 @@ mod tests {
         let pair = BTreeSet::from([1, 2]);
         assert!(!has_quorum(&pair, &BTreeSet::from([1, 3])), "of two both are needed");
         assert!(has_quorum(&pair, &pair));
+    }
+
+    #[test]
+    fn nobody_begins_to_vote_who_waits_for_a_snapshot_and_a_voter_that_is_away_holds_up_nothing() {
+        let (voters, present) = (BTreeSet::from([1, 2, 4]), BTreeSet::from([1, 2, 3]));
+        assert!(may_vote(&voters, &present, &BTreeSet::from([1, 2, 4])));
+        assert!(
+            !may_vote(&voters, &present, &BTreeSet::from([1, 2, 3])),
+            "two of three hold the log, and 4 is to come"
+        );
+        assert!(may_vote(&voters, &present, &BTreeSet::from([1, 4])), "2 is away, and stays a voter");
+        assert!(
+            !may_vote(&BTreeSet::from([1, 2]), &present, &BTreeSet::from([1, 3])),
+            "without 2 they could not commit"
+        );
     }
 
     #[test]
