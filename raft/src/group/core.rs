@@ -34,7 +34,7 @@ use crate::state::cut::Cut;
 use crate::state::disk::StateDisk;
 use crate::state::meter::Meter;
 use crate::transport::{Class, Peers};
-use crate::types::{Entry, GatewayTypes, LogId, Membership, TypeConfig, Vote};
+use crate::types::{Entry, GatewayTypes, LogId, TypeConfig, Vote};
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
 type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
@@ -217,7 +217,7 @@ impl Core {
     }
 
     pub(crate) fn members(&self) -> Members {
-        self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched().membership_config))
+        self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched()))
     }
 
     /// See [`super::Group::caught_up`].
@@ -343,11 +343,13 @@ impl Drop for Reading<'_> {
 }
 
 impl Members {
-    pub(crate) fn of(membership: &Membership) -> Self {
+    pub(crate) fn of<C: GatewayTypes>(metrics: &openraft::RaftMetrics<C>) -> Self {
+        let membership = &metrics.membership_config;
         let voters: BTreeSet<NodeId> = membership.voter_ids().collect();
         let learners = membership.membership().learner_ids().collect();
         let joint = membership.membership().get_joint_config().len() > 1;
-        Self { voters, learners, joint }
+        let committed = metrics.committed_membership_config == metrics.membership_config;
+        Self { voters, learners, joint, committed }
     }
 }
 

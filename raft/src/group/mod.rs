@@ -128,6 +128,8 @@ pub struct Members {
     pub learners: BTreeSet<NodeId>,
     /// Whether the group is between two sets of voters, and needs a quorum of both.
     pub joint: bool,
+    /// Whether a quorum holds them. Before that, whoever leads next may find the members from before, and need their votes.
+    pub committed: bool,
 }
 
 /// A command on its way; awaiting it gives the machine's answer. Dropping it does not take the command back.

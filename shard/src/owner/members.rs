@@ -28,7 +28,7 @@ pub enum Step {
     /// These are to vote, once they hold everything.
     Vote(BTreeSet<NodeId>),
     Drop(BTreeSet<NodeId>),
-    /// Nothing is left to do here: the directory is to know.
+    /// Nothing is left to do here: the directory is to know. Then those that went remove what they have.
     Say,
 }
 
@@ -67,7 +67,8 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
     if !strays.is_empty() {
         return Some(Step::Drop(strays));
     }
-    (voters == wanted && !place.settled).then_some(Step::Say)
+    // Until a quorum holds them, whoever leads next may need the votes of those that went.
+    (voters == wanted && members.committed && !place.settled).then_some(Step::Say)
 }
 
 /// Who has to hold everything before these voters take the place of others. Bytes of media lie on a quorum of the present
@@ -124,7 +125,8 @@ mod tests {
     }
 
     fn members(voters: &[NodeId], learners: &[NodeId]) -> Members {
-        Members { voters: voters.iter().copied().collect(), learners: learners.iter().copied().collect(), joint: false }
+        let (voters, learners) = (voters.iter().copied().collect(), learners.iter().copied().collect());
+        Members { voters, learners, joint: false, committed: true }
     }
 
     fn vote(voters: &[NodeId]) -> Option<Step> {
@@ -173,6 +175,14 @@ mod tests {
             !may_vote(&BTreeSet::from([1, 2]), &present, &BTreeSet::from([1, 3])),
             "without 2 they could not commit"
         );
+    }
+
+    #[test]
+    fn the_directory_hears_of_voters_that_a_quorum_holds() {
+        let wanted = place(&[1, 2, 4], false);
+        let proposed = Members { committed: false, ..members(&[1, 2, 4], &[]) };
+        assert_eq!(next(&wanted, &proposed, 1), None, "node 3 would remove a replica whose vote may be needed yet");
+        assert_eq!(next(&wanted, &members(&[1, 2, 4], &[]), 1), Some(Step::Say));
     }
 
     #[test]
