@@ -128,7 +128,9 @@ impl Life {
         let votes_from = Instant::now() + abstains;
         let store = LogStore::new(log.clone(), self.shared.writer.clone());
         let config = self.shared.raft_config(id);
+        let begun = applier.begun();
         let raft = Raft::new(self.core.node(), config, network, store, applier).await.map_err(|error| text(&error))?;
+        begun.store(true, Ordering::Release);
         Ok(Running { raft, log, votes_from })
     }
 
