@@ -21,6 +21,7 @@ use super::meter::Meter;
 use super::overlay::Overlay;
 use super::reader::StateReader;
 use super::snapshot::{self, SnapshotData, Source};
+use crate::copies::Copies;
 use crate::failpoint::{self, Point};
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Machine, Position};
@@ -51,6 +52,9 @@ pub(crate) struct Applier {
     cut: Arc<Cut>,
     /// Bytes of the commands of the batch that is being applied.
     bytes: usize,
+    /// The snapshots that are on their way to peers, and how many bytes the log may take meanwhile.
+    copies: Arc<Copies>,
+    most_log_bytes: u64,
     /// Whether openraft has begun: what it is given before counts as a snapshot that was built, up to which the log may be cut.
     begun: Arc<AtomicBool>,
     _right: OwnedMutexGuard<()>,
@@ -96,9 +100,20 @@ impl Applier {
             meter,
             cut,
             bytes: 0,
+            copies: Arc::default(),
+            most_log_bytes: 0,
             begun: Arc::default(),
             _right: right,
         })
+    }
+
+    /// Leaves the log as it is while a snapshot is on its way to a peer, until it takes more than so many bytes.
+    pub(crate) fn keeping_log(self, copies: Arc<Copies>, most_log_bytes: u64) -> Self {
+        Self { copies, most_log_bytes, ..self }
+    }
+
+    fn keeps_log(&self) -> bool {
+        self.copies.any() && self.log.bytes() <= self.most_log_bytes
     }
 
     /// To be set once openraft has begun.
@@ -268,6 +283,11 @@ impl RaftStateMachine<TypeConfig> for Applier {
         Ok(())
     }
 
+    /// Building one lets the log be cut, and a peer that takes a snapshot goes on from the log as it was when that was read.
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Self::SnapshotBuilder> {
+        if !force && self.keeps_log() { None } else { Some(self.get_snapshot_builder().await) }
+    }
+
     async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {
         Builder { disk: self.disk.clone(), group: self.group }
     }
@@ -417,5 +437,17 @@ mod tests {
         write(&applier, 11);
         let sent = applier.get_current_snapshot().await.unwrap().unwrap();
         assert_eq!((sent.meta.last_log_id, tables(&applier)), (Some(log_id(1, 11)), before + 1));
+    }
+
+    #[tokio::test]
+    async fn no_log_is_cut_while_a_snapshot_is_on_its_way_unless_it_has_grown_too_large() {
+        let copies = Arc::<Copies>::default();
+        let mut applier = open_with_durable(0).await.unwrap().keeping_log(copies.clone(), 0);
+        assert!(applier.try_create_snapshot_builder(false).await.is_some());
+        let copying = copies.begin(2);
+        assert!(applier.try_create_snapshot_builder(false).await.is_none(), "its log is not too large");
+        assert!(applier.try_create_snapshot_builder(true).await.is_some(), "openraft cannot do without");
+        drop(copying);
+        assert!(applier.try_create_snapshot_builder(false).await.is_some());
     }
 }
