@@ -44,16 +44,25 @@ export function Placed() {
                 { head: "Id", cell: (row) => <Id id={row.id} /> },
                 {
                   head: "",
-                  cell: (row) =>
-                    !may("write") ? null : row.status === "disabled_by_admin" ? (
-                      <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/admin/channels/${row.id}/enable`); list.reload(); })}>
-                        Enable
-                      </button>
-                    ) : (
-                      <button type="button" class="quiet" onClick={() => setOff(row)}>
-                        Disable
-                      </button>
-                    ),
+                  cell: (row) => may("write") && (
+                    <span class="actions">
+                      {row.shard !== null && (
+                        // A channel moves with its whole shard.
+                        <a class="button is-quiet" href={href("shards", { move: String(row.shard) })}>
+                          Move
+                        </a>
+                      )}
+                      {row.status === "disabled_by_admin" ? (
+                        <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/admin/channels/${row.id}/enable`); list.reload(); })}>
+                          Enable
+                        </button>
+                      ) : (
+                        <button type="button" class="quiet" onClick={() => setOff(row)}>
+                          Disable
+                        </button>
+                      )}
+                    </span>
+                  ),
                 },
               ]}
             />
