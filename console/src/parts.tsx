@@ -458,6 +458,13 @@ export function Time({ at }: { at: string | number | null | undefined }) {
   );
 }
 
+/** How long something lasts, in the unit in which it is short. */
+export function span(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  return ms < 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
+}
+
 const grouped = new Intl.NumberFormat("en");
 export function number(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : grouped.format(value);

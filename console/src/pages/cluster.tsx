@@ -1,7 +1,7 @@
 // The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
 import { useEffect, useState } from "preact/hooks";
 import { type Page, Refused, asCurl, get, patch, post, remove } from "../api";
-import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, useAction, useLoad } from "../parts";
+import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, span, useAction, useLoad } from "../parts";
 import { go, href, place } from "../router";
 import { may } from "../session";
 import { Figures } from "./figures";
@@ -572,7 +572,7 @@ export function Layout() {
                 <p role="status">
                   {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} run, {layout.change.waiting} wait
                   {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
-                  {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${left} s are left`}
+                  {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${span(left * 1_000)} are left`}
                 </p>
                 {layout.change.state === "running" && may("write") && (
                   <button type="button" class="danger" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/cancel"); shown.reload(); })}>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Page, asCurl, get, post, withQuery } from "../api";
-import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, useAction, useLoad, usePages } from "../parts";
+import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, span, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { O } from "../types";
@@ -219,13 +219,6 @@ function lanes(steps: Step[]): Lane[] {
 }
 
 const at = (step: Step) => Date.parse(step.at);
-
-/** A time between two steps, in the unit in which it is short. */
-function span(ms: number): string {
-  if (ms < 1_000) return `${ms} ms`;
-  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
-  return ms < 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
-}
 
 /** A time without a step that is as long gets a row of its own. */
 const GAP_MS = 1_000;
