@@ -29,7 +29,7 @@ pub enum Bug {
     FindForeignChannel,
     /// What waits in the outbox is written newest first.
     ReverseOutbox,
-    /// The next owner does not claim its channels: they stay without a session.
+    /// The next owner does not recover its channels: they stay without a session.
     LeaveUnclaimed,
 }
 

@@ -180,6 +180,41 @@ export function usePages<T>(load: (cursor: string | undefined, signal: AbortSign
   };
 }
 
+/** A list whose parts are fetched one after the other and shown together. While more than the first is shown, nothing is loaded by
+ * itself; what comes for another list than the one that is shown is dropped. */
+export function useGrowing<T, L extends Page<T> = Page<T>>(
+  first: (signal: AbortSignal) => Promise<L>,
+  next: (cursor: string, of: L) => Promise<Page<T>>,
+  deps: unknown[],
+  watch: Watch = {},
+) {
+  const [kept, keep] = useState<Page<T>>();
+  const { busy, error, run, clear } = useAction();
+  const list = useLoad(first, deps, { ...watch, isHeld: busy || kept !== undefined });
+  const of = list.data;
+  const key = JSON.stringify(deps);
+  const latest = useRef({ of, key });
+  latest.current = { of, key };
+  useLayoutEffect(() => {
+    keep(undefined);
+    if (error) clear();
+  }, [of]);
+  const cursor = (kept ?? of)?.next_cursor;
+  const load = () =>
+    run(async () => {
+      let asked = of!;
+      let page = await next(cursor!, asked);
+      // What was on its way already may have come first: what follows that is another part.
+      if (latest.current.key === key && latest.current.of !== asked && !kept && latest.current.of?.next_cursor) {
+        asked = latest.current.of;
+        page = await next(asked.next_cursor!, asked);
+      }
+      if (latest.current.of === asked) keep({ data: [...(kept?.data ?? []), ...page.data], next_cursor: page.next_cursor ?? null });
+    });
+  const rows = [...(of?.data ?? []), ...(kept?.data ?? [])];
+  return { ...list, rows, more: { cursor, busy, error, load: () => void load(), isEmpty: rows.length === 0 } };
+}
+
 /** Does something once at a time, and keeps what was refused. */
 export function useAction(): {
   busy: boolean;
@@ -407,6 +442,9 @@ export function inZone(time: Date, timeZone: string): string {
   return format.format(time);
 }
 
+/** What a field of the kind `datetime-local` holds, taken as UTC: without that it would be the time of wherever the browser is. */
+export const asUtc = (typed: string) => new Date(`${typed}Z`).toISOString();
+
 /** `null` shows a dash. */
 export function Time({ at }: { at: string | number | null | undefined }) {
   if (at === null || at === undefined) return <span class="none">–</span>;
@@ -418,6 +456,13 @@ export function Time({ at }: { at: string | number | null | undefined }) {
       {face === "ago" ? ago(time.getTime()) : inZone(time, face === "UTC" ? "UTC" : zone.value)}
     </time>
   );
+}
+
+/** How long something lasts, in the unit in which it is short. */
+export function span(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  return ms < 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
 }
 
 const grouped = new Intl.NumberFormat("en");
@@ -662,7 +707,7 @@ export function Field({
   const id = useId();
   const issues = error?.issues().filter((issue) => issue.path[0] === name || issue.path.join(".") === name) ?? [];
   const described = issues.length > 0 || hint ? `${id}-about` : undefined;
-  const common = { id, name, "aria-describedby": described, "aria-invalid": issues.length > 0 };
+  const common = { id, name, "aria-describedby": described, "aria-invalid": issues.length > 0, ...(!children && (input.type ?? "text") === "text" && { dir: "auto" }) };
   // Who hears of the end of a change alone gives the former value until then, which must not take the place of what is being typed.
   const [typed, setTyped] = useState<string>();
   const { value, onChange, onInput } = input;
@@ -705,7 +750,7 @@ export function TextField({ label, name, value, longest, set }: { label: string;
   return (
     <div class={wrong ? "field is-wrong" : "field"}>
       <label for={id}>{label}</label>
-      <textarea ref={area} id={id} name={name} rows={5} required value={value} aria-describedby={`${id}-about`} onInput={(event) => set(event.currentTarget.value)} />
+      <textarea ref={area} id={id} name={name} rows={5} required dir="auto" value={value} aria-describedby={`${id}-about`} onInput={(event) => set(event.currentTarget.value)} />
       <p id={`${id}-about`} class="fine" role="status">
         {wrong}
       </p>
@@ -854,11 +899,18 @@ export function Tile({ label, value, about, warn }: { label: string; value: Comp
   );
 }
 
-/** Pages of a list, fetched one after the other and shown together. */
-export function More({ cursor, busy, load }: { cursor: string | null | undefined; busy: boolean; load: () => void }) {
+/** A filter that fits little is looked for a part of the rows at a time: an empty page may have a next one. */
+export const isNothing = (page: Page<unknown>) => page.data.length === 0 && !page.next_cursor;
+
+export const NOTHING_YET = "Nothing fits in the part that was looked through. There is more.";
+
+/** The way to the next part of a list that grows. */
+export function More({ of: { cursor, busy, error, load, isEmpty } }: { of: { cursor: string | null | undefined; busy: boolean; error: Refused | undefined; load: () => void; isEmpty: boolean } }) {
   if (!cursor) return null;
   return (
     <div class="more">
+      {isEmpty && <p role="status">{NOTHING_YET}</p>}
+      <Failure error={error} />
       <button type="button" disabled={busy} onClick={load}>
         Show more
       </button>

@@ -9,9 +9,14 @@ export const STATUS: Record<string, string> = {
   disconnected: "Has credentials and no connection.",
   logged_out: "The phone ended the session. Pair it again.",
   stopped_by_user: "Was disconnected on purpose; its credentials are kept.",
-  disabled_by_admin: "Was disabled by the operator.",
+  disabled_by_admin: "Was disabled, and does not run until it is enabled.",
   error: "Ended by an error. Restart it, or pair it again.",
   failed: "Ended for good: the number was banned, the pairing was refused, or the network was away for too long.",
+};
+
+/** Of a member. */
+export const MEMBER: Record<string, string> = {
+  active: "Has a password, and may sign in.",
   invited: "Was invited, and has not chosen a password yet.",
 };
 
@@ -36,7 +41,7 @@ export const REASON: Record<string, string> = {
   auth_state: "its credentials could not be used",
   crash_loop: "its session failed again and again",
   user: "it was asked for",
-  admin: "the operator asked for it",
+  admin: "it was disabled, or enabled again",
   banned: "the network has banned the number",
   restored: "the cluster was restored from a backup",
 };
@@ -71,6 +76,12 @@ export const OUTCOME: Record<string, string> = {
   blocked: "The receiver's address may not be called.",
   endpoint_deleted: "The endpoint was deleted.",
   interrupted: "The node ended during the attempt.",
+};
+
+/** Why the gateway has switched an endpoint off. */
+export const OFF: Record<string, string> = {
+  gone: "its receiver answered that it is gone (410)",
+  failing: "its receiver took nothing for days",
 };
 
 /** Why deliveries of an endpoint wait. */

@@ -410,7 +410,7 @@ test("a viewer sees no button that changes something, and another customer's ids
   await signIn(page, place.viewer);
   const changesNothing = async (name) => {
     await settled(page);
-    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/, /^Invite/, /^Change role/, /^Save/, /^Reply/, /^React/, /^Write/, /^Edit/, /^Switch/, /^Redeliver/, /^Recover/, /^Purge/, /^Connect/, /^Log out/, /^Restart/, /^Disconnect/, /^Start/]) {
+    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/, /^Invite/, /^Change role/, /^Save/, /^Reply/, /^React/, /^Write/, /^Edit/, /^Switch/, /^Redeliver/, /^Recover/, /^Purge/, /^Connect/, /^Log out/, /^Restart/, /^Disconnect/, /^Disable/, /^Enable/, /^Start/]) {
       assert.equal(await page.getByRole("main").getByRole("button", { name: word }).count(), 0, `${name} ${word}`);
       assert.equal(await page.getByRole("main").getByRole("link", { name: word }).count(), 0, `${name} ${word}`);
     }

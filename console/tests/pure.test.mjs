@@ -1,5 +1,7 @@
 // What needs no browser: times, texts of strangers, ticks, the folding of streams and of conversations, turns of tabs.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { createHmac } from "node:crypto";
 import { test } from "node:test";
 import { readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -30,12 +32,13 @@ for (const [name, value] of Object.entries(browser)) Object.defineProperty(globa
 const { outputFiles } = await build({
   stdin: {
     contents: `
-      export { ago, csv, inZone, plain, tooLong } from "./parts";
+      export { ago, asUtc, csv, inZone, plain, tooLong } from "./parts";
       export { frames } from "./live";
       export { alone } from "./tabs";
       export { TICK } from "./words";
       export { ulid, inChat, withNewest } from "./pages/chats";
       export { byChannel } from "./pages/usage";
+      export { SNIPPETS } from "./pages/webhooks";
     `,
     resolveDir: SRC,
     loader: "ts",
@@ -47,7 +50,7 @@ const { outputFiles } = await build({
   jsx: "automatic",
   jsxImportSource: "preact",
 });
-const { TICK, ago, alone, byChannel, csv, frames, inChat, inZone, plain, tooLong, ulid, withNewest } = await import(
+const { SNIPPETS, TICK, ago, alone, asUtc, byChannel, csv, frames, inChat, inZone, plain, tooLong, ulid, withNewest } = await import(
   `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`
 );
 
@@ -70,6 +73,7 @@ test("a time is told by how long ago it was, and exactly in a zone", () => {
   assert.equal(inZone(new Date(now), "UTC"), "2026-01-31 12:00:00");
   assert.equal(inZone(new Date(now), "America/Sao_Paulo"), "2026-01-31 09:00:00");
   assert.equal(inZone(new Date(now), "No/Where"), "2026-01-31T12:00:00.000Z");
+  assert.equal(asUtc("2026-01-31T12:00"), "2026-01-31T12:00:00.000Z", "wherever the browser is");
 });
 
 test("what strangers wrote hides nothing, and is no formula in a table", () => {
@@ -151,4 +155,23 @@ test("without locks two tabs take turns by a lease, and one that gives up leaves
   begun.abort();
   assert.equal(await stopped, "AbortError", "its turn had not begun");
   assert.equal(stored.size, 0, "nothing is left of the leases");
+});
+
+test("the code that verifies a signature takes either of two, and no other", () => {
+  const [secret, body] = ['whsec_"$1#{2}', '{"a":"ä"}'];
+  const at = Math.floor(Date.now() / 1000);
+  const signed = (by, time = at) => createHmac("sha256", by).update(`${time}.${body}`).digest("hex");
+  const cases = [
+    [`t=${at},v1=${signed(secret)}`, true],
+    [`t=${at},v1=${signed(secret)},v1=${signed("another")}`, true],
+    [`t=${at},v1=${signed("another")},v1=${signed(secret)}`, true],
+    [`t=${at},v1=${signed("another")}`, false],
+    [`t=${at - 400},v1=${signed(secret, at - 400)}`, false],
+  ];
+  const code = (language) => SNIPPETS.find(([name]) => name === language)[1](secret);
+  const calls = (line) => cases.map(([header, truth]) => line(JSON.stringify(header), truth)).join("\n");
+  const python = `${code("Python")}\n${calls((header, truth) => `assert verify('${body}'.encode(), ${header}) is ${truth ? "True" : "False"}`)}`;
+  execFileSync("python3", ["-c", python], { stdio: "inherit" });
+  const node = `${code("Node.js")}\n${calls((header, truth) => `if (verify('${body}', ${header}) !== ${truth}) throw new Error(${header});`)}`;
+  execFileSync(process.execPath, ["--input-type=module", "-e", node], { stdio: "inherit" });
 });

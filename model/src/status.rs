@@ -92,7 +92,7 @@ pub enum Trigger {
     AttemptFailed,
     /// A live session was lost (T10).
     TransportLost,
-    /// A new leader claims the channel of a lost one (T11).
+    /// A new leader takes over the channel of a lost one (T11).
     OwnerLost,
     /// A drain or a rebalance hands the channel over (T12).
     PlannedMove,

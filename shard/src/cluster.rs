@@ -647,7 +647,7 @@ impl Cluster {
         None
     }
 
-    /// Ends all owners and tasks. What was not handed over is claimed by the next owner.
+    /// Ends all owners and tasks. What was not handed over is recovered by the next owner.
     pub async fn stop(&self) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock());

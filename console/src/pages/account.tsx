@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { call, get, patch } from "../api";
+import { asCurl, call, get, patch } from "../api";
 import { Confirm, Faces, Failure, Field, Id, Table, Time, Title, bytes, number, say, useAction, useLoad } from "../parts";
 import { may, who } from "../session";
 import type { M } from "../types";
@@ -69,7 +69,7 @@ function Form({ account, reload }: { account: M["Account"]; reload: () => void }
         </>
       )}
       {deleting && (
-        <Confirm title="Delete the account" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={account.name}
+        <Confirm title="Delete the account" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={account.name} command={asCurl("DELETE", "/v1/account", { confirm: account.name })}
           close={() => setDeleting(false)} work={() => call("DELETE", "/v1/account", { body: { confirm: account.name } })} />
       )}
     </>

@@ -1,6 +1,5 @@
-import { useState } from "preact/hooks";
 import { type Page, asCurl, door, get, withQuery } from "../api";
-import { Badge, CopyButton, Faces, Field, Id, More, Table, Theirs, Time, Title, csv, download, param, useAction, useLoad } from "../parts";
+import { Badge, CopyButton, Faces, Field, Id, More, Table, Theirs, Time, Title, csv, download, isNothing, param, useGrowing } from "../parts";
 import { go, href } from "../router";
 import type { M } from "../types";
 
@@ -15,63 +14,44 @@ const inWords = (details: Record<string, string>) => Object.entries(details).map
 export function Audit() {
   const path = door === "members" ? "/v1/account/audit-log" : "/v1/admin/audit-log";
   const query = Object.fromEntries(NAMES.map((name) => [name, param(name)]));
-  const [more, setMore] = useState<Page<Entry>>();
-  const fetching = useAction();
-  const list = useLoad(
-    async (signal) => {
-      setMore(undefined);
-      return get<Page<Entry>>(path, { ...query, limit: 50 }, signal);
-    },
-    [path, query],
-    { isHeld: more !== undefined },
-  );
+  const load = (cursor?: string, signal?: AbortSignal) => get<Page<Entry>>(path, { ...query, limit: 50, cursor }, signal);
+  const list = useGrowing<Entry>((signal) => load(undefined, signal), (cursor) => load(cursor), [path, query]);
   const who = (row: Entry) => row.actor.email ?? row.actor.prefix ?? row.actor.id ?? "";
   return (
     <>
       <Title extra={door === "operators" && <CopyButton text={asCurl("GET", withQuery(path, query))}>As a command</CopyButton>}>Audit log</Title>
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
         {NAMES.map((name) => (
-          <Field key={name} label={name} name={name} value={query[name] ?? ""} error={list.error} placeholder={name === "action" ? "key.issued" : ""}
+          <Field key={name} label={name} name={name} value={query[name] ?? ""} error={list.error} placeholder={name === "action" ? "key.issued" : name === "since" || name === "until" ? "2026-01-31T00:00:00Z" : ""}
             onChange={(event) => go(href("audit", { ...query, [name]: event.currentTarget.value }))} />
         ))}
         <button type="button" class="quiet" disabled={!list.data}
           onClick={() => {
-            const rows = [...(list.data?.data ?? []), ...(more?.data ?? [])];
-            download("audit-log.csv", csv([["time", "action", "outcome", "actor", "who", "target", "label", "ip", "request_id", "details"], ...rows.map((row) => [row.created_at, row.action, row.outcome, row.actor.type, who(row), row.target?.type ?? null, row.target?.label ?? null, row.ip ?? null, row.request_id ?? null, inWords(row.details ?? {})])]));
+            download("audit-log.csv", csv([["time", "action", "outcome", "actor", "who", "target", "label", "ip", "request_id", "details"], ...list.rows.map((row) => [row.created_at, row.action, row.outcome, row.actor.type, who(row), row.target?.type ?? null, row.target?.label ?? null, row.ip ?? null, row.request_id ?? null, inWords(row.details ?? {})])]));
           }}>
           Download these as CSV
         </button>
       </form>
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>Nothing fits.</p>}>
-        {(page) => {
-          const rows = [...page.data, ...(more?.data ?? [])];
-          const cursor = more ? more.next_cursor : page.next_cursor;
-          return (
-            <>
-              <Table
-                name="Audit log, the newest first"
-                rows={rows}
-                id={(row) => row.id}
-                columns={[
-                  { head: "Time", cell: (row) => <Time at={row.created_at} /> },
-                  { head: "What", cell: (row) => <><code>{row.action}</code>{row.details && <p class="fine"><Theirs text={inWords(row.details)} /></p>}</> },
-                  { head: "Outcome", cell: (row) => <Badge status={row.outcome} /> },
-                  { head: "Who", cell: (row) => <><span class="fine">{row.actor.type}</span> <Theirs text={who(row)} /></> },
-                  { head: "On", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },
-                  { head: "From", cell: (row) => row.ip ?? "–" },
-                  { head: "Request", cell: (row) => <Id id={row.request_id} /> },
-                ]}
-              />
-              <More cursor={cursor} busy={fetching.busy}
-                load={() =>
-                  void fetching.run(async () => {
-                    const next = await get<Page<Entry>>(path, { ...query, limit: 50, cursor });
-                    setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
-                  })
-                } />
-            </>
-          );
-        }}
+      <Faces of={list} isEmpty={isNothing} empty={<p>Nothing fits.</p>}>
+        {() => (
+          <>
+            <Table
+              name="Audit log, the newest first"
+              rows={list.rows}
+              id={(row) => row.id}
+              columns={[
+                { head: "Time", cell: (row) => <Time at={row.created_at} /> },
+                { head: "What", cell: (row) => <><code>{row.action}</code>{row.details && <p class="fine"><Theirs text={inWords(row.details)} /></p>}</> },
+                { head: "Outcome", cell: (row) => <Badge status={row.outcome} /> },
+                { head: "Who", cell: (row) => <><span class="fine">{row.actor.type}</span> <Theirs text={who(row)} /></> },
+                { head: "On", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },
+                { head: "From", cell: (row) => row.ip ?? "–" },
+                { head: "Request", cell: (row) => <Id id={row.request_id} /> },
+              ]}
+            />
+            <More of={list.more} />
+          </>
+        )}
       </Faces>
     </>
   );

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, post } from "../api";
-import { Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Standing, Table, Theirs, Time, Title, param, useAction, usePages } from "../parts";
+import { Dialog, Faces, Failure, Field, FormEnd, Id, NOTHING_YET, Pages, Secret, Standing, Table, Theirs, Time, Title, isNothing, param, useAction, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -53,7 +53,7 @@ export function Channels() {
       </form>
       <Faces
         of={list}
-        isEmpty={({ data }) => data.length === 0}
+        isEmpty={isNothing}
         empty={
           status || name ? (
             <p>No channel fits. <a href={href("channels")}>Show all</a></p>
@@ -86,6 +86,7 @@ export function Channels() {
                 { head: "Id", cell: (row) => <Id id={row.id} /> },
               ]}
             />
+            {data.length === 0 && <p role="status">{NOTHING_YET}</p>}
             <Pages of={list} />
           </>
         )}

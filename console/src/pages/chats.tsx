@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Refused, call, get, post, seen, wait, type Page } from "../api";
 import type { Event } from "../live";
-import { Faces, Failure, Field, Pages, Theirs, Time, Word, announce, bytes, param, plain, tooLong, useAction, useLoad, usePages } from "../parts";
+import { Faces, Failure, Field, Pages, Theirs, Time, Word, announce, bytes, param, plain, say, tooLong, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M, Message } from "../types";
@@ -26,6 +26,9 @@ export function ulid(now = Date.now()): string {
   return time + [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => ULID[byte % 32]).join("");
 }
 
+/** A chat may be named by its number alone. */
+const userOf = (address: string) => address.replace(/@.*/, "");
+
 export function Chats({ channel }: { channel: Channel }) {
   const chat = param("chat");
   const of = (event: Event) => event.data.channel_id === channel.id && /^(message|chat)\./.test(event.name);
@@ -48,9 +51,9 @@ export function Chats({ channel }: { channel: Channel }) {
             <ul>
               {data.map((row) => (
                 <li key={row.id}>
-                  <a href={open(row.id)} aria-current={row.id === chat ? "true" : undefined}>
+                  <a href={open(row.id)} aria-current={userOf(row.id) === userOf(chat) ? "true" : undefined}>
                     <strong>
-                      <Theirs text={row.id.replace(/@.*/, "")} />
+                      <Theirs text={userOf(row.id)} />
                     </strong>
                     {row.pinned && <span class="fine">pinned</span>}
                     {row.unread && <span class="unread">unread</span>}
@@ -92,9 +95,9 @@ function NewChat({ channel, open }: { channel: Channel; open: (id: string) => vo
 
 /** Whether an event is about a chat; one that names no address may be about any. */
 export function inChat(message: Record<string, unknown>, chat: string): boolean {
-  const user = chat.replace(/@.*/, "");
+  const user = userOf(chat);
   const addresses = ["chat_id", "to", "from", "from_phone"].map((name) => message[name]).filter((address) => typeof address === "string");
-  return addresses.length === 0 || addresses.some((address) => address.replace(/@.*/, "") === user);
+  return addresses.length === 0 || addresses.some((address) => userOf(address) === user);
 }
 
 /** What of a conversation was fetched, the oldest first, and how to go on further back. */
@@ -157,6 +160,8 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
       return;
     }
     const page = await get<Page<Message>>(path, { chat_id: chat, limit: MESSAGES, cursor, deliveries: "none" });
+    // What was known may have been forgotten meanwhile, and these rows with it.
+    if (kept.current.cursor !== cursor) return;
     kept.current = { rows: [...page.data.slice().reverse(), ...kept.current.rows], cursor: page.next_cursor ?? null };
     setFrom(kept.current.rows.length > MOST_ROWS ? 0 : null);
   };
@@ -174,7 +179,7 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
           ‹ Chats
         </a>
         <h2>
-          <Theirs text={chat.replace(/@.*/, "")} />
+          <Theirs text={userOf(chat)} />
         </h2>
         <span class="space" />
         {may("write") && (
@@ -252,7 +257,7 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
   if (row.type === "reaction") {
     return (
       <li class={mine ? "note is-mine" : "note"}>
-        {mine ? "You" : <Theirs text={row.push_name ?? row.from.replace(/@.*/, "")} />} reacted <Theirs text={row.emoji} />
+        {mine ? "You" : <Theirs text={row.push_name ?? userOf(row.from)} />} reacted <Theirs text={row.emoji} />
       </li>
     );
   }
@@ -434,6 +439,8 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
       sent();
     } catch (thrown) {
       const refused = thrown instanceof Refused ? thrown : new Refused(0, "console", String(thrown), null, null, 0);
+      // Another page is shown by now, on which nothing of this one can stand.
+      if (isGone.current) return say(`A message to ${plain(userOf(chat))} ${isAsked && refused.uncertain ? "got no answer: look whether it was sent" : "was not sent"}.`);
       // Looked for while what was written next is sent.
       if (isAsked && refused.uncertain) void look(one);
       // What was written comes back, unless something else is being written.
@@ -512,6 +519,7 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
         id="message"
         rows={2}
         placeholder="Message"
+        dir="auto"
         value={text}
         aria-describedby="message-about"
         onInput={(event) => {

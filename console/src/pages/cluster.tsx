@@ -1,7 +1,7 @@
 // The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
 import { useEffect, useState } from "preact/hooks";
 import { type Page, Refused, asCurl, get, patch, post, remove } from "../api";
-import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, Secret, Table, Tile, Time, Title, bytes, number, param, say, useAction, useLoad } from "../parts";
+import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, span, useAction, useLoad } from "../parts";
 import { go, href, place } from "../router";
 import { may } from "../session";
 import { Figures } from "./figures";
@@ -219,7 +219,7 @@ export function Nodes() {
       )}
       {asked?.what === "remove" && asked.node && <Remove node={asked.node} close={() => { ask(undefined); list.reload(); }} />}
       {asked?.what === "weigh" && asked.node && <Weigh node={asked.node} close={() => { ask(undefined); list.reload(); }} />}
-      {asked?.what === "let-in" && <LetIn zones={[...new Set(list.data?.data.map((node) => node.zone).filter((zone): zone is string => !!zone))]} seed={list.data?.data[0]?.address ?? ""} close={() => ask(undefined)} />}
+      {asked?.what === "let-in" && <LetIn zones={[...new Set(list.data?.data.map((node) => node.zone).filter((zone): zone is string => !!zone))]} seed={(list.data?.data.find((node) => node.state === "ready") ?? list.data?.data[0])?.address ?? ""} close={() => ask(undefined)} />}
     </>
   );
 }
@@ -342,28 +342,31 @@ function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: (
   const line = token ? `echo ${token.token} | gateway join --token - --via ${seed} --advertise ${address} --zone ${zone}` : "";
   return (
     <Dialog title="Let a node in" close={close}>
-      <Field label="Where the other nodes reach it" name="advertise" placeholder="node-4.lan:8082" required autofocus value={address} onInput={(event) => setAddress(event.currentTarget.value)} />
-      <Field label="Zone" name="zone" list="zones" value={zone} hint={`Replicas are spread over zones. There ${zones.length === 1 ? "is" : "are"}: ${zones.join(", ")}.`} onInput={(event) => setZone(event.currentTarget.value)} />
-      <datalist id="zones">
-        {zones.map((known) => (
-          <option key={known} value={known} />
-        ))}
-      </datalist>
-      <Failure error={error} />
-      {token ? (
-        <>
-          <Secret label="On the new machine" secret={line} />
-          <p class="fine">
-            Good once, until <Time at={token.expires_at} />. Then: <code>gateway run --config /etc/gateway/gateway.toml</code>
-          </p>
-        </>
-      ) : (
-        <div class="actions">
-          <button type="button" disabled={busy || !address || !zone} onClick={() => void run(async () => setToken(await post<O["JoinToken"]>("/v1/admin/tokens", {})))}>
-            Make a token
-          </button>
-        </div>
-      )}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => setToken(await post<O["JoinToken"]>("/v1/admin/tokens", {})));
+        }}
+      >
+        <Field label="Where the other nodes reach it" name="advertise" placeholder="node-4.lan:8082" required autofocus value={address} onInput={(event) => setAddress(event.currentTarget.value)} />
+        <Field label="Zone" name="zone" list="zones" required value={zone} hint={`Replicas are spread over zones. There ${zones.length === 1 ? "is" : "are"}: ${zones.join(", ")}.`} onInput={(event) => setZone(event.currentTarget.value)} />
+        <datalist id="zones">
+          {zones.map((known) => (
+            <option key={known} value={known} />
+          ))}
+        </datalist>
+        <Failure error={error} />
+        {token ? (
+          <>
+            <Secret label="On the new machine" secret={line} />
+            <p class="fine">
+              Good once, until <Time at={token.expires_at} />. Then: <code>gateway run --config /etc/gateway/gateway.toml</code>
+            </p>
+          </>
+        ) : (
+          <FormEnd close={close} label="Make a token" disabled={busy} />
+        )}
+      </form>
     </Dialog>
   );
 }
@@ -384,8 +387,10 @@ export function Shards() {
     [],
     NOW_AND_THEN,
   );
-  const [moving, setMoving] = useState<O["Shard"]>();
   const sort = param("sort") in ORDERS ? param("sort") : "number";
+  // In the address, so that the pages of channels lead here.
+  const moving = may("write") ? shown.data?.shards.find((row) => row.kind === "shard" && String(row.id) === param("move")) : undefined;
+  const move = (id?: number) => go(href("shards", { sort, move: id === undefined ? "" : String(id) }), true);
   return (
     <>
       <Title extra={<CopyButton text="gateway shards">As a command</CopyButton>}>Shards</Title>
@@ -429,7 +434,7 @@ export function Shards() {
                 head: "",
                 cell: (row) =>
                   row.kind === "shard" && may("write") ? (
-                    <button type="button" class="quiet" onClick={() => setMoving(row)}>
+                    <button type="button" class="quiet" onClick={() => move(row.id)}>
                       Move lead
                     </button>
                   ) : null,
@@ -438,7 +443,7 @@ export function Shards() {
           />
         )}
       </Faces>
-      {moving && <Move shard={moving} nodes={shown.data?.nodes ?? []} close={() => { setMoving(undefined); shown.reload(); }} />}
+      {moving && <Move shard={moving} nodes={shown.data?.nodes ?? []} close={() => { move(); shown.reload(); }} />}
     </>
   );
 }
@@ -454,25 +459,32 @@ function Move({ shard, nodes, close }: { shard: O["Shard"]; nodes: O["Node"][]; 
   const { busy, error, run } = useAction();
   return (
     <Dialog title={`Move shard ${shard.id}`} close={close}>
-      <Field label="To be led by node" name="node_id" value={to} error={error} onChange={(event) => setTo(event.currentTarget.value)}>
-        {choices.map((node) => (
-          <option key={node} value={node}>
-            {votes(node) ? node : `${node} (a replica is copied there first)`}
-          </option>
-        ))}
-      </Field>
-      <p class="fine">Its {number(shard.channels)} channels log in again there; sends meanwhile are queued. The next plan of the layout may want it back.</p>
-      {to && (
-        <p class="fine">
-          The same by command: <code>{`gateway shard move ${shard.id} --to ${to}`}</code>
-        </p>
-      )}
-      <Failure error={error} />
-      <div class="actions">
-        <button type="button" disabled={busy || !to} onClick={() => void run(async () => { await post(`/v1/admin/shards/${shard.id}/move`, { node_id: Number(to) }); say("It has begun"); close(); })}>
-          Move
-        </button>
-      </div>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => {
+            await post(`/v1/admin/shards/${shard.id}/move`, { node_id: Number(to) });
+            say("It has begun");
+            close();
+          });
+        }}
+      >
+        <Field label="To be led by node" name="node_id" value={to} error={error} onChange={(event) => setTo(event.currentTarget.value)}>
+          {choices.map((node) => (
+            <option key={node} value={node}>
+              {votes(node) ? node : `${node} (a replica is copied there first)`}
+            </option>
+          ))}
+        </Field>
+        <p class="fine">Its {number(shard.channels)} channels log in again there; sends meanwhile are queued. The next plan of the layout may want it back.</p>
+        {to && (
+          <p class="fine">
+            The same by command: <code>{`gateway shard move ${shard.id} --to ${to}`}</code>
+          </p>
+        )}
+        <Failure error={error} />
+        <FormEnd close={close} label="Move" disabled={busy || !to} />
+      </form>
     </Dialog>
   );
 }
@@ -560,7 +572,7 @@ export function Layout() {
                 <p role="status">
                   {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} run, {layout.change.waiting} wait
                   {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
-                  {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${left} s are left`}
+                  {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${span(left * 1_000)} are left`}
                 </p>
                 {layout.change.state === "running" && may("write") && (
                   <button type="button" class="danger" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/cancel"); shown.reload(); })}>

@@ -1,7 +1,7 @@
 // Customers, their plans and their limits.
 import { useState } from "preact/hooks";
 import { type Page, asCurl, get, patch, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, bytes, number, param, plain, say, useAction, useLoad } from "../parts";
+import { Badge, Confirm, CopyButton, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, bytes, number, param, plain, say, useAction, useLoad } from "../parts";
 import { href } from "../router";
 import { may } from "../session";
 import type { O } from "../types";
@@ -246,7 +246,7 @@ function Limits({ customer, close }: { customer: Customer; close: () => void }) 
     const asked = { plan: {} as Record<string, unknown>, limits: { storage: {} } as Record<string, any> };
     for (const [name, value] of Object.entries(changed)) {
       const [group, key, part] = name.split(".") as [string, string, string | undefined];
-      if (group === "plan") asked.plan[key] = key === "name" ? value : key === "trial_ends_at" ? (value === "" ? null : new Date(value).toISOString()) : value === "" ? null : Number(value);
+      if (group === "plan") asked.plan[key] = key === "name" ? value : key === "trial_ends_at" ? (value === "" ? null : asUtc(value)) : value === "" ? null : Number(value);
       else if (key === "storage") asked.limits["storage"][part!] = value === "" ? null : Number(value);
       // A bucket is given whole; without a burst it is the deployment's again.
       else asked.limits[key] = bucket(key as "customer" | "channel");
@@ -261,7 +261,8 @@ function Limits({ customer, close }: { customer: Customer; close: () => void }) 
     const names = Object.keys(changed).map((name) => (/^limits\.(customer|channel)\./.test(name) ? name.slice(0, name.lastIndexOf(".")) : name));
     const words = [...new Set(names)].flatMap((name) => {
       const of = name === "limits.customer" ? "customer" : name === "limits.channel" ? "channel" : undefined;
-      if (!of) return [`${name}=${changed[name] === "" ? "null" : changed[name]}`];
+      const value = changed[name] ?? "";
+      if (!of) return [`${name}=${value === "" ? "null" : name === "plan.trial_ends_at" ? asUtc(value) : value}`];
       const rule = bucket(of);
       return rule ? [`${name}.burst=${rule.burst}`, `${name}.refill_per_second=${rule.refill_per_second}`] : [`${name}=null`];
     });

@@ -1,6 +1,5 @@
-import { useState } from "preact/hooks";
 import { type Page, get, post } from "../api";
-import { Badge, Faces, Failure, Field, Id, More, Table, Theirs, Time, Title, number, param, plain, say, useAction, useLoad } from "../parts";
+import { Badge, Faces, Failure, Field, Id, More, Table, Theirs, Time, Title, isNothing, number, param, plain, say, useAction, useGrowing, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { M } from "../types";
@@ -10,6 +9,7 @@ type Row = M["WebhookDelivery"];
 type Detail = M["WebhookDeliveryDetail"];
 
 const NAMES = ["state", "event", "endpoint_id", "channel_id", "http_status", "since", "until", "event_id", "message_id"] as const;
+const HINTS: Partial<Record<(typeof NAMES)[number], string>> = { http_status: "5xx", since: "2026-01-31T00:00:00Z", until: "2026-01-31T00:00:00Z" };
 
 export function Deliveries() {
   const id = param("id");
@@ -18,16 +18,8 @@ export function Deliveries() {
 
 function All() {
   const query = Object.fromEntries(NAMES.map((name) => [name, param(name)])) as Record<(typeof NAMES)[number], string>;
-  const [more, setMore] = useState<Page<Row>>();
-  const fetching = useAction();
-  const list = useLoad(
-    async (signal) => {
-      setMore(undefined);
-      return get<Page<Row>>("/v1/webhook-deliveries", { ...query, limit: 50 }, signal);
-    },
-    [query],
-    { every: 5_000, isHeld: more !== undefined },
-  );
+  const load = (cursor?: string, signal?: AbortSignal) => get<Page<Row>>("/v1/webhook-deliveries", { ...query, limit: 50, cursor }, signal);
+  const list = useGrowing<Row>((signal) => load(undefined, signal), (cursor) => load(cursor), [query], { every: 5_000 });
   const filter = (name: string, value: string) => go(href("deliveries", { ...query, [name]: value }));
   return (
     <>
@@ -50,39 +42,29 @@ function All() {
           ))}
         </Field>
         {NAMES.slice(2).map((name) => (
-          <Field key={name} label={name} name={name} value={query[name]} error={list.error} onChange={(event) => filter(name, event.currentTarget.value)} />
+          <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={HINTS[name] ?? ""} onChange={(event) => filter(name, event.currentTarget.value)} />
         ))}
       </form>
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>No delivery fits. One is made for each event and each endpoint that wants it.</p>}>
-        {(page) => {
-          const rows = [...page.data, ...(more?.data ?? [])];
-          const cursor = more ? more.next_cursor : page.next_cursor;
-          return (
-            <>
-              <Table
-                name="Deliveries, the newest first"
-                rows={rows}
-                id={(row) => row.id}
-                columns={[
-                  { head: "Made", cell: (row) => <Time at={row.created_at} /> },
-                  { head: "Event", cell: (row) => <a href={href("deliveries", { id: row.id })}>{row.event}</a> },
-                  { head: "State", cell: (row) => <Badge status={row.state} title={DELIVERY[row.state]} /> },
-                  { head: "Answer", cell: (row) => row.last_http_status ?? row.last_outcome ?? "–", end: true },
-                  { head: "Attempts", cell: (row) => `${row.attempt_count} of ${row.max_attempts}`, end: true },
-                  { head: "Next", cell: (row) => <Time at={row.next_attempt_at} /> },
-                  { head: "To", cell: (row) => <span class="cut"><Theirs text={row.url} /></span> },
-                ]}
-              />
-              <More cursor={cursor} busy={fetching.busy}
-                load={() =>
-                  void fetching.run(async () => {
-                    const next = await get<Page<Row>>("/v1/webhook-deliveries", { ...query, limit: 50, cursor });
-                    setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
-                  })
-                } />
-            </>
-          );
-        }}
+      <Faces of={list} isEmpty={isNothing} empty={<p>No delivery fits. One is made for each event and each endpoint that wants it.</p>}>
+        {() => (
+          <>
+            <Table
+              name="Deliveries, the newest first"
+              rows={list.rows}
+              id={(row) => row.id}
+              columns={[
+                { head: "Made", cell: (row) => <Time at={row.created_at} /> },
+                { head: "Event", cell: (row) => <a href={href("deliveries", { id: row.id })}>{row.event}</a> },
+                { head: "State", cell: (row) => <Badge status={row.state} title={DELIVERY[row.state]} /> },
+                { head: "Answer", cell: (row) => row.last_http_status ?? row.last_outcome ?? "–", end: true },
+                { head: "Attempts", cell: (row) => `${row.attempt_count} of ${row.max_attempts}`, end: true },
+                { head: "Next", cell: (row) => <Time at={row.next_attempt_at} /> },
+                { head: "To", cell: (row) => <span class="cut"><Theirs text={row.url} /></span> },
+              ]}
+            />
+            <More of={list.more} />
+          </>
+        )}
       </Faces>
     </>
   );

@@ -3,6 +3,7 @@ import { Faces, Theirs, Tile, Title, Time, number, useLoad } from "../parts";
 import { href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
+import { OFF } from "../words";
 
 interface Shown {
   account: M["Account"];
@@ -104,7 +105,7 @@ export function Home() {
                     <p>
                       <a href={href("webhooks", { id: endpoint.id })}><Theirs text={endpoint.url} /></a>{" "}
                       {endpoint.disabled_reason ? (
-                        `was switched off: ${endpoint.disabled_reason}`
+                        `was switched off: ${OFF[endpoint.disabled_reason] ?? endpoint.disabled_reason}`
                       ) : (
                         <>
                           fails, for the first time <Time at={endpoint.failing_since} />

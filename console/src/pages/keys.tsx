@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { type Page, get, post, remove } from "../api";
-import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, param, plain, useAction, useLoad, usePages } from "../parts";
+import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, param, plain, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -98,12 +98,11 @@ function Create({ close }: { close: () => void }) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          const expires_at = ends ? new Date(ends).toISOString() : undefined;
-          void run(async () => setMade(await post("/v1/api-keys", { name, scopes, ...(channel && { channel_id: channel }), ...(expires_at && { expires_at }) })));
+          void run(async () => setMade(await post("/v1/api-keys", { name, scopes, ...(channel && { channel_id: channel }), ...(ends && { expires_at: asUtc(ends) }) })));
         }}
       >
         <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
-        <Field label="Channel" name="channel_id" value={channel} error={error} onChange={(event) => setChannel(event.currentTarget.value)}>
+        <Field label="Channel" name="channel_id" value={channel} error={error} hint={channels.data?.next_cursor && "The newest hundred are listed."} onChange={(event) => setChannel(event.currentTarget.value)}>
           <option value="">all of the account</option>
           {channels.data?.data.map((row) => (
             <option key={row.id} value={row.id}>
@@ -111,7 +110,7 @@ function Create({ close }: { close: () => void }) {
             </option>
           ))}
         </Field>
-        <Field label="Ends" name="expires_at" type="datetime-local" value={ends} error={error} hint="Empty for never." onInput={(event) => setEnds(event.currentTarget.value)} />
+        <Field label="Ends (UTC)" name="expires_at" type="datetime-local" value={ends} error={error} hint="Empty for never." onInput={(event) => setEnds(event.currentTarget.value)} />
         <fieldset>
           <legend>What it may do</legend>
           <p class="fine">{scopes.length === 0 ? "Nothing is chosen: it may do everything." : `It may: ${granted(scopes)}.`}</p>

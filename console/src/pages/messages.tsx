@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { asCurl, get, type Page } from "../api";
-import { CopyButton, Dialog, Faces, Field, Id, More, Table, Theirs, Time, param, plain, useAction, useLoad, Badge } from "../parts";
+import { Badge, CopyButton, Dialog, Faces, Field, Id, More, Table, Theirs, Time, isNothing, param, plain, useGrowing } from "../parts";
 import { go, href } from "../router";
 import type { Channel, M, Message } from "../types";
 import { DELIVERY } from "../words";
@@ -13,17 +13,9 @@ const CHOSEN = ["direction", "status", "has_media", "order"];
 export function Messages({ channel }: { channel: Channel }) {
   const query = Object.fromEntries(FILTERS.map((name) => [name, param(name)])) as Record<(typeof FILTERS)[number], string>;
   const path = `/v1/channels/${channel.id}/messages`;
-  const [more, setMore] = useState<Page<Message>>();
   const [open, setOpen] = useState<Message>();
-  const fetching = useAction();
-  const list = useLoad(
-    async (signal) => {
-      setMore(undefined);
-      return get<Page<Message>>(path, { ...query, limit: 50 }, signal);
-    },
-    [channel.id, query],
-    { isHeld: more !== undefined },
-  );
+  const load = (cursor?: string, signal?: AbortSignal) => get<Page<Message>>(path, { ...query, limit: 50, cursor }, signal);
+  const list = useGrowing<Message>((signal) => load(undefined, signal), (cursor) => load(cursor), [channel.id, query]);
   const filter = (name: string, value: string) => go(href("channel", { id: channel.id, tab: "messages", ...query, [name]: value }));
   const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
   return (
@@ -60,47 +52,34 @@ export function Messages({ channel }: { channel: Channel }) {
           Load again
         </button>
       </form>
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>No message fits.</p>}>
-        {(page) => {
-          const rows = [...page.data, ...(more?.data ?? [])];
-          const cursor = more ? more.next_cursor : page.next_cursor;
-          return (
-            <>
-              <Table
-                name={query.order === "asc" ? "Messages, the oldest first" : "Messages, the newest first"}
-                rows={rows}
-                id={(row) => row.id}
-                columns={[
-                  { head: "Time", cell: (row) => <Time at={row.occurred_at} /> },
-                  { head: "", cell: (row) => <>{row.direction === "outbound" ? "→ out" : "← in"}</> },
-                  { head: "With", cell: (row) => <Theirs text={row.chat_id.replace(/@.*/, "")} /> },
-                  { head: "Type", cell: (row) => row.type },
-                  { head: "Text", cell: (row) => <span class="cut"><Theirs text={row.text} /></span> },
-                  { head: "Status", cell: (row) => (row.direction === "outbound" ? <Tick row={row} /> : row.status) },
-                  {
-                    head: "Deliveries",
-                    cell: (row) => (
-                      <button type="button" class="quiet" onClick={() => setOpen(row)}>
-                        {row.webhook_deliveries.length} <span class="hidden">deliveries of message {row.message_id}</span>
-                      </button>
-                    ),
-                  },
-                  { head: "Id", cell: (row) => <Id id={row.message_id} /> },
-                ]}
-              />
-              <More
-                cursor={cursor}
-                busy={fetching.busy}
-                load={() =>
-                  void fetching.run(async () => {
-                    const next = await get<Page<Message>>(path, { ...query, limit: 50, cursor });
-                    setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
-                  })
-                }
-              />
-            </>
-          );
-        }}
+      <Faces of={list} isEmpty={isNothing} empty={<p>No message fits.</p>}>
+        {() => (
+          <>
+            <Table
+              name={query.order === "asc" ? "Messages, the oldest first" : "Messages, the newest first"}
+              rows={list.rows}
+              id={(row) => row.id}
+              columns={[
+                { head: "Time", cell: (row) => <Time at={row.occurred_at} /> },
+                { head: "Direction", cell: (row) => <>{row.direction === "outbound" ? "→ out" : "← in"}</> },
+                { head: "With", cell: (row) => <Theirs text={row.chat_id.replace(/@.*/, "")} /> },
+                { head: "Type", cell: (row) => row.type },
+                { head: "Text", cell: (row) => <span class="cut"><Theirs text={row.text} /></span> },
+                { head: "Status", cell: (row) => (row.direction === "outbound" ? <Tick row={row} /> : row.status) },
+                {
+                  head: "Deliveries",
+                  cell: (row) => (
+                    <button type="button" class="quiet" onClick={() => setOpen(row)}>
+                      {row.webhook_deliveries.length} <span class="hidden">deliveries of message {row.message_id}</span>
+                    </button>
+                  ),
+                },
+                { head: "Id", cell: (row) => <Id id={row.message_id} /> },
+              ]}
+            />
+            <More of={list.more} />
+          </>
+        )}
       </Faces>
       {open && (
         <Dialog title="Message" close={() => setOpen(undefined)}>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Page, asCurl, get, post, withQuery } from "../api";
-import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, useAction, useLoad, usePages } from "../parts";
+import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, span, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { O } from "../types";
@@ -44,16 +44,25 @@ export function Placed() {
                 { head: "Id", cell: (row) => <Id id={row.id} /> },
                 {
                   head: "",
-                  cell: (row) =>
-                    !may("write") ? null : row.status === "disabled_by_admin" ? (
-                      <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/admin/channels/${row.id}/enable`); list.reload(); })}>
-                        Enable
-                      </button>
-                    ) : (
-                      <button type="button" class="quiet" onClick={() => setOff(row)}>
-                        Disable
-                      </button>
-                    ),
+                  cell: (row) => may("write") && (
+                    <span class="actions">
+                      {row.shard !== null && (
+                        // A channel moves with its whole shard.
+                        <a class="button is-quiet" href={href("shards", { move: String(row.shard) })}>
+                          Move
+                        </a>
+                      )}
+                      {row.status === "disabled_by_admin" ? (
+                        <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/admin/channels/${row.id}/enable`); list.reload(); })}>
+                          Enable
+                        </button>
+                      ) : (
+                        <button type="button" class="quiet" onClick={() => setOff(row)}>
+                          Disable
+                        </button>
+                      )}
+                    </span>
+                  ),
                 },
               ]}
             />
@@ -210,13 +219,6 @@ function lanes(steps: Step[]): Lane[] {
 }
 
 const at = (step: Step) => Date.parse(step.at);
-
-/** A time between two steps, in the unit in which it is short. */
-function span(ms: number): string {
-  if (ms < 1_000) return `${ms} ms`;
-  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
-  return ms < 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
-}
 
 /** A time without a step that is as long gets a row of its own. */
 const GAP_MS = 1_000;

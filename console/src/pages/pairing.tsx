@@ -66,7 +66,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
       </section>
     );
   }
-  if (status === "disabled_by_admin") return <p class="failure">The operator has disabled this channel. Ask for it to be enabled again.</p>;
+  if (status === "disabled_by_admin") return <p class="failure">This channel is disabled. It is enabled on the part <a href={href("channel", { id: channel.id, tab: "status" })}>Status</a>, or by the operator, where the operator has disabled it.</p>;
   if (!may("write")) return <p>Your role lets you look. Somebody who may change things pairs the number.</p>;
   if (ended || began === null || !(BEGINS.includes(status) || status === began)) {
     return (

@@ -4,6 +4,7 @@ import { type Page, get, patch, post, remove } from "../api";
 import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Secret, Table, Theirs, Time, Title, plain, say, useAction, useLoad } from "../parts";
 import { type Who, may, who } from "../session";
 import type { M } from "../types";
+import { MEMBER } from "../words";
 
 type Member = M["Member"];
 type Role = Who["role"];
@@ -55,7 +56,7 @@ export function Members() {
             id={(row) => row.id}
             columns={[
               { head: "E-mail address", cell: (row) => <><Theirs text={row.email} />{isSelf(row) && " (you)"}</> },
-              { head: "State", cell: (row) => <Badge status={row.status} /> },
+              { head: "State", cell: (row) => <Badge status={row.status} title={MEMBER[row.status]} /> },
               { head: "Role", cell: (row) => row.role },
               { head: "May", cell: (row) => ROLES[row.role] },
               { head: "Last login", cell: (row) => <Time at={row.last_login_at} /> },

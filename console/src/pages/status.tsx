@@ -1,17 +1,18 @@
-import { get, post, type Page } from "../api";
+import { useState } from "preact/hooks";
+import { type Page, asCurl, get, post, remove } from "../api";
 import { Badge, Confirm, Faces, Failure, Table, Time, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M, Status } from "../types";
 import { REASON } from "../words";
-import { remove } from "../api";
-import { useState } from "preact/hooks";
 
 const CALLS: { call: string; label: string; from: Status[]; about: string }[] = [
   { call: "connect", label: "Connect", from: ["pending", "logged_out", "disconnected", "stopped_by_user", "error", "failed"], about: "Opens a session, or shows a code where there are no credentials." },
   { call: "restart", label: "Restart", from: ["qr", "connecting", "reconnecting", "connected", "disconnected", "stopped_by_user", "error", "failed"], about: "Closes the session and opens another one." },
   { call: "disconnect", label: "Disconnect", from: ["qr", "connecting", "reconnecting", "connected", "disconnected"], about: "Closes the session; the credentials are kept." },
   { call: "logout", label: "Log out", from: ["connecting", "reconnecting", "connected", "disconnected", "stopped_by_user", "error", "failed"], about: "Ends the pairing; the phone has to scan a code again." },
+  { call: "disable", label: "Disable", from: ["pending", "qr", "connecting", "reconnecting", "connected", "disconnected", "logged_out", "stopped_by_user", "error", "failed"], about: "Closes the session, and lets nothing open one until the channel is enabled." },
+  { call: "enable", label: "Enable", from: ["disabled_by_admin"], about: "Lets it run again. What the operator has disabled, the operator alone enables." },
 ];
 
 /** How high a status stands in the line: it sends, it is on its way, or it does neither. */
@@ -70,7 +71,7 @@ export function StatusPart({ channel, reload }: { channel: Channel; reload: () =
             const why = possible ? about : `Not possible while the channel is ${channel.status}.`;
             return (
               <div key={call}>
-                <button type="button" disabled={busy || !possible} aria-describedby={`about-${call}`} onClick={() => (call === "logout" ? setAsked(call) : void act(call))}>
+                <button type="button" disabled={busy || !possible} aria-describedby={`about-${call}`} onClick={() => (["logout", "disable"].includes(call) ? setAsked(call) : void act(call))}>
                   {label}
                 </button>
                 <p id={`about-${call}`} class="fine">
@@ -111,12 +112,17 @@ export function StatusPart({ channel, reload }: { channel: Channel; reload: () =
       {asked === "logout" && (
         <Confirm title="Log out" about={<p>The pairing ends, and the phone has to scan a code again.</p>} action="Log out" close={() => setAsked("")} work={() => post(`/v1/channels/${channel.id}/logout`).then(reload)} />
       )}
+      {asked === "disable" && (
+        <Confirm title="Disable" about={<p>The session ends, and nothing but <strong>Enable</strong> lets the channel run again. Its credentials are kept.</p>} action="Disable"
+          command={asCurl("POST", `/v1/channels/${channel.id}/disable`)} close={() => setAsked("")} work={() => post(`/v1/channels/${channel.id}/disable`).then(reload)} />
+      )}
       {asked === "delete" && (
         <Confirm
           title="Delete the channel"
           about={<p>Its session ends and its credentials are forgotten. Its deliveries stay readable.</p>}
           action="Delete"
           typed={channel.name}
+          command={asCurl("DELETE", `/v1/channels/${channel.id}`)}
           close={() => setAsked("")}
           work={() => remove(`/v1/channels/${channel.id}`).then(() => go(href("channels")))}
         />

@@ -1,7 +1,7 @@
 // Tickets: members ask, operators answer. Both see the same conversation.
 import { useState } from "preact/hooks";
 import { type Page, asCurl, door, get, patch, post, withQuery } from "../api";
-import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, More, Table, TextField, Theirs, Time, Title, param, say, useAction, useLoad } from "../parts";
+import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, More, Table, TextField, Theirs, Time, Title, isNothing, param, say, useAction, useGrowing, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { M, O } from "../types";
@@ -21,16 +21,8 @@ export function Support() {
 function All() {
   const status = param("status");
   const customer_id = param("customer_id");
-  const [more, setMore] = useState<Page<Row>>();
-  const fetching = useAction();
-  const list = useLoad(
-    async (signal) => {
-      setMore(undefined);
-      return get<Page<Row>>(PATH, { status, customer_id, limit: 50 }, signal);
-    },
-    [status, customer_id],
-    { every: 30_000, isHeld: more !== undefined },
-  );
+  const load = (cursor?: string, signal?: AbortSignal) => get<Page<Row>>(PATH, { status, customer_id, limit: 50, cursor }, signal);
+  const list = useGrowing<Row>((signal) => load(undefined, signal), (cursor) => load(cursor), [status, customer_id], { every: 30_000 });
   return (
     <>
       <Title
@@ -61,35 +53,25 @@ function All() {
           </a>
         )}
       </form>
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>{door === "members" ? "Ask whatever you like; the operator answers here." : "Nobody has asked anything."}</p>}>
-        {(page) => {
-          const rows = [...page.data, ...(more?.data ?? [])];
-          const cursor = more ? more.next_cursor : page.next_cursor;
-          return (
-            <>
-              <Table
-                name="Tickets, the newest first"
-                rows={rows}
-                id={(row) => row.id}
-                columns={[
-                  { head: "No", cell: (row) => row.number, end: true },
-                  { head: "Subject", cell: (row) => <a href={href(PAGE_NAME, { id: row.id })}><Theirs text={row.subject} /></a> },
-                  { head: "Status", cell: (row) => <Badge status={row.status} /> },
-                  { head: "Priority", cell: (row) => row.priority },
-                  ...(door === "operators" ? [{ head: "Customer", cell: (row: Row) => <Theirs text={row.customer?.name ?? row.customer?.id} /> }] : []),
-                  { head: "Updated", cell: (row) => <Time at={row.updated_at} /> },
-                ]}
-              />
-              <More cursor={cursor} busy={fetching.busy}
-                load={() =>
-                  void fetching.run(async () => {
-                    const next = await get<Page<Row>>(PATH, { status, customer_id, limit: 50, cursor });
-                    setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
-                  })
-                } />
-            </>
-          );
-        }}
+      <Faces of={list} isEmpty={isNothing} empty={<p>{door === "members" ? "Ask whatever you like; the operator answers here." : "Nobody has asked anything."}</p>}>
+        {() => (
+          <>
+            <Table
+              name="Tickets, the newest first"
+              rows={list.rows}
+              id={(row) => row.id}
+              columns={[
+                { head: "No", cell: (row) => row.number, end: true },
+                { head: "Subject", cell: (row) => <a href={href(PAGE_NAME, { id: row.id })}><Theirs text={row.subject} /></a> },
+                { head: "Status", cell: (row) => <Badge status={row.status} /> },
+                { head: "Priority", cell: (row) => row.priority },
+                ...(door === "operators" ? [{ head: "Customer", cell: (row: Row) => <Theirs text={row.customer?.name ?? row.customer?.id} /> }] : []),
+                { head: "Updated", cell: (row) => <Time at={row.updated_at} /> },
+              ]}
+            />
+            <More of={list.more} />
+          </>
+        )}
       </Faces>
       {door === "members" && param("create") && <Ask />}
     </>

@@ -1,7 +1,7 @@
 // What happened to the cluster: a line for each node with marks, and the same as a list.
 import { useState } from "preact/hooks";
 import { type Page, asCurl, get, withQuery } from "../api";
-import { CopyButton, Faces, Field, More, Table, Theirs, Time, Title, Word, param, useAction, useLoad } from "../parts";
+import { CopyButton, Faces, Field, More, Table, Theirs, Time, Title, Word, isNothing, param, useGrowing } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
 import { KIND } from "../words";
@@ -22,29 +22,25 @@ const DRAWN = 500;
 export function Timeline() {
   const hours = param("hours") || "24";
   const kind = param("kind");
-  const [more, setMore] = useState<Page<Entry>>();
-  const fetching = useAction();
-  const shown = useLoad(
+  const part = (since: string, cursor?: string | null, signal?: AbortSignal) => get<Page<Entry>>("/v1/admin/timeline", { since, kind, limit: 100, cursor }, signal);
+  const shown = useGrowing(
     async (signal) => {
-      setMore(undefined);
       const until = Date.now();
       const since = new Date(until - Number(hours) * 3_600_000).toISOString();
-      const [nodes, first] = await Promise.all([
-        get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal),
-        get<Page<Entry>>("/v1/admin/timeline", { since, kind, limit: 100 }, signal),
-      ]);
-      const entries = [...first.data];
-      let cursor = first.next_cursor ?? null;
-      while (cursor && entries.length < DRAWN) {
-        const page: Page<Entry> = await get("/v1/admin/timeline", { since, kind, limit: 100, cursor }, signal);
-        entries.push(...page.data);
-        cursor = page.next_cursor ?? null;
+      const [nodes, first] = await Promise.all([get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal), part(since, undefined, signal)]);
+      const data = [...first.data];
+      let next_cursor = first.next_cursor ?? null;
+      while (next_cursor && data.length < DRAWN) {
+        const page = await part(since, next_cursor, signal);
+        data.push(...page.data);
+        next_cursor = page.next_cursor ?? null;
       }
-      return { nodes: nodes.data, entries, cursor, since, until };
+      return { nodes: nodes.data, data, next_cursor, since, until };
     },
+    (cursor, { since }) => part(since, cursor),
     [hours, kind],
     // Up to six calls.
-    { every: 15_000, isHeld: more !== undefined },
+    { every: 15_000 },
   );
   const choose = (name: string, value: string) => go(href("timeline", { hours, kind, [name]: value }));
   return (
@@ -68,39 +64,29 @@ export function Timeline() {
         </Field>
       </form>
       <Faces of={shown}>
-        {({ nodes, entries, cursor, since, until }) => {
-          const rows = [...entries, ...(more?.data ?? [])];
-          const next = more ? more.next_cursor : cursor;
-          return (
-            <>
-              {(kind === "" || kind === "node") && <Lines nodes={nodes} entries={entries} from={Date.parse(since)} to={until} />}
-              {rows.length === 0 ? (
-                <div class="empty">
-                  <p>Nothing happened in this time. Nodes that come and go, take-overs, changes of the layout, checks and backups stand here.</p>
-                </div>
-              ) : (
-                <Table
-                  name="What happened, the newest first"
-                  rows={rows}
-                  id={(row) => row.id}
-                  columns={[
-                    { head: "When", cell: (row) => <Time at={row.at} /> },
-                    { head: "What", cell: (row) => <Word class={`kind is-${row.kind}`} about={KIND[row.kind] ?? ""}>{row.kind}</Word> },
-                    { head: "In words", cell: (row) => <Theirs text={row.summary} /> },
-                    { head: "By", cell: (row) => <By entry={row} /> },
-                  ]}
-                />
-              )}
-              <More cursor={next} busy={fetching.busy}
-                load={() =>
-                  void fetching.run(async () => {
-                    const page = await get<Page<Entry>>("/v1/admin/timeline", { since, kind, limit: 100, cursor: next });
-                    setMore({ data: [...(more?.data ?? []), ...page.data], next_cursor: page.next_cursor ?? null });
-                  })
-                } />
-            </>
-          );
-        }}
+        {({ nodes, data, next_cursor, since, until }) => (
+          <>
+            {(kind === "" || kind === "node") && <Lines nodes={nodes} entries={data} from={Date.parse(since)} to={until} />}
+            {isNothing({ data, next_cursor }) ? (
+              <div class="empty">
+                <p>Nothing happened in this time. Nodes that come and go, take-overs, changes of the layout, checks and backups stand here.</p>
+              </div>
+            ) : (
+              <Table
+                name="What happened, the newest first"
+                rows={shown.rows}
+                id={(row) => row.id}
+                columns={[
+                  { head: "When", cell: (row) => <Time at={row.at} /> },
+                  { head: "What", cell: (row) => <Word class={`kind is-${row.kind}`} about={KIND[row.kind] ?? ""}>{row.kind}</Word> },
+                  { head: "In words", cell: (row) => <Theirs text={row.summary} /> },
+                  { head: "By", cell: (row) => <By entry={row} /> },
+                ]}
+              />
+            )}
+            <More of={shown.more} />
+          </>
+        )}
       </Faces>
     </>
   );

@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
-import { type Page, call, get, patch, post, remove } from "../api";
+import { type Page, asCurl, call, get, patch, post, remove } from "../api";
 import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, number, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { M } from "../types";
-import { EVENT } from "../words";
+import { EVENT, OFF } from "../words";
 
 type Endpoint = M["WebhookEndpoint"];
 
@@ -14,7 +14,7 @@ export function Webhooks() {
 }
 
 function health(row: Endpoint) {
-  if (row.disabled_reason) return <Badge status="off" title={`Switched off: ${row.disabled_reason}`} />;
+  if (row.disabled_reason) return <Badge status="off" title={`Switched off: ${OFF[row.disabled_reason] ?? row.disabled_reason}`} />;
   if (!row.enabled) return <Badge status="off" title="Switched off by hand" />;
   if (row.failing_since) return <Badge status="failing" title={`Failing since ${row.failing_since}`} />;
   return <Badge status="ok" title="Nothing is known against it" />;
@@ -86,7 +86,7 @@ function One({ id }: { id: string }) {
                   · failing since <Time at={endpoint.failing_since} />
                 </>
               )}
-              {endpoint.disabled_reason && <> · switched off: {endpoint.disabled_reason}</>}
+              {endpoint.disabled_reason && <> · switched off: {OFF[endpoint.disabled_reason] ?? endpoint.disabled_reason}</>}
             </p>
             <div class="tiles">
               <Tile label="Success" value={stats.success_rate === null ? "–" : `${Math.round(stats.success_rate * 100)} %`} />
@@ -134,12 +134,12 @@ function One({ id }: { id: string }) {
             {asked === "recover" && <Recover path={path} close={() => { setAsked(""); shown.reload(); }} />}
             {asked === "purge" && (
               <Confirm title="Purge" about={<p>Everything that waits for this endpoint is given up without another attempt.</p>} action="Purge" typed={new URL(endpoint.url).host}
-                command={`curl -X DELETE ".../v1/webhook-deliveries?endpoint_id=${id}"`} close={() => setAsked("")}
+                command={asCurl("DELETE", `/v1/webhook-deliveries?endpoint_id=${id}`)} close={() => setAsked("")}
                 work={() => remove("/v1/webhook-deliveries", { endpoint_id: id }).then(shown.reload)} />
             )}
             {asked === "delete" && (
               <Confirm title="Delete the endpoint" about={<p>Deliveries that wait for it fail until they are exhausted.</p>} action="Delete"
-                typed={new URL(endpoint.url).host} close={() => setAsked("")} work={() => remove(path).then(() => go(href("webhooks")))} />
+                typed={new URL(endpoint.url).host} command={asCurl("DELETE", path)} close={() => setAsked("")} work={() => remove(path).then(() => go(href("webhooks")))} />
             )}
           </>
         )}
@@ -206,53 +206,79 @@ function Test({ path }: { path: string }) {
   );
 }
 
-const SNIPPETS: [string, (secret: string) => string][] = [
+// While a secret is exchanged a request bears a signature by each of the two: one that fits is enough.
+export const SNIPPETS: [string, (secret: string) => string][] = [
   ["Node.js", (secret) => `import { createHmac, timingSafeEqual } from "node:crypto";
 
 // body: the raw bytes of the request; header: X-Gateway-Signature
 export function verify(body, header) {
-  const { t, v1 } = Object.fromEntries(header.split(",").map((part) => part.split("=")));
-  if (Math.abs(Date.now() / 1000 - Number(t)) > 300) return false;
-  const ours = createHmac("sha256", ${JSON.stringify(secret)}).update(t + ".").update(body).digest();
-  const theirs = Buffer.from(v1, "hex");
-  return ours.length === theirs.length && timingSafeEqual(ours, theirs);
+  const parts = header.split(",").map((part) => part.split("="));
+  const at = parts.find(([name]) => name === "t")[1];
+  if (Math.abs(Date.now() / 1000 - Number(at)) > 300) return false;
+  const ours = createHmac("sha256", ${JSON.stringify(secret)}).update(at + ".").update(body).digest();
+  return parts.some(([name, value]) => {
+    const theirs = Buffer.from(name === "v1" ? value : "", "hex");
+    return ours.length === theirs.length && timingSafeEqual(ours, theirs);
+  });
 }`],
   ["Python", (secret) => `import hashlib, hmac, time
 
 def verify(body: bytes, header: str) -> bool:
-    sent = dict(part.split("=", 1) for part in header.split(","))
-    if abs(time.time() - int(sent["t"])) > 300:
+    parts = [part.split("=", 1) for part in header.split(",")]
+    at = next(value for name, value in parts if name == "t")
+    if abs(time.time() - int(at)) > 300:
         return False
-    ours = hmac.new(${JSON.stringify(secret)}.encode(), sent["t"].encode() + b"." + body, hashlib.sha256)
-    return hmac.compare_digest(ours.hexdigest(), sent["v1"])`],
+    ours = hmac.new(${JSON.stringify(secret)}.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
+    return any(hmac.compare_digest(ours, value) for name, value in parts if name == "v1")`],
   ["PHP", (secret) => `function verify(string $body, string $header): bool {
-    parse_str(str_replace(",", "&", $header), $sent);
-    if (abs(time() - (int) $sent["t"]) > 300) return false;
-    return hash_equals(hash_hmac("sha256", $sent["t"] . "." . $body, ${JSON.stringify(secret).replaceAll("$", "\\$")}), $sent["v1"]);
+    $at = null;
+    $sent = [];
+    foreach (explode(",", $header) as $part) {
+        [$name, $value] = explode("=", $part, 2);
+        if ($name === "t") { $at = $value; } elseif ($name === "v1") { $sent[] = $value; }
+    }
+    if ($at === null || abs(time() - (int) $at) > 300) return false;
+    $ours = hash_hmac("sha256", $at . "." . $body, ${JSON.stringify(secret).replaceAll("$", "\\$")});
+    foreach ($sent as $value) {
+        if (hash_equals($ours, $value)) return true;
+    }
+    return false;
 }`],
   ["Ruby", (secret) => `require "openssl"
 
 def verify(body, header)
-  sent = header.split(",").to_h { |part| part.split("=", 2) }
-  return false if (Time.now.to_i - sent["t"].to_i).abs > 300
-  ours = OpenSSL::HMAC.hexdigest("SHA256", ${JSON.stringify(secret).replaceAll("#", "\\#")}, sent["t"] + "." + body)
-  OpenSSL.secure_compare(ours, sent["v1"])
+  parts = header.split(",").map { |part| part.split("=", 2) }
+  at = parts.assoc("t")&.last
+  return false if at.nil? || (Time.now.to_i - at.to_i).abs > 300
+  ours = OpenSSL::HMAC.hexdigest("SHA256", ${JSON.stringify(secret).replaceAll("#", "\\#")}, at + "." + body)
+  parts.any? { |name, value| name == "v1" && OpenSSL.secure_compare(ours, value) }
 end`],
   ["Go", (secret) => `func verify(body []byte, header string) bool {
-	sent := map[string]string{}
+	var at string
+	var sent []string
 	for _, part := range strings.Split(header, ",") {
 		name, value, _ := strings.Cut(part, "=")
-		sent[name] = value
+		switch name {
+		case "t":
+			at = value
+		case "v1":
+			sent = append(sent, value)
+		}
 	}
-	at, err := strconv.ParseInt(sent["t"], 10, 64)
-	if err != nil || time.Since(time.Unix(at, 0)).Abs() > 5*time.Minute {
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || time.Since(time.Unix(seconds, 0)).Abs() > 5*time.Minute {
 		return false
 	}
 	mac := hmac.New(sha256.New, []byte(${JSON.stringify(secret)}))
-	mac.Write([]byte(sent["t"] + "."))
+	mac.Write([]byte(at + "."))
 	mac.Write(body)
-	theirs, err := hex.DecodeString(sent["v1"])
-	return err == nil && hmac.Equal(mac.Sum(nil), theirs)
+	ours := mac.Sum(nil)
+	for _, value := range sent {
+		if theirs, err := hex.DecodeString(value); err == nil && hmac.Equal(ours, theirs) {
+			return true
+		}
+	}
+	return false
 }`],
 ];
 
@@ -310,23 +336,22 @@ function Recover({ path, close }: { path: string; close: () => void }) {
   });
   return (
     <Dialog title="Recover deliveries" close={close}>
-      <p>Makes deliveries that were given up due again, under the same event ids.</p>
-      <Field label="Of the last hours" name="since" type="number" min={1} max={720} value={hours} error={error}
-        onInput={(event) => { setHours(event.currentTarget.value); setCounted(undefined); }} />
-      <Failure error={error} />
-      {done !== undefined && <p role="status">{number(done)} deliveries are due again.</p>}
-      <div class="actions">
-        {counted === undefined ? (
-          <button type="button" disabled={busy} onClick={() => void run(async () => setCounted((await post<{ matched: number }>(`${path}/recover`, body(true))).matched))}>
-            Count them
-          </button>
-        ) : (
-          <button type="button" disabled={busy || counted === 0 || done !== undefined}
-            onClick={() => void run(async () => setDone((await post<{ matched: number }>(`${path}/recover`, body(false))).matched))}>
-            Recover {number(counted)}
-          </button>
-        )}
-      </div>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => {
+            const { matched } = await post<{ matched: number }>(`${path}/recover`, body(counted === undefined));
+            (counted === undefined ? setCounted : setDone)(matched);
+          });
+        }}
+      >
+        <p>Makes deliveries that were given up due again, under the same event ids.</p>
+        <Field label="Of the last hours" name="since" type="number" required min={1} max={720} value={hours} error={error}
+          onInput={(event) => { setHours(event.currentTarget.value); setCounted(undefined); setDone(undefined); }} />
+        <Failure error={error} />
+        {done !== undefined && <p role="status">{number(done)} deliveries are due again.</p>}
+        <FormEnd close={close} label={counted === undefined ? "Count them" : `Recover ${number(counted)}`} disabled={busy || counted === 0 || done !== undefined} />
+      </form>
     </Dialog>
   );
 }

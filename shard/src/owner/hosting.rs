@@ -155,7 +155,7 @@ impl Hosting {
         let began = Instant::now();
         let Some(owner) = self.begin(epoch, buckets).await else { return };
         let standing = Standing { hosting: self, owner: &owner };
-        // Before any call can reach it: one would start a task for its channel, and the claim a second one beside it.
+        // Before any call can reach it: one would start a task for its channel, and the recovery a second one beside it.
         let recovered = owner.recover_channels();
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());

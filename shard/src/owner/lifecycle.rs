@@ -244,7 +244,7 @@ impl Channel {
                 self.end_session();
                 let paced = self.book_start();
                 self.start_at = Some(match trigger {
-                    // The claim itself is the first attempt.
+                    // Recovering the channel is the first attempt.
                     Trigger::OwnerLost => paced,
                     _ => paced.max(Instant::now() + self.backoff()),
                 });

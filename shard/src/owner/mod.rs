@@ -188,7 +188,7 @@ pub struct Owner {
     /// Event streams of the customers at home here, and events on their way to the homes of others.
     pub streams: Arc<Streams>,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
-    /// Channels that an earlier owner left `connected` and that are not claimed yet: they are not.
+    /// Channels that an earlier owner left `connected` and that are not recovered yet: they are not connected.
     recovering: Mutex<HashSet<ChannelId>>,
     handing_over: AtomicBool,
     /// Lets a few deleted channels be wiped at a time.
