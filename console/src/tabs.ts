@@ -67,15 +67,18 @@ async function byLease<T>(name: string, work: (waited: boolean) => Promise<T>, s
   }
 }
 
+/** The name under which the tabs of this browser take their turns at something. */
+const turn = (name: string) => `gateway-${name}`;
+
 /** Whether a tab has its turn at something now. */
 export async function isUnderWay(name: string): Promise<boolean> {
   const turns = await navigator.locks?.query();
-  return turns?.held?.some((turn) => turn.name === `gateway-${name}`) ?? false;
+  return turns?.held?.some((held) => held.name === turn(name)) ?? false;
 }
 
 /** Does something while no other tab does, and tells it whether another one did just before; `signal` gives up the wait. */
 export async function alone<T>(name: string, work: (waited: boolean) => Promise<T>, signal?: AbortSignal): Promise<T> {
-  const lock = `gateway-${name}`;
+  const lock = turn(name);
   if (!navigator.locks) return byLease(lock, work, signal);
   const atOnce = { ifAvailable: true };
   const done = await navigator.locks.request(lock, atOnce, async (held) => held && { value: await work(false) });

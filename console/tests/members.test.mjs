@@ -388,7 +388,9 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.getByText("the default is").waitFor({ state: "detached" });
 
   // Usage by channel has its bars, and the same numbers below; times are shown as somebody wants them.
-  await page.goto(`${node().api}/console/usage?by=channel`);
+  await page.goto(`${node().api}/console/usage`);
+  await page.getByRole("img", { name: /^Messages by day/ }).waitFor();
+  await page.getByLabel("By", { exact: true }).selectOption("day and channel, 30 days");
   await page.getByRole("img", { name: /^Messages by channel/ }).waitFor();
   await judge(page, "usage-by-channel");
   await page.goto(`${node().api}/console/channels`);
@@ -435,8 +437,14 @@ test("a viewer sees no button that changes something, and another customer's ids
     const answer = await fetch(`${node().api}/console/api${path}`, { method, headers: { "content-type": "application/json", authorization: `Bearer ${access_token}` }, ...(body && { body: JSON.stringify(body) }) });
     assert.equal(answer.status, 403, `${method} ${path}: ${await answer.text()}`);
   }
-  await page.goto(`${node().api}/console/channel?id=00000000-0000-4000-8000-000000000000`);
+  // From a channel that was open: nothing of it is left on the page.
+  await page.evaluate(() => {
+    history.pushState(null, "", "/console/channel?id=00000000-0000-4000-8000-000000000000");
+    dispatchEvent(new PopStateEvent("popstate"));
+  });
   await page.getByText("There is no such channel in this account.").waitFor();
+  await page.getByRole("heading", { level: 1, name: "Channel", exact: true }).waitFor();
+  assert.equal(await page.getByRole("heading", { name: channels[0].name }).count(), 0);
   await leave();
 });
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::CallError;
-use model::limit::LimitScope;
+use model::limit::{BucketLevel, LimitScope};
 use model::time::Timestamp;
 use raft::directory::state::DirectoryState;
 use tracing::Instrument;
@@ -51,10 +51,11 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
     let deadline = Instant::now() + call.budget;
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
+    let told = |level: BucketLevel| level.by_the_wall(now, steady);
     match call.ask {
         Ask::TakeCustomer { customer, rule, lend } => {
             let (level, taken, lent) = owner.buckets.lock().take_customer(customer, rule, lend, steady);
-            done(Done::Bucket { level, taken, lent })
+            done(Done::Bucket { level: told(level), taken, lent })
         }
         Ask::RefundCustomer { customer } => {
             owner.buckets.lock().refund_customer(customer, call.call_id);
@@ -70,23 +71,23 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
         }
         Ask::PeekCustomer { customer, rule } => {
             let level = owner.buckets.lock().customer(customer, rule, steady);
-            done(Done::Bucket { level: level.by_the_wall(now, steady), taken: false, lent: 0 })
+            done(Done::Bucket { level: told(level), taken: false, lent: 0 })
         }
         Ask::PeekChannel { customer, channel, rule } => {
             let level = owner.buckets.lock().channel(customer, channel, rule, steady);
-            done(Done::Bucket { level: level.by_the_wall(now, steady), taken: false, lent: 0 })
+            done(Done::Bucket { level: told(level), taken: false, lent: 0 })
         }
         Ask::TakeChannel { customer, channel, rule } => {
             let (level, taken) = owner.buckets.lock().take_channel(customer, channel, rule, steady);
-            done(Done::Bucket { level, taken, lent: 0 })
+            done(Done::Bucket { level: told(level), taken, lent: 0 })
         }
         Ask::Channel { customer, channel, charge, work } => {
             let charged = charge.map(|rule| (rule, owner.buckets.lock().take_channel(customer, channel, rule, steady)));
             if let Some((rule, (level, false))) = charged {
                 let refused = CallError::rate_limited(LimitScope::Channel, rule.burst, level.retry_after);
-                return Answer::Result { channel_level: Some(level), result: Err(refused) };
+                return Answer::Result { channel_level: Some(told(level)), result: Err(refused) };
             }
-            let channel_level = charged.map(|(_, (level, _))| level);
+            let channel_level = charged.map(|(_, (level, _))| told(level));
             match owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await {
                 Ok(result) => Answer::Result { channel_level, result },
                 Err(_) => Answer::NotLeader,

@@ -58,6 +58,8 @@ pub struct Replica {
     pub applied: Option<u64>,
     /// How many entries it has still to apply.
     pub lag: Option<u64>,
+    /// While a snapshot is on its way to it: the bytes of it that were sent.
+    pub sent: Option<u64>,
 }
 
 /// One group, as its leader sees its members and each member itself.
@@ -67,6 +69,8 @@ pub struct GroupView {
     pub leader: Option<NodeId>,
     pub wanted_leader: Option<NodeId>,
     pub term: u64,
+    /// Its leader commits nothing of what it has proposed, and says so.
+    pub stalled: bool,
     /// By node.
     pub replicas: Vec<Replica>,
 }
@@ -146,7 +150,8 @@ fn group(id: ShardId, survey: &Survey, wanted: &Wanted) -> GroupView {
             _ if lag.is_some_and(|lag| lag > BEHIND) => ReplicaState::Behind,
             _ => ReplicaState::Ok,
         };
-        Replica { node, voter, state, applied: group.map(|group| group.applied), lag }
+        let sent = leader.and_then(|(_, group)| group.sent.get(&node).copied());
+        Replica { node, voter, state, applied: group.map(|group| group.applied), lag, sent }
     };
     let mut replicas: Vec<Replica> = voters.iter().map(|node| replica(*node, true)).collect();
     replicas.extend(learners.iter().map(|node| replica(*node, false)));
@@ -156,6 +161,7 @@ fn group(id: ShardId, survey: &Survey, wanted: &Wanted) -> GroupView {
         leader: leader.map(|(node, _)| node),
         wanted_leader: wanted.leader,
         term: newest.map_or(0, |group| group.term),
+        stalled: leader.is_some_and(|(_, group)| group.stalled),
         replicas,
     }
 }
@@ -191,6 +197,7 @@ mod tests {
             stalled: false,
             replicated: BTreeMap::new(),
             copies: BTreeMap::new(),
+            sent: BTreeMap::new(),
             differing: BTreeSet::new(),
         }
     }
@@ -226,6 +233,18 @@ mod tests {
         let group = view([Some(facts(1, 5, 5000)), Some(facts(1, 5, 10)), Some(facts(1, 5, 5000))]);
         assert_eq!((group.state(), group.replicas[1].lag), (GroupState::Degraded, Some(4990)));
         assert!(!group.survives_without(3) && group.survives_without(2));
+    }
+
+    #[test]
+    fn a_leader_says_that_it_commits_nothing_and_to_whom_it_sends_a_snapshot() {
+        let leads = GroupFacts { stalled: true, sent: [(3, 700)].into(), ..facts(1, 5, 100) };
+        let former = GroupFacts { sent: [(1, 9)].into(), ..facts(2, 4, 100) };
+        let group = view([Some(leads.clone()), Some(former.clone()), None]);
+        assert!(group.stalled);
+        assert_eq!(group.replicas.iter().map(|replica| replica.sent).collect::<Vec<_>>(), [None, None, Some(700)]);
+        let group =
+            view([Some(GroupFacts { stalled: false, ..leads }), Some(GroupFacts { stalled: true, ..former }), None]);
+        assert!(!group.stalled, "what a former leader says is of the past");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use raft::directory::Directory;
 use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
+use raft::group::has_caught_up;
 use raft::host::Host;
 use raft::transport::admission::Port;
 use raft::transport::{Class, Handler, MAX_BODY, MOST_CALLS, PeerError, Peers};
@@ -52,9 +53,6 @@ const PROBE_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long a new replica may take to fetch media before it is asked again.
 const WHOLE_PATIENCE: Duration = Duration::from_secs(30);
-
-/// A replica that lacks more entries than this has not caught up.
-const CAUGHT_UP: u64 = 200;
 
 /// How long a node that has taken a lead warms up before it should be given the next one.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -521,7 +519,7 @@ impl Nodes for Router {
     async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
         let deadline = Instant::now() + PROBE_PATIENCE;
         match self.ask_node(node, Request::Applied(shard), deadline).await {
-            Ok(Response::Applied(Some(theirs))) => theirs + CAUGHT_UP >= applied,
+            Ok(Response::Applied(Some(theirs))) => has_caught_up(theirs, applied),
             _ => false,
         }
     }
@@ -536,7 +534,7 @@ impl Nodes for Router {
                 _ => None,
             }
         };
-        whole.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
+        whole.is_some_and(|theirs| has_caught_up(theirs, applied))
     }
 }
 

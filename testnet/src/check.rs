@@ -1,6 +1,6 @@
 //! What the server proves from what passes through it. Each finding is a line of the [`Report`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -14,6 +14,9 @@ const MAX_LINES: usize = 1_000;
 
 /// How many message keys, bodies and chains are remembered; a run that needs more must ask before.
 const MAX_REMEMBERED: usize = 5_000_000;
+
+/// How many first messages of one session are remembered.
+const MAX_OPENINGS: usize = 100;
 
 /// `GET /crypto`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -34,6 +37,7 @@ pub struct Report {
     pub prekey_conflicts: Vec<String>,
     /// Retry receipts that say that a given prekey is unknown to its device.
     pub prekey_unknown: u64,
+    pub prekey_unknown_rows: Vec<String>,
     /// Direct messages that were written to other devices than there are: their acknowledgement says so.
     pub wrong_devices: u64,
     /// Message ids that had two different bodies.
@@ -58,6 +62,20 @@ pub struct Check {
     chains: HashMap<[u8; 16], u32>,
     /// What each message id said.
     bodies: HashMap<(Number, String), [u8; 16]>,
+    /// First messages, by the device that they are for and their id.
+    openings: HashMap<(DeviceAddress, String), Opening>,
+    /// The ids of each session's first messages, by the device that they are for.
+    sessions: HashMap<(DeviceAddress, [u8; 16]), Vec<String>>,
+    /// Who used a device's prekey first, and for which session.
+    prekeys: HashMap<(DeviceAddress, u32), (DeviceAddress, [u8; 16])>,
+}
+
+/// A message that begins a session, or repeats how that began, as its author had no answer yet.
+struct Opening {
+    /// Named by its base key.
+    session: [u8; 16],
+    prekey: Option<u32>,
+    signed_prekey: u32,
 }
 
 /// A short name of bytes that nobody here forges.
@@ -172,9 +190,65 @@ impl Check {
         line(&mut self.report.undecryptable_rows, format!("{from} to {to}: message {id}: {why}"));
     }
 
-    pub fn retry(&mut self, says_prekey_unknown: bool) {
+    pub fn retry(&mut self) {
         self.report.retry_receipts += 1;
-        self.report.prekey_unknown += u64::from(says_prekey_unknown);
+    }
+
+    /// A ciphertext that begins a session with a device, or repeats how that began; others are nothing here.
+    pub fn opening(&mut self, from: DeviceAddress, to: DeviceAddress, id: &str, kind: EncType, bytes: &[u8]) {
+        if kind != EncType::PreKey {
+            return;
+        }
+        let Ok(message) = PreKeySignalMessage::try_from(bytes) else { return };
+        if self.openings.len() >= MAX_REMEMBERED {
+            self.report.overflow = true;
+            return;
+        }
+        let session = digest(&[message.base_key().public_key_bytes()]);
+        let prekey = message.pre_key_id().map(u32::from);
+        if let Some(prekey) = prekey {
+            self.prekeys.entry((to, prekey)).or_insert((from, session));
+        }
+        let ids = self.sessions.entry((to, session)).or_default();
+        if ids.len() < MAX_OPENINGS {
+            ids.push(id.to_owned());
+        }
+        let signed_prekey = u32::from(message.signed_pre_key_id());
+        self.openings.insert((to, id.to_owned()), Opening { session, prekey, signed_prekey });
+    }
+
+    /// A device says of a message that it does not know the prekey by which its session began. Where it had read others of that session
+    /// it has lost the session; where somebody else used the prekey it was given twice; else the device never had it, or lost it.
+    /// `waiting` are the messages that the device has not acknowledged; what it could not read it acknowledges, too, once it has asked.
+    pub fn prekey_unknown(
+        &mut self,
+        device: DeviceAddress,
+        author: DeviceAddress,
+        id: &str,
+        waiting: &HashSet<String>,
+    ) {
+        self.report.prekey_unknown += 1;
+        let begin = format!("{device}: message {id} of {author}");
+        let Some(opening) = self.openings.get(&(device, id.to_owned())) else {
+            return line(&mut self.report.prekey_unknown_rows, format!("{begin}: it begins no session that is known"));
+        };
+        let name = |session: &[u8; 16]| hex::encode(&session[..4]);
+        let prekey = opening.prekey.map_or_else(|| "no prekey".to_owned(), |prekey| format!("prekey {prekey}"));
+        let ids = self.sessions.get(&(device, opening.session)).map(Vec::as_slice).unwrap_or_default();
+        let before: HashSet<&String> = ids.iter().take_while(|other| other.as_str() != id).collect();
+        let had = before.iter().filter(|other| !waiting.contains(other.as_str())).count();
+        let first = opening.prekey.and_then(|prekey| self.prekeys.get(&(device, prekey)));
+        let other = match first.filter(|first| **first != (author, opening.session)) {
+            Some((peer, session)) => format!("; {peer} used that prekey first, for session {}", name(session)),
+            None => String::new(),
+        };
+        let row = format!(
+            "{begin}: {prekey}, signed prekey {}, session {}, of which it has acknowledged {had} of {} messages before{other}",
+            opening.signed_prekey,
+            name(&opening.session),
+            before.len(),
+        );
+        line(&mut self.report.prekey_unknown_rows, row);
     }
 
     pub fn wrong_devices(&mut self, are_wrong: bool) {
@@ -267,6 +341,31 @@ mod tests {
         assert!(check.report().body_conflicts.is_empty());
         check.body(number, "A", b"bye");
         assert_eq!(check.report().body_conflicts.len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_prekey_is_told_of_with_what_went_before_it() {
+        let (author, device_of) = (device("1111"), device("2222"));
+        let mut check = Check::default();
+        for (id, (kind, bytes)) in ["A", "B", "C"].into_iter().zip(sealed(&["a", "b", "c"])) {
+            check.opening(author, device_of, id, kind, &bytes);
+        }
+        let waiting = HashSet::from(["B".to_owned(), "C".to_owned()]);
+        check.prekey_unknown(device_of, author, "C", &waiting);
+        check.prekey_unknown(device_of, author, "D", &waiting);
+        // Another session by the same prekey.
+        for (kind, bytes) in sealed(&["e"]) {
+            check.opening(author, device_of, "E", kind, &bytes);
+        }
+        check.prekey_unknown(device_of, author, "E", &waiting);
+        let Report { prekey_unknown, prekey_unknown_rows: rows, .. } = check.report();
+        assert_eq!((prekey_unknown, rows.len()), (3, 3));
+        let holds = |row: &str, part: &str| assert!(row.contains(part), "{row}");
+        holds(&rows[0], "2222:0: message C of 1111:0: prekey 1, signed prekey 1, session ");
+        holds(&rows[0], "acknowledged 1 of 2 messages before");
+        assert!(!rows[0].contains("first"), "{}", rows[0]);
+        holds(&rows[1], "message D of 1111:0: it begins no session");
+        holds(&rows[2], "acknowledged 0 of 0 messages before; 1111:0 used that prekey first, for session ");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Messages, receipts and acknowledgements between devices. The server reads the heads of ciphertexts and nothing else.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
 use wacore::messages::MessageUtils;
@@ -75,6 +75,9 @@ impl State {
         for sealed in &sealed {
             if !self.check.ciphertext(from, sealed.to, sealed.enc.kind, &sealed.enc.bytes) {
                 self.check.undecryptable(from, sealed.to, &id, "the ciphertext has no readable head");
+            }
+            if !sealed.to.is_phone() {
+                self.check.opening(from, sealed.to, &id, sealed.enc.kind, &sealed.enc.bytes);
             }
         }
         if let Some(shared) = &shared
@@ -336,8 +339,12 @@ impl State {
         let author = author.and_then(|author| DeviceAddress::of_jid(&author));
         if kind.as_deref() == Some("retry") {
             let error = stanza.get_optional_child("retry").and_then(|retry| text(retry, "error"));
-            // 3: an unknown prekey.
-            self.check.retry(error.as_deref() == Some("3"));
+            self.check.retry();
+            // 3: an unknown prekey, one-time or signed.
+            if let (Some("3"), Some(author)) = (error.as_deref(), author) {
+                let waiting = self.unacknowledged(from);
+                self.check.prekey_unknown(from, author, &id, &waiting);
+            }
             match author {
                 Some(author) if author.is_phone() => self.phone_sends_again(author.number, from, stanza),
                 Some(author) => self.pass_retry(from, author, &id, group.as_ref(), stanza),
@@ -378,6 +385,12 @@ impl State {
         for device in devices {
             self.enqueue(author.number.device(device), "receipt", &key, passed.clone());
         }
+    }
+
+    /// The ids of the messages that a device has not acknowledged.
+    fn unacknowledged(&self, device: DeviceAddress) -> HashSet<String> {
+        let queue = self.device(device).into_iter().flat_map(|device| &device.queue);
+        queue.filter(|waiting| waiting.key.class == "message").map(|waiting| waiting.key.id.clone()).collect()
     }
 
     /// A retry receipt from one companion to another.

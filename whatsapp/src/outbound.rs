@@ -2,6 +2,7 @@
 //! one of a chat waits for the answer to the one before it, which goes out again soon where the network refused it for now.
 
 mod message;
+mod names;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use wacore_binary::{Jid, JidExt};
 use whatsapp_rust::cache::Freshness;
 use whatsapp_rust::{Client, ErrorChainExt, SendOptions};
 
+use self::names::Names;
 use crate::inbound::message::time;
 use crate::line::Line;
 use crate::state::backend::Backend;
@@ -65,6 +67,7 @@ pub struct Outgoing {
     line: Arc<Line>,
     waiting: mpsc::Sender<Outbound>,
     state: Mutex<State>,
+    names: Names,
     /// The session has logged in: messages may go out.
     open: Notify,
     /// The network has said something of a message.
@@ -136,7 +139,8 @@ impl State {
 impl Outgoing {
     pub fn new(line: Arc<Line>) -> (Arc<Self>, mpsc::Receiver<Outbound>) {
         let (waiting, messages) = mpsc::channel(MOST_WAITING);
-        (Arc::new(Self { line, waiting, state: Mutex::default(), open: Notify::new(), heard: Notify::new() }), messages)
+        let (state, names) = (Mutex::default(), Names::default());
+        (Arc::new(Self { line, waiting, state, names, open: Notify::new(), heard: Notify::new() }), messages)
     }
 
     /// Takes a message. One that waits already waits once.
@@ -340,6 +344,7 @@ impl Outgoing {
                 Unsent::recipient("the recipient is not registered")
             });
         }
+        self.names.learn(client, std::slice::from_ref(to)).await?;
         signal.assert_sessions(&devices).await.map_err(Unsent::of)?;
         for device in &devices {
             if signal.session_info(device).await.map_err(Unsent::of)?.is_some() {
@@ -366,10 +371,9 @@ impl Outgoing {
         if is_stale {
             self.state.lock().stale.remove(group);
         }
+        caught_up(client).await?;
+        self.names.learn(client, &known.participants).await?;
         let own = [client.pn(), client.lid()];
-        // This waits for the end of what came while the channel was away, before which ratchets are not stored at each message.
-        let phone: Vec<Jid> = own.iter().flatten().take(1).map(Jid::to_non_ad).collect();
-        client.signal().assert_sessions(&phone).await.map_err(Unsent::of)?;
         let is_own = |member: &Jid| own.iter().flatten().any(|own| own.user == member.user);
         let others = known.participants.iter().filter(|member| !is_own(member)).count();
         Ok(u32::try_from(others).unwrap_or(u32::MAX))
@@ -443,6 +447,13 @@ impl Outgoing {
             self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
         }
     }
+}
+
+/// Waits for the end of what came while the channel was away, before which ratchets are not stored at each message. The library does
+/// so before it makes sure of a session, and that with the channel's own phone is there.
+async fn caught_up(client: &Client) -> Result<(), Unsent> {
+    let phone: Vec<Jid> = [client.pn(), client.lid()].iter().flatten().take(1).map(Jid::to_non_ad).collect();
+    client.signal().assert_sessions(&phone).await.map_err(Unsent::of)
 }
 
 /// What a message has to wait for that is to be written to a chat.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::error::ErrorCode;
+use model::limit::LimitScope;
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
@@ -185,7 +186,7 @@ pub fn headers() -> Value {
         "X-RateLimit-Scope": {
             "description": "Which bucket it is.",
             "required": true,
-            "schema": { "type": "string", "enum": ["customer", "channel", "ip"] },
+            "schema": { "type": "string", "enum": LimitScope::WORDS },
         },
         "Retry-After": {
             "description": "After how many seconds to try again.",

@@ -149,7 +149,7 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
         codes.extend([E::TrialExpired, E::PaymentOverdue]);
     }
     if doc.body.is_some() {
-        codes.extend([E::InvalidRequest, E::BadRequest, E::PayloadTooLarge]);
+        codes.extend([E::InvalidRequest, E::BadRequest, E::PayloadTooLarge, E::StorageFull]);
     }
     if doc.query.is_some() || parameters::has_bounds(route.path) {
         codes.push(E::InvalidRequest);

@@ -99,7 +99,7 @@ pub struct NodeView {
     /// Where it stands; replicas are spread over zones.
     pub zone: Option<String>,
     pub weight: u32,
-    /// Slots of its shards.
+    /// How many sessions of channels it takes at most (`node.max_channels`).
     pub slots: u32,
     pub used: Option<u64>,
     /// Channels that it holds connected.

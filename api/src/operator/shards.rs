@@ -36,6 +36,11 @@ pub struct ShardView {
     pub wanted_leader: Option<NodeId>,
     /// The epoch of its owner.
     pub term: u64,
+    /// Whether its leader commits nothing of what it has proposed, as that node says itself.
+    // Earlier releases do not say.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub stalled: bool,
     /// How many of its replicas can be lost now.
     pub can_lose: usize,
     /// Live channels.
@@ -56,6 +61,8 @@ pub struct ReplicaView {
     pub applied: Option<u64>,
     /// Entries that are still to be applied there.
     pub lag: Option<u64>,
+    /// While the leader sends it a snapshot of the state: how much it has sent.
+    pub sent_bytes: Option<u64>,
 }
 
 impl ShardView {
@@ -67,6 +74,7 @@ impl ShardView {
             leader: group.leader,
             wanted_leader: group.wanted_leader,
             term: group.term,
+            stalled: group.stalled,
             can_lose: group.can_lose(),
             channels,
             replicas: group.replicas.into_iter().map(ReplicaView::from).collect(),
@@ -76,8 +84,9 @@ impl ShardView {
 
 impl From<Replica> for ReplicaView {
     fn from(replica: Replica) -> Self {
-        let Replica { node, voter, state, applied, lag } = replica;
-        Self { node_id: node, role: if voter { "voter" } else { "learner" }.into(), state, applied, lag }
+        let Replica { node, voter, state, applied, lag, sent } = replica;
+        let role = if voter { "voter" } else { "learner" }.into();
+        Self { node_id: node, role, state, applied, lag, sent_bytes: sent }
     }
 }
 

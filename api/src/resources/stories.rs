@@ -44,14 +44,13 @@ pub fn routes() -> Vec<Route> {
                     ErrorCode::MediaFetchBlocked,
                     ErrorCode::MediaTooLarge,
                     ErrorCode::PlanLimit,
-                    ErrorCode::StorageFull,
                 ]),
         ),
         Route::delete("/v1/channels/{id}/stories/{story_id}").channel(delete).doc(
             Doc::new("delete_story", "Delete a story for everybody")
                 .accepted::<DeletedView>()
                 .on_network()
-                .errors(&[ErrorCode::NotFound]),
+                .errors(&[ErrorCode::NotFound, ErrorCode::StorageFull]),
         ),
         Route::get("/v1/channels/{id}/stories/{story_id}/views").channel(views).doc(
             Doc::new("list_story_views", "List who has seen a story")

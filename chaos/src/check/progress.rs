@@ -1,17 +1,24 @@
 //! I13: a group whose leader can reach a quorum commits within 3 s, and every call has its answer in its promised time.
+//!
+//! A leader whose quorum waits for a snapshot to a voter has to say within these 3 s that it commits nothing, and may then stand for as
+//! long as it sends: its successor would begin the snapshot anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::verdict::{Finding, figure};
 use crate::history::record::UNANSWERED;
-use crate::history::{Call, Collected, Fault, FaultKind, Outcome, Progress, Record};
+use crate::history::{At, Call, Collected, Fault, FaultKind, Outcome, Progress, Record};
 
 /// Within this a leader commits what it has proposed, or steps down.
 const COMMITS: Duration = Duration::from_secs(3);
 
 /// To notice that it does not takes a look at itself, and the end of its leadership shows in the next look of the harness.
 const NOTICED: Duration = Duration::from_secs(1);
+
+/// A leader may stand for so long after a snapshot to a voter got on, and for so long in all.
+const COPYING: Duration = Duration::from_secs(60);
+const COPIED: Duration = Duration::from_secs(600);
 
 /// A node that was hurt follows and answers as before so long after.
 const RECOVERED: Duration = Duration::from_secs(5);
@@ -28,9 +35,36 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
 struct Stall<'a> {
     first: &'a Progress,
     last: &'a Progress,
+    /// Until then the leader may stand, by what it has sent of snapshots.
+    until: At,
+    /// It stood beyond that, or did not say that it stands.
+    is_unexplained: bool,
 }
 
-impl Stall<'_> {
+impl<'a> Stall<'a> {
+    fn new(look: &'a Progress) -> Self {
+        let begun = Self { first: look, last: look, until: look.at.plus(COMMITS + NOTICED), is_unexplained: false };
+        Self { until: begun.may_stand(None, look), ..begun }
+    }
+
+    /// Takes the next look at the same leader.
+    fn go_on(&mut self, look: &'a Progress) {
+        let is_due = look.asked.since(self.first.at) > COMMITS + NOTICED;
+        self.is_unexplained |= look.asked > self.until || (is_due && !look.named);
+        self.until = self.may_stand(self.last.sent, look);
+        self.last = look;
+    }
+
+    /// Until when it may stand by a look, where `before` was sent at the look before that.
+    fn may_stand(&self, before: Option<u64>, look: &Progress) -> At {
+        match (before, look.sent) {
+            (before, sent) if before == sent => self.until,
+            // It has arrived, or was given up: now its voter answers, or another leads.
+            (_, None) => self.until.min(look.at.plus(COMMITS + NOTICED)),
+            _ => look.at.plus(COPYING).min(self.first.at.plus(COPIED)).plus(NOTICED),
+        }
+    }
+
     /// The shortest time that it can have been.
     fn lasted(&self) -> Duration {
         self.last.asked.since(self.first.at)
@@ -47,9 +81,9 @@ fn groups(run: &Collected, finding: &mut Finding) {
         let Record::Progress(look) = record else { continue };
         looks += 1;
         match last.get_mut(&look.group) {
-            Some(Stall { first, last }) if stands(first, look) => *last = look,
+            Some(stall) if stands(stall.first, look) => stall.go_on(look),
             known => {
-                let begun = Stall { first: look, last: look };
+                let begun = Stall::new(look);
                 stalls.extend(match known {
                     Some(stall) => Some(std::mem::replace(stall, begun)),
                     None => last.insert(look.group, begun),
@@ -58,19 +92,26 @@ fn groups(run: &Collected, finding: &mut Finding) {
         }
     }
     stalls.extend(last.into_values());
-    let (mut long, mut excused) = (0, 0);
+    let (mut long, mut excused, mut copying) = (0, 0, 0);
     for stall in stalls.iter().filter(|stall| stall.lasted() > COMMITS + NOTICED) {
         long += 1;
         if lacks_quorum(run, stall) {
             excused += 1;
             continue;
         }
-        let Progress { group, leader, term, applied, lag, .. } = stall.last;
+        if !stall.is_unexplained {
+            copying += 1;
+            continue;
+        }
+        let Progress { group, leader, term, applied, lag, named, sent, .. } = stall.last;
         finding.violated(
             format!("group {group} was led and committed nothing for {:.1} s", stall.lasted().as_secs_f64()),
             [format!(
-                "node {leader}, term {term}: at entry {applied} from {} to {}, with {lag} more to apply",
-                stall.first.at, stall.last.asked
+                "node {leader}, term {term}: at entry {applied} from {} to {}, with {lag} more to apply; {}; bytes of \
+                 snapshots to voters: {sent:?}",
+                stall.first.at,
+                stall.last.asked,
+                if *named { "it said so" } else { "it did not say so" }
             )],
         );
     }
@@ -78,6 +119,9 @@ fn groups(run: &Collected, finding: &mut Finding) {
     finding.count(format!("{} looks at leaders with something to commit", figure(looks)));
     if long > 0 {
         finding.count(format!("{long} stood still for longer than {COMMITS:?}, {excused} of them without a quorum"));
+    }
+    if copying > 0 {
+        finding.note(format!("{copying} of these waited for a snapshot to a voter, and said so"));
     }
 }
 
@@ -146,7 +190,6 @@ fn cannot_answer(run: &Collected, call: &Call) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::At;
 
     #[test]
     fn a_stall_is_as_long_as_it_can_have_been_at_least() {
@@ -158,8 +201,12 @@ mod tests {
             term: 1,
             applied: 5,
             lag: 1,
+            named: false,
+            sent: None,
         };
         let (first, last) = (look(10, 12), look(15, 16));
-        assert_eq!(Stall { first: &first, last: &last }.lasted(), Duration::from_secs(3));
+        let mut stall = Stall::new(&first);
+        stall.go_on(&last);
+        assert_eq!((stall.lasted(), stall.is_unexplained), (Duration::from_secs(3), false));
     }
 }

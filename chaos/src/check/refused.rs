@@ -18,7 +18,7 @@ const ON_THE_WAY: Duration = Duration::from_secs(5);
 const ATTEMPT: Duration = Duration::from_secs(25);
 
 /// A node that was hurt hears what the others know so long after it.
-const CAUGHT_UP: Duration = Duration::from_secs(10);
+const HEARS_AGAIN: Duration = Duration::from_secs(10);
 
 /// How long after a fault every channel has an owner again that has compared it with the directory (I10).
 const HEALED: Duration = Duration::from_secs(30);
@@ -279,7 +279,7 @@ fn webhooks(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
 /// attempt's whole time, and what stood still goes on where it was.
 fn settled(run: &Collected, answered: At) -> At {
     let soon = answered.plus(ON_THE_WAY);
-    let held_up = |fault: &Fault| holds_up(fault.kind) && fault.touches(answered, soon, CAUGHT_UP);
+    let held_up = |fault: &Fault| holds_up(fault.kind) && fault.touches(answered, soon, HEARS_AGAIN);
     let mut until = if run.faults().any(held_up) { answered.plus(ATTEMPT) } else { soon };
     let mut pauses: Vec<&Fault> =
         run.faults().filter(|fault| fault.kind == FaultKind::Pause && answered < fault.to).collect();

@@ -174,33 +174,44 @@ fn phone(text: &str) -> Address {
     Address::parse(text).expect("an address")
 }
 
-pub(super) fn shard_examples() -> Vec<Vec<u8>> {
-    let (alice, bob) = (phone("15551234567@s.example"), phone("15557654321@s.example"));
-    let (message_id, event_id) = (MessageId::mint([1; 18]), EventId::mint(NOW, [5; 10]));
-    let content = Content::Text { text: "hi".into() };
-    let message = MessageRow {
+fn alice() -> Address {
+    phone("15551234567@s.example")
+}
+
+fn bob() -> Address {
+    phone("15557654321@s.example")
+}
+
+/// A text that somebody sends.
+pub(super) fn message() -> MessageRow {
+    MessageRow {
         id: RowId::from_bytes(ROW),
-        message_id: message_id.clone(),
+        message_id: MessageId::mint([1; 18]),
         channel: channel(),
         direction: Direction::Outbound,
         source: Source::Api,
-        chat: bob.clone(),
+        chat: bob(),
         is_group: false,
-        from: alice.clone(),
+        from: alice(),
         from_resolved: true,
         from_lid: None,
-        from_phone: Some(alice.clone()),
-        to: bob.clone(),
+        from_phone: Some(alice()),
+        to: bob(),
         participant: None,
         push_name: Some("Alice".to_owned()),
-        content: content.clone(),
+        content: Content::Text { text: "hi".into() },
         around: Surroundings::default(),
         client_ref: Some("order 7".to_owned()),
         request_id: None,
         correlation_id: "c-1".to_owned(),
         occurred_at: NOW,
         created_at: NOW,
-    };
+    }
+}
+
+pub(super) fn shard_examples() -> Vec<Vec<u8>> {
+    let (alice, bob, message) = (alice(), bob(), message());
+    let (message_id, event_id) = (message.message_id.clone(), EventId::mint(NOW, [5; 10]));
     let state = MessageState {
         status: MessageStatus::Failed,
         status_at: NOW,

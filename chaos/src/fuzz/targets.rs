@@ -5,6 +5,7 @@ use std::str::from_utf8;
 use model::address::{Address, Suffixes};
 use model::event::EventId;
 use model::field::Body;
+use model::format::Format;
 use model::id::{ChannelId, CustomerId, MediaId, RowId};
 use model::page::{Cursor, LONGEST_CURSOR, ListId};
 use model::send::SendRequest;
@@ -14,7 +15,7 @@ use raft::directory::command::{Command as DirectoryCommand, Proposal};
 use raft::directory::state::DirectoryState;
 use raft::machine::{Machine, MemoryState, Position};
 use serde::{Deserialize, Serialize};
-use shard::command::{BATCH_VERSION, Batch, Command};
+use shard::command::{Batch, Command, NewMessage};
 use shard::machine::ShardMachine;
 use shard::media::token::TokenKeys;
 use uuid::Uuid;
@@ -52,13 +53,16 @@ fn log_entry(bytes: &[u8]) {
 }
 
 fn log_entry_examples() -> Vec<Vec<u8>> {
-    let (channel, customer) = (ChannelId::from_bytes([1; 16]), CustomerId::from_bytes([2; 16]));
+    let (row, customer) = (rows::message(), CustomerId::from_bytes([2; 16]));
+    let channel = row.channel;
     let commands = vec![
+        Command::Send { message: NewMessage::of(&row), projected: Vec::new() },
+        Command::Sent { customer, channel, message: row.message_id, at: NOW, heard_at: NOW },
         Command::Auth { channel, customer, writes: Vec::new() },
         Command::Forget { channel, customer },
         Command::DropRing { customer },
     ];
-    let batch = Batch { version: BATCH_VERSION, epoch: 3, node: 1, commands };
+    let batch = Batch { version: Format::LATEST, epoch: 3, node: 1, commands };
     let command = DirectoryCommand::ShardFormed(4);
     let proposal = Proposal { id: Uuid::from_u128(5), ..Proposal::new(command, NOW, Vec::new()) };
     let written = [rmp_serde::to_vec_named(&batch), rmp_serde::to_vec_named(&proposal)];

@@ -397,6 +397,12 @@ pub struct Progress {
     pub applied: u64,
     /// How many more.
     pub lag: u64,
+    /// Whether the leader itself said that it commits nothing.
+    #[serde(default)]
+    pub named: bool,
+    /// The bytes that were sent of the snapshots that were on their way to voters, where there were any.
+    #[serde(default)]
+    pub sent: Option<u64>,
 }
 
 /// A node's process that ended, and not because the harness ended it.

@@ -56,7 +56,8 @@ async fn look(client: &mut Client, cast: &Cast, known: &mut HashMap<u16, u64>) -
         let (group, leader) = (u16::try_from(group).unwrap_or_default(), row["leader"].as_u64());
         let at = client.shared.recorder.now();
         if let Some((leader, (applied, lag))) = leader.and_then(|leader| Some((leader, outstanding(row, leader)?))) {
-            let progress = Progress { asked, at, group, leader, term, applied, lag };
+            let (named, sent) = (row["stalled"] == true, sent_to_voters(row));
+            let progress = Progress { asked, at, group, leader, term, applied, lag, named, sent };
             client.shared.recorder.write(&Record::Progress(progress));
         }
         // Groups that count nothing are noted when they change.
@@ -76,6 +77,12 @@ fn outstanding(row: &Value, leader: u64) -> Option<(u64, u64)> {
     Some((replica["applied"].as_u64()?, replica["lag"].as_u64().filter(|lag| *lag > 0)?))
 }
 
+/// The bytes that were sent of the snapshots that are on their way to voters; `None` where there are no such snapshots.
+fn sent_to_voters(row: &Value) -> Option<u64> {
+    let voters = row["replicas"].as_array()?.iter().filter(|replica| replica["role"] == "voter");
+    voters.filter_map(|voter| voter["sent_bytes"].as_u64()).reduce(|sum, bytes| sum + bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -92,5 +99,14 @@ mod tests {
         assert_eq!(outstanding(&row(3, 13), 2), Some((50, 3)));
         assert_eq!(outstanding(&row(0, 10), 2), None);
         assert_eq!(outstanding(&json!({ "leader": 2, "replicas": [] }), 2), None);
+    }
+
+    #[test]
+    fn snapshots_to_voters_are_added_up_and_those_to_learners_hold_nobody_up() {
+        let replica = |role: &str, sent_bytes: Option<u64>| json!({ "role": role, "sent_bytes": sent_bytes });
+        let sent = |replicas: [Value; 3]| sent_to_voters(&json!({ "replicas": replicas }));
+        assert_eq!(sent([replica("voter", None), replica("voter", Some(3)), replica("voter", Some(4))]), Some(7));
+        assert_eq!(sent([replica("voter", None), replica("voter", Some(0)), replica("learner", Some(4))]), Some(0));
+        assert_eq!(sent([replica("voter", None), replica("voter", None), replica("learner", Some(4))]), None);
     }
 }

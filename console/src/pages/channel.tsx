@@ -21,31 +21,35 @@ export const PAIRED = ["connected", "connecting", "reconnecting", "disconnected"
 
 export function ChannelPage() {
   const id = param("id");
+  return <One key={id} id={id} />;
+}
+
+function One({ id }: { id: string }) {
   const channel = useLoad((signal) => get<Channel>(`/v1/channels/${encodeURIComponent(id)}`, {}, signal), [id], {
     on: (event) => event.data.channel_id === id && event.name.startsWith("channel."),
     every: 5_000,
   });
   return (
-    <Faces of={channel}>
-      {(shown) => {
-        const tab = param("tab") || (PAIRED.includes(shown.status) ? "chats" : "pairing");
-        return (
-          <>
-            <Title extra={<Badge status={shown.status} />}>
-              <Theirs text={shown.name} />
-            </Title>
-            <p class="fine">
-              {shown.phone_number ? `+${shown.phone_number}` : "no number yet"} · seen <Time at={shown.last_seen_at} /> · <Id id={shown.id} />
-            </p>
-            <Tabs tabs={TABS} at={tab} link={(to) => href("channel", { id, tab: to })} />
-            {tab === "pairing" && <Pairing key={id} channel={shown} reload={channel.reload} />}
-            {tab === "chats" && <Chats key={id} channel={shown} />}
-            {tab === "messages" && <Messages key={id} channel={shown} />}
-            {tab === "status" && <StatusPart key={id} channel={shown} reload={channel.reload} />}
-            {tab === "settings" && <Settings key={id} channel={shown} />}
-          </>
-        );
-      }}
-    </Faces>
+    <>
+      <Title extra={channel.data && <Badge status={channel.data.status} />}>{channel.data ? <Theirs text={channel.data.name} /> : "Channel"}</Title>
+      <Faces of={channel}>
+        {(shown) => {
+          const tab = param("tab") || (PAIRED.includes(shown.status) ? "chats" : "pairing");
+          return (
+            <>
+              <p class="fine">
+                {shown.phone_number ? `+${shown.phone_number}` : "no number yet"} · seen <Time at={shown.last_seen_at} /> · <Id id={shown.id} />
+              </p>
+              <Tabs tabs={TABS} at={tab} link={(to) => href("channel", { id, tab: to })} />
+              {tab === "pairing" && <Pairing channel={shown} reload={channel.reload} />}
+              {tab === "chats" && <Chats channel={shown} />}
+              {tab === "messages" && <Messages channel={shown} />}
+              {tab === "status" && <StatusPart channel={shown} reload={channel.reload} />}
+              {tab === "settings" && <Settings channel={shown} />}
+            </>
+          );
+        }}
+      </Faces>
+    </>
   );
 }

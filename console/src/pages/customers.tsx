@@ -122,12 +122,10 @@ function One({ id }: { id: string }) {
       <p>
         <a href={href("customers")}>‹ Customers</a>
       </p>
+      <Title extra={<CopyButton text={asCurl("GET", path)}>As a command</CopyButton>}>{shown.data ? <Theirs text={shown.data.customer.name} /> : "Customer"}</Title>
       <Faces of={shown}>
         {({ customer, users, keys, stuck }) => (
           <>
-            <Title extra={<CopyButton text={asCurl("GET", path)}>As a command</CopyButton>}>
-              <Theirs text={customer.name} />
-            </Title>
             <p class="fine">
               <Id id={customer.id} /> · plan <Theirs text={customer.plan.name} /> ({customer.plan.status}) · since <Time at={customer.created_at} />
             </p>

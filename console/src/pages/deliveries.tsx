@@ -103,10 +103,10 @@ function One({ id }: { id: string }) {
       <p>
         <a href={href("deliveries")}>‹ Deliveries</a>
       </p>
+      <Title extra={shown.data && <Badge status={shown.data.state} title={DELIVERY[shown.data.state]} />}>{shown.data?.event ?? "Delivery"}</Title>
       <Faces of={shown}>
         {(row) => (
           <>
-            <Title extra={<Badge status={row.state} title={DELIVERY[row.state]} />}>{row.event}</Title>
             <p class="fine">
               event <Id id={row.event_id} /> · message <Id id={row.message_id} /> · to <a href={href("webhooks", { id: row.endpoint_id })}><Theirs text={row.url} /></a> · made <Time at={row.created_at} />
               {row.next_attempt_at && (

@@ -1,4 +1,5 @@
 // What operators look after beside the cluster itself: channels of customers, webhooks that are stuck, traces of messages.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Page, asCurl, get, post, withQuery } from "../api";
 import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, useAction, useLoad, usePages } from "../parts";
@@ -60,33 +61,38 @@ export function Placed() {
           </>
         )}
       </Faces>
-      {off && <Disable channel={off} close={() => { setOff(undefined); list.reload(); }} />}
+      {off && (
+        <WithReason title={`Disable ${plain(off.name)}`} action="Disable" path={`/v1/admin/channels/${off.id}/disable`} done="It is disabled" danger close={() => { setOff(undefined); list.reload(); }}>
+          Its session ends, and nothing but an operator enables it again.
+        </WithReason>
+      )}
     </>
   );
 }
 
-function Disable({ channel, close }: { channel: O["PlacedChannel"]; close: () => void }) {
+/** Does to something of a customer's what wants a reason, which the customer reads. */
+function WithReason({ title, action, path, done, danger, close, children }: { title: string; action: string; path: string; done: string; danger?: boolean; close: () => void; children: ComponentChildren }) {
   const [reason, setReason] = useState("");
   const { busy, error, run } = useAction();
   return (
-    <Dialog title={`Disable ${plain(channel.name)}`} close={close}>
+    <Dialog title={title} close={close}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
           void run(async () => {
-            await post(`/v1/admin/channels/${channel.id}/disable`, { reason });
+            await post(path, { reason });
+            say(done);
             close();
           });
         }}
       >
-        <p>Its session ends, and nothing but an operator enables it again.</p>
+        <p>{children}</p>
         <Field label="Why" name="reason" maxLength={255} autofocus required value={reason} error={error} hint="Goes into the customer's audit log." onInput={(event) => setReason(event.currentTarget.value)} />
+        <p class="fine">
+          The same by command: <code>{asCurl("POST", path, { reason })}</code>
+        </p>
         <Failure error={error} />
-        <div class="actions">
-          <button type="submit" class="danger" disabled={busy}>
-            Disable
-          </button>
-        </div>
+        <FormEnd close={close} label={action} danger={danger} disabled={busy} />
       </form>
     </Dialog>
   );
@@ -102,37 +108,6 @@ function byHost(rows: O["StuckEndpoint"][]): [string, O["StuckEndpoint"][]][] {
   const hosts = new Map<string, O["StuckEndpoint"][]>();
   for (const row of rows) hosts.set(host(row.url), [...(hosts.get(host(row.url)) ?? []), row]);
   return [...hosts];
-}
-
-/** The gateway gives up an endpoint that fails for days; whether it is called again is for somebody to say. */
-function SwitchOn({ endpoint, close }: { endpoint: O["StuckEndpoint"]; close: () => void }) {
-  const [reason, setReason] = useState("");
-  const { busy, error, run } = useAction();
-  const path = `/v1/admin/webhook-endpoints/${endpoint.endpoint_id}/enable`;
-  return (
-    <Dialog title="Switch on again" close={close}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void run(async () => {
-            await post(path, { reason });
-            say("It is switched on");
-            close();
-          });
-        }}
-      >
-        <p>
-          <Theirs text={endpoint.url} /> is called again, first with what has waited longest. It is switched off as before when it goes on failing.
-        </p>
-        <Field label="Why" name="reason" maxLength={255} autofocus required value={reason} error={error} hint="Goes into the customer's audit log." onInput={(event) => setReason(event.currentTarget.value)} />
-        <p class="fine">
-          The same by command: <code>{asCurl("POST", path, { reason })}</code>
-        </p>
-        <Failure error={error} />
-        <FormEnd close={close} label="Switch on" disabled={busy} />
-      </form>
-    </Dialog>
-  );
 }
 
 export function Stuck() {
@@ -178,7 +153,11 @@ export function Stuck() {
           ))
         }
       </Faces>
-      {asked && <SwitchOn endpoint={asked} close={() => { ask(undefined); list.reload(); }} />}
+      {asked && (
+        <WithReason title="Switch on again" action="Switch on" path={`/v1/admin/webhook-endpoints/${asked.endpoint_id}/enable`} done="It is switched on" close={() => { ask(undefined); list.reload(); }}>
+          <Theirs text={asked.url} /> is called again, first with what has waited longest. It is switched off as before when it goes on failing.
+        </WithReason>
+      )}
     </>
   );
 }

@@ -162,12 +162,12 @@ function One({ id }: { id: string }) {
       <p>
         <a href={href(PAGE_NAME)}>‹ Support</a>
       </p>
+      <Title extra={<>{door === "operators" && <CopyButton text={asCurl("GET", path)}>As a command</CopyButton>}{shown.data && <Badge status={shown.data.status} />}</>}>
+        {shown.data ? <>{shown.data.number}. <Theirs text={shown.data.subject} /></> : "Ticket"}
+      </Title>
       <Faces of={shown}>
         {(ticket) => (
           <>
-            <Title extra={<>{door === "operators" && <CopyButton text={asCurl("GET", path)}>As a command</CopyButton>}<Badge status={ticket.status} /></>}>
-              {ticket.number}. <Theirs text={ticket.subject} />
-            </Title>
             <p class="fine">
               {ticket.category} · {ticket.priority} · by <Theirs text={ticket.created_by} />
               {ticket.customer && <> of <Theirs text={ticket.customer.name ?? ticket.customer.id} /></>} · <Time at={ticket.created_at} />

@@ -24,18 +24,18 @@ export function byChannel(rows: Row[]): Row[] {
 }
 
 export function Usage() {
-  const by = param("by") || "day";
+  const asked = param("by") || "day";
   const shown = useLoad(
     async (signal) => {
       const [usage, limits, channels] = await Promise.all([
-        get<Page<Row>>("/v1/account/usage", { group_by: by }, signal),
+        get<Page<Row>>("/v1/account/usage", { group_by: asked }, signal),
         get<M["Limits"]>("/v1/limits", {}, signal),
-        by === "channel" ? get<Page<Channel>>("/v1/channels", { limit: NAMED }, signal) : undefined,
+        asked === "channel" ? get<Page<Channel>>("/v1/channels", { limit: NAMED }, signal) : undefined,
       ]);
       const names = new Map(channels?.data.map((channel) => [channel.id, channel.name]));
-      return { rows: usage.data, limits, names };
+      return { by: asked, rows: usage.data, limits, names };
     },
-    [by],
+    [asked],
   );
   const at = (row: Row) => row.hour?.slice(0, 16).replace("T", " ") ?? row.date;
   const table = (rows: Row[]) => [
@@ -46,17 +46,17 @@ export function Usage() {
     <>
       <Title>Usage</Title>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <Field label="By" name="by" value={by} onChange={(event) => go(href("usage", { by: event.currentTarget.value }))}>
+        <Field label="By" name="by" value={asked} onChange={(event) => go(href("usage", { by: event.currentTarget.value }))}>
           <option value="day">day, 30 days</option>
           <option value="hour">hour, 7 days</option>
           <option value="channel">day and channel, 30 days</option>
         </Field>
-        <button type="button" class="quiet" disabled={!shown.data} onClick={() => shown.data && download(`usage-by-${by}.csv`, csv(table(shown.data.rows)))}>
+        <button type="button" class="quiet" disabled={!shown.data} onClick={() => shown.data && download(`usage-by-${shown.data.by}.csv`, csv(table(shown.data.rows)))}>
           Download as CSV
         </button>
       </form>
       <Faces of={shown}>
-        {({ rows, limits, names }) => (
+        {({ by, rows, limits, names }) => (
           <>
             <div class="tiles">
               <Tile label="Calls left for your programs" value={number(limits.per_customer.remaining)} about={`of ${number(limits.per_customer.limit)}; the console takes none`} />

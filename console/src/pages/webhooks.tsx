@@ -73,78 +73,78 @@ function One({ id }: { id: string }) {
   const [asked, setAsked] = useState("");
   const { busy, error, run } = useAction();
   return (
-    <Faces of={shown}>
-      {({ endpoint, stats }) => (
-        <>
-          <Title extra={health(endpoint)}>
-            <Theirs text={endpoint.url} />
-          </Title>
-          <p class="fine">
-            <Id id={endpoint.id} /> · {endpoint.channel_id ? "of one channel" : "of the whole account"} · {endpoint.chat_type_filter}
-            {endpoint.failing_since && (
-              <>
-                {" "}
-                · failing since <Time at={endpoint.failing_since} />
-              </>
-            )}
-            {endpoint.disabled_reason && <> · switched off: {endpoint.disabled_reason}</>}
-          </p>
-          <div class="tiles">
-            <Tile label="Success" value={stats.success_rate === null ? "–" : `${Math.round(stats.success_rate * 100)} %`} />
-            <Tile label="Delivered" value={number(stats.delivered)} />
-            <Tile label="Waiting" value={number(stats.pending + stats.retrying + stats.paused)} about={`${number(stats.retrying)} retrying`} warn={stats.retrying > 0} />
-            <Tile label="Exhausted" value={number(stats.exhausted)} warn={stats.exhausted > 0} />
-            <Tile label="Answers in" value={`${number(stats.p50_latency_ms)} ms`} about={`p95 ${number(stats.p95_latency_ms)} ms`} />
-          </div>
-          <p>
-            <a href={href("deliveries", { endpoint_id: id })}>Its deliveries</a>
-          </p>
-          {may("write") && (
-            <div class="actions is-start">
-              <button type="button" onClick={() => setAsked("edit")}>
-                Edit
-              </button>
-              <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await patch(path, { enabled: !endpoint.enabled }); shown.reload(); })}>
-                {endpoint.enabled ? "Switch off" : "Switch on"}
-              </button>
-              <button type="button" class="quiet" onClick={() => setAsked("recover")}>
-                Recover
-              </button>
-              <button type="button" class="danger" onClick={() => setAsked("purge")}>
-                Purge
-              </button>
-              <button type="button" class="danger" onClick={() => setAsked("delete")}>
-                Delete
-              </button>
+    <>
+      <Title extra={shown.data && health(shown.data.endpoint)}>{shown.data ? <Theirs text={shown.data.endpoint.url} /> : "Webhook endpoint"}</Title>
+      <Faces of={shown}>
+        {({ endpoint, stats }) => (
+          <>
+            <p class="fine">
+              <Id id={endpoint.id} /> · {endpoint.channel_id ? "of one channel" : "of the whole account"} · {endpoint.chat_type_filter}
+              {endpoint.failing_since && (
+                <>
+                  {" "}
+                  · failing since <Time at={endpoint.failing_since} />
+                </>
+              )}
+              {endpoint.disabled_reason && <> · switched off: {endpoint.disabled_reason}</>}
+            </p>
+            <div class="tiles">
+              <Tile label="Success" value={stats.success_rate === null ? "–" : `${Math.round(stats.success_rate * 100)} %`} />
+              <Tile label="Delivered" value={number(stats.delivered)} />
+              <Tile label="Waiting" value={number(stats.pending + stats.retrying + stats.paused)} about={`${number(stats.retrying)} retrying`} warn={stats.retrying > 0} />
+              <Tile label="Exhausted" value={number(stats.exhausted)} warn={stats.exhausted > 0} />
+              <Tile label="Answers in" value={`${number(stats.p50_latency_ms)} ms`} about={`p95 ${number(stats.p95_latency_ms)} ms`} />
             </div>
-          )}
-          <Failure error={error} />
-          {may("write") && <Test path={path} />}
-          <Signing path={path} may={endpoint.has_custom_signing_secret || may("account")} />
-          <section>
-            <h2>Events</h2>
-            <ul>
-              {(endpoint.events.includes("*" as never) ? Object.keys(EVENT) : endpoint.events).map((name) => (
-                <li key={name}>
-                  <code>{name}</code> {EVENT[name]}
-                </li>
-              ))}
-            </ul>
-          </section>
-          {asked === "edit" && <Edit endpoint={endpoint} close={() => setAsked("")} done={() => { setAsked(""); shown.reload(); }} />}
-          {asked === "recover" && <Recover path={path} close={() => { setAsked(""); shown.reload(); }} />}
-          {asked === "purge" && (
-            <Confirm title="Purge" about={<p>Everything that waits for this endpoint is given up without another attempt.</p>} action="Purge" typed={new URL(endpoint.url).host}
-              command={`curl -X DELETE ".../v1/webhook-deliveries?endpoint_id=${id}"`} close={() => setAsked("")}
-              work={() => remove("/v1/webhook-deliveries", { endpoint_id: id }).then(shown.reload)} />
-          )}
-          {asked === "delete" && (
-            <Confirm title="Delete the endpoint" about={<p>Deliveries that wait for it fail until they are exhausted.</p>} action="Delete"
-              typed={new URL(endpoint.url).host} close={() => setAsked("")} work={() => remove(path).then(() => go(href("webhooks")))} />
-          )}
-        </>
-      )}
-    </Faces>
+            <p>
+              <a href={href("deliveries", { endpoint_id: id })}>Its deliveries</a>
+            </p>
+            {may("write") && (
+              <div class="actions is-start">
+                <button type="button" onClick={() => setAsked("edit")}>
+                  Edit
+                </button>
+                <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await patch(path, { enabled: !endpoint.enabled }); shown.reload(); })}>
+                  {endpoint.enabled ? "Switch off" : "Switch on"}
+                </button>
+                <button type="button" class="quiet" onClick={() => setAsked("recover")}>
+                  Recover
+                </button>
+                <button type="button" class="danger" onClick={() => setAsked("purge")}>
+                  Purge
+                </button>
+                <button type="button" class="danger" onClick={() => setAsked("delete")}>
+                  Delete
+                </button>
+              </div>
+            )}
+            <Failure error={error} />
+            {may("write") && <Test path={path} />}
+            <Signing path={path} may={endpoint.has_custom_signing_secret || may("account")} />
+            <section>
+              <h2>Events</h2>
+              <ul>
+                {(endpoint.events.includes("*" as never) ? Object.keys(EVENT) : endpoint.events).map((name) => (
+                  <li key={name}>
+                    <code>{name}</code> {EVENT[name]}
+                  </li>
+                ))}
+              </ul>
+            </section>
+            {asked === "edit" && <Edit endpoint={endpoint} close={() => setAsked("")} done={() => { setAsked(""); shown.reload(); }} />}
+            {asked === "recover" && <Recover path={path} close={() => { setAsked(""); shown.reload(); }} />}
+            {asked === "purge" && (
+              <Confirm title="Purge" about={<p>Everything that waits for this endpoint is given up without another attempt.</p>} action="Purge" typed={new URL(endpoint.url).host}
+                command={`curl -X DELETE ".../v1/webhook-deliveries?endpoint_id=${id}"`} close={() => setAsked("")}
+                work={() => remove("/v1/webhook-deliveries", { endpoint_id: id }).then(shown.reload)} />
+            )}
+            {asked === "delete" && (
+              <Confirm title="Delete the endpoint" about={<p>Deliveries that wait for it fail until they are exhausted.</p>} action="Delete"
+                typed={new URL(endpoint.url).host} close={() => setAsked("")} work={() => remove(path).then(() => go(href("webhooks")))} />
+            )}
+          </>
+        )}
+      </Faces>
+    </>
   );
 }
 

@@ -902,7 +902,7 @@ export interface components {
             silence: string | null;
             /**
              * Format: uint32
-             * @description Slots of its shards.
+             * @description How many sessions of channels it takes at most (`node.max_channels`).
              */
             slots: number;
             /**
@@ -1096,7 +1096,7 @@ export interface components {
             silence: string | null;
             /**
              * Format: uint32
-             * @description Slots of its shards.
+             * @description How many sessions of channels it takes at most (`node.max_channels`).
              */
             slots: number;
             /**
@@ -1465,6 +1465,11 @@ export interface components {
              * @enum {string}
              */
             role: "voter" | "learner";
+            /**
+             * Format: uint64
+             * @description While the leader sends it a snapshot of the state: how much it has sent.
+             */
+            sent_bytes: number | null;
             /** @description Its state. */
             state: components["schemas"]["ReplicaState"];
         };
@@ -1577,6 +1582,8 @@ export interface components {
             leader: number | null;
             /** @description The nodes that hold it. */
             replicas: components["schemas"]["Replica"][];
+            /** @description Whether its leader commits nothing of what it has proposed, as that node says itself. */
+            stalled: boolean;
             /** @description Its state. */
             state: components["schemas"]["GroupState"];
             /**

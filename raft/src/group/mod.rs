@@ -33,13 +33,13 @@ pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
 use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter};
 
-/// Who lacks no more entries than this has them within a moment.
+/// Who lacks no more entries than this has them within a moment ([`has_caught_up`]).
 const CAUGHT_UP: u64 = 200;
 
 /// Whether a member whose log is known to reach to `matched` lacks few of the entries up to `last`, and none that the leader has
 /// cut off its own log: those come with a snapshot alone.
 fn is_near(matched: u64, purged: u64, last: u64) -> bool {
-    matched >= purged && matched + CAUGHT_UP >= last
+    matched >= purged && has_caught_up(matched, last)
 }
 
 /// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
@@ -384,6 +384,11 @@ impl Group {
     fn raft(&self) -> Result<Raft, ChangeError> {
         self.core.raft().ok_or(ChangeError::Stopped)
     }
+}
+
+/// Whether a member that has come so far in its log, or in its state, will have come to `last` within a moment.
+pub fn has_caught_up(index: u64, last: u64) -> bool {
+    index + CAUGHT_UP >= last
 }
 
 /// Whether these voters can commit at once. One that votes already may be away, or wait for a snapshot, and would stop its group

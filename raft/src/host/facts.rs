@@ -11,7 +11,7 @@ use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 
 use super::{Health, Host};
-use crate::group::Group;
+use crate::group::{Group, Members};
 pub use crate::log::syncs::SyncFigures;
 use crate::machine::GroupId;
 
@@ -57,6 +57,10 @@ pub struct GroupFacts {
     /// On the leader: the learners, and how far each has the group's state. Earlier releases do not say.
     #[serde(default)]
     pub copies: BTreeMap<NodeId, CopyFacts>,
+    /// On the leader: the members to which a snapshot is on its way, and the bytes of it that were sent. Earlier releases do
+    /// not say.
+    #[serde(default)]
+    pub sent: BTreeMap<NodeId, u64>,
     /// On the leader: the members whose state was another than its own at the same index, when they were last compared.
     /// Earlier releases do not compare.
     #[serde(default)]
@@ -155,6 +159,7 @@ impl Host {
                     applied: group.applied(),
                     last_index: group.last_index(),
                     copies: self.copies(group, &members.learners),
+                    sent: sent(group, &members),
                     voters: members.voters,
                     learners: members.learners,
                     dead: dead.contains(&group.id()),
@@ -167,6 +172,12 @@ impl Host {
         facts.sort_by_key(|group| group.id);
         facts
     }
+}
+
+/// On the leader: the members to which a snapshot is on its way, and the bytes of it that were sent.
+fn sent(group: &Group, members: &Members) -> BTreeMap<NodeId, u64> {
+    let all = members.voters.iter().chain(&members.learners);
+    all.filter_map(|node| Some((*node, group.sent_to(*node)?))).collect()
 }
 
 /// How long it takes to write a little and sync it.

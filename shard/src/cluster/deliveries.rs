@@ -35,6 +35,11 @@ impl Cluster {
         Ok(all.into_values().collect())
     }
 
+    /// Whether deliveries bear the headers of Standard Webhooks, too.
+    pub fn sends_standard_headers(&self) -> bool {
+        self.deliveries.attempter().sends_standard_headers()
+    }
+
     /// A page of a customer's deliveries, deleted channels' too, from all the shards that may hold some.
     ///
     /// # Errors

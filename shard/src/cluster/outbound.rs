@@ -15,6 +15,7 @@ use crate::media::fetch::{FetchError, Fetched};
 use crate::media::record::{MediaDirection, MediaRow};
 use crate::media::sniff;
 use crate::media::spool::For;
+use crate::media::voice;
 
 /// The type of a sticker's bytes.
 const WEBP: &str = "image/webp";
@@ -50,11 +51,13 @@ impl Cluster {
             judge(send, &spooled.head).map_err(|violation| violation.at(field))?;
         let media = self.media();
         let (spooled, filename, duration_seconds) = if convert {
-            let voice = media.converter.convert(customer, &spooled, media.spool(For::Account(customer)).await?).await;
-            let voice = voice.map_err(|error| error.told(field))?;
-            (voice.spooled, filename.map(as_opus), Some(voice.seconds))
+            let made = media.converter.convert(customer, &spooled, media.spool(For::Account(customer)).await?).await;
+            let made = made.map_err(|error| error.told(field))?;
+            (made.spooled, filename.map(as_opus), Some(made.seconds))
         } else {
-            (spooled, filename, None)
+            let is_sound = matches!(send.said, Content::Audio { .. }) && is_opus(&spooled.head);
+            let seconds = if is_sound { voice::length_of(&spooled).await } else { None };
+            (spooled, filename, seconds)
         };
         let room = self.media_room(customer, channel, Some(spooled.size), context).await?;
         let retention = media.retention();

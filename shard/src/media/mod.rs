@@ -8,7 +8,7 @@
 //! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
 //!   What is asked of them: [`crate::call::media`]; what their owner does with that, and their end: [`crate::owner`].
 //! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
-//!   `voice`: made a voice note for a send; [`picture`]: made fit for a profile or a group.
+//!   `voice`: made a voice note for a send, or measured; [`picture`]: made fit for a profile or a group.
 //!   `workshop`: the threads on which the last two are done.
 //! - [`token`]: links. [`store`]: all of it for the floors above; [`crate::cluster`] has what crosses nodes.
 
@@ -19,7 +19,7 @@ pub mod sniff;
 pub mod spool;
 pub mod store;
 pub mod token;
-mod voice;
+pub(crate) mod voice;
 mod workshop;
 
 pub(crate) use state::media::apply;

@@ -147,9 +147,20 @@ impl Converter {
             }),
         );
         let ((), length) = both.await.map_err(|_| VoiceError::Busy)??;
-        let seconds = (length + u64::from(RATE) / 2) / u64::from(RATE);
-        Ok(Voice { spooled: spool.finish().await?, seconds: seconds.clamp(1, LONGEST) as u32 })
+        Ok(Voice { spooled: spool.finish().await?, seconds: seconds(length).unwrap_or(u32::MAX) })
     }
+}
+
+/// How long Opus in Ogg plays, as it says itself: in seconds, rounded, and at least 1.
+pub async fn length_of(opus: &Spooled) -> Option<u32> {
+    let path = opus.path().to_owned();
+    let length = tokio::task::spawn_blocking(move || opus::length(&path)).await.ok()?;
+    seconds(length.ok()??)
+}
+
+fn seconds(length: u64) -> Option<u32> {
+    let rounded = length.saturating_add(u64::from(RATE) / 2) / u64::from(RATE);
+    u32::try_from(rounded.max(1)).ok()
 }
 
 /// The work of a conversion; gives the length in samples.

@@ -283,15 +283,15 @@ impl Channel {
         // The first one is counted, too; no other is logged for nobody.
         let events = events.enumerate().filter(|(place, event)| *place == 0 || event.is_wanted());
         let events: Vec<NewEvent> = events.map(|(_, event)| event).collect();
-        let (channel, message, projected) = (self.row.id, id.clone(), self.settled_story(row, true));
-        let tells_nobody =
-            matches!(&*events, [only] if !only.is_wanted()) && recipients.is_none() && projected.is_empty();
-        batch.commands.push(if tells_nobody && self.owner.node.directory.format() >= Format::THIRD {
-            Command::Sent { customer: self.row.customer, channel, message, at, heard_at: now }
-        } else {
-            let verdict = Verdict::Accepted { recipients };
-            Command::Settle { channel, message, verdict, at, events, projected }
-        });
+        let settle = Command::Settle {
+            channel: self.row.id,
+            message: id.clone(),
+            verdict: Verdict::Accepted { recipients },
+            at,
+            events,
+            projected: self.settled_story(row, true),
+        };
+        batch.commands.push(settle.shortened(self.owner.node.directory.format()));
     }
 
     /// The network refused a message for good.

@@ -190,6 +190,11 @@ impl Attempter {
         Ok(Self { config, user_agent, tls, resolver: Arc::new(resolver), pool: Pool::default() })
     }
 
+    /// Whether attempts bear the headers of Standard Webhooks, too.
+    pub fn sends_standard_headers(&self) -> bool {
+        self.config.standard_headers
+    }
+
     /// Closes connections that have been idle for too long; to be called every ten seconds or so.
     pub fn close_idle(&self) {
         self.pool.close_expired();
@@ -288,7 +293,7 @@ impl Attempter {
         ];
         headers.extend(request.delivery_id.map(|id| ("x-gateway-delivery-id", id.to_string())));
         headers.extend(request.correlation_id.clone().map(|id| ("x-gateway-correlation-id", id)));
-        if self.config.standard_headers
+        if self.sends_standard_headers()
             && let Some(secret) = secrets.first()
         {
             headers.push(("webhook-id", request.event_id.to_string()));

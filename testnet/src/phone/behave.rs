@@ -337,6 +337,9 @@ impl State {
             }
             return;
         }
+        for (kind, bytes) in &sealed {
+            self.check.opening(from, to, id, *kind, bytes);
+        }
         let encs = sealed.into_iter().map(|(kind, sealed)| {
             let mut enc = element("enc").attr("v", VERSION).attr("type", kind.as_str());
             if let Some(count) = retry {

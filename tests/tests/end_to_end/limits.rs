@@ -408,6 +408,7 @@ async fn the_limits_resource_tells_both_buckets_and_costs_a_token_of_the_account
     let tenant = Tenant::with(&cluster, limits((100, 1), (50, 1))).await;
     let api = tenant.any();
     let channel = tenant.channel("Asked for").await;
+    let asked = chrono::Utc::now();
     let without = api.get("/v1/limits").await;
     let body = without.expect(200);
     assert_eq!(
@@ -416,7 +417,13 @@ async fn the_limits_resource_tells_both_buckets_and_costs_a_token_of_the_account
     );
     assert_eq!(body["per_customer"]["limit"], 100);
     assert_eq!(body["per_customer"]["remaining"], figure(&without, "x-ratelimit-remaining"));
-    tests::http::time(&body["per_customer"]["reset_at"]);
+    let missing = 100 - body["per_customer"]["remaining"].as_i64().unwrap();
+    let full_in = (tests::http::time(&body["per_customer"]["reset_at"]) - asked).num_seconds();
+    let waited = (chrono::Utc::now() - asked).num_seconds();
+    assert!(
+        (missing - 2..=missing + waited + 1).contains(&full_in),
+        "{missing} tokens in {full_in} s, one comes a second"
+    );
     for node in cluster.node_ids() {
         let body = tenant.api(node).get(&format!("/v1/limits?channel_id={channel}")).await.expect(200);
         assert_eq!(body["channel_id"], json!(channel));

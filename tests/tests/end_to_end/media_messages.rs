@@ -192,6 +192,11 @@ async fn a_voice_note_is_made_of_other_sound_when_that_is_asked_for() {
         let bytes = scene.read(media).await;
         assert_eq!((json!(sha256(&bytes)), json!(bytes.len())), (row["sha256"].clone(), row["size"].clone()));
         assert!(bytes.starts_with(b"OggS") && bytes[28..].starts_with(b"OpusHead"), "{media}");
+        // As it is, it says itself how long it is.
+        let mut body = scene.media("voice", "/unused", "audio/ogg; codecs=opus", json!({}));
+        body["media_url"] = media["url"].clone();
+        let again = scene.history_row(&scene.send(body).await).await.unwrap();
+        assert_eq!((&again["media"]["sha256"], &again["media"]["duration_seconds"]), (&media["sha256"], &json!(2)));
     }
     // What is sound to no decoder is refused.
     let body = scene.media("voice", "/a.pdf", "audio/mpeg", json!({ "convert": true }));

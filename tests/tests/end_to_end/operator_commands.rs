@@ -74,6 +74,7 @@ async fn a_cluster_that_is_well_is_shown_whole() {
 
     let shards = wait_for(&cluster, &["shards"], "every shard is whole", |_, code| code == Some(0)).await;
     assert_eq!(rows(&shards).len(), SHARDS + 1);
+    assert!(rows(&shards).iter().all(|shard| shard["stalled"] == false));
     assert!(
         rows(&shards).iter().all(|shard| shard["can_lose"] == 1 && shard["replicas"].as_array().unwrap().len() == 3)
     );

@@ -66,6 +66,7 @@ async fn a_node_without_room_refuses_sends_holds_what_comes_in_and_does_all_else
     let send = api.post(&channel.path("/messages"), text(&from, "no room")).await;
     send.expect_error(503, "storage_full");
     assert_eq!(send.retry_after(), 60);
+    api.delete(&channel.path("/stories/3EB0")).await.expect_error(503, "storage_full");
     simulator.text(&from, &channel.number, "it waits", 1).await;
     // What customers make is refused like what they send; what they delete is deleted.
     for (path, body) in [

@@ -31,7 +31,8 @@ async fn crypto(network: &Simulator) -> Value {
 /// Nothing that the network checks is wrong, no phone met what it could not read, and `pairings` were all there were.
 async fn assert_clean(network: &Simulator, pairings: usize) {
     let found = crypto(network).await;
-    for list in ["key_reuse", "prekey_conflicts", "body_conflicts", "foreign_acks", "two_live"] {
+    let lists = ["key_reuse", "prekey_conflicts", "prekey_unknown_rows", "body_conflicts", "foreign_acks", "two_live"];
+    for list in lists {
         assert_eq!(found[list], json!([]), "{list} of {found}");
     }
     for (figure, expected) in [("undecryptable", 0), ("prekey_unknown", 0), ("qr_pairings", pairings)] {

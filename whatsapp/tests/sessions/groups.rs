@@ -128,6 +128,29 @@ async fn members_read_a_groups_first_message_though_the_network_refused_or_lost_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_writes_for_the_first_time_as_the_channel_does_is_read_on() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND, OTHER]).await;
+    // The channel begins a session with each member, of which none of them hears.
+    let raw = world.get("/stats").await["raw_sends"].as_u64();
+    assert_eq!(world.call("PUT", "/faults", Some(json!({ "drop_before_accept_pct": 100.0 }))).await.0, 200);
+    line.send_to(group, "3EB0A1", Content::Text { text: "lost on its way".into() }).await;
+    let went = async || (world.get("/stats").await["raw_sends"].as_u64() > raw).then_some(());
+    until("it has left", went).await;
+    assert_eq!(world.call("DELETE", "/faults", None).await.0, 200);
+    // One of them begins another, and goes on in that until it is answered.
+    for words in ["one", "two", "three"] {
+        let body = json!({ "type": "text", "to": CHANNEL, "text": words });
+        world.post(&format!("/phones/{FRIEND}/messages"), body).await;
+        assert_eq!(line.message().await.1, words);
+    }
+    assert_eq!(world.get("/crypto").await["retry_receipts"], json!(0), "nothing had to come again");
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn receipts_of_a_group_are_told_after_the_acceptance_of_what_an_earlier_owner_sent() {
     let mut world = World::new().await;
     people(&world).await;

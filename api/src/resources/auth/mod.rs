@@ -121,10 +121,19 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The rule of an e-mail address in a body; it is folded.
+/// The rule of the e-mail address of somebody new; it is folded.
 pub fn email(value: &Value) -> Result<String, Violation> {
+    email_by(fold_email, value)
+}
+
+/// The rule of an e-mail address by which a member is looked for; it is folded.
+fn known_email(value: &Value) -> Result<String, Violation> {
+    email_by(model::member::known_email, value)
+}
+
+fn email_by(fold: fn(&str) -> Option<String>, value: &Value) -> Result<String, Violation> {
     let text = rule::string(value, || json!({ "format": "email", "maxLength": LONGEST_EMAIL }))?;
-    fold_email(text).ok_or_else(|| Violation::new(IssueCode::Format, "must be an e-mail address"))
+    fold(text).ok_or_else(|| Violation::new(IssueCode::Format, "must be an e-mail address"))
 }
 
 /// The rule of a new password.

@@ -35,7 +35,7 @@ impl Login {
     pub fn parse(body: &Body) -> Result<Self, CallError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
-        let email = fields.required("email", super::email);
+        let email = fields.required("email", super::known_email);
         let password = fields.required("password", rule::text(1..=LONGEST_PASSWORD));
         issues.finish(|| Some(Self { email: email?, password: password? }))
     }

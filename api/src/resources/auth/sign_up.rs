@@ -168,9 +168,9 @@ pub fn parse_token(body: &Body) -> Result<String, CallError> {
     body.read(|fields| fields.required("token", rule::text(1..=LONGEST_EMAIL_TOKEN)))
 }
 
-/// Reads `{ "email" }`.
+/// Reads `{ "email" }`, of a member.
 pub fn parse_email(body: &Body) -> Result<String, CallError> {
-    body.read(|fields| fields.required("email", super::email))
+    body.read(|fields| fields.required("email", super::known_email))
 }
 
 /// The token came by mail, so whoever has it reads the member's mail. No session is needed: it may be opened elsewhere.

@@ -34,13 +34,13 @@ pub fn routes() -> Vec<Route> {
                 .about("As a form, or as the bare bytes with their type and, in `X-Filename`, their name.")
                 .content_body(upload::content())
                 .created::<MediaUpload>()
-                .errors(&[E::MediaTooLarge, E::PlanLimit, E::StorageFull]),
+                .errors(&[E::MediaTooLarge, E::PlanLimit]),
         ),
         Route::post("/v1/channels/{id}/media/from-url").channel(upload::from_url).doc(
             Doc::new("upload_media_from_url", "Fetch a file to send later")
                 .body(upload::Source::parse, json!({ "url": "https://example.com/a.png" }))
                 .created::<MediaUpload>()
-                .errors(&[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge, E::PlanLimit, E::StorageFull]),
+                .errors(&[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge, E::PlanLimit]),
         ),
         Route::get("/v1/channels/{id}/media").channel(list::list).doc(
             Doc::new("list_media", "List a channel's media, the newest first")

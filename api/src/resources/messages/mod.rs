@@ -35,7 +35,6 @@ pub fn routes() -> Vec<Route> {
                     E::MediaTooLarge,
                     E::MediaGone,
                     E::PlanLimit,
-                    E::StorageFull,
                 ]),
         ),
         Route::get("/v1/channels/{id}/messages").channel(history::of_channel).doc(

@@ -58,6 +58,14 @@ fn headers(call: &AccountCall, detail: &DeliveryDetail) -> BTreeMap<String, Stri
     ];
     let mut headers: BTreeMap<String, String> =
         fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    if call.cluster().sends_standard_headers() {
+        let standard = [
+            ("Webhook-Id", record.event_id.to_string()),
+            ("Webhook-Timestamp", t.to_string()),
+            ("Webhook-Signature", format!("v1,{MASK}")),
+        ];
+        headers.extend(standard.map(|(name, value)| (name.to_owned(), value)));
+    }
     headers.extend(detail.correlation_id.clone().map(|id| ("X-Gateway-Correlation-Id".to_owned(), id)));
     let endpoint = call.directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
     for name in endpoint.iter().flat_map(|endpoint| &endpoint.header_names) {

@@ -381,8 +381,13 @@ impl Play {
 
     /// A look at the group's leader, at these seconds of the day, which has applied so many entries and has more.
     pub fn progress(&mut self, seconds: u64, applied: u64) {
+        self.stalled(seconds, applied, false, None);
+    }
+
+    /// The same, where the leader says whether it stalls, and how much was sent of snapshots to voters.
+    pub fn stalled(&mut self, seconds: u64, applied: u64, named: bool, sent: Option<u64>) {
         let at = At::seconds(seconds);
-        let progress = Progress { asked: at, at, group: HOME, leader: 1, term: 7, applied, lag: 3 };
+        let progress = Progress { asked: at, at, group: HOME, leader: 1, term: 7, applied, lag: 3, named, sent };
         self.run.records.push(Record::Progress(progress));
     }
 

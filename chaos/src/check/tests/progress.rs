@@ -27,6 +27,29 @@ fn a_leader_that_has_something_to_commit_and_commits_nothing_is_found() {
 }
 
 #[test]
+fn a_leader_whose_quorum_waits_for_a_snapshot_stands_while_it_is_sent_and_has_to_say_so() {
+    // It says so from the fourth second on.
+    let copy = |play: &mut Play, to: u64, sent: &dyn Fn(u64) -> Option<u64>| {
+        (100..=to).for_each(|second| play.stalled(second, 50, second > 103, sent(second)));
+    };
+    holds(|play| copy(play, 220, &Some::<u64>));
+    breaks(&[I13], |play| (100..=220).for_each(|second| play.stalled(second, 50, false, Some(second))));
+    breaks(&[I13], |play| (100..=220).for_each(|second| play.stalled(second, 50, second != 150, Some(second))));
+    // To put it in place takes a while, but nothing takes more than a minute, and all of it no more than ten.
+    holds(|play| copy(play, 161, &|_| Some(7)));
+    breaks(&[I13], |play| copy(play, 162, &|_| Some(7)));
+    holds(|play| copy(play, 701, &Some::<u64>));
+    breaks(&[I13], |play| copy(play, 702, &Some::<u64>));
+    // Once it has arrived, something is committed.
+    let arrived = |second: u64| (second < 150).then_some(second);
+    holds(|play| copy(play, 154, &arrived));
+    breaks(&[I13], |play| copy(play, 155, &arrived));
+    // What begins too late is no reason, nor is what is sent to nobody.
+    breaks(&[I13], |play| copy(play, 220, &|second| (second > 105).then_some(second)));
+    breaks(&[I13], |play| copy(play, 220, &|_| None));
+}
+
+#[test]
 fn a_leader_without_a_quorum_commits_nothing_and_one_that_lacks_a_single_node_does() {
     let amid = |play: &mut Play, kind, nodes: &[u64]| {
         stand(play, 100, 110);

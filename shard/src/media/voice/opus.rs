@@ -1,6 +1,8 @@
 //! Samples at 48 kHz into Opus in Ogg (RFC 6716, RFC 7845), page by page.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 
 use ogg::{PacketWriteEndInfo, PacketWriter};
 use ropus::{Application, Bitrate, Channels, Encoder};
@@ -22,8 +24,36 @@ const LONGEST_PACKET: usize = 1_275;
 /// A page holds a second: what a reader may have to skip to find its place.
 const FRAMES_A_PAGE: u64 = 50;
 
+/// No page of Ogg is longer (RFC 3533, section 6).
+const LONGEST_OGG_PAGE: u64 = 65_307;
+
+/// The first page with what Opus says of itself: the head of a page with one packet, and the packet up to what the decoder skips.
+const OPENING: usize = 28 + 12;
+
 /// Names the encoder in the file.
 const VENDOR: &[u8] = b"gateway";
+
+/// How much sound a file of Opus in Ogg holds, in samples: what its last page says, less what the decoder skips. `None` where it
+/// says nothing of the kind.
+pub fn length(path: &Path) -> io::Result<Option<u64>> {
+    let mut file = File::open(path)?;
+    let mut opening = [0; OPENING];
+    file.read_exact(&mut opening)?;
+    let size = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(size.saturating_sub(LONGEST_OGG_PAGE)))?;
+    let mut end = Vec::new();
+    file.take(LONGEST_OGG_PAGE).read_to_end(&mut end)?;
+    Ok(length_by(&opening, &end))
+}
+
+fn length_by(opening: &[u8; OPENING], end: &[u8]) -> Option<u64> {
+    let (serial, skipped) = (&opening[14..18], u16::from_le_bytes([opening[38], opening[39]]));
+    let is_page = |page: &&[u8]| page.starts_with(b"OggS\0") && page.get(14..18) == Some(serial);
+    let last = (0..end.len()).rev().map(|place| &end[place..]).find(is_page)?;
+    let position = u64::from_le_bytes(*last[6..].first_chunk()?);
+    // On a page on which no packet ends, no sound does.
+    if position == u64::MAX { None } else { position.checked_sub(skipped.into()) }
+}
 
 /// A file that is being made. What is made of it so far is taken with [`OpusFile::take`].
 pub struct OpusFile {

@@ -39,6 +39,7 @@ async fn convert_by(converter: &Converter, bytes: &[u8]) -> Result<(Voice, Vec<u
     let source = source.finish().await.unwrap();
     let spool = spool(folder.path()).await;
     let voice = converter.convert(CustomerId::random(), &source, spool).await?;
+    assert_eq!(length_of(&voice.spooled).await, Some(voice.seconds));
     let made = std::fs::read(voice.spooled.path()).unwrap();
     Ok((voice, made))
 }
@@ -84,6 +85,27 @@ async fn a_wave_becomes_opus_in_ogg_of_its_length_and_its_tone() {
         let tone = crossings * 500.0 / f64::from(milliseconds);
         assert!((tone - 440.0).abs() < 25.0, "{tone} Hz");
     }
+}
+
+#[tokio::test]
+async fn opus_whose_end_says_nothing_has_no_length() {
+    let (_, made) = convert(&wave(48_000, 1, 3_900)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let length = async |bytes: &[u8]| {
+        let mut file = spool(folder.path()).await;
+        file.write(bytes).await.unwrap();
+        length_of(&file.finish().await.unwrap()).await
+    };
+    let last = made.windows(4).rposition(|four| four == b"OggS").unwrap();
+    let with =
+        |place: usize, value: &[u8]| [&made[..last + place], value, &made[last + place + value.len()..]].concat();
+    assert_eq!(length(&made).await, Some(4));
+    assert_eq!(length(&made[..last]).await, Some(3), "as far as it goes");
+    assert_eq!(length(&with(6, &[0xff; 8])).await, None, "no packet ends on its last page");
+    assert_eq!(length(&with(6, &[0; 8])).await, None, "it ends before it begins");
+    assert_eq!(length(&with(6, &[0xfe; 8])).await, None, "in more seconds than there are");
+    assert_eq!(length(&with(14, &[7; 4])).await, Some(3), "another stream's page");
+    assert_eq!(length(b"OggS").await, None);
 }
 
 #[tokio::test]

@@ -261,17 +261,22 @@ fn the_short_commands_of_a_send_do_what_the_long_ones_do() {
     let short = Command::Send { message: NewMessage::of(&row), projected: Vec::new() };
     let read: Command = rmp_serde::from_slice(&rmp_serde::to_vec(&short).unwrap()).unwrap();
     assert_eq!(format!("{read:?}"), format!("{short:?}"));
-    let unwanted = NewEvent { deliveries: Vec::new(), body: Bytes::new(), ..heard };
-    let (message, at, heard_at) = (row.message_id.clone(), Timestamp(200), unwanted.at);
-    let settle = Command::Settle {
+    let unwanted = NewEvent { deliveries: Vec::new(), body: Bytes::new(), ..heard.clone() };
+    let settle = |events, recipients| Command::Settle {
         channel: CHANNEL,
-        message: message.clone(),
-        verdict: Verdict::Accepted { recipients: None },
-        at,
-        events: vec![unwanted],
+        message: row.message_id.clone(),
+        verdict: Verdict::Accepted { recipients },
+        at: Timestamp(200),
+        events,
         projected: Vec::new(),
     };
-    let sent = Command::Sent { customer, channel: CHANNEL, message, at, heard_at };
+    let is_short = |settle: Command, format| matches!(settle.shortened(format), Command::Sent { .. });
+    assert!(!is_short(settle(vec![unwanted.clone()], None), Format::SECOND));
+    assert!(!is_short(settle(vec![unwanted.clone()], Some(3)), Format::THIRD));
+    assert!(!is_short(settle(vec![heard], None), Format::THIRD));
+    let settle = settle(vec![unwanted], None);
+    let sent = settle.clone().shortened(Format::THIRD);
+    assert!(matches!(sent, Command::Sent { .. }));
     let (mut one, mut other) = (Rig::connected(), Rig::connected());
     for (long, short) in [(long, short), (settle, sent)] {
         for expected in [Reply::Done, Reply::Unchanged] {

@@ -50,6 +50,8 @@ async fn a_delivery_tells_of_its_attempts_and_is_made_again_by_hand() {
     let headers = &detail["request"]["headers"];
     assert!(string(&headers["X-Gateway-Signature"]).ends_with(",v1=***"), "{headers}");
     assert_eq!(headers["Authorization"], "***");
+    assert_eq!((&headers["Webhook-Id"], &headers["Webhook-Signature"]), (&done["event_id"], &json!("v1,***")));
+    assert_eq!(headers["Webhook-Timestamp"], sent[1].header("webhook-timestamp"));
     assert_eq!(sent[0].header("authorization"), "Bearer abc");
     assert_eq!((sent[0].header("x-gateway-attempt"), sent[1].header("x-gateway-attempt")), ("1", "2"));
     assert_eq!(sent[0].header("x-gateway-delivery-id"), id);

@@ -7,12 +7,13 @@ use tests::tenant::{Paired, Tenant, number};
 use tests::wait::{eventually, seconds};
 use tokio::sync::OnceCell;
 
-/// Four attempts within a few seconds, and health noted every second.
+/// Four attempts within a few seconds, with the headers of Standard Webhooks, and health noted every second.
 pub async fn brisk() -> Cluster {
     static BRISK: OnceCell<Cluster> = OnceCell::const_new();
     let start = || async {
         let options = Options::default()
             .arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]")
+            .arg("--set=webhooks.standard_headers=true")
             .arg("--set=webhooks.note_every=\"1s\"");
         Cluster::start(options).await
     };

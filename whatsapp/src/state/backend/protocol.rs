@@ -64,10 +64,16 @@ impl Backend {
         Ok(row.unwrap_or(GroupDevices { all, group, devices: BTreeMap::new() }))
     }
 
-    /// The library names a session by the device's JID, with a number behind it that is always 0.
-    fn has_session_with(&self, device: &str) -> bool {
-        let Ok(jid) = device.parse::<Jid>() else { return false };
-        self.log.has(&keys::session(&jid.to_protocol_address_string()))
+    /// The library names a session by the device's JID, with a number behind it that is always 0, and by its LID where that is known:
+    /// groups name their members by numbers, too.
+    fn has_session_with(&self, device: &str) -> Result<bool> {
+        let Ok(jid) = device.parse::<Jid>() else { return Ok(false) };
+        let has = |jid: &Jid| self.log.has(&keys::session(&jid.to_protocol_address_string()));
+        if has(&jid) {
+            return Ok(true);
+        }
+        let pair: Option<LidPnMappingEntry> = if jid.is_pn() { self.read(&keys::phone(&jid.user))? } else { None };
+        Ok(pair.is_some_and(|pair| has(&Jid::lid_device(pair.lid, jid.device))))
     }
 
     /// How many times devices were told keys of groups so far.
@@ -228,7 +234,7 @@ impl ProtocolStore for Backend {
     async fn set_sender_key_status(&self, group_jid: &str, entries: &[(&str, bool)]) -> Result<()> {
         let mut forgotten = Vec::new();
         for &(device, has_key) in entries {
-            let is_told = has_key && self.has_session_with(device);
+            let is_told = has_key && self.has_session_with(device)?;
             let mut told = self.told.lock();
             if is_told {
                 told.last += 1;

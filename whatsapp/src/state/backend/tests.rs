@@ -172,6 +172,21 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     assert!(has(group).is_empty());
 }
 
+#[test]
+fn a_device_that_a_group_names_by_its_number_has_a_group_s_key_by_the_session_under_its_lid() {
+    let World { backend, .. } = world();
+    let (group, number) = ("1203@g.us", "11@s.whatsapp.net");
+    now(backend.put_session("1@lid.0", b"s"));
+    let has = || {
+        now(backend.set_sender_key_status(group, &[(number, true), ("11:2@s.whatsapp.net", true)]));
+        backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+        now(backend.get_sender_key_devices(group))
+    };
+    assert!(has().is_empty(), "nobody knows whose that session is");
+    now(backend.put_lid_mapping(&pair("1", "11", "usync")));
+    assert_eq!(has(), [(number.to_owned(), true)]);
+}
+
 fn pair(lid: &str, phone: &str, source: &str) -> LidPnMappingEntry {
     LidPnMappingEntry {
         lid: lid.into(),
