@@ -60,7 +60,7 @@ impl<I: Copy + Ord> Contacts<I> {
     }
 
     /// The followers that have answered, as loyal ones, what was sent to them in this term and recently.
-    pub(crate) fn heard(&self, term: u64, is_recent: impl Fn(I) -> bool) -> BTreeSet<NodeId> {
+    pub(crate) fn heard_lately(&self, term: u64, is_recent: impl Fn(I) -> bool) -> BTreeSet<NodeId> {
         let inner = self.inner.lock();
         let heard = inner.asked.iter().filter(|(_, sent)| inner.term == term && is_recent(**sent));
         heard.map(|(follower, _)| *follower).collect()
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn a_follower_is_heard_while_it_answers_what_was_sent_lately() {
         let heard = contacts(4, &[(2, 10), (3, 30), (5, 29)]);
-        assert_eq!(heard.heard(4, |sent| sent >= 29), BTreeSet::from([3, 5]));
-        assert!(heard.heard(4, |sent| sent > 30).is_empty());
-        assert!(heard.heard(5, |_| true).is_empty(), "what was answered in an earlier term");
+        assert_eq!(heard.heard_lately(4, |sent| sent >= 29), BTreeSet::from([3, 5]));
+        assert!(heard.heard_lately(4, |sent| sent > 30).is_empty());
+        assert!(heard.heard_lately(5, |_| true).is_empty(), "what was answered in an earlier term");
     }
 
     #[test]

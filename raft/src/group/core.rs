@@ -228,7 +228,7 @@ impl Core {
         let metrics = metrics.borrow_watched();
         let purged = metrics.purged.as_ref().map_or(0, |id| id.index);
         // Of a group in which nothing is proposed the log of a node that is away reaches to the end, too.
-        let heard = self.contacts.heard(metrics.current_term, |sent| sent.elapsed() <= self.round_timeout);
+        let heard = self.contacts.heard_lately(metrics.current_term, |sent| sent.elapsed() <= self.round_timeout);
         let near = metrics.replication.iter().flatten().filter_map(|(node, matched)| {
             let matched = matched.as_ref()?;
             (heard.contains(node) && is_near(matched.index, purged, last)).then_some(*node)

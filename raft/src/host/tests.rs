@@ -181,6 +181,19 @@ impl Cluster {
         }
     }
 
+    /// Waits until whoever leads knows that exactly these have caught up.
+    async fn caught_up(&self, nodes: &[NodeId]) {
+        let (deadline, wanted) = (soon(), nodes.iter().copied().collect::<BTreeSet<NodeId>>());
+        loop {
+            let found = self.group(self.leader().await).caught_up();
+            if found == wanted {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{found:?} have caught up, and not {wanted:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     async fn shutdown(mut self) {
         let ids: Vec<_> = self.nodes.keys().copied().collect();
         for id in ids {
@@ -448,6 +461,19 @@ async fn members_join_and_leave() {
     cluster.put("b", "2").await;
     cluster.node(1).host.remove_group(GROUP).await.unwrap();
     assert_eq!(cluster.node(1).group.propose(Bytes::new(), soon()).await, Err(ProposeError::Stopped));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_is_away_has_not_caught_up_though_it_lacks_nothing() {
+    let mut cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    cluster.caught_up(&[1, 2, 3]).await;
+    let (away, rest) = if cluster.leader().await == 1 { (2, [1, 3]) } else { (1, [2, 3]) };
+    cluster.stop(away).await;
+    cluster.caught_up(&rest).await;
+    cluster.run(away).await;
+    cluster.caught_up(&[1, 2, 3]).await;
     cluster.shutdown().await;
 }
 
