@@ -5,8 +5,11 @@
 //! bears the time and the address of the first failure that was written.
 //!
 //! Of what belongs to nobody, the prefix is the attacker's to invent: there an entry stands for an address, a code and an
-//! hour, and addresses beyond a bounded number share the entries of none.
+//! hour, and addresses beyond a bounded number share the entries of none. An account has as many revoked keys as it likes, and
+//! whoever knows how one of its keys begins has as many addresses: what fails of an account beyond a bounded number of entries
+//! shares one for each code and hour, too.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,6 +45,9 @@ const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 
 /// Entries of an hour and a node that bear the address of a stranger; further strangers are folded into one for each code.
 const MOST_STRANGERS: usize = 256;
+
+/// Entries of an hour and a node that tell apart what fails of one account.
+const MOST_OF_AN_ACCOUNT: usize = 256;
 
 /// What an audit entry is about.
 pub struct Target {
@@ -104,10 +110,11 @@ struct Fold {
     customer: Option<CustomerId>,
     /// A key's prefix, or a member's id; nothing of a stranger.
     shown: String,
-    /// The address, or the network of an IPv6 address; `None` for all strangers beyond [`MOST_STRANGERS`].
+    /// The address, or the network of an IPv6 address; `None` for all strangers beyond [`MOST_STRANGERS`], and for all that fails of
+    /// an account beyond [`MOST_OF_AN_ACCOUNT`].
     ip: Option<IpAddr>,
     code: &'static str,
-    /// The minute, or of strangers the hour, that the entry stands for.
+    /// The minute, or of strangers and of what has no address the hour, that the entry stands for.
     begin: Timestamp,
     length: i64,
 }
@@ -138,6 +145,18 @@ impl Fold {
 
     fn is_of_stranger(&self) -> bool {
         self.customer.is_none()
+    }
+
+    /// The hour that it lies in.
+    fn hour(&self) -> Timestamp {
+        Timestamp(self.begin.0 - self.begin.0.rem_euclid(HOUR_MILLIS))
+    }
+
+    /// The entry of all that fails like this in its hour, of the same account.
+    fn shared_by(&self, customer: CustomerId) -> Self {
+        // No two accounts' entries are of one id.
+        let shown = customer.to_string();
+        Self { shown, ip: None, begin: self.hour(), length: HOUR_MILLIS, ..self.clone() }
     }
 
     /// The same on every node.
@@ -173,7 +192,32 @@ impl Port {
 #[derive(Default)]
 pub struct FailureLog {
     port: Port,
-    folds: Mutex<HashMap<Fold, State>>,
+    folds: Mutex<Folds>,
+}
+
+#[derive(Default)]
+struct Folds {
+    of: HashMap<Fold, State>,
+    /// How many entries of an hour tell apart what failed of an account; those of none have no place here.
+    of_accounts: HashMap<(CustomerId, Timestamp), usize>,
+}
+
+impl Folds {
+    /// Notes what became of a failure that wants an entry, unless another one was faster.
+    fn note(&mut self, fold: Fold, state: State) {
+        let counted = fold.customer.filter(|_| fold.ip.is_some()).map(|customer| (customer, fold.hour()));
+        if let Entry::Vacant(place) = self.of.entry(fold) {
+            place.insert(state);
+            if let Some(counted) = counted {
+                *self.of_accounts.entry(counted).or_default() += 1;
+            }
+        }
+    }
+
+    /// Whether so many entries of the fold's hour tell apart what failed of an account that the rest shares one.
+    fn is_crowded(&self, customer: CustomerId, fold: &Fold) -> bool {
+        self.of_accounts.get(&(customer, fold.hour())).is_some_and(|entries| *entries >= MOST_OF_AN_ACCOUNT)
+    }
 }
 
 /// An entry that waits, or a mark that it was written, so that the next failure that is folded into it writes no second one.
@@ -214,25 +258,28 @@ impl FailureLog {
             created_at: now,
             details,
         };
-        self.folds.lock().entry(fold).or_insert(State::Waiting(Box::new(entry)));
+        self.folds.lock().note(fold, State::Waiting(Box::new(entry)));
     }
 
     /// The fold that a failure wants an entry of; `None` when there is one, or no room for it.
     fn unwritten(&self, fold: Fold) -> Option<Fold> {
         let folds = self.folds.lock();
-        if folds.contains_key(&fold) {
+        if folds.of.contains_key(&fold) {
             return None;
         }
         // Once strangers share an entry, nobody is counted any more.
-        if fold.is_of_stranger() && folds.contains_key(&Fold { ip: None, ..fold.clone() }) {
+        if fold.is_of_stranger() && folds.of.contains_key(&Fold { ip: None, ..fold.clone() }) {
             return None;
         }
-        let strangers = || folds.keys().filter(|known| known.is_of_stranger() && known.begin == fold.begin).count();
-        let fold = match fold.is_of_stranger() && strangers() >= MOST_STRANGERS {
-            true => Fold { ip: None, ..fold },
-            false => fold,
+        let strangers = || folds.of.keys().filter(|known| known.is_of_stranger() && known.begin == fold.begin).count();
+        let fold = match fold.customer {
+            Some(customer) if folds.is_crowded(customer, &fold) => {
+                Some(fold.shared_by(customer)).filter(|shared| !folds.of.contains_key(shared))?
+            }
+            None if strangers() >= MOST_STRANGERS => Fold { ip: None, ..fold },
+            _ => fold,
         };
-        if folds.len() >= CAPACITY {
+        if folds.of.len() >= CAPACITY {
             metrics::counter!("gateway_audit_dropped_total").increment(1);
             return None;
         }
@@ -258,7 +305,7 @@ impl FailureLog {
             }
             let mut folds = self.folds.lock();
             for (fold, _) in batch {
-                folds.insert(fold, State::Written);
+                folds.of.insert(fold, State::Written);
             }
         }
         self.forget_before(Timestamp(Timestamp::now().0 - MINUTE_MILLIS));
@@ -266,7 +313,7 @@ impl FailureLog {
 
     fn waiting(&self) -> Vec<(Fold, AuditEntry)> {
         let folds = self.folds.lock();
-        let waiting = folds.iter().filter_map(|(fold, state)| match state {
+        let waiting = folds.of.iter().filter_map(|(fold, state)| match state {
             State::Waiting(entry) => Some((fold.clone(), (**entry).clone())),
             State::Written => None,
         });
@@ -276,7 +323,9 @@ impl FailureLog {
     /// Drops the marks of minutes and hours that were over by then.
     fn forget_before(&self, then: Timestamp) {
         let is_over = |fold: &Fold| fold.begin.0 + fold.length <= then.0;
-        self.folds.lock().retain(|fold, state| matches!(state, State::Waiting(_)) || !is_over(fold));
+        let mut folds = self.folds.lock();
+        folds.of.retain(|fold, state| matches!(state, State::Waiting(_)) || !is_over(fold));
+        folds.of_accounts.retain(|(_, hour), _| hour.0 + HOUR_MILLIS > then.0);
     }
 }
 
@@ -305,7 +354,7 @@ mod tests {
     fn noted(log: &FailureLog, actor: &AuditActor, customer: Option<CustomerId>, ip: &str, at: i64) -> bool {
         let fold = Fold::new(actor, customer, ip.parse().unwrap(), ErrorCode::AuthInvalid, Timestamp(at));
         let made = log.unwritten(fold);
-        made.map(|fold| log.folds.lock().insert(fold, State::Written)).is_some()
+        made.map(|fold| log.folds.lock().note(fold, State::Written)).is_some()
     }
 
     #[test]
@@ -338,6 +387,29 @@ mod tests {
     }
 
     #[test]
+    fn an_account_has_so_many_entries_of_an_hour_and_then_one_for_the_rest() {
+        let log = FailureLog::default();
+        let [one, other] = [1, 2].map(|number| Some(CustomerId(Uuid::from_u128(number))));
+        let prefix = |n: usize| AuditActor { prefix: Some(format!("zpk_{n:08}")), ..NOBODY };
+        let made = |customer, keys: std::ops::Range<usize>, at| {
+            keys.filter(|key| noted(&log, &prefix(*key), customer, "198.51.100.1", at)).count()
+        };
+        assert_eq!(made(one, 0..MOST_OF_AN_ACCOUNT, 0), MOST_OF_AN_ACCOUNT);
+        assert_eq!(made(one, 0..4 * MOST_OF_AN_ACCOUNT, 0), 1, "the rest shares an entry");
+        assert_eq!(made(one, 0..4 * MOST_OF_AN_ACCOUNT, 30 * MINUTE_MILLIS), 0, "for the whole hour");
+        assert_eq!(made(other, 0..10, 0), 10, "another account's are told apart");
+        assert_eq!(made(one, 0..10, HOUR_MILLIS), 10);
+        // The marks of the minute are gone by then, and what was counted is not.
+        log.forget_before(Timestamp(10 * MINUTE_MILLIS));
+        assert_eq!(made(one, 0..10, 30 * MINUTE_MILLIS), 0);
+        log.forget_before(Timestamp(2 * HOUR_MILLIS));
+        let left = log.folds.lock();
+        assert_eq!((left.of.len(), left.of_accounts.len()), (0, 0));
+        let shared = |customer| fold(customer, "198.51.100.1", 0).shared_by(customer.unwrap()).id(Port::Customers);
+        assert_ne!(shared(one), shared(other));
+    }
+
+    #[test]
     fn marks_of_written_entries_end_with_their_minute_or_hour() {
         let log = FailureLog::default();
         let customer = Some(CustomerId(Uuid::nil()));
@@ -346,7 +418,7 @@ mod tests {
         }
         let left = |then| {
             log.forget_before(Timestamp(then));
-            log.folds.lock().len()
+            log.folds.lock().of.len()
         };
         assert_eq!([59_999, 60_000, HOUR_MILLIS - 1, HOUR_MILLIS].map(left), [3, 2, 1, 0]);
     }

@@ -30,6 +30,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// What is kept of a request before its head has come whole, in bytes.
 const MOST_HEAD: usize = 128 * 1024;
 
+/// What HTTP/2 keeps of a stream whose client does not take it, in bytes, and a piece more. Answers that lie in memory are counted
+/// (`memory.rs`); bytes that are read as they are taken, as media is, have this bound times the readers of an account.
+const MOST_UNSENT: usize = 64 * 1024;
+
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 
@@ -187,7 +191,7 @@ fn run(
 ) -> Running {
     let mut server = Server::new(listener);
     server.http1_mut().max_buf_size(MOST_HEAD);
-    server.http2_mut().max_header_list_size(MOST_HTTP2_LIST);
+    server.http2_mut().max_header_list_size(MOST_HTTP2_LIST).max_send_buf_size(MOST_UNSENT);
     let handle = server.handle();
     let failed = fatal.clone();
     let serving = async move {

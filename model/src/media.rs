@@ -71,6 +71,13 @@ impl Media {
 #[schemars(inline, extend("pattern" = "^[0-9a-f]{64}$"))]
 pub struct Sha256Hex(pub String);
 
+impl Sha256Hex {
+    /// Whether it is what it says: what others name so may be anything, and files have the names of hashes.
+    pub fn is_well_formed(&self) -> bool {
+        self.0.len() == 64 && self.0.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    }
+}
+
 /// The network's name of uploaded bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

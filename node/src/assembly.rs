@@ -47,6 +47,7 @@ use crate::certificate::ApiCertificate;
 use crate::config::{self, Config, Driver, MediaStore, Secret, auth, files, support};
 use crate::configured::Configured;
 use crate::data_folder::DataFolder;
+use crate::joining::audit::Written;
 use crate::joining::service::{JoinService, fits, keep_authority};
 use crate::operator::client::Operator;
 use crate::operator_tokens;
@@ -186,6 +187,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         config: config.clone(),
         keyring: own_keyring,
         operator_token: operator_token.clone(),
+        written: Written::default(),
     }));
     if let Some(endpoint) = &config.traces.endpoint
         && let Some(spans) = shard::trace::install(config.traces.sample)

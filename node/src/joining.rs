@@ -5,7 +5,7 @@
 //! - [`audit`]: what the audit log says of it. [`words`]: what the two say to each other. [`place`]: where a node's files lie.
 
 pub mod ask;
-mod audit;
+pub mod audit;
 pub mod init;
 pub mod place;
 pub mod service;

@@ -59,6 +59,13 @@ impl<I: Copy + Ord> Contacts<I> {
         self.heard.notify_waiters();
     }
 
+    /// The followers that have answered, as loyal ones, what was sent to them in this term and recently.
+    pub(crate) fn heard(&self, term: u64, is_recent: impl Fn(I) -> bool) -> BTreeSet<NodeId> {
+        let inner = self.inner.lock();
+        let heard = inner.asked.iter().filter(|(_, sent)| inner.term == term && is_recent(**sent));
+        heard.map(|(follower, _)| *follower).collect()
+    }
+
     /// Waits until this holds; it is looked at whenever a follower has answered.
     pub(crate) async fn until(&self, holds: impl Fn() -> bool) {
         loop {
@@ -124,6 +131,14 @@ mod tests {
         assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([2, 3])], 100), Some(10));
         assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([4, 5, 6])], 100), None);
         assert_eq!(heard.quorum(LEADER, 4, [], 100), None);
+    }
+
+    #[test]
+    fn a_follower_is_heard_while_it_answers_what_was_sent_lately() {
+        let heard = contacts(4, &[(2, 10), (3, 30), (5, 29)]);
+        assert_eq!(heard.heard(4, |sent| sent >= 29), BTreeSet::from([3, 5]));
+        assert!(heard.heard(4, |sent| sent > 30).is_empty());
+        assert!(heard.heard(5, |_| true).is_empty(), "what was answered in an earlier term");
     }
 
     #[test]

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use model::id::NodeId;
 use parking_lot::Mutex;
 
+/// A log may grow to so many times its usual bytes while a snapshot is on its way: whoever takes it needs the entries behind it,
+/// or another snapshot, for which the log would be cut again.
+pub(crate) const LOG_KEPT: u64 = 4;
+
 /// Of one group: the bytes that were sent of each snapshot that is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(Mutex<BTreeMap<NodeId, u64>>);
@@ -20,6 +24,11 @@ impl Copies {
     pub(crate) fn begin(&self, to: NodeId) -> Copying<'_> {
         self.0.lock().insert(to, 0);
         Copying { copies: self, to }
+    }
+
+    /// Whether a snapshot is on its way to any node.
+    pub(crate) fn any(&self) -> bool {
+        !self.0.lock().is_empty()
     }
 
     /// What was sent to a node, if a snapshot is on its way there.
@@ -51,8 +60,8 @@ mod tests {
         let copying = copies.begin(2);
         copying.sent(10);
         copying.sent(5);
-        assert_eq!((copies.sent(2), copies.sent(3)), (Some(15), None));
+        assert_eq!((copies.sent(2), copies.sent(3), copies.any()), (Some(15), None, true));
         drop(copying);
-        assert_eq!(copies.sent(2), None);
+        assert_eq!((copies.sent(2), copies.any()), (None, false));
     }
 }

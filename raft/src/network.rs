@@ -27,7 +27,7 @@ use crate::failpoint::{self, Wire};
 use crate::machine::{DIRECTORY_GROUP, GroupId};
 use crate::pace::Pace;
 use crate::replication::{commit_patience, pipelined};
-use crate::state::snapshot::SnapshotData;
+use crate::state::snapshot::{SnapshotData, Source};
 use crate::telemetry;
 use crate::timing::Timing;
 use crate::transport::{Class, PeerError, Peers};
@@ -228,7 +228,7 @@ impl Network {
         &self,
         vote: Vote,
         meta: &SnapshotMeta,
-        mut chunks: tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>,
+        source: Source,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let call = async |service: u16, body: Bytes, timeout: Duration| {
             let deadline = Instant::now() + timeout;
@@ -238,6 +238,8 @@ impl Network {
         };
         call(service::SNAPSHOT_BEGIN, addressed(self.group, &[]), CHUNK_TIMEOUT).await?;
         let copying = self.copies.begin(self.target);
+        // Not before: nothing is read for a peer that is down.
+        let mut chunks = source.read();
         let mut number = 0_u64;
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;
@@ -332,7 +334,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         // A peer that is down is tried five times a second.
         tracing::debug!(group, peer, ?upto, "sending a snapshot");
         let sent = tokio::select! {
-            sent = self.send_snapshot(vote, &snapshot.meta, source.read()) => sent,
+            sent = self.send_snapshot(vote, &snapshot.meta, source) => sent,
             closed = cancel => Err(StreamingError::Closed(closed)),
         };
         if sent.is_ok() {

@@ -5,6 +5,10 @@
 //! that somebody may send as often as he likes. What is left below the second mark is for what the node does by itself:
 //! deliveries, deletions, votes, and the tables that its stores write. Below half of it ([`Room::takes_entries`]) the node
 //! refuses entries of other leaders as if it were away, and catches up when there is room again.
+//!
+//! Many file systems are made for so many files and no more, whatever bytes are left: small media use those up first, and a store
+//! that cannot begin a file fails as it does without bytes. So files have the same two marks, as the same parts of those that
+//! there may be.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,6 +46,11 @@ impl Mark {
         share.max(self.least_bytes.min(total / 4))
     }
 }
+
+/// A large file system need not have more files free than these, below which it is low or full: its stores begin some dozens at
+/// a time, and media of all accounts some thousands in the time between a look and the next upload.
+const MOST_FILES_LOW: u64 = 64 * 1024;
+const MOST_FILES_FULL: u64 = 16 * 1024;
 
 /// The two marks of each file system of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +92,13 @@ impl Marks {
         };
         Standing { level, takes_entries: space.free >= mark(full / 2, !before.takes_entries) }
     }
+
+    /// How it stands with its files.
+    fn judge_files(&self, files: Space, before: Standing) -> Standing {
+        let of_files = |mark: Mark, most: u64| Mark { most_bytes: mark.most_bytes.min(most), least_bytes: 0, ..mark };
+        let marks = Self { low: of_files(self.low, MOST_FILES_LOW), full: of_files(self.full, MOST_FILES_FULL) };
+        marks.judge(files, before)
+    }
 }
 
 /// How much room there is.
@@ -116,18 +132,54 @@ struct Standing {
 
 const ROOMY: Standing = Standing { level: Level::Enough, takes_entries: true };
 
-/// A file system at one moment, in bytes.
+/// How it stands with its bytes and with its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standings {
+    bytes: Standing,
+    files: Standing,
+}
+
+const UNSEEN: Standings = Standings { bytes: ROOMY, files: ROOMY };
+
+impl Standings {
+    /// By whichever is less.
+    fn whole(self) -> Standing {
+        let Self { bytes, files } = self;
+        Standing { level: bytes.level.max(files.level), takes_entries: bytes.takes_entries && files.takes_entries }
+    }
+
+    /// How it stands now.
+    fn look(&mut self, marks: &Marks, found: Found) {
+        self.bytes = marks.judge(found.bytes, self.bytes);
+        if let Some(files) = found.files {
+            self.files = marks.judge_files(files, self.files);
+        }
+    }
+}
+
+/// So much of something is free of so much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Space {
     free: u64,
     total: u64,
 }
 
-impl Space {
+/// A file system at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    bytes: Space,
+    /// `None` where it does not say, or makes room for files as it goes. One that says that it has none left has said before
+    /// that it has few: it stands as it stood, since others say so who count none at all.
+    files: Option<Space>,
+}
+
+impl Found {
     fn of(folder: &Path) -> io::Result<Self> {
         let found = statvfs(folder)?;
         let block = found.fragment_size();
-        Ok(Self { free: found.blocks_available() * block, total: found.blocks() * block })
+        let bytes = Space { free: found.blocks_available() * block, total: found.blocks() * block };
+        let files = Space { free: found.files_available(), total: found.files() };
+        Ok(Self { bytes, files: Some(files).filter(|files| files.free > 0 && files.total >= files.free) })
     }
 }
 
@@ -152,7 +204,7 @@ impl Room {
     /// When no thread can be started.
     pub fn watch(marks: Marks, stores: Vec<PathBuf>, media: PathBuf) -> io::Result<Arc<Self>> {
         let room = Arc::new(Self::new(marks, stores, media));
-        let mut standings = vec![ROOMY; room.stores.len() + 1];
+        let mut standings = vec![UNSEEN; room.stores.len() + 1];
         room.look(&mut standings);
         let watched = Arc::downgrade(&room);
         std::thread::Builder::new().name("room".into()).spawn(move || keep_looking(&watched, standings))?;
@@ -192,58 +244,81 @@ impl Room {
     }
 
     /// Looks at all file systems. One that does not say how it stands keeps its standing.
-    fn look(&self, standings: &mut [Standing]) {
+    fn look(&self, standings: &mut [Standings]) {
         let marks = *self.marks.lock();
-        let mut least = u64::MAX;
+        let (mut least, mut fewest) = (u64::MAX, None);
         for (folder, standing) in self.stores.iter().chain([&self.media]).zip(standings.iter_mut()) {
-            match Space::of(folder) {
-                Ok(space) => {
-                    least = least.min(space.free);
-                    *standing = marks.judge(space, *standing);
+            match Found::of(folder) {
+                Ok(found) => {
+                    least = least.min(found.bytes.free);
+                    fewest = [fewest, found.files.map(|files| files.free)].into_iter().flatten().min();
+                    standing.look(&marks, found);
                 }
                 Err(error) => tracing::debug!(folder = %folder.display(), %error, "its file system does not answer"),
             }
         }
         let (media, stores) = standings.split_last().expect("media stand behind the stores");
-        let level = stores.iter().map(|standing| standing.level).max().unwrap_or_default();
-        let takes_entries = stores.iter().all(|standing| standing.takes_entries);
+        let level = stores.iter().map(|standing| standing.whole().level).max().unwrap_or_default();
+        let takes_entries = stores.iter().all(|standing| standing.whole().takes_entries);
         self.least_free.store(least, Ordering::Relaxed);
         let before = (self.stores(), self.large(), self.takes_entries());
         self.store_level.store(level as u8, Ordering::Relaxed);
-        self.media_level.store(media.level as u8, Ordering::Relaxed);
+        self.media_level.store(media.whole().level as u8, Ordering::Relaxed);
         self.refuses_entries.store(u8::from(!takes_entries), Ordering::Relaxed);
-        self.tell(before, least >> 20);
+        self.tell(before, least >> 20, fewest);
     }
 
     /// Says what has changed, once.
-    fn tell(&self, before: (Level, Level, bool), free_mib: u64) {
+    fn tell(&self, before: (Level, Level, bool), free_mib: u64, free_files: Option<u64>) {
         let (stores, large, takes_entries) = (self.stores(), self.large(), self.takes_entries());
         telemetry::room("stores", stores as u8);
         telemetry::room("media", large as u8);
         if large != before.1 {
             match large {
-                Level::Enough => tracing::info!(free_mib, "there is room for media and large bodies again"),
-                _ => tracing::warn!(free_mib, "media and large bodies are refused: there is little room on a disk"),
+                Level::Enough => tracing::info!(free_mib, free_files, "there is room for media and large bodies again"),
+                _ => {
+                    tracing::warn!(
+                        free_mib,
+                        free_files,
+                        "media and large bodies are refused: there is little room on a disk"
+                    )
+                }
             }
         }
         if (stores == Level::Full) != (before.0 == Level::Full) {
             match stores {
                 Level::Full => {
-                    tracing::error!(free_mib, "sends and what the network brings wait: a disk is nearly full")
+                    tracing::error!(
+                        free_mib,
+                        free_files,
+                        "sends and what the network brings wait: a disk is nearly full"
+                    )
                 }
-                _ => tracing::info!(free_mib, "there is room for sends and for what the network brings again"),
+                _ => {
+                    tracing::info!(
+                        free_mib,
+                        free_files,
+                        "there is room for sends and for what the network brings again"
+                    )
+                }
             }
         }
         if takes_entries != before.2 {
             match takes_entries {
-                true => tracing::info!(free_mib, "entries of other leaders are taken again"),
-                false => tracing::error!(free_mib, "entries of other leaders are refused: a disk is all but full"),
+                true => tracing::info!(free_mib, free_files, "entries of other leaders are taken again"),
+                false => {
+                    tracing::error!(
+                        free_mib,
+                        free_files,
+                        "entries of other leaders are refused: a disk is all but full"
+                    )
+                }
             }
         }
     }
 }
 
-fn keep_looking(room: &Weak<Room>, mut standings: Vec<Standing>) {
+fn keep_looking(room: &Weak<Room>, mut standings: Vec<Standings>) {
     telemetry::task_begun(LOOKING);
     loop {
         std::thread::sleep(LOOK_EVERY);
@@ -254,7 +329,7 @@ fn keep_looking(room: &Weak<Room>, mut standings: Vec<Standing>) {
 
 /// A look that panics must not be the last one: a node whose levels stand still takes things until its disks are full. What
 /// stood before stands until the next look.
-fn look_again(room: &Room, standings: &mut [Standing]) {
+fn look_again(room: &Room, standings: &mut [Standings]) {
     supervise::noticed_in_thread(LOOKING, || room.look(standings));
 }
 
@@ -312,13 +387,44 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_disk_that_has_few_files_left_is_low_and_full_whatever_bytes_it_has() {
+        let roomy = Space { free: 100 * GIB, total: 200 * GIB };
+        let mut at = UNSEEN;
+        let mut stands = |free, total| {
+            at.look(&Marks::DEFAULT, Found { bytes: roomy, files: Some(Space { free, total }) });
+            at.whole()
+        };
+        let table = [
+            // A large one: by the number.
+            (3_000_000, 3_000_000, Level::Enough, true),
+            (MOST_FILES_LOW - 1, 3_000_000, Level::Low, true),
+            (MOST_FILES_FULL - 1, 3_000_000, Level::Full, true),
+            (MOST_FILES_FULL / 2 - 1, 3_000_000, Level::Full, false),
+            (3_000_000, 3_000_000, Level::Enough, true),
+            // A small one: by the part of it.
+            (150, 1_000, Level::Enough, true),
+            (149, 1_000, Level::Low, true),
+            (49, 1_000, Level::Full, true),
+            (24, 1_000, Level::Full, false),
+        ];
+        for (free, total, level, takes_entries) in table {
+            assert_eq!(stands(free, total), Standing { level, takes_entries }, "with {free} of {total}");
+        }
+        // Some count no files at all; one that has said how many it has is as it was.
+        let mut silent = UNSEEN;
+        silent.look(&Marks::DEFAULT, Found { bytes: roomy, files: None });
+        at.look(&Marks::DEFAULT, Found { bytes: roomy, files: None });
+        assert_eq!((silent.whole().level, at.whole().level), (Level::Enough, Level::Full));
+    }
+
+    #[test]
     fn media_on_a_disk_of_their_own_do_not_hold_the_stores_up() {
         let folder = tempfile::tempdir().unwrap();
         // More than any file system has.
         let never = Mark { percent: 100, most_bytes: u64::MAX, least_bytes: 0 };
         let marks = Marks { low: never, full: Mark { percent: 0, most_bytes: 0, least_bytes: 0 } };
         let room = Room::new(marks, vec![PathBuf::from("/nowhere/at/all")], folder.path().to_owned());
-        let mut standings = vec![ROOMY; 2];
+        let mut standings = vec![UNSEEN; 2];
         room.look(&mut standings);
         assert_eq!((room.stores(), room.large(), room.takes_entries()), (Level::Enough, Level::Low, true));
         assert!(room.least_free() < u64::MAX);
@@ -331,7 +437,7 @@ pub(crate) mod tests {
         // Nothing is known of the media's file system.
         look_again(&room, &mut []);
         assert_eq!(room.least_free(), u64::MAX);
-        look_again(&room, &mut [ROOMY; 2]);
+        look_again(&room, &mut [UNSEEN; 2]);
         assert!(room.least_free() < u64::MAX);
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use model::id::CustomerId;
 use model::limit::{BucketLevel, BucketRule, HELD_FOR};
+use model::standstill::is_since_resumption;
 use parking_lot::Mutex;
 
 /// Smaller buckets are counted token by token, in what they admit and in what is told of them.
@@ -40,7 +41,8 @@ struct Lease {
     lent: u32,
     /// What the home told when it lent them; nothing before that.
     level: Option<BucketLevel>,
-    until: Instant,
+    /// When they were asked for: their life begins before the home lends them, and so ends before the home reckons with it.
+    since: Instant,
     /// One call asks for tokens at a time.
     asked: Option<Instant>,
     window: Instant,
@@ -79,7 +81,7 @@ impl Leases {
             && lease.asked == Some(asked)
         {
             lease.asked = None;
-            (lease.tokens, lease.lent, lease.level, lease.until) = (tokens, tokens, Some(level), asked + LIFE);
+            (lease.tokens, lease.lent, lease.level, lease.since) = (tokens, tokens, Some(level), asked);
         }
     }
 
@@ -87,7 +89,7 @@ impl Leases {
     /// than the home reckons with.
     pub fn give_back(&self, customer: CustomerId, now: Instant) -> bool {
         let mut held = self.0.lock();
-        let lease = held.of.get_mut(&customer).filter(|lease| lease.tokens < lease.lent && now < lease.until);
+        let lease = held.of.get_mut(&customer).filter(|lease| lease.tokens < lease.lent && lease.lasts(now));
         lease.map(|lease| lease.tokens += 1).is_some()
     }
 }
@@ -104,7 +106,12 @@ impl Held {
 
 impl Lease {
     fn new(rule: BucketRule, now: Instant) -> Self {
-        Self { rule, tokens: 0, lent: 0, level: None, until: now, asked: None, window: now, calls: 0, calls_before: 0 }
+        Self { rule, tokens: 0, lent: 0, level: None, since: now, asked: None, window: now, calls: 0, calls_before: 0 }
+    }
+
+    /// Also where the machine was suspended meanwhile the home has them no longer for held, whatever the clock here says.
+    fn lasts(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) < LIFE && is_since_resumption(self.since)
     }
 
     fn take(&mut self, rule: BucketRule, now: Instant) -> Paid {
@@ -112,7 +119,7 @@ impl Lease {
             *self = Self::new(rule, now);
         }
         self.count(now);
-        if let Some(level) = self.level.filter(|_| now < self.until && self.tokens > 0) {
+        if let Some(level) = self.level.filter(|_| self.tokens > 0 && self.lasts(now)) {
             self.tokens -= 1;
             let remaining = level.remaining.saturating_add(self.tokens).saturating_sub(self.lent);
             return Paid::Here(BucketLevel { remaining, ..level });

@@ -6,7 +6,7 @@ use raft::machine::View;
 
 use crate::history::{Direction, MessageStatus};
 use crate::keys;
-pub use crate::owner::members::{Step, next as next_step};
+pub use crate::owner::members::{Step, may_vote, next as next_step};
 use crate::records::{ChannelRow, MessagePointer, MessageRow, MessageState, OutboxEntry, decode};
 pub use crate::router::candidate;
 

@@ -1,7 +1,7 @@
 //! The public keys of another issuer: fetched, kept for ten minutes, and never fetched faster than that is worth.
 //!
 //! A key that is not in the set may be a new one, so the set is fetched again; but whoever invents key ids must not make
-//! this node ask the issuer for each of them. While the issuer cannot be reached, the keys at hand stay good.
+//! this node ask the issuer for each of them. While the issuer cannot be reached, or takes its time, the keys at hand stay good.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +24,9 @@ const UNKNOWN_PAUSE: Duration = Duration::from_secs(30);
 
 /// How soon after a fetch that failed the issuer is asked again.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long whoever has a key that is at hand waits for the set to be fetched again: members must not be as slow as their issuer.
+const OLD_KEY_PATIENCE: Duration = Duration::from_secs(1);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -76,12 +79,14 @@ struct Known {
 }
 
 /// The keys, and the way to them.
-pub struct Keys {
+pub struct Keys(Arc<Shared>);
+
+struct Shared {
     source: Source,
     client: Client,
     known: Mutex<Known>,
     /// One fetch at a time; whoever waits for it looks again at what is known.
-    fetching: Semaphore,
+    fetching: Arc<Semaphore>,
 }
 
 impl Keys {
@@ -94,7 +99,8 @@ impl Keys {
             .no_proxy()
             .build()
             .expect("a client with time-outs alone is always built");
-        Self { source, client, known: Mutex::default(), fetching: Semaphore::new(1) }
+        let fetching = Arc::new(Semaphore::new(1));
+        Self(Arc::new(Shared { source, client, known: Mutex::default(), fetching }))
     }
 
     /// The key with an id, or the only key of the algorithm when the token names none.
@@ -102,13 +108,45 @@ impl Keys {
     /// # Errors
     /// [`KeyError`].
     pub async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Jwk, KeyError> {
-        if let Some(decided) = self.decide(id, algorithm) {
+        let keys = &self.0;
+        if let Some(decided) = keys.decide(id, algorithm) {
             return decided;
         }
-        let Ok(_turn) = self.fetching.acquire().await else { return Err(KeyError::Unreachable) };
-        if let Some(decided) = self.decide(id, algorithm) {
+        if let Some(old) = keys.at_hand(id, algorithm) {
+            return self.renewed(id, algorithm, old).await;
+        }
+        let Ok(_turn) = keys.fetching.acquire().await else { return Err(KeyError::Unreachable) };
+        if let Some(decided) = keys.decide(id, algorithm) {
             return decided;
         }
+        keys.renew().await;
+        let known = keys.known.lock();
+        let found = known.keys.as_ref().and_then(|keys| select(keys, id, algorithm));
+        match known.failed {
+            _ if found.is_some() => found.ok_or(KeyError::Unknown),
+            Some(_) => Err(KeyError::Unreachable),
+            None => Err(KeyError::Unknown),
+        }
+    }
+
+    /// A key that was fetched a while ago, or what has come of it since: whoever is the first to want it has the set fetched
+    /// again, and waits a moment.
+    async fn renewed(&self, id: Option<&str>, algorithm: Algorithm, old: Jwk) -> Result<Jwk, KeyError> {
+        let Ok(turn) = self.0.fetching.clone().try_acquire_owned() else { return Ok(old) };
+        let keys = self.0.clone();
+        let renewing = tokio::spawn(async move {
+            let _turn = turn;
+            keys.renew().await;
+        });
+        // The fetch goes on where this one goes without it.
+        let _ = tokio::time::timeout(OLD_KEY_PATIENCE, renewing).await;
+        self.0.decide(id, algorithm).unwrap_or(Ok(old))
+    }
+}
+
+impl Shared {
+    /// Fetches the set.
+    async fn renew(&self) {
         let fetched = self.fetch().await;
         let mut known = self.known.lock();
         match fetched {
@@ -118,12 +156,11 @@ impl Keys {
                 known.failed = Some(Instant::now());
             }
         }
-        let found = known.keys.as_ref().and_then(|keys| select(keys, id, algorithm));
-        match known.failed {
-            _ if found.is_some() => found.ok_or(KeyError::Unknown),
-            Some(_) => Err(KeyError::Unreachable),
-            None => Err(KeyError::Unknown),
-        }
+    }
+
+    /// Such a key, however long ago it was fetched.
+    fn at_hand(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Jwk> {
+        self.known.lock().keys.as_ref().and_then(|keys| select(keys, id, algorithm))
     }
 
     /// What can be said without a fetch.
@@ -247,5 +284,23 @@ mod tests {
             assert_eq!(select(&keys, id, algorithm).is_some(), found, "{id:?} {algorithm:?}");
         }
         assert!(select(&set(json!([ec("a"), ec("b")])), None, Algorithm::ES256).is_none(), "nothing to choose from");
+    }
+
+    #[tokio::test]
+    async fn an_issuer_that_takes_its_time_holds_nobody_up_whose_key_is_at_hand() {
+        // It lets everybody in, and says nothing.
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let keys = Keys::new(Source::Url(format!("http://{}/keys", silent.local_addr().unwrap())));
+        let ec = json!({ "kty": "EC", "crv": "P-256", "x": EC, "y": EC, "kid": "a" });
+        keys.0.known.lock().keys = Some(Arc::new(set(json!([ec]))));
+        let find = || keys.find(Some("a"), Algorithm::ES256);
+        let begun = Instant::now();
+        let (first, second) = tokio::join!(find(), async {
+            let second = find().await;
+            (second, begun.elapsed())
+        });
+        assert!(first.is_ok() && begun.elapsed() < FETCH_TIMEOUT, "{:?}", begun.elapsed());
+        assert!(second.0.is_ok() && second.1 < OLD_KEY_PATIENCE, "{:?}", second.1);
+        drop(silent);
     }
 }

@@ -138,8 +138,7 @@ async fn media(call: &mut OperatorCall) -> Outcome {
     let shard = known_group(call, "shard")?;
     let size = size(call.query())?;
     let sha256: Sha256Hex = Sha256Hex(call.parameter("sha256").to_owned());
-    let is_hash = sha256.0.len() == 64 && sha256.0.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    if !is_hash {
+    if !sha256.is_well_formed() {
         return Err(CallError::not_found("media", &sha256.0));
     }
     let bytes = call.cluster().media().open_bytes(shard, &sha256, size).await?;

@@ -16,13 +16,12 @@ use parking_lot::Mutex;
 use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::layout::LayoutCommand;
 use raft::directory::records::PlacementRecord;
-use raft::group::has_quorum;
 use raft::simulation::clock::Instant;
 use raft::simulation::{Life, SimulatedGroup, clock};
 use shard::command::{Batch, BatchReply, Command, Move, NewDelivery, NewEvent, NewMessage, Reply, Verdict};
 use shard::history::{Direction, Source};
 use shard::records::MessageRow;
-use shard::simulation::{Step, channel as channel_row, next_step, outbox};
+use shard::simulation::{Step, channel as channel_row, may_vote, next_step, outbox};
 use uuid::Uuid;
 
 use super::bug::Bug;
@@ -417,8 +416,7 @@ impl Owner {
                 let present = self.group.members().voters;
                 let all = voters.union(&present).copied();
                 let caught_up: BTreeSet<NodeId> = all.filter(|node| self.has_caught_up(*node)).collect();
-                let newcomers_have = voters.difference(&present).all(|node| caught_up.contains(node));
-                if !newcomers_have || !has_quorum(&voters, &caught_up) {
+                if !may_vote(&voters, &present, &caught_up) {
                     return;
                 }
                 self.group.change_members(voters, CHANGE_PATIENCE).await

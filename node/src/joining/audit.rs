@@ -1,16 +1,42 @@
 //! What the audit log says of those who ask to be let in: whoever is gets the cluster's keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 
 use model::id::AuditId;
 use model::time::Timestamp;
+use parking_lot::Mutex;
 use raft::directory::command::Rejection;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
 use raft::transport::admission::network_of;
 use uuid::Uuid;
 
 const MINUTE_MILLIS: i64 = 60_000;
+
+/// Refusals that a node writes of a minute at most: whoever asks chooses from how many addresses.
+const MOST_REFUSALS: usize = 64;
+
+/// The refusals of this minute that this node has written, so that asking again and again is no way to write the log.
+#[derive(Debug, Default)]
+pub struct Written(Mutex<OfMinute>);
+
+#[derive(Debug, Default)]
+struct OfMinute {
+    minute: i64,
+    refusals: HashSet<AuditId>,
+}
+
+impl Written {
+    /// Notes a refusal; `false` for one that is not to be written.
+    pub fn is_news(&self, entry: &AuditEntry) -> bool {
+        let minute = entry.created_at.0.div_euclid(MINUTE_MILLIS);
+        let mut written = self.0.lock();
+        if written.minute != minute {
+            *written = OfMinute { minute, refusals: HashSet::new() };
+        }
+        written.refusals.len() < MOST_REFUSALS && written.refusals.insert(entry.id)
+    }
+}
 
 /// Somebody with a token, and the machine that it is to let in.
 #[derive(Clone, Copy, Debug)]
@@ -100,5 +126,19 @@ mod tests {
         assert!(asker("10.0.0.1").refused(&Rejection::NodeLimit { limit: 9 }, Timestamp(0)).is_none());
         let joined = asker("10.0.0.1").joined(Timestamp(1));
         assert_eq!((joined.action.as_str(), joined.ip.as_deref()), ("node.joined", Some("10.0.0.1")));
+    }
+
+    #[test]
+    fn a_refusal_is_written_once_a_minute_and_no_more_of_them_than_so_many() {
+        let written = Written::default();
+        let is_news = |address: u32, at| {
+            let from = std::net::Ipv4Addr::from_bits(address).into();
+            let asker = Asker { from, peer: "b:8082", storage_id: Uuid::from_u128(1) };
+            written.is_news(&asker.refused(&Rejection::TokenUnknown, Timestamp(at)).unwrap())
+        };
+        assert!(is_news(1, 0) && !is_news(1, 59_999) && is_news(1, 60_000));
+        let more = (2..10_000).filter(|address| is_news(*address, 60_000)).count();
+        assert_eq!(more, MOST_REFUSALS - 1);
+        assert!(is_news(9_999, 120_000));
     }
 }

@@ -15,7 +15,7 @@ use model::id::NodeId;
 use model::seal::Keyring;
 use model::time::Timestamp;
 use raft::directory::UpdateError;
-use raft::directory::command::{Command, Reply};
+use raft::directory::command::{Command, Rejection, Reply};
 use raft::directory::members::{AuthorityRecord, MemberCommand, NodeState};
 use raft::directory::records::NodeRecord;
 use raft::transport::unauthenticated::UnauthenticatedHandler;
@@ -23,7 +23,7 @@ use shard::cluster::Cluster;
 use shard::secrets::Secrets;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::Asker;
+use super::audit::{Asker, Written};
 use super::place::MasterKeys;
 use super::words::{Answer, Question, VERSION, Welcome};
 use crate::cli::joining::NodeArgs;
@@ -36,12 +36,19 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Between two tries to hand the authority over to the cluster.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// The longest zone, and the longest `host:port`: that of the longest name that name servers know. Whoever asks is nobody yet,
+/// and the audit log tells from where.
+const LONGEST_ZONE: usize = 255;
+const LONGEST_PEER: usize = 253 + ":65535".len();
+
 /// Answers `gateway join`.
 pub struct JoinService {
     pub cluster: Arc<Cluster>,
     pub config: Config,
     pub keyring: Keyring,
     pub operator_token: Secret,
+    /// What the audit log was told of those who were turned away.
+    pub written: Written,
 }
 
 #[async_trait]
@@ -63,6 +70,7 @@ impl JoinService {
         let format = self.cluster.directory().format();
         fits(question.format, format)?;
         let authority = self.authority()?;
+        are_short(&question.peer, &question.zone)?;
         let peer: HostPort = question.peer.parse()?;
         if peer.is_unspecified() {
             return Err(format!("{peer} is no address that other machines reach"));
@@ -75,6 +83,7 @@ impl JoinService {
             self.has_no_zones(&question.token)?;
         }
         let (now, deadline) = (Timestamp::now(), Instant::now() + PATIENCE);
+        let is_unknown = self.is_unknown(&question.token, deadline).await;
         let node = NodeRecord {
             id: 0,
             storage_id: question.storage_id,
@@ -96,6 +105,7 @@ impl JoinService {
         let address = peer.to_string();
         let asker = Asker { from, peer: &address, storage_id: question.storage_id };
         let joined = match repeated {
+            _ if is_unknown => Err(UpdateError::Rejected(Rejection::TokenUnknown)),
             Some(Err(rejection)) => Err(UpdateError::Rejected(rejection)),
             _ => directory.update(join, vec![asker.joined(now)], deadline).await,
         };
@@ -103,7 +113,7 @@ impl JoinService {
             Ok(Reply::Node(node)) => node.id,
             Ok(_) => return Err("the directory answered with another kind of record".to_owned()),
             Err(UpdateError::Rejected(rejection)) => {
-                if let Some(entry) = asker.refused(&rejection, now)
+                if let Some(entry) = asker.refused(&rejection, now).filter(|entry| self.written.is_news(entry))
                     && let Err(error) = directory.update(Command::Audit, vec![entry], deadline).await
                 {
                     tracing::warn!(%error, %from, %rejection, "a refused token could not be written to the audit log");
@@ -131,6 +141,14 @@ impl JoinService {
             nodes,
             format,
         })
+    }
+
+    /// Whether nobody was given such a token, as a copy of the directory tells that shows what was made a moment ago: what
+    /// strangers invent is not worth an entry of the log. Where that cannot be told, the directory judges.
+    async fn is_unknown(&self, token: &[u8; 32], deadline: Instant) -> bool {
+        let directory = self.cluster.directory();
+        let is_known = || directory.read(|state| state.join_token(token).is_some());
+        !is_known() && directory.refresh(deadline).await.is_ok() && !is_known()
     }
 
     /// A node whose operator names no zone gets into a cluster without zones alone: its replicas would lie anywhere.
@@ -163,6 +181,17 @@ impl JoinService {
 pub fn open(kept: &AuthorityRecord, secrets: &Secrets) -> Result<Authority, String> {
     let key = secrets.open_authority(&kept.key).map_err(|error| error.to_string())?;
     Authority::restore(Pair { certificate: kept.certificate.clone(), key }).map_err(|error| error.to_string())
+}
+
+/// What a node says of itself is kept, and is told to operators: it must not be as long as its question may be.
+fn are_short(peer: &str, zone: &str) -> Result<(), String> {
+    if peer.len() > LONGEST_PEER {
+        return Err(format!("the node's address has more than {LONGEST_PEER} characters"));
+    }
+    if zone.len() > LONGEST_ZONE {
+        return Err(format!("the node's zone has more than {LONGEST_ZONE} characters"));
+    }
+    Ok(())
 }
 
 /// Zones are told to those alone who have a token.
@@ -256,5 +285,13 @@ mod tests {
         assert!(judged(&["b", "default"], true).is_err());
         let stranger = judged(&["a", "b"], false);
         assert!(matches!(&stranger, Err(reason) if !reason.contains("a, b")), "{stranger:?}");
+    }
+
+    #[test]
+    fn what_a_stranger_says_of_itself_is_short() {
+        let name = "n".repeat(253);
+        assert_eq!(are_short(&format!("{name}:65535"), &"z".repeat(LONGEST_ZONE)), Ok(()));
+        assert!(are_short(&format!("{name}n:65535"), "z").is_err());
+        assert!(are_short("node-2.lan:8082", &"z".repeat(LONGEST_ZONE + 1)).is_err());
     }
 }

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use super::reads::Rounds;
 use super::reverted::Reverted;
-use super::{Leadership, Members, ProposeError, ReadError, leads};
+use super::{Leadership, Members, ProposeError, ReadError, is_near, leads};
 use crate::codec;
 use crate::contacts::Contacts;
 use crate::copies::Copies;
@@ -34,7 +34,7 @@ use crate::state::cut::Cut;
 use crate::state::disk::StateDisk;
 use crate::state::meter::Meter;
 use crate::transport::{Class, Peers};
-use crate::types::{Entry, GatewayTypes, LogId, Membership, TypeConfig, Vote};
+use crate::types::{Entry, GatewayTypes, LogId, TypeConfig, Vote};
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
 type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
@@ -217,7 +217,23 @@ impl Core {
     }
 
     pub(crate) fn members(&self) -> Members {
-        self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched().membership_config))
+        self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched()))
+    }
+
+    /// See [`super::Group::caught_up`].
+    pub(super) fn caught_up(&self) -> BTreeSet<NodeId> {
+        let Some(running) = self.running() else { return BTreeSet::new() };
+        let last = running.log.last().map_or(0, |id| id.index);
+        let metrics = running.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let purged = metrics.purged.as_ref().map_or(0, |id| id.index);
+        // Of a group in which nothing is proposed the log of a node that is away reaches to the end, too.
+        let heard = self.contacts.heard(metrics.current_term, |sent| sent.elapsed() <= self.round_timeout);
+        let near = metrics.replication.iter().flatten().filter_map(|(node, matched)| {
+            let matched = matched.as_ref()?;
+            (heard.contains(node) && is_near(matched.index, purged, last)).then_some(*node)
+        });
+        near.chain([self.node]).collect()
     }
 
     /// See [`super::Group::quorum_contact`].
@@ -327,11 +343,13 @@ impl Drop for Reading<'_> {
 }
 
 impl Members {
-    pub(crate) fn of(membership: &Membership) -> Self {
+    pub(crate) fn of<C: GatewayTypes>(metrics: &openraft::RaftMetrics<C>) -> Self {
+        let membership = &metrics.membership_config;
         let voters: BTreeSet<NodeId> = membership.voter_ids().collect();
         let learners = membership.membership().learner_ids().collect();
         let joint = membership.membership().get_joint_config().len() > 1;
-        Self { voters, learners, joint }
+        let committed = metrics.committed_membership_config == metrics.membership_config;
+        Self { voters, learners, joint, committed }
     }
 }
 

@@ -36,6 +36,12 @@ use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter};
 /// Who lacks no more entries than this has them within a moment ([`has_caught_up`]).
 const CAUGHT_UP: u64 = 200;
 
+/// Whether a member whose log is known to reach to `matched` lacks few of the entries up to `last`, and none that the leader has
+/// cut off its own log: those come with a snapshot alone.
+fn is_near(matched: u64, purged: u64, last: u64) -> bool {
+    matched >= purged && has_caught_up(matched, last)
+}
+
 /// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
 /// meanwhile.
 const TRANSFER_LAG: u64 = 500;
@@ -122,6 +128,8 @@ pub struct Members {
     pub learners: BTreeSet<NodeId>,
     /// Whether the group is between two sets of voters, and needs a quorum of both.
     pub joint: bool,
+    /// Whether a quorum holds them. Before that, whoever leads next may find the members from before, and need their votes.
+    pub committed: bool,
 }
 
 /// A command on its way; awaiting it gives the machine's answer. Dropping it does not take the command back.
@@ -308,12 +316,9 @@ impl Group {
         tokio::time::timeout_at(deadline.into(), work).await.unwrap_or(Err(ChangeError::TimedOut))
     }
 
-    /// On the leader: the members whose logs are known to reach nearly to the end of its own, itself among them.
+    /// On the leader: the members that have answered lately and lack little of its log, itself among them.
     pub fn caught_up(&self) -> BTreeSet<NodeId> {
-        let last = self.last_index().unwrap_or(0);
-        let replicated = self.replicated().into_iter();
-        let near = replicated.filter(|(_, index)| index.is_some_and(|index| has_caught_up(index, last)));
-        near.map(|(node, _)| node).chain([self.core.node()]).collect()
+        self.core.caught_up()
     }
 
     /// Adds a node that replicates and does not vote; returns when the change is committed, not when it caught up.
@@ -386,8 +391,8 @@ pub fn has_caught_up(index: u64, last: u64) -> bool {
     index + CAUGHT_UP >= last
 }
 
-/// Whether these voters can commit at once. One that votes already may have lost its disk, and would stop its group until it has
-/// a snapshot where a change leaves no majority without it.
+/// Whether these voters can commit at once. One that votes already may be away, or wait for a snapshot, and would stop its group
+/// for as long where a change leaves no majority without it.
 pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
     voters.intersection(caught_up).count() > voters.len() / 2
 }
@@ -404,5 +409,18 @@ pub(crate) fn changed<C: GatewayTypes, T, E>(
         Ok(Err(RaftError::APIError(error))) => Err(ChangeError::Refused(error.to_string())),
         Ok(Err(RaftError::Fatal(_))) => Err(ChangeError::Stopped),
         Err(_) => Err(ChangeError::TimedOut),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lacks_what_the_leader_has_cut_off_its_log_has_not_caught_up() {
+        assert!(is_near(1_000, 950, 1_000) && is_near(1_000 - CAUGHT_UP, 0, 1_000));
+        assert!(!is_near(999 - CAUGHT_UP, 0, 1_000), "it lacks too many");
+        assert!(is_near(950, 950, 1_000), "the next entry is the first that is left");
+        assert!(!is_near(949, 950, 1_000), "it waits for a snapshot");
     }
 }

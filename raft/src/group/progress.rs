@@ -101,7 +101,7 @@ pub(crate) struct Progress {
     seen: Option<Standing>,
     /// Looks in a row at which something waited and nothing had moved.
     waited: u32,
-    /// Looks since anything was taken of a snapshot.
+    /// Looks since more was taken of a snapshot, or since nothing has moved.
     uncopied: u32,
     /// Looks since it retired.
     retired: Option<u32>,
@@ -121,17 +121,16 @@ impl Progress {
         };
         // Between the end of a snapshot and the first answer of the one that took it, nothing is on its way.
         let waits_for_copy = [self.seen, now].into_iter().flatten().any(|at| at.copied.is_some() && at.held < at.last);
-        self.uncopied = match (self.seen, now) {
-            (Some(was), Some(is)) if was.copied == is.copied => self.uncopied.saturating_add(1),
-            _ => 0,
-        };
+        // One that begins again and again, and of which nothing comes through, is no progress.
+        let bytes = |at: Option<Standing>| at.and_then(|at| at.copied).unwrap_or(0);
+        self.uncopied = if bytes(now) > bytes(self.seen) { 0 } else { self.uncopied.saturating_add(1) };
         self.seen = now;
         self.calm = self.calm.saturating_add(1);
         if self.calm >= looks(REMEMBERED) {
             self.retirements = 0;
         }
         if !stands_still {
-            (self.waited, self.retired) = (0, None);
+            (self.waited, self.uncopied, self.retired) = (0, 0, None);
             return Verdict::GetsOn;
         }
         self.waited = self.waited.saturating_add(1);
@@ -230,6 +229,11 @@ mod tests {
         let slow: Vec<Verdict> = (0..1201).map(|bytes| progress.look(copying(8, bytes), true, RIGHT)).collect();
         assert!(slow[6..1200].iter().all(|verdict| *verdict == Verdict::Stalled));
         assert_eq!(slow[1200], Verdict::Retire, "not even one that goes on takes for ever");
+
+        let mut progress = Progress::default();
+        let anew =
+            (0..121).map(|look| progress.look(if look % 2 == 0 { copying(8, 0) } else { at(9, 8, 8) }, true, RIGHT));
+        assert_eq!(anew.last(), Some(Verdict::Retire), "it begins again and again, and nothing comes through");
 
         let mut progress = Progress::default();
         verdicts(&mut progress, copying(8, 1), true, 20);

@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{Factory, Shared};
+use crate::copies::LOG_KEPT;
 use crate::group::progress::{self, LOOK_EVERY, Progress, Standing, Verdict};
 use crate::group::{Core, Leadership, Raft, Running, leads};
 use crate::log::store::{GroupLog, LogStore};
@@ -108,10 +109,11 @@ impl Life {
         let (disk, state, machine) = (self.shared.logs.clone(), self.shared.state.clone(), (self.factory)());
         let position = self.core.position.clone();
         let (meter, cut) = (self.core.meter.clone(), self.core.cut.clone());
+        let (copies, most_log_bytes) = (self.core.copies.clone(), self.most_log_bytes());
         let opened = tokio::task::spawn_blocking(move || {
             let log = GroupLog::open(id, disk)?;
             let applier = Applier::open(state, log.clone(), machine, position, meter, cut, right)?;
-            Ok::<_, std::io::Error>((log, applier))
+            Ok::<_, std::io::Error>((log, applier.keeping_log(copies, most_log_bytes)))
         });
         let (log, applier) = opened.await.map_err(|error| text(&error))?.map_err(|error| text(&error))?;
         let network = network::Factory {
@@ -128,7 +130,9 @@ impl Life {
         let votes_from = Instant::now() + abstains;
         let store = LogStore::new(log.clone(), self.shared.writer.clone());
         let config = self.shared.raft_config(id);
+        let begun = applier.begun();
         let raft = Raft::new(self.core.node(), config, network, store, applier).await.map_err(|error| text(&error))?;
+        begun.store(true, Ordering::Release);
         Ok(Running { raft, log, votes_from })
     }
 
@@ -212,9 +216,15 @@ impl Life {
         verdict
     }
 
+    /// How many bytes the log may take while a snapshot is on its way to a peer.
+    fn most_log_bytes(&self) -> u64 {
+        self.shared.limits.max_bytes.saturating_mul(LOG_KEPT)
+    }
+
     /// Cuts a log that has outgrown its bytes, however few entries it has.
     async fn bound_log(&self, running: &Running) {
-        if let Some(upto) = running.log.cut_to(self.shared.limits.max_bytes) {
+        let most = if self.core.copies.any() { self.most_log_bytes() } else { self.shared.limits.max_bytes };
+        if let Some(upto) = running.log.cut_to(most) {
             let trigger = running.raft.trigger();
             // The purge takes effect when the snapshot stands, at the latest when the size is looked at again. A
             // core that is gone is noticed by the watch.

@@ -56,6 +56,10 @@ impl Inner {
         let settled = self.committed.map(|id| id.index).max(self.applied);
         settled.filter(|settled| self.last.is_some_and(|last| last.index >= *settled))
     }
+
+    fn bytes(&self) -> u64 {
+        self.grown - self.marks.front().map_or(self.grown, |(_, grown)| *grown)
+    }
 }
 
 /// The state of one group's log, shared by the store, its readers and the writer.
@@ -179,11 +183,15 @@ impl GroupLog {
         Ok(read?.first().map(|entry| entry.log_id))
     }
 
+    /// About how many bytes the entries take that were not cut off.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.inner.lock().bytes()
+    }
+
     /// If the log is larger than `max_bytes`: the index up to which it would have to be cut to take half of that.
     pub(crate) fn cut_to(&self, max_bytes: u64) -> Option<u64> {
         let inner = self.inner.lock();
-        let start = inner.marks.front().map_or(inner.grown, |(_, grown)| *grown);
-        if inner.grown - start <= max_bytes {
+        if inner.bytes() <= max_bytes {
             return None;
         }
         let wanted = inner.grown - max_bytes / 2;

@@ -197,10 +197,12 @@ async fn a_log_that_outgrew_its_bytes_says_where_to_cut_it() {
     let mut store = LogStore::new(group.clone(), log.writer.clone());
     append(&mut store, (0..2000).map(|index| entry(1, index)).collect()).await;
     assert_eq!(group.cut_to(1 << 20), None);
+    assert!(group.bytes() > 20_000, "{}", group.bytes());
     let cut = group.cut_to(20_000).unwrap();
     assert!((1000..1800).contains(&cut), "{cut}");
     store.purge(log_id(1, cut)).await.unwrap();
     assert_eq!(group.cut_to(20_000), None);
+    assert!(group.bytes() <= 20_000, "{}", group.bytes());
     drop((store, group));
     log.close();
 }

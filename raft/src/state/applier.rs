@@ -3,6 +3,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -19,7 +20,8 @@ use super::disk::{Applied, StateDisk};
 use super::meter::Meter;
 use super::overlay::Overlay;
 use super::reader::StateReader;
-use super::snapshot::{self, SnapshotData};
+use super::snapshot::{self, SnapshotData, Source};
+use crate::copies::Copies;
 use crate::failpoint::{self, Point};
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Machine, Position};
@@ -50,6 +52,11 @@ pub(crate) struct Applier {
     cut: Arc<Cut>,
     /// Bytes of the commands of the batch that is being applied.
     bytes: usize,
+    /// The snapshots that are on their way to peers, and how many bytes the log may take meanwhile.
+    copies: Arc<Copies>,
+    most_log_bytes: u64,
+    /// Whether openraft has begun: what it is given before counts as a snapshot that was built, up to which the log may be cut.
+    begun: Arc<AtomicBool>,
     _right: OwnedMutexGuard<()>,
 }
 
@@ -93,8 +100,25 @@ impl Applier {
             meter,
             cut,
             bytes: 0,
+            copies: Arc::default(),
+            most_log_bytes: 0,
+            begun: Arc::default(),
             _right: right,
         })
+    }
+
+    /// Leaves the log as it is while a snapshot is on its way to a peer, until it takes more than so many bytes.
+    pub(crate) fn keeping_log(self, copies: Arc<Copies>, most_log_bytes: u64) -> Self {
+        Self { copies, most_log_bytes, ..self }
+    }
+
+    fn keeps_log(&self) -> bool {
+        self.copies.any() && self.log.bytes() <= self.most_log_bytes
+    }
+
+    /// To be set once openraft has begun.
+    pub(crate) fn begun(&self) -> Arc<AtomicBool> {
+        self.begun.clone()
     }
 
     fn apply_one(&mut self, at: LogId, payload: EntryPayload<crate::types::Command, u64, ()>) -> io::Result<Reply> {
@@ -166,7 +190,7 @@ impl Applier {
     /// Keeps the state as it is now for who has asked for it at this index.
     async fn keep_for(&self, index: u64) -> io::Result<()> {
         if let Some(out) = self.cut.take(index) {
-            let taken = snapshot::Source::take(self.disk.clone(), self.group).await?;
+            let taken = Source::take(self.disk.clone(), self.group).await?;
             // Who asked may have given up: then nothing is read of it.
             let _ = out.send(taken);
         }
@@ -259,6 +283,11 @@ impl RaftStateMachine<TypeConfig> for Applier {
         Ok(())
     }
 
+    /// Building one lets the log be cut, and a peer that takes a snapshot goes on from the log as it was when that was read.
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Self::SnapshotBuilder> {
+        if !force && self.keeps_log() { None } else { Some(self.get_snapshot_builder().await) }
+    }
+
     async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {
         Builder { disk: self.disk.clone(), group: self.group }
     }
@@ -292,7 +321,13 @@ impl RaftStateMachine<TypeConfig> for Applier {
         if self.last.is_none() {
             return Ok(None);
         }
-        taken(&self.disk, self.group).await.map(Some)
+        if !self.begun.load(Ordering::Acquire) {
+            return taken(&self.disk, self.group).await.map(Some);
+        }
+        // One to be sent: no log is cut by it, so nothing has to be in tables. Nothing is applied while openraft waits for it, and
+        // for a peer that is down it asks several times a second.
+        let (meta, source) = Source::take(self.disk.clone(), self.group).await?;
+        Ok(Some(Snapshot { meta, snapshot: SnapshotData::Source(source) }))
     }
 }
 
@@ -300,7 +335,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
 /// there.
 async fn taken(disk: &Arc<StateDisk>, group: GroupId) -> io::Result<Snapshot<SnapshotData>> {
     // First the position, then the tables.
-    let (meta, source) = snapshot::Source::take(disk.clone(), group).await?;
+    let (meta, source) = Source::take(disk.clone(), group).await?;
     let flushed = disk.clone();
     disk.blocking(move || flushed.flush()).await.map_err(io::Error::other)??;
     Ok(Snapshot { meta, snapshot: SnapshotData::Source(source) })
@@ -323,6 +358,8 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::folder::USUAL_BUFFER;
     use crate::log::disk::Disk;
@@ -345,11 +382,12 @@ mod tests {
     }
 
     async fn open_with(durable: u64, fatal: crate::fatal::Fatal) -> io::Result<Applier> {
-        let folder = tempfile::tempdir().unwrap();
-        let log =
-            GroupLog::open(1, Disk::open(&folder.path().join("raft"), USUAL_BUFFER, fatal.clone()).unwrap()).unwrap();
-        let disk =
-            StateDisk::open(&folder.path().join("data"), folder.path().join("install"), USUAL_BUFFER, fatal).unwrap();
+        open_in(tempfile::tempdir().unwrap().path(), durable, fatal).await
+    }
+
+    async fn open_in(folder: &Path, durable: u64, fatal: crate::fatal::Fatal) -> io::Result<Applier> {
+        let log = GroupLog::open(1, Disk::open(&folder.join("raft"), USUAL_BUFFER, fatal.clone()).unwrap()).unwrap();
+        let disk = StateDisk::open(&folder.join("data"), folder.join("install"), USUAL_BUFFER, fatal).unwrap();
         let mut batch = WriteBatch::default();
         disk.put_applied(&mut batch, 1, &log_id(1, 9), durable);
         disk.write(1, batch).unwrap();
@@ -379,5 +417,37 @@ mod tests {
         assert!(said.lock().contains("format 7") && said.lock().contains("start the release"), "{}", said.lock());
         assert_eq!(applier.last, Some(log_id(1, 10)));
         assert!(applier.commit(&mut Vec::new()).is_err(), "nothing is written any more");
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_that_is_sent_is_not_written_to_tables_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut applier = open_in(folder.path(), 0, Arc::new(|reason| panic!("{reason}"))).await.unwrap();
+        let tables = |applier: &Applier| applier.disk.db().live_files().unwrap().len();
+        let write = |applier: &Applier, index| {
+            let mut batch = WriteBatch::default();
+            applier.disk.put_applied(&mut batch, 1, &log_id(1, index), 0);
+            applier.disk.write(1, batch).unwrap();
+        };
+        let (begun, before) = (applier.begun(), tables(&applier));
+        write(&applier, 10);
+        assert!(applier.get_current_snapshot().await.unwrap().is_some());
+        assert_eq!(tables(&applier), before + 1, "openraft begins, and may cut the log up to there");
+        begun.store(true, Ordering::Release);
+        write(&applier, 11);
+        let sent = applier.get_current_snapshot().await.unwrap().unwrap();
+        assert_eq!((sent.meta.last_log_id, tables(&applier)), (Some(log_id(1, 11)), before + 1));
+    }
+
+    #[tokio::test]
+    async fn no_log_is_cut_while_a_snapshot_is_on_its_way_unless_it_has_grown_too_large() {
+        let copies = Arc::<Copies>::default();
+        let mut applier = open_with_durable(0).await.unwrap().keeping_log(copies.clone(), 0);
+        assert!(applier.try_create_snapshot_builder(false).await.is_some());
+        let copying = copies.begin(2);
+        assert!(applier.try_create_snapshot_builder(false).await.is_none(), "its log is not too large");
+        assert!(applier.try_create_snapshot_builder(true).await.is_some(), "openraft cannot do without");
+        drop(copying);
+        assert!(applier.try_create_snapshot_builder(false).await.is_some());
     }
 }

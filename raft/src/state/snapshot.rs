@@ -18,6 +18,7 @@ use super::disk::{StateDisk, state_end, state_key};
 use crate::codec;
 use crate::failpoint::{self, Point};
 use crate::machine::GroupId;
+use crate::supervise;
 use crate::types::SnapshotMeta;
 
 /// Bytes of pairs that go in one message.
@@ -60,10 +61,17 @@ impl Source {
             if meta_out.send(found).is_err() || wanted.blocking_recv().is_err() {
                 return;
             }
-            if let Err(error) = read_chunks(&disk, &snapshot, group, &out) {
-                disk.fail("read", &error);
-                let _ = out.blocking_send(Err(error));
-            }
+            let read = || read_chunks(&disk, &snapshot, group, &out);
+            let failed = match supervise::noticed_in_thread("the reading of a snapshot", read) {
+                Some(Ok(())) => return,
+                Some(Err(error)) => {
+                    disk.fail("read", &error);
+                    error
+                }
+                // What was read until then must not be taken for the whole.
+                None => io::Error::other("reading the snapshot panicked"),
+            };
+            let _ = out.blocking_send(Err(failed));
         });
         let meta = meta.await.map_err(|_| io::Error::other("reading the snapshot was cancelled"))??;
         Ok((meta, Self { go, chunks }))

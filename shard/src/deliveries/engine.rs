@@ -6,29 +6,25 @@ use std::time::{Duration, Instant};
 
 use model::id::{CustomerId, EndpointId, Epoch, RequestId, ShardId, Slot};
 use model::time::Timestamp;
-use raft::directory::state::DirectoryState;
 use raft::directory::{Change, Directory};
 use raft::failpoint::{self, Point};
-use raft::machine::View;
 use raft::supervise;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::attempt::{self, Finished, Means};
-use super::command::DeliveryCommand;
 use super::cpu_load::CpuLoad;
 use super::health::{self, Health};
 use super::limiter::EndpointLimiter;
+use super::paused::{Walks, unpause};
 use super::queue::{EndpointQueue, Start};
 use super::retry_limiter::{RetryLimiter, STARTS_A_TURN};
 use super::waiting::endpoints_with_jobs;
-use super::{DeliveryRules, Job, ToEngine};
+use super::{DeliveryRules, Job, Rereading, ToEngine};
 use crate::call::deliveries::{DeliveryAsk, DeliveryDone};
 use crate::call::{Answer, Ask, Call, Done};
-use crate::command::{Command, Reply};
 use crate::coordinator::{Report, Ruling, own_places};
-use crate::keys;
 use crate::owner::{NodeContext, Owner};
 
 /// How often connections that nobody used for a while are closed, the gauges set, and the health of endpoints noted.
@@ -45,6 +41,7 @@ pub(super) struct Engine {
     rules: DeliveryRules,
     directory: Arc<Directory>,
     to_self: mpsc::UnboundedSender<ToEngine>,
+    rereading: Rereading,
     owners: HashMap<ShardId, Arc<Owner>>,
     queues: HashMap<EndpointId, HashMap<ShardId, EndpointQueue>>,
     limiters: HashMap<EndpointId, EndpointLimiter>,
@@ -57,6 +54,8 @@ pub(super) struct Engine {
     /// When an endpoint has something to do next; one entry each.
     agenda: BTreeSet<(Timestamp, EndpointId)>,
     planned: HashMap<EndpointId, Timestamp>,
+    /// Where paused deliveries are looked for.
+    walks: Walks,
 }
 
 /// An attempt that was started.
@@ -89,6 +88,7 @@ impl Engine {
         rules: DeliveryRules,
         directory: Arc<Directory>,
         to_self: mpsc::UnboundedSender<ToEngine>,
+        rereading: Rereading,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -99,6 +99,7 @@ impl Engine {
             rules,
             directory,
             to_self,
+            rereading,
             owners: HashMap::new(),
             queues: HashMap::new(),
             limiters: HashMap::new(),
@@ -106,6 +107,7 @@ impl Engine {
             started: HashMap::new(),
             agenda: BTreeSet::new(),
             planned: HashMap::new(),
+            walks: Walks::default(),
         }
     }
 
@@ -212,12 +214,28 @@ impl Engine {
                 }
             }
             ToEngine::Reread(shard, epoch, endpoint) => {
+                if endpoint.is_none() {
+                    // Before anything is read: what finds no room from here on is told of anew.
+                    self.rereading.lock().remove(&(shard, epoch));
+                }
                 let Some(owner) = self.owners.get(&shard).filter(|owner| owner.epoch == epoch) else { return };
                 let endpoints = endpoint.map_or_else(|| endpoints_with_jobs(&owner.reader), |endpoint| vec![endpoint]);
                 for endpoint in endpoints {
                     let queues = self.queues.entry(endpoint).or_default();
                     queues.entry(shard).or_insert_with(|| EndpointQueue::unread(endpoint)).reread();
                     touched.insert(endpoint);
+                }
+            }
+            ToEngine::Walked { shard, epoch, endpoint, found } => {
+                let again = self.walks.ended((shard, epoch, endpoint));
+                let Some(owner) = self.owners.get(&shard).filter(|owner| owner.epoch == epoch).cloned() else { return };
+                if found {
+                    let queues = self.queues.entry(endpoint).or_default();
+                    queues.entry(shard).or_insert_with(|| EndpointQueue::unread(endpoint)).reread();
+                    touched.insert(endpoint);
+                }
+                if again {
+                    self.unpause(&owner, endpoint);
                 }
             }
             ToEngine::Answered(id, success) => touched.extend(self.answered(id, success)),
@@ -272,9 +290,9 @@ impl Engine {
         }
         // It may have been switched on while the pause was on its way into the log.
         if finished.paused
-            && let Some(owner) = self.owners.get(&shard)
+            && let Some(owner) = self.owners.get(&shard).cloned()
         {
-            self.unpause(owner, endpoint);
+            self.unpause(&owner, endpoint);
         }
         Some(endpoint)
     }
@@ -393,21 +411,25 @@ impl Engine {
     }
 
     /// An endpoint that was switched on again gets what was paused for it.
-    fn endpoint_changed(&self, id: EndpointId) {
-        self.owners.values().for_each(|owner| self.unpause(owner, id));
+    fn endpoint_changed(&mut self, id: EndpointId) {
+        let owners: Vec<Arc<Owner>> = self.owners.values().cloned().collect();
+        owners.iter().for_each(|owner| self.unpause(owner, id));
     }
 
     /// Makes an endpoint's paused deliveries in a shard due again, if it is switched on.
-    fn unpause(&self, owner: &Arc<Owner>, endpoint: EndpointId) {
-        let enabled = |state: &DirectoryState| state.endpoints.get(&endpoint).is_some_and(|endpoint| endpoint.enabled);
-        if self.directory.read(enabled) {
-            let (owner, to_self) = (owner.clone(), self.to_self.clone());
-            owner.tasks.clone().spawn(async move {
-                if unpause(&owner, endpoint).await {
-                    let _ = to_self.send(ToEngine::Reread(owner.shard, owner.epoch, Some(endpoint)));
-                }
-            });
+    fn unpause(&mut self, owner: &Arc<Owner>, endpoint: EndpointId) {
+        let Some(customer) = self.standing(endpoint).called else { return };
+        let (shard, epoch) = (owner.shard, owner.epoch);
+        if !self.walks.begin((shard, epoch, endpoint)) {
+            return;
         }
+        let (owner, lost, to_self) = (owner.clone(), owner.lost.clone(), self.to_self.clone());
+        owner.tasks.clone().spawn(async move {
+            let walking = lost.run_until_cancelled(unpause(&owner, customer, endpoint));
+            // Whatever becomes of it, the next one waits for its end.
+            let found = supervise::noticed("the search for paused deliveries", walking).await.flatten();
+            let _ = to_self.send(ToEngine::Walked { shard, epoch, endpoint, found: found.unwrap_or_default() });
+        });
     }
 }
 
@@ -418,29 +440,5 @@ async fn ask_home(context: &NodeContext, customer: CustomerId, report: Report) -
     match context.nodes.ask(call, Instant::now() + HOME_PATIENCE).await.ok()? {
         Answer::Result { result: Ok(Done::Deliveries(DeliveryDone::Ruled(ruling))), .. } => Some(ruling),
         _ => None,
-    }
-}
-
-/// Finds an endpoint's paused deliveries and makes them due, a few with each command. Says whether there were any.
-async fn unpause(owner: &Owner, endpoint: EndpointId) -> bool {
-    /// Jobs that are read, and made due, at a time.
-    const AT_ONCE: usize = 256;
-    let (mut from, to) = keys::jobs_of(endpoint);
-    let mut any = false;
-    loop {
-        let jobs = owner.reader.scan(&from, &to, AT_ONCE);
-        let Some((last, _)) = jobs.last() else { return any };
-        from = [last.as_slice(), &[0]].concat();
-        // An endpoint may have hundreds of thousands, none of them paused.
-        tokio::task::yield_now().await;
-        let paused = jobs.iter().filter(|(_, mark)| mark == keys::JOB_PAUSED);
-        let deliveries: Vec<_> = paused.filter_map(|(key, _)| Some(keys::parse_job(key)?.2)).collect();
-        if !deliveries.is_empty() {
-            let unpause = DeliveryCommand::Unpause { endpoint, deliveries, at: Timestamp::now() };
-            match owner.committer.commit_one(Command::Delivery(unpause)).await {
-                Ok(reply) => any |= reply == Reply::Done,
-                Err(_) => return any,
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! - `attempt`: one attempt from the stored delivery to the committed outcome. `running`: which ones are in flight.
 //! - `retry_limiter`: how fast what has waited is attempted. `cpu_load`: what the processors have to spare.
 //! - `limiter`: how much may run at an endpoint. [`crate::coordinator`]: what is counted for it over the whole cluster. `health`: what
-//!   the directory is told of it.
+//!   the directory is told of it. `paused`: what waits until its endpoint is switched on.
 //! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
 //! - `serve`: what an owner answers to other nodes. `waiting`: what waits for each endpoint.
 
@@ -13,13 +13,14 @@ pub mod cpu_load;
 mod engine;
 mod health;
 mod limiter;
+mod paused;
 mod queue;
 mod retry_limiter;
 pub(crate) mod serve;
 pub mod sweep;
 pub mod waiting;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,9 +59,20 @@ enum ToEngine {
     Reread(ShardId, Epoch, Option<EndpointId>),
     /// An attempt has its answer, a good one or not; `None` when no request was made.
     Answered(task::Id, Option<bool>),
+    /// The search for paused deliveries of an endpoint has ended, and whether it made any due.
+    Walked {
+        shard: ShardId,
+        epoch: Epoch,
+        endpoint: EndpointId,
+        found: bool,
+    },
     /// What an endpoint's home made of a report that was sent at a time; `None` when it could not be asked.
     Ruled(Report, Instant, Option<Ruling>),
 }
+
+/// The ownerships whose jobs are all to be read again, and of which the engine was told: once is enough until it reads, as it finds
+/// all that was written by then. Told of each announcement that finds no room, it would do nothing but read.
+type Rereading = Arc<Mutex<HashSet<(ShardId, Epoch)>>>;
 
 /// What an operator may set beside the schedule.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +92,7 @@ pub struct Deliveries {
     attempter: Arc<Attempter>,
     /// The ownerships that the engine was told of and that stand: one that is begun again after a panic is told anew.
     owners: Arc<Mutex<HashMap<ShardId, Arc<Owner>>>>,
+    rereading: Rereading,
 }
 
 impl Deliveries {
@@ -92,13 +105,14 @@ impl Deliveries {
         stop: CancellationToken,
     ) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
-        // Bounded by what goes into it: a few messages for each ownership, one for each attempt that runs and for each
-        // endpoint whose home is asked.
+        // Bounded by what goes into it: a few messages for each ownership, one for each attempt that runs, for each endpoint
+        // whose home is asked, and for each step of a sweep.
         let (overflow, rare) = mpsc::unbounded_channel();
         let running = Running::new(schedule.max_attempts());
         let attempter = Arc::new(attempter);
         let means = Means { attempter: attempter.clone(), schedule: Arc::new(schedule), running: running.clone() };
-        let deliveries = Self { queue, overflow, running, attempter, owners: Arc::default() };
+        let (owners, rereading) = (Arc::default(), Rereading::default());
+        let deliveries = Self { queue, overflow, running, attempter, owners, rereading };
         let waiting = Arc::new(tokio::sync::Mutex::new(Waiting { messages, rare, begun: false }));
         let begun = deliveries.clone();
         tokio::spawn(async move {
@@ -122,6 +136,7 @@ impl Deliveries {
         if waiting.begun {
             let owners = self.owners.lock();
             while waiting.messages.try_recv().is_ok() || waiting.rare.try_recv().is_ok() {}
+            self.rereading.lock().clear();
             for owner in owners.values().cloned() {
                 let (again, lost) = (self.clone(), owner.lost.clone());
                 owner.tasks.clone().spawn(async move { lost.run_until_cancelled(again.hand_to_engine(&owner)).await });
@@ -129,7 +144,8 @@ impl Deliveries {
         }
         waiting.begun = true;
         let Waiting { messages, rare, .. } = &mut *waiting;
-        engine::Engine::new(means, rules, directory, self.overflow.clone()).run(messages, rare, stop).await;
+        let engine = engine::Engine::new(means, rules, directory, self.overflow.clone(), self.rereading.clone());
+        engine.run(messages, rare, stop).await;
     }
 
     /// For requests that are no deliveries: tests of endpoints.
@@ -178,7 +194,9 @@ impl Webhooks for Deliveries {
     fn announce(&self, shard: ShardId, epoch: Epoch, jobs: Vec<Job>) {
         for job in jobs {
             if self.queue.try_send(ToEngine::Written(shard, epoch, job)).is_err() {
-                let _ = self.overflow.send(ToEngine::Reread(shard, epoch, None));
+                if self.rereading.lock().insert((shard, epoch)) {
+                    let _ = self.overflow.send(ToEngine::Reread(shard, epoch, None));
+                }
                 return;
             }
         }
@@ -205,5 +223,41 @@ async fn note_interrupted(owner: &Owner) -> Result<(), LeadershipLost> {
         let deliveries = begun.iter().filter_map(|(key, _)| keys::parse_begun_attempt(key)).collect();
         let interrupted = DeliveryCommand::Interrupted { deliveries, at: Timestamp::now() };
         owner.committer.commit_one(Command::Delivery(interrupted)).await?;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::id::DeliveryId;
+    use model::target::TargetPolicy;
+
+    use super::*;
+    use crate::webhook::attempt::AttemptConfig;
+    use crate::webhook::resolver::SystemResolver;
+
+    #[test]
+    fn a_shard_is_read_again_once_however_many_announcements_find_no_room() {
+        let (queue, _messages) = mpsc::channel(1);
+        let (overflow, mut rare) = mpsc::unbounded_channel();
+        let attempter = Attempter::new(AttemptConfig::new(TargetPolicy::dev(), "test"), SystemResolver::default());
+        let (attempter, running) = (Arc::new(attempter.unwrap()), Running::new(1));
+        let (owners, rereading) = (Arc::default(), Rereading::default());
+        let deliveries = Deliveries { queue, overflow, running, attempter, owners, rereading };
+        let job =
+            || Job { endpoint: EndpointId::random(), delivery: DeliveryId::random(), due: Timestamp(0), chat: None };
+        let mut told = || std::iter::from_fn(|| rare.try_recv().ok()).count();
+        // The first finds room.
+        deliveries.announce(1, 7, vec![job()]);
+        assert_eq!(told(), 0);
+        for _ in 0..100 {
+            deliveries.announce(1, 7, vec![job()]);
+            deliveries.announce(2, 7, vec![job(), job()]);
+        }
+        assert_eq!(told(), 2);
+        // As the engine does when it takes the message.
+        deliveries.rereading.lock().remove(&(1, 7));
+        (0..100).for_each(|_| deliveries.announce(1, 7, vec![job()]));
+        assert_eq!(told(), 1);
     }
 }

@@ -28,7 +28,7 @@ pub enum Step {
     /// These are to vote, once they hold everything.
     Vote(BTreeSet<NodeId>),
     Drop(BTreeSet<NodeId>),
-    /// Nothing is left to do here: the directory is to know.
+    /// Nothing is left to do here: the directory is to know. Then those that went remove what they have.
     Say,
 }
 
@@ -67,7 +67,8 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
     if !strays.is_empty() {
         return Some(Step::Drop(strays));
     }
-    (voters == wanted && !place.settled).then_some(Step::Say)
+    // Until a quorum holds them, whoever leads next may need the votes of those that went.
+    (voters == wanted && members.committed && !place.settled).then_some(Step::Say)
 }
 
 /// Who has to hold everything before these voters take the place of others. Bytes of media lie on a quorum of the present
@@ -75,6 +76,12 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
 fn to_be_whole<'a>(voters: &'a BTreeSet<NodeId>, present: &BTreeSet<NodeId>) -> Vec<&'a NodeId> {
     let one_by_one = present.difference(voters).count() <= 1;
     voters.iter().filter(|node| !one_by_one || !present.contains(node)).collect()
+}
+
+/// Whether these voters can take the place of others now: a majority of them can commit at once, and none that comes waits for a
+/// snapshot, which is all that a quorum may have left the next time that a node dies.
+pub fn may_vote(voters: &BTreeSet<NodeId>, present: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
+    has_quorum(voters, caught_up) && voters.difference(present).all(|node| caught_up.contains(node))
 }
 
 async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result<(), ChangeError> {
@@ -85,19 +92,15 @@ async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result
             owner.group.add_learner(node, deadline).await
         }
         Step::Vote(voters) => {
-            for node in to_be_whole(&voters, &owner.group.members().voters) {
+            let present = owner.group.members().voters;
+            for node in to_be_whole(&voters, &present) {
                 if !owner.node.nodes.is_whole(*node, owner.shard, owner.group.applied()).await {
                     return Ok(());
                 }
             }
             let caught_up = owner.group.caught_up();
-            if !has_quorum(&voters, &caught_up) {
-                tracing::debug!(
-                    shard = owner.shard,
-                    ?voters,
-                    ?caught_up,
-                    "a majority of the new voters is to catch up first"
-                );
+            if !may_vote(&voters, &present, &caught_up) {
+                tracing::debug!(shard = owner.shard, ?voters, ?caught_up, "the new voters are to catch up first");
                 return Ok(());
             }
             tracing::info!(shard = owner.shard, ?voters, "the shard's voters change");
@@ -122,7 +125,8 @@ mod tests {
     }
 
     fn members(voters: &[NodeId], learners: &[NodeId]) -> Members {
-        Members { voters: voters.iter().copied().collect(), learners: learners.iter().copied().collect(), joint: false }
+        let (voters, learners) = (voters.iter().copied().collect(), learners.iter().copied().collect());
+        Members { voters, learners, joint: false, committed: true }
     }
 
     fn vote(voters: &[NodeId]) -> Option<Step> {
@@ -156,6 +160,29 @@ mod tests {
         let pair = BTreeSet::from([1, 2]);
         assert!(!has_quorum(&pair, &BTreeSet::from([1, 3])), "of two both are needed");
         assert!(has_quorum(&pair, &pair));
+    }
+
+    #[test]
+    fn nobody_begins_to_vote_who_waits_for_a_snapshot_and_a_voter_that_is_away_holds_up_nothing() {
+        let (voters, present) = (BTreeSet::from([1, 2, 4]), BTreeSet::from([1, 2, 3]));
+        assert!(may_vote(&voters, &present, &BTreeSet::from([1, 2, 4])));
+        assert!(
+            !may_vote(&voters, &present, &BTreeSet::from([1, 2, 3])),
+            "two of three hold the log, and 4 is to come"
+        );
+        assert!(may_vote(&voters, &present, &BTreeSet::from([1, 4])), "2 is away, and stays a voter");
+        assert!(
+            !may_vote(&BTreeSet::from([1, 2]), &present, &BTreeSet::from([1, 3])),
+            "without 2 they could not commit"
+        );
+    }
+
+    #[test]
+    fn the_directory_hears_of_voters_that_a_quorum_holds() {
+        let wanted = place(&[1, 2, 4], false);
+        let proposed = Members { committed: false, ..members(&[1, 2, 4], &[]) };
+        assert_eq!(next(&wanted, &proposed, 1), None, "node 3 would remove a replica whose vote may be needed yet");
+        assert_eq!(next(&wanted, &members(&[1, 2, 4], &[]), 1), Some(Step::Say));
     }
 
     #[test]

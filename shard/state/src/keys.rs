@@ -601,6 +601,11 @@ pub fn tickets_of(customer: CustomerId) -> Range {
     under(key(TICKET, &[customer.as_bytes()]))
 }
 
+/// The digest of a ticket, as its key says.
+pub fn digest_of_ticket(key: &[u8]) -> Option<&[u8]> {
+    key.get(17..)
+}
+
 /// How many bytes of a customer's media are kept.
 pub fn media_kept(customer: CustomerId) -> Vec<u8> {
     key(MEDIA_KEPT, &[customer.as_bytes()])

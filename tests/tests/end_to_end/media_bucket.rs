@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::bucket::{ACCESS_KEY_ID, SECRET_ACCESS_KEY, serve};
 use serde_json::json;
-use tests::cluster::{Cluster, Options};
+use tests::cluster::{Cluster, Options, SHARDS};
 use tests::http::string;
 use tests::media::{fetch, noise, path, upload};
 use tests::tenant::Tenant;
@@ -26,7 +26,12 @@ fn objects(folder: &Path) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_keeps_media_in_place_of_the_replicas() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("media")).unwrap();
+    // What somebody else has put into the bucket, where the bytes of a shard lie, holds up nothing.
+    for shard in 1..=SHARDS {
+        let foreign = folder.path().join(format!("media/of/the/test/{shard}/00"));
+        std::fs::create_dir_all(&foreign).unwrap();
+        std::fs::write(foreign.join("notes.txt"), "of somebody else").unwrap();
+    }
     let endpoint = serve(folder.path()).await;
     let options = Options::default()
         .arg("--set=media.store=s3")

@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, future, stream};
 use model::id::ShardId;
 use model::media::Sha256Hex;
 use model::time::Timestamp;
@@ -49,19 +50,16 @@ pub async fn open(
     Ok(pieces.flat_map(|piece| stream::iter(in_pieces(piece))).boxed())
 }
 
-/// The hashes of a shard's bytes that have not been written for `grace`, at most `most`.
-pub async fn old(bucket: &Bucket, shard: ShardId, grace: Duration, most: usize) -> Result<Vec<Sha256Hex>, BlobError> {
-    let mut all = bucket.list(&shard.to_string());
-    let mut old = Vec::new();
-    while let Some(found) = all.try_next().await? {
-        if is_older(found.written_at, grace) {
-            old.push(Sha256Hex(found.name));
-        }
-        if old.len() >= most {
-            break;
-        }
-    }
-    Ok(old)
+/// The hashes of a shard's bytes that have not been written for `grace`, as they are looked through: a bucket may hold any number.
+/// What others have put there is passed over.
+pub fn old(bucket: &Bucket, shard: ShardId, grace: Duration) -> BoxStream<'static, Result<Sha256Hex, BlobError>> {
+    let found = bucket.list(&shard.to_string()).map_err(BlobError::from);
+    let old = found.try_filter_map(move |found| {
+        let sha256 = Sha256Hex(found.name);
+        let is_old = is_older(found.written_at, grace) && sha256.is_well_formed();
+        future::ready(Ok(is_old.then_some(sha256)))
+    });
+    old.boxed()
 }
 
 /// Removes bytes that nobody refers to, unless they were written again meanwhile.
@@ -72,8 +70,11 @@ pub async fn remove_old(
     grace: Duration,
 ) -> Result<bool, BlobError> {
     let key = key(shard, sha256);
-    if !is_older(bucket.written_at(&key).await?, grace) {
-        return Ok(false);
+    match bucket.written_at(&key).await {
+        Ok(written_at) if is_older(written_at, grace) => {}
+        // Written again, or gone already.
+        Ok(_) | Err(BucketError::Missing) => return Ok(false),
+        Err(error) => return Err(error.into()),
     }
     bucket.delete(&key).await?;
     Ok(true)
@@ -84,7 +85,7 @@ fn is_older(written_at: Timestamp, grace: Duration) -> bool {
 }
 
 /// A file from where it stands, piece by piece.
-fn pieces(file: File) -> stream::BoxStream<'static, io::Result<Bytes>> {
+fn pieces(file: File) -> BoxStream<'static, io::Result<Bytes>> {
     let next = |mut file: File| async move {
         let mut piece = Vec::with_capacity(MEDIA_PIECE);
         let read = (&mut file).take(MEDIA_PIECE as u64).read_to_end(&mut piece).await?;

@@ -117,6 +117,10 @@ impl Local {
     /// The size of a file whose bytes have their hash; `None` when there is none. A damaged one is removed: it is
     /// fetched again from another replica.
     pub fn verify(&self, sha256: &Sha256Hex) -> Result<Option<u64>, BlobError> {
+        // What another node names leads to no file but those of this folder: what is not its hash is removed.
+        if !sha256.is_well_formed() {
+            return Ok(None);
+        }
         let path = self.path(sha256);
         let mut file = match File::open(&path) {
             Ok(file) => file,
@@ -186,9 +190,8 @@ impl Local {
         Ok(file)
     }
 
-    /// The hashes of files that have not been stored for `grace`.
-    pub fn old(&self, grace: Duration) -> io::Result<Vec<Sha256Hex>> {
-        let mut old = Vec::new();
+    /// Calls `with` for the hashes of files that have not been stored for `grace`, one after the other: there may be millions.
+    pub fn each_old(&self, grace: Duration, mut with: impl FnMut(Sha256Hex) -> io::Result<()>) -> io::Result<()> {
         for part in fs::read_dir(&self.folder)? {
             let part = part?.path();
             if part == self.temporary || !part.is_dir() {
@@ -196,14 +199,14 @@ impl Local {
             }
             for file in fs::read_dir(part)? {
                 let file = file?;
-                if is_older(file.metadata()?.modified()?, grace)
-                    && let Ok(name) = file.file_name().into_string()
-                {
-                    old.push(Sha256Hex(name));
+                // One that has gone meanwhile is not old.
+                let is_old = look_at(&file.path()).is_some_and(|look| is_older(look.modified, grace));
+                if is_old && let Ok(name) = file.file_name().into_string() {
+                    with(Sha256Hex(name))?;
                 }
             }
         }
-        Ok(old)
+        Ok(())
     }
 
     /// Removes a file that nobody refers to, unless it was stored again meanwhile.
@@ -292,6 +295,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_no_hash_leads_to_no_file() {
+        let (folder, local) = store();
+        let outside = folder.path().join("precious");
+        fs::write(&outside, b"bytes").unwrap();
+        for name in ["./../precious", outside.to_str().unwrap(), "..", ""] {
+            let named = Sha256Hex(name.to_owned());
+            assert!(matches!(local.read(&named, 0, 1), Err(BlobError::Missing)), "{name}");
+            assert!(!local.renew(&named).unwrap(), "{name}");
+        }
+        assert_eq!(fs::read(&outside).unwrap(), b"bytes");
+    }
+
+    #[test]
     fn what_is_stored_again_is_young_again() {
         let (_folder, local) = store();
         let sha256 = put(&local, b"bytes");
@@ -299,9 +315,18 @@ mod tests {
         let file = File::options().write(true).open(local.path(&sha256)).unwrap();
         file.set_modified(SystemTime::from(Timestamp::now()) - age).unwrap();
         let grace = Duration::from_secs(3600);
-        assert_eq!(local.old(grace).unwrap(), std::slice::from_ref(&sha256));
+        let old = || {
+            let mut old = Vec::new();
+            let note = |sha256| {
+                old.push(sha256);
+                Ok(())
+            };
+            local.each_old(grace, note).unwrap();
+            old
+        };
+        assert_eq!(old(), std::slice::from_ref(&sha256));
         put(&local, b"bytes");
-        assert!(local.old(grace).unwrap().is_empty());
+        assert!(old().is_empty());
         assert!(!local.remove_old(&sha256, grace).unwrap());
         file.set_modified(SystemTime::from(Timestamp::now()) - age).unwrap();
         assert!(local.remove_old(&sha256, grace).unwrap());

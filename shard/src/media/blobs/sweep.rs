@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::TryStreamExt;
 use model::id::{NodeId, ShardId};
 use model::media::{MediaState, Sha256Hex};
 use raft::group::{Group, StateReader};
@@ -21,9 +22,6 @@ const CHUNK: usize = 256;
 
 /// How often a node looks while there is little room.
 const LOW_SWEEP: Duration = Duration::from_secs(60);
-
-/// Bytes in the bucket that are looked at in one sweep of a shard.
-const MOST_IN_BUCKET: usize = 10_000;
 
 /// Whether a quorum of so many voters may have stored what so many of them lack.
 fn may_be_stored(voters: usize, lacking: usize) -> bool {
@@ -139,7 +137,11 @@ impl Blobs {
             // A replica may lag behind; the leader does not.
             let led = self.shards_here().into_iter().filter(|(_, group)| group.leader() == Some(self.node));
             for (shard, group) in led {
-                for sha256 in bucket::old(bucket, shard, grace, MOST_IN_BUCKET).await? {
+                let mut old = bucket::old(bucket, shard, grace);
+                while let Some(sha256) = old.try_next().await? {
+                    if group.leader() != Some(self.node) {
+                        break;
+                    }
                     if !is_referred_to(&group.reader(), &sha256)
                         && bucket::remove_old(bucket, shard, &sha256, grace).await?
                     {
@@ -152,14 +154,13 @@ impl Blobs {
         let readers: Vec<StateReader> = self.shards_here().iter().map(|(_, group)| group.reader()).collect();
         let local = self.local.clone();
         blocking(move || {
-            for sha256 in local.old(grace).map_err(BlobError::Disk)? {
-                if !readers.iter().any(|reader| is_referred_to(reader, &sha256))
-                    && local.remove_old(&sha256, grace).map_err(BlobError::Disk)?
-                {
+            let removed = local.each_old(grace, |sha256| {
+                if !readers.iter().any(|reader| is_referred_to(reader, &sha256)) && local.remove_old(&sha256, grace)? {
                     metrics::counter!("gateway_media_removed_total").increment(1);
                 }
-            }
-            Ok(())
+                Ok(())
+            });
+            removed.map_err(BlobError::Disk)
         })
         .await
     }

@@ -41,8 +41,12 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
             Ok(StreamDone::Closed)
         }
         StreamAsk::KeepTicket { digest, ticket } => {
-            let keep = Command::KeepTicket { customer, digest, ticket, at: Timestamp::now() };
-            owner.committer.commit_one(keep).await.map_err(|_| NotLeader)?;
+            let at = Timestamp::now();
+            let over = ring::expired_tickets(&owner.reader, customer, &digest, at);
+            let mut commands = vec![Command::KeepTicket { customer, digest, ticket, at }];
+            // Using one that is over takes it away, and nobody has it.
+            commands.extend(over.into_iter().map(|digest| Command::UseTicket { customer, digest, at }));
+            owner.committer.commit(commands).await.map_err(|_| NotLeader)?;
             Ok(StreamDone::TicketKept)
         }
         StreamAsk::UseTicket { digest } => Ok(StreamDone::Ticket(use_ticket(owner, customer, digest).await?)),

@@ -248,6 +248,16 @@ pub fn part(view: &dyn View, customer: CustomerId, after: u64, most: usize, filt
     pulled
 }
 
+/// The digests of tickets whose time is over, among the next few behind a place. Those that nobody has used are left over, and
+/// [`keep_ticket`] looks at the first ones alone; a digest may be anywhere, and so whoever looks behind that of each new one
+/// meets all of them.
+pub fn expired_tickets(view: &dyn View, customer: CustomerId, behind: &[u8], now: Timestamp) -> Vec<Bytes> {
+    let (_, to) = keys::tickets_of(customer);
+    let rows = view.scan(&keys::ticket(customer, behind), &to, TICKETS_SWEPT);
+    let over = rows.iter().filter(|(_, row)| decode::<Ticket>(row).expires_at <= now);
+    over.filter_map(|(key, _)| keys::digest_of_ticket(key).map(Bytes::copy_from_slice)).collect()
+}
+
 /// A ticket that is kept.
 pub fn ticket(view: &dyn View, customer: CustomerId, digest: &Bytes) -> Option<Ticket> {
     view.get(&keys::ticket(customer, digest)).map(|row| decode(&row))

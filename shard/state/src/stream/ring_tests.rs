@@ -166,6 +166,31 @@ fn a_ticket_is_taken_once_and_not_after_its_time() {
     assert_eq!(state.scan(&from, &to, 10).len(), 1);
 }
 
+/// A digest as any other.
+fn digest(number: u64) -> [u8; 8] {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)).to_be_bytes()
+}
+
+#[test]
+fn tickets_that_nobody_uses_do_not_gather() {
+    let mut state = MemoryState::new();
+    let (life, every) = (60_000, 100);
+    for number in 0..10_000 {
+        let (digest, now) = (digest(number), Timestamp(number as i64 * every));
+        for over in expired_tickets(&state, CUSTOMER, &digest, now) {
+            use_ticket(&mut state, CUSTOMER, &over, now);
+        }
+        let ticket = Ticket { grant: Bytes::from_static(b"grant"), expires_at: Timestamp(now.0 + life) };
+        keep_ticket(&mut state, CUSTOMER, &digest, &ticket, now);
+    }
+    let (from, to) = keys::tickets_of(CUSTOMER);
+    let (kept, alive) = (state.scan(&from, &to, usize::MAX).len(), (life / every) as usize);
+    assert!((alive..alive + alive / 2).contains(&kept), "{kept}");
+}
+
 proptest! {
     /// However parts are cut and repeated, a reader that follows sees each event once and in order.
     #[test]

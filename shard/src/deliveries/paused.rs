@@ -1,0 +1,133 @@
+//! Deliveries that were paused while their endpoint was switched off: due again once it is on.
+//!
+//! Which they are is known by the jobs of the endpoint alone, of which there may be hundreds of thousands. So they are walked
+//! over in the turn of their account, once at a time, however often somebody changes the endpoint meanwhile.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::{Duration, Instant};
+
+use model::id::{CustomerId, DeliveryId, EndpointId, Epoch, ShardId};
+use model::time::Timestamp;
+use raft::machine::View;
+
+use super::command::DeliveryCommand;
+use crate::command::{Command, Reply};
+use crate::keys;
+use crate::owner::Owner;
+use crate::reads::Patience;
+
+/// Jobs that are read in one turn, and deliveries that one command makes due.
+const READ: usize = 2048;
+const AT_ONCE: usize = 256;
+
+/// How long a part waits for its turn among what else its account reads, before it asks anew.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long it waits after a turn that did not come.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Of an ownership, and an endpoint.
+type Walk = (ShardId, Epoch, EndpointId);
+
+/// The walks that are under way.
+#[derive(Default)]
+pub(super) struct Walks(HashMap<Walk, Again>);
+
+/// Whether the endpoint has changed since its walk began.
+type Again = bool;
+
+impl Walks {
+    /// Whether a walk is to begin. Where one is under way, there is another one after it.
+    pub fn begin(&mut self, walk: Walk) -> bool {
+        match self.0.entry(walk) {
+            Entry::Occupied(mut under_way) => {
+                *under_way.get_mut() = true;
+                false
+            }
+            Entry::Vacant(place) => {
+                place.insert(false);
+                true
+            }
+        }
+    }
+
+    /// Notes the end of one. Says whether there is to be another one.
+    pub fn ended(&mut self, walk: Walk) -> Again {
+        self.0.remove(&walk).unwrap_or_default()
+    }
+}
+
+/// Finds an endpoint's paused deliveries and makes them due, a few with each command. Says whether there were any.
+pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: EndpointId) -> bool {
+    let (mut from, to) = keys::jobs_of(endpoint);
+    let mut any = false;
+    loop {
+        let (reader, begin, end) = (owner.reader.clone(), from.clone(), to.clone());
+        let reading = move |patience: &Patience| paused(&patience.over(reader), &begin, &end);
+        let (deliveries, last) = match owner.node.reads.read(Some(customer), Instant::now() + PATIENCE, reading).await {
+            Ok(part) => part,
+            Err(error) => {
+                tracing::debug!(%endpoint, %error, "looking for paused deliveries did not have its turn");
+                tokio::time::sleep(RETRY_PAUSE).await;
+                continue;
+            }
+        };
+        for part in deliveries.chunks(AT_ONCE) {
+            let unpause = DeliveryCommand::Unpause { endpoint, deliveries: part.to_vec(), at: Timestamp::now() };
+            match owner.committer.commit_one(Command::Delivery(unpause)).await {
+                Ok(reply) => any |= reply == Reply::Done,
+                Err(_) => return any,
+            }
+        }
+        match last {
+            Some(last) => from = [last.as_slice(), &[0]].concat(),
+            None => return any,
+        }
+    }
+}
+
+/// The paused deliveries of the next jobs, and the key of the last job that was looked at, if there was one.
+fn paused(view: &dyn View, from: &[u8], to: &[u8]) -> (Vec<DeliveryId>, Option<Vec<u8>>) {
+    let jobs = view.scan(from, to, READ);
+    let paused = jobs.iter().filter(|(_, mark)| mark == keys::JOB_PAUSED);
+    let deliveries = paused.filter_map(|(key, _)| Some(keys::parse_job(key)?.2)).collect();
+    (deliveries, jobs.last().map(|(key, _)| key.clone()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use raft::machine::{MemoryState, State};
+
+    use super::*;
+
+    #[test]
+    fn an_endpoint_that_changes_again_and_again_is_walked_over_once_more_and_not_as_often() {
+        let mut walks = Walks::default();
+        let (endpoint, other) = (EndpointId::random(), EndpointId::random());
+        assert!(walks.begin((1, 7, endpoint)));
+        assert_eq!((0..100).filter(|_| walks.begin((1, 7, endpoint))).count(), 0);
+        assert!(walks.begin((1, 7, other)) && walks.begin((2, 7, endpoint)) && walks.begin((1, 8, endpoint)));
+        assert!(walks.ended((1, 7, endpoint)) && walks.begin((1, 7, endpoint)));
+        assert!(!walks.ended((1, 7, endpoint)) && !walks.ended((1, 7, other)) && !walks.ended((3, 1, endpoint)));
+    }
+
+    #[test]
+    fn paused_deliveries_are_found_among_those_that_are_due_by_themselves_a_part_at_a_time() {
+        let mut state = MemoryState::new();
+        let endpoint = EndpointId::random();
+        let marks = [keys::JOB_DUE, keys::JOB_PAUSED];
+        let all: Vec<DeliveryId> = (0..READ + 10).map(|_| DeliveryId::random()).collect();
+        for (number, id) in all.iter().enumerate() {
+            state.put(&keys::job(endpoint, Timestamp(number as i64), *id), marks[number % 2]);
+        }
+        state.put(&keys::job(EndpointId::random(), Timestamp(0), DeliveryId::random()), keys::JOB_PAUSED);
+        let (from, to) = keys::jobs_of(endpoint);
+        let (first, last) = paused(&state, &from, &to);
+        let (rest, end) = paused(&state, &[last.unwrap().as_slice(), &[0]].concat(), &to);
+        let found = [first, rest].concat();
+        assert_eq!(found, all.iter().skip(1).step_by(2).copied().collect::<Vec<_>>());
+        assert_eq!(paused(&state, &[end.unwrap().as_slice(), &[0]].concat(), &to), (Vec::new(), None));
+    }
+}
