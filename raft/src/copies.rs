@@ -1,6 +1,7 @@
 //! How far the snapshots are that a leader sends to its followers, for operators who watch a replica being made.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use model::id::NodeId;
 use parking_lot::Mutex;
@@ -9,9 +10,17 @@ use parking_lot::Mutex;
 /// or another snapshot, for which the log would be cut again.
 pub(crate) const LOG_KEPT: u64 = 4;
 
-/// Of one group: the bytes that were sent of each snapshot that is on its way.
+/// Whoever has taken a snapshot has this long to take the entries behind it before the log is cut.
+const CATCHES_UP: Duration = Duration::from_secs(60);
+
+/// Of one group: the snapshots that its leader sends.
 #[derive(Debug, Default)]
-pub(crate) struct Copies(Mutex<BTreeMap<NodeId, u64>>);
+pub(crate) struct Copies {
+    /// The bytes that were sent of each one that is on its way.
+    sent: Mutex<BTreeMap<NodeId, u64>>,
+    /// When the last one was taken.
+    taken: Mutex<Option<Instant>>,
+}
 
 /// A snapshot on its way; however it ends, it is counted no longer.
 #[derive(Debug)]
@@ -22,30 +31,40 @@ pub(crate) struct Copying<'a> {
 
 impl Copies {
     pub(crate) fn begin(&self, to: NodeId) -> Copying<'_> {
-        self.0.lock().insert(to, 0);
+        self.sent.lock().insert(to, 0);
         Copying { copies: self, to }
     }
 
-    /// Whether a snapshot is on its way to any node.
-    pub(crate) fn any(&self) -> bool {
-        !self.0.lock().is_empty()
+    /// Notes that a node has taken its snapshot.
+    pub(crate) fn taken(&self) {
+        *self.taken.lock() = Some(Instant::now());
+    }
+
+    /// Whether a snapshot is on its way to any node, or was taken a moment ago: the entries behind it are needed.
+    pub(crate) fn need_log(&self) -> bool {
+        self.need_log_at(Instant::now())
+    }
+
+    fn need_log_at(&self, now: Instant) -> bool {
+        let is_late = |at: Instant| now.saturating_duration_since(at) >= CATCHES_UP;
+        !self.sent.lock().is_empty() || self.taken.lock().is_some_and(|at| !is_late(at))
     }
 
     /// What was sent to a node, if a snapshot is on its way there.
     pub(crate) fn sent(&self, to: NodeId) -> Option<u64> {
-        self.0.lock().get(&to).copied()
+        self.sent.lock().get(&to).copied()
     }
 }
 
 impl Copying<'_> {
     pub(crate) fn sent(&self, bytes: usize) {
-        *self.copies.0.lock().entry(self.to).or_default() += bytes as u64;
+        *self.copies.sent.lock().entry(self.to).or_default() += bytes as u64;
     }
 }
 
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
-        self.copies.0.lock().remove(&self.to);
+        self.copies.sent.lock().remove(&self.to);
     }
 }
 
@@ -60,8 +79,12 @@ mod tests {
         let copying = copies.begin(2);
         copying.sent(10);
         copying.sent(5);
-        assert_eq!((copies.sent(2), copies.sent(3), copies.any()), (Some(15), None, true));
+        assert_eq!((copies.sent(2), copies.sent(3), copies.need_log()), (Some(15), None, true));
         drop(copying);
-        assert_eq!((copies.sent(2), copies.any()), (None, false));
+        assert_eq!((copies.sent(2), copies.need_log()), (None, false), "it was given up");
+        copies.taken();
+        let now = Instant::now();
+        assert!(copies.need_log_at(now));
+        assert!(!copies.need_log_at(now + CATCHES_UP));
     }
 }

@@ -254,6 +254,8 @@ impl Network {
         }
         let end = addressed(self.group, &codec::encode(&(number, vote, meta)));
         let answer = call(service::SNAPSHOT_END, end, INSTALL_TIMEOUT).await?;
+        // While it still counts as being on its way, so that the log is not cut in between.
+        self.copies.taken();
         telemetry::snapshot_sent();
         Ok(codec::decode(answer).map_err(damaged)?)
     }

@@ -137,21 +137,24 @@ const ROOMY: Standing = Standing { level: Level::Enough, takes_entries: true };
 struct Standings {
     bytes: Standing,
     files: Standing,
+    /// It has said how many files are left: some count none at all.
+    counts_files: bool,
 }
 
-const UNSEEN: Standings = Standings { bytes: ROOMY, files: ROOMY };
+const UNSEEN: Standings = Standings { bytes: ROOMY, files: ROOMY, counts_files: false };
 
 impl Standings {
     /// By whichever is less.
     fn whole(self) -> Standing {
-        let Self { bytes, files } = self;
+        let Self { bytes, files, .. } = self;
         Standing { level: bytes.level.max(files.level), takes_entries: bytes.takes_entries && files.takes_entries }
     }
 
     /// How it stands now.
     fn look(&mut self, marks: &Marks, found: Found) {
         self.bytes = marks.judge(found.bytes, self.bytes);
-        if let Some(files) = found.files {
+        self.counts_files |= found.files.is_some_and(|files| files.free > 0);
+        if let Some(files) = found.files.filter(|_| self.counts_files) {
             self.files = marks.judge_files(files, self.files);
         }
     }
@@ -168,8 +171,7 @@ struct Space {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     bytes: Space,
-    /// `None` where it does not say, or makes room for files as it goes. One that says that it has none left has said before
-    /// that it has few: it stands as it stood, since others say so who count none at all.
+    /// `None` where it does not say, or makes room for files as it goes.
     files: Option<Space>,
 }
 
@@ -179,7 +181,7 @@ impl Found {
         let block = found.fragment_size();
         let bytes = Space { free: found.blocks_available() * block, total: found.blocks() * block };
         let files = Space { free: found.files_available(), total: found.files() };
-        Ok(Self { bytes, files: Some(files).filter(|files| files.free > 0 && files.total >= files.free) })
+        Ok(Self { bytes, files: Some(files).filter(|files| files.total > 0 && files.total >= files.free) })
     }
 }
 
@@ -406,6 +408,8 @@ pub(crate) mod tests {
             (149, 1_000, Level::Low, true),
             (49, 1_000, Level::Full, true),
             (24, 1_000, Level::Full, false),
+            (1_000, 1_000, Level::Enough, true),
+            (0, 1_000, Level::Full, false),
         ];
         for (free, total, level, takes_entries) in table {
             assert_eq!(stands(free, total), Standing { level, takes_entries }, "with {free} of {total}");
@@ -415,6 +419,8 @@ pub(crate) mod tests {
         silent.look(&Marks::DEFAULT, Found { bytes: roomy, files: None });
         at.look(&Marks::DEFAULT, Found { bytes: roomy, files: None });
         assert_eq!((silent.whole().level, at.whole().level), (Level::Enough, Level::Full));
+        silent.look(&Marks::DEFAULT, Found { bytes: roomy, files: Some(Space { free: 0, total: 9 }) });
+        assert_eq!(silent.whole().level, Level::Enough, "it has never counted any");
     }
 
     #[test]

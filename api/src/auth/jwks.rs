@@ -28,6 +28,9 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 /// How long whoever has a key that is at hand waits for the set to be fetched again: members must not be as slow as their issuer.
 const OLD_KEY_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Keys that were fetched longer ago are not good before the issuer was asked again: they may have been withdrawn since.
+const OLDEST_AT_ONCE: Duration = Duration::from_secs(60 * 60);
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// For one document, whole.
@@ -158,9 +161,11 @@ impl Shared {
         }
     }
 
-    /// Such a key, however long ago it was fetched.
+    /// Such a key, if it was not fetched too long ago.
     fn at_hand(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Jwk> {
-        self.known.lock().keys.as_ref().and_then(|keys| select(keys, id, algorithm))
+        let known = self.known.lock();
+        known.fetched.filter(|at| at.elapsed() < OLDEST_AT_ONCE)?;
+        known.keys.as_ref().and_then(|keys| select(keys, id, algorithm))
     }
 
     /// What can be said without a fetch.
@@ -288,11 +293,16 @@ mod tests {
 
     #[tokio::test]
     async fn an_issuer_that_takes_its_time_holds_nobody_up_whose_key_is_at_hand() {
+        let _already_there = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         // It lets everybody in, and says nothing.
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let keys = Keys::new(Source::Url(format!("http://{}/keys", silent.local_addr().unwrap())));
         let ec = json!({ "kty": "EC", "crv": "P-256", "x": EC, "y": EC, "kid": "a" });
-        keys.0.known.lock().keys = Some(Arc::new(set(json!([ec]))));
+        let fetched = |ago: Duration| {
+            let keys_at_hand = Some(Arc::new(set(json!([ec]))));
+            *keys.0.known.lock() = Known { keys: keys_at_hand, fetched: Instant::now().checked_sub(ago), failed: None };
+        };
+        fetched(FRESH);
         let find = || keys.find(Some("a"), Algorithm::ES256);
         let begun = Instant::now();
         let (first, second) = tokio::join!(find(), async {
@@ -301,6 +311,8 @@ mod tests {
         });
         assert!(first.is_ok() && begun.elapsed() < FETCH_TIMEOUT, "{:?}", begun.elapsed());
         assert!(second.0.is_ok() && second.1 < OLD_KEY_PATIENCE, "{:?}", second.1);
+        fetched(OLDEST_AT_ONCE);
+        assert!(keys.0.at_hand(Some("a"), Algorithm::ES256).is_none(), "the issuer is asked first");
         drop(silent);
     }
 }

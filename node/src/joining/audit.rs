@@ -13,8 +13,10 @@ use uuid::Uuid;
 
 const MINUTE_MILLIS: i64 = 60_000;
 
-/// Refusals that a node writes of a minute at most: whoever asks chooses from how many addresses.
-const MOST_REFUSALS: usize = 64;
+const UNKNOWN: &str = "join_token_unknown";
+
+/// Refusals of tokens that nobody made which a node writes of a minute at most: whoever asks chooses from how many addresses.
+const MOST_UNKNOWN: usize = 64;
 
 /// The refusals of this minute that this node has written, so that asking again and again is no way to write the log.
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ pub struct Written(Mutex<OfMinute>);
 struct OfMinute {
     minute: i64,
     refusals: HashSet<AuditId>,
+    /// Those of them whose token nobody made. Whoever has one that was made is worth an entry, and is few.
+    unknown: usize,
 }
 
 impl Written {
@@ -32,10 +36,25 @@ impl Written {
         let minute = entry.created_at.0.div_euclid(MINUTE_MILLIS);
         let mut written = self.0.lock();
         if written.minute != minute {
-            *written = OfMinute { minute, refusals: HashSet::new() };
+            *written = OfMinute { minute, ..OfMinute::default() };
         }
-        written.refusals.len() < MOST_REFUSALS && written.refusals.insert(entry.id)
+        let is_unknown = is_unknown(entry);
+        let is_news = (!is_unknown || written.unknown < MOST_UNKNOWN) && written.refusals.insert(entry.id);
+        written.unknown += usize::from(is_news && is_unknown);
+        is_news
     }
+
+    /// Notes that one could not be written: the next of its kind is to be.
+    pub fn forget(&self, entry: &AuditEntry) {
+        let mut written = self.0.lock();
+        if written.refusals.remove(&entry.id) && is_unknown(entry) {
+            written.unknown -= 1;
+        }
+    }
+}
+
+fn is_unknown(entry: &AuditEntry) -> bool {
+    entry.details.get("code").is_some_and(|code| code == UNKNOWN)
 }
 
 /// Somebody with a token, and the machine that it is to let in.
@@ -59,7 +78,7 @@ impl Asker<'_> {
     /// are: one entry for each address (of IPv6: network), reason and minute, whatever node was asked.
     pub fn refused(&self, rejection: &Rejection, at: Timestamp) -> Option<AuditEntry> {
         let code = match rejection {
-            Rejection::TokenUnknown => "join_token_unknown",
+            Rejection::TokenUnknown => UNKNOWN,
             Rejection::TokenUsed => "join_token_used",
             Rejection::TokenExpired(_) => "join_token_expired",
             _ => return None,
@@ -131,14 +150,19 @@ mod tests {
     #[test]
     fn a_refusal_is_written_once_a_minute_and_no_more_of_them_than_so_many() {
         let written = Written::default();
-        let is_news = |address: u32, at| {
+        let refused = |address: u32, rejection, at| {
             let from = std::net::Ipv4Addr::from_bits(address).into();
             let asker = Asker { from, peer: "b:8082", storage_id: Uuid::from_u128(1) };
-            written.is_news(&asker.refused(&Rejection::TokenUnknown, Timestamp(at)).unwrap())
+            asker.refused(&rejection, Timestamp(at)).unwrap()
         };
+        let is_news = |address, at| written.is_news(&refused(address, Rejection::TokenUnknown, at));
         assert!(is_news(1, 0) && !is_news(1, 59_999) && is_news(1, 60_000));
         let more = (2..10_000).filter(|address| is_news(*address, 60_000)).count();
-        assert_eq!(more, MOST_REFUSALS - 1);
+        assert_eq!(more, MOST_UNKNOWN - 1);
+        assert!(written.is_news(&refused(9_999, Rejection::TokenUsed, 60_000)), "its token was made");
+        let lost = refused(1, Rejection::TokenUnknown, 60_000);
+        written.forget(&lost);
+        assert!(written.is_news(&lost) && !is_news(9_998, 60_000));
         assert!(is_news(9_999, 120_000));
     }
 }

@@ -114,8 +114,9 @@ impl JoinService {
             Ok(_) => return Err("the directory answered with another kind of record".to_owned()),
             Err(UpdateError::Rejected(rejection)) => {
                 if let Some(entry) = asker.refused(&rejection, now).filter(|entry| self.written.is_news(entry))
-                    && let Err(error) = directory.update(Command::Audit, vec![entry], deadline).await
+                    && let Err(error) = directory.update(Command::Audit, vec![entry.clone()], deadline).await
                 {
+                    self.written.forget(&entry);
                     tracing::warn!(%error, %from, %rejection, "a refused token could not be written to the audit log");
                 }
                 return Err(rejection.to_string());

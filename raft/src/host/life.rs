@@ -216,14 +216,14 @@ impl Life {
         verdict
     }
 
-    /// How many bytes the log may take while a snapshot is on its way to a peer.
+    /// How many bytes the log may take while a peer takes a snapshot, and the entries behind it.
     fn most_log_bytes(&self) -> u64 {
         self.shared.limits.max_bytes.saturating_mul(LOG_KEPT)
     }
 
     /// Cuts a log that has outgrown its bytes, however few entries it has.
     async fn bound_log(&self, running: &Running) {
-        let most = if self.core.copies.any() { self.most_log_bytes() } else { self.shared.limits.max_bytes };
+        let most = if self.core.copies.need_log() { self.most_log_bytes() } else { self.shared.limits.max_bytes };
         if let Some(upto) = running.log.cut_to(most) {
             let trigger = running.raft.trigger();
             // The purge takes effect when the snapshot stands, at the latest when the size is looked at again. A

@@ -109,7 +109,7 @@ impl SimulatedGroup {
     }
 
     pub fn members(&self) -> Members {
-        self.metrics(|metrics| Members::of(metrics)).unwrap_or_default()
+        self.metrics(Members::of).unwrap_or_default()
     }
 
     /// See [`crate::group::Group::quorum_contact`].

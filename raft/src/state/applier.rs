@@ -107,13 +107,13 @@ impl Applier {
         })
     }
 
-    /// Leaves the log as it is while a snapshot is on its way to a peer, until it takes more than so many bytes.
+    /// Leaves the log as it is while a peer takes a snapshot, and the entries behind it, until it takes more than so many bytes.
     pub(crate) fn keeping_log(self, copies: Arc<Copies>, most_log_bytes: u64) -> Self {
         Self { copies, most_log_bytes, ..self }
     }
 
     fn keeps_log(&self) -> bool {
-        self.copies.any() && self.log.bytes() <= self.most_log_bytes
+        self.copies.need_log() && self.log.bytes() <= self.most_log_bytes
     }
 
     /// To be set once openraft has begun.

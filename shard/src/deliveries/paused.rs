@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
+use model::error::ErrorCode;
 use model::id::{CustomerId, DeliveryId, EndpointId, Epoch, ShardId};
 use model::time::Timestamp;
 use raft::machine::View;
@@ -67,6 +68,8 @@ pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: Endpo
         let reading = move |patience: &Patience| paused(&patience.over(reader), &begin, &end);
         let (deliveries, last) = match owner.node.reads.read(Some(customer), Instant::now() + PATIENCE, reading).await {
             Ok(part) => part,
+            // A reading that panicked panics again: the next change of the endpoint begins another walk.
+            Err(error) if error.code == ErrorCode::InternalError => return any,
             Err(error) => {
                 tracing::debug!(%endpoint, %error, "looking for paused deliveries did not have its turn");
                 tokio::time::sleep(RETRY_PAUSE).await;

@@ -1,11 +1,10 @@
-//! Since when the nodes that moves wait for have not answered, or have had no room for replicas.
+//! Since when the nodes that moves wait for have not answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use model::id::NodeId;
-use raft::room::Level;
 
 use crate::nodes::Nodes;
 use crate::router::Router;
@@ -29,11 +28,8 @@ impl FailureDetector {
         self.since.retain(|node, _| members.contains(node));
         let asked: BTreeSet<NodeId> = awaited.into_iter().chain(self.since.keys().copied()).collect();
         let deadline = Instant::now() + PATIENCE;
-        // One whose disk is full soon takes no entries and no snapshots any more, as if it were away.
-        let answers = asked.into_iter().map(|node| async move {
-            let status = router.status_of(node, deadline).await;
-            (node, status.is_some_and(|status| status.room != Level::Full))
-        });
+        let answers =
+            asked.into_iter().map(|node| async move { (node, router.status_of(node, deadline).await.is_some()) });
         for (node, heard) in join_all(answers).await {
             self.note(node, heard, Instant::now());
         }
@@ -47,7 +43,7 @@ impl FailureDetector {
         }
     }
 
-    /// Those of which nothing was heard when they were asked last, or that they have no room.
+    /// Those of which nothing was heard when they were asked last.
     pub fn silent(&self) -> BTreeSet<NodeId> {
         self.since.keys().copied().collect()
     }

@@ -47,6 +47,7 @@ impl Names {
                     Unsent::Passing(why) => return Err(Unsent::Passing(why)),
                     _ => {
                         tracing::debug!(people = asked.len(), "the network does not tell LIDs");
+                        self.remember(asked.to_vec());
                         continue;
                     }
                 },
