@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::config::SupportConfig;
-use crate::resources::tickets::{TicketView, subject_of};
+use crate::resources::tickets::TicketView;
 
 /// How often the leader looks for messages.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -178,5 +178,5 @@ fn letter(forward: &Forward, customer: &str) -> (String, String) {
         about("Channel", ticket.channel_id.map(|id| id.to_string())),
         about("Request", ticket.request_id.clone()),
     );
-    (subject_of(ticket), text)
+    (format!("[#{}] {}", ticket.number, ticket.subject), text)
 }

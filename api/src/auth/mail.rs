@@ -186,17 +186,6 @@ impl Mailer {
         self.enqueue(Mail { to: to.to_owned(), subject: "Another password".to_owned(), text });
     }
 
-    /// Tells a member what the support has answered. Without a mail server the ticket alone has it.
-    pub fn tell_of_answer(&self, base_url: &str, to: &str, subject: String, answer: &str) {
-        if self.goes_anywhere() {
-            let text = format!(
-                "The support at {base_url} has answered:\n\n{answer}\n\nGo on in the ticket: nobody reads what is sent to the \
-                 sender of this message.\n"
-            );
-            self.enqueue(Mail { to: to.to_owned(), subject, text });
-        }
-    }
-
     fn enqueue(&self, mail: Mail) {
         if self.queue.try_send(mail).is_err() {
             metrics::counter!("gateway_mails_total", "outcome" => "dropped").increment(1);

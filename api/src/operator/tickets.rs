@@ -13,7 +13,7 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
-use crate::resources::tickets::{Conversation, Page, TicketView, find, subject_of, update};
+use crate::resources::tickets::{Conversation, Page, TicketView, find, update};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -107,18 +107,6 @@ async fn answer(call: &mut OperatorCall) -> Outcome {
     let ticket = find(call).await?.id;
     let message = TicketMessage { id: TicketMessageId::new(), author: Author::Support, message, created_at: call.now };
     let say = TicketCommand::Say { ticket, customer: None, message: message.clone(), status, forward: false };
-    let ticket = update(call, say).await?;
-    if is_read_by_its_author(call, &ticket) {
-        let (base_url, subject) = (&call.app.config.base_url, subject_of(&ticket));
-        call.app.auth.mail.tell_of_answer(base_url, &ticket.created_by, subject, &message.message);
-    }
+    update(call, say).await?;
     Ok(Reply::created(&message))
-}
-
-/// Whether the address that opened a ticket is still that of a member of its account, who has confirmed it.
-fn is_read_by_its_author(call: &OperatorCall, ticket: &TicketRecord) -> bool {
-    call.directory().read(|state| {
-        let user = state.users.with_email(&ticket.created_by);
-        user.is_some_and(|user| user.customer_id == ticket.customer_id && user.email_verified)
-    })
 }

@@ -174,11 +174,6 @@ pub async fn find(ctx: &RequestContext) -> Result<TicketRecord, CallError> {
     read(ctx, move |directory| directory.ticket(id)).await?.ok_or_else(missing)
 }
 
-/// The subject of messages about a ticket.
-pub fn subject_of(ticket: &TicketRecord) -> String {
-    format!("[#{}] {}", ticket.number, ticket.subject)
-}
-
 /// Changes a ticket.
 ///
 /// # Errors
