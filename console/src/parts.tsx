@@ -905,7 +905,9 @@ export const isNothing = (page: Page<unknown>) => page.data.length === 0 && !pag
 export const NOTHING_YET = "Nothing fits in the part that was looked through. There is more.";
 
 /** The way to the next part of a list that grows. */
-export function More({ of: { cursor, busy, error, load, isEmpty } }: { of: { cursor: string | null | undefined; busy: boolean; error: Refused | undefined; load: () => void; isEmpty: boolean } }) {
+type Rest = { cursor: string | null | undefined; busy: boolean; error: Refused | undefined; load: () => void; isEmpty: boolean };
+
+export function More({ of: { cursor, busy, error, load, isEmpty } }: { of: Rest }) {
   if (!cursor) return null;
   return (
     <div class="more">
@@ -915,6 +917,30 @@ export function More({ of: { cursor, busy, error, load, isEmpty } }: { of: { cur
         Show more
       </button>
     </div>
+  );
+}
+
+/** A list in a table, with more of it where there is more. */
+export function Listing<T extends { id: string }>({
+  of,
+  name,
+  columns,
+  empty,
+}: {
+  of: Loaded<Page<T>> & { rows: T[]; more: Rest };
+  name: string;
+  columns: Column<T>[];
+  empty: ComponentChildren;
+}) {
+  return (
+    <Faces of={of} isEmpty={isNothing} empty={empty}>
+      {() => (
+        <>
+          <Table name={name} rows={of.rows} id={(row) => row.id} columns={columns} />
+          <More of={of.more} />
+        </>
+      )}
+    </Faces>
   );
 }
 

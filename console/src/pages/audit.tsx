@@ -1,5 +1,5 @@
 import { type Page, asCurl, door, get, withQuery } from "../api";
-import { Badge, CopyButton, Faces, Field, Id, More, Table, Theirs, Time, Title, csv, download, isNothing, param, useGrowing } from "../parts";
+import { Badge, CopyButton, Field, Id, Listing, Theirs, Time, Title, csv, download, param, useGrowing } from "../parts";
 import { go, href } from "../router";
 import type { M } from "../types";
 
@@ -32,27 +32,20 @@ export function Audit() {
           Download these as CSV
         </button>
       </form>
-      <Faces of={list} isEmpty={isNothing} empty={<p>Nothing fits.</p>}>
-        {() => (
-          <>
-            <Table
-              name="Audit log, the newest first"
-              rows={list.rows}
-              id={(row) => row.id}
-              columns={[
-                { head: "Time", cell: (row) => <Time at={row.created_at} /> },
-                { head: "What", cell: (row) => <><code>{row.action}</code>{row.details && <p class="fine"><Theirs text={inWords(row.details)} /></p>}</> },
-                { head: "Outcome", cell: (row) => <Badge status={row.outcome} /> },
-                { head: "Who", cell: (row) => <><span class="fine">{row.actor.type}</span> <Theirs text={who(row)} /></> },
-                { head: "On", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },
-                { head: "From", cell: (row) => row.ip ?? "–" },
-                { head: "Request", cell: (row) => <Id id={row.request_id} /> },
-              ]}
-            />
-            <More of={list.more} />
-          </>
-        )}
-      </Faces>
+      <Listing
+        of={list}
+        name="Audit log, the newest first"
+        empty={<p>Nothing fits.</p>}
+        columns={[
+          { head: "Time", cell: (row) => <Time at={row.created_at} /> },
+          { head: "What", cell: (row) => <><code>{row.action}</code>{row.details && <p class="fine"><Theirs text={inWords(row.details)} /></p>}</> },
+          { head: "Outcome", cell: (row) => <Badge status={row.outcome} /> },
+          { head: "Who", cell: (row) => <><span class="fine">{row.actor.type}</span> <Theirs text={who(row)} /></> },
+          { head: "On", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },
+          { head: "From", cell: (row) => row.ip ?? "–" },
+          { head: "Request", cell: (row) => <Id id={row.request_id} /> },
+        ]}
+      />
     </>
   );
 }

@@ -1,5 +1,5 @@
 import { type Page, get, post } from "../api";
-import { Badge, Faces, Failure, Field, Id, More, Table, Theirs, Time, Title, isNothing, number, param, plain, say, useAction, useGrowing, useLoad } from "../parts";
+import { Badge, Faces, Failure, Field, Id, Listing, Theirs, Time, Title, number, param, plain, say, useAction, useGrowing, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { M } from "../types";
@@ -45,27 +45,20 @@ function All() {
           <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={HINTS[name] ?? ""} onChange={(event) => filter(name, event.currentTarget.value)} />
         ))}
       </form>
-      <Faces of={list} isEmpty={isNothing} empty={<p>No delivery fits. One is made for each event and each endpoint that wants it.</p>}>
-        {() => (
-          <>
-            <Table
-              name="Deliveries, the newest first"
-              rows={list.rows}
-              id={(row) => row.id}
-              columns={[
-                { head: "Made", cell: (row) => <Time at={row.created_at} /> },
-                { head: "Event", cell: (row) => <a href={href("deliveries", { id: row.id })}>{row.event}</a> },
-                { head: "State", cell: (row) => <Badge status={row.state} title={DELIVERY[row.state]} /> },
-                { head: "Answer", cell: (row) => row.last_http_status ?? row.last_outcome ?? "–", end: true },
-                { head: "Attempts", cell: (row) => `${row.attempt_count} of ${row.max_attempts}`, end: true },
-                { head: "Next", cell: (row) => <Time at={row.next_attempt_at} /> },
-                { head: "To", cell: (row) => <span class="cut"><Theirs text={row.url} /></span> },
-              ]}
-            />
-            <More of={list.more} />
-          </>
-        )}
-      </Faces>
+      <Listing
+        of={list}
+        name="Deliveries, the newest first"
+        empty={<p>No delivery fits. One is made for each event and each endpoint that wants it.</p>}
+        columns={[
+          { head: "Made", cell: (row) => <Time at={row.created_at} /> },
+          { head: "Event", cell: (row) => <a href={href("deliveries", { id: row.id })}>{row.event}</a> },
+          { head: "State", cell: (row) => <Badge status={row.state} title={DELIVERY[row.state]} /> },
+          { head: "Answer", cell: (row) => row.last_http_status ?? row.last_outcome ?? "–", end: true },
+          { head: "Attempts", cell: (row) => `${row.attempt_count} of ${row.max_attempts}`, end: true },
+          { head: "Next", cell: (row) => <Time at={row.next_attempt_at} /> },
+          { head: "To", cell: (row) => <span class="cut"><Theirs text={row.url} /></span> },
+        ]}
+      />
     </>
   );
 }

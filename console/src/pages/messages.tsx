@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { asCurl, get, type Page } from "../api";
-import { Badge, CopyButton, Dialog, Faces, Field, Id, More, Table, Theirs, Time, isNothing, param, plain, useGrowing } from "../parts";
+import { Badge, CopyButton, Dialog, Field, Id, Listing, Theirs, Time, param, plain, useGrowing } from "../parts";
 import { go, href } from "../router";
 import type { Channel, M, Message } from "../types";
 import { DELIVERY } from "../words";
@@ -52,35 +52,28 @@ export function Messages({ channel }: { channel: Channel }) {
           Load again
         </button>
       </form>
-      <Faces of={list} isEmpty={isNothing} empty={<p>No message fits.</p>}>
-        {() => (
-          <>
-            <Table
-              name={query.order === "asc" ? "Messages, the oldest first" : "Messages, the newest first"}
-              rows={list.rows}
-              id={(row) => row.id}
-              columns={[
-                { head: "Time", cell: (row) => <Time at={row.occurred_at} /> },
-                { head: "Direction", cell: (row) => <>{row.direction === "outbound" ? "→ out" : "← in"}</> },
-                { head: "With", cell: (row) => <Theirs text={row.chat_id.replace(/@.*/, "")} /> },
-                { head: "Type", cell: (row) => row.type },
-                { head: "Text", cell: (row) => <span class="cut"><Theirs text={row.text} /></span> },
-                { head: "Status", cell: (row) => (row.direction === "outbound" ? <Tick row={row} /> : row.status) },
-                {
-                  head: "Deliveries",
-                  cell: (row) => (
-                    <button type="button" class="quiet" onClick={() => setOpen(row)}>
-                      {row.webhook_deliveries.length} <span class="hidden">deliveries of message {row.message_id}</span>
-                    </button>
-                  ),
-                },
-                { head: "Id", cell: (row) => <Id id={row.message_id} /> },
-              ]}
-            />
-            <More of={list.more} />
-          </>
-        )}
-      </Faces>
+      <Listing
+        of={list}
+        name={query.order === "asc" ? "Messages, the oldest first" : "Messages, the newest first"}
+        empty={<p>No message fits.</p>}
+        columns={[
+          { head: "Time", cell: (row) => <Time at={row.occurred_at} /> },
+          { head: "Direction", cell: (row) => <>{row.direction === "outbound" ? "→ out" : "← in"}</> },
+          { head: "With", cell: (row) => <Theirs text={row.chat_id.replace(/@.*/, "")} /> },
+          { head: "Type", cell: (row) => row.type },
+          { head: "Text", cell: (row) => <span class="cut"><Theirs text={row.text} /></span> },
+          { head: "Status", cell: (row) => (row.direction === "outbound" ? <Tick row={row} /> : row.status) },
+          {
+            head: "Deliveries",
+            cell: (row) => (
+              <button type="button" class="quiet" onClick={() => setOpen(row)}>
+                {row.webhook_deliveries.length} <span class="hidden">deliveries of message {row.message_id}</span>
+              </button>
+            ),
+          },
+          { head: "Id", cell: (row) => <Id id={row.message_id} /> },
+        ]}
+      />
       {open && (
         <Dialog title="Message" close={() => setOpen(undefined)}>
           <p class="fine">

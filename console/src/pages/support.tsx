@@ -1,7 +1,7 @@
 // Tickets: members ask, operators answer. Both see the same conversation.
 import { useState } from "preact/hooks";
 import { type Page, asCurl, door, get, patch, post, withQuery } from "../api";
-import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, More, Table, TextField, Theirs, Time, Title, isNothing, param, say, useAction, useGrowing, useLoad } from "../parts";
+import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Listing, TextField, Theirs, Time, Title, param, say, useAction, useGrowing, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { M, O } from "../types";
@@ -53,26 +53,19 @@ function All() {
           </a>
         )}
       </form>
-      <Faces of={list} isEmpty={isNothing} empty={<p>{door === "members" ? "Ask whatever you like; the operator answers here." : "Nobody has asked anything."}</p>}>
-        {() => (
-          <>
-            <Table
-              name="Tickets, the newest first"
-              rows={list.rows}
-              id={(row) => row.id}
-              columns={[
-                { head: "No", cell: (row) => row.number, end: true },
-                { head: "Subject", cell: (row) => <a href={href(PAGE_NAME, { id: row.id })}><Theirs text={row.subject} /></a> },
-                { head: "Status", cell: (row) => <Badge status={row.status} /> },
-                { head: "Priority", cell: (row) => row.priority },
-                ...(door === "operators" ? [{ head: "Customer", cell: (row: Row) => <Theirs text={row.customer?.name ?? row.customer?.id} /> }] : []),
-                { head: "Updated", cell: (row) => <Time at={row.updated_at} /> },
-              ]}
-            />
-            <More of={list.more} />
-          </>
-        )}
-      </Faces>
+      <Listing
+        of={list}
+        name="Tickets, the newest first"
+        empty={<p>{door === "members" ? "Ask whatever you like; the operator answers here." : "Nobody has asked anything."}</p>}
+        columns={[
+          { head: "No", cell: (row) => row.number, end: true },
+          { head: "Subject", cell: (row) => <a href={href(PAGE_NAME, { id: row.id })}><Theirs text={row.subject} /></a> },
+          { head: "Status", cell: (row) => <Badge status={row.status} /> },
+          { head: "Priority", cell: (row) => row.priority },
+          ...(door === "operators" ? [{ head: "Customer", cell: (row: Row) => <Theirs text={row.customer?.name ?? row.customer?.id} /> }] : []),
+          { head: "Updated", cell: (row) => <Time at={row.updated_at} /> },
+        ]}
+      />
       {door === "members" && param("create") && <Ask />}
     </>
   );
