@@ -143,19 +143,20 @@ impl Fold {
         }
     }
 
-    fn is_of_stranger(&self) -> bool {
-        self.customer.is_none()
-    }
-
     /// The hour that it lies in.
     fn hour(&self) -> Timestamp {
         Timestamp(self.begin.0 - self.begin.0.rem_euclid(HOUR_MILLIS))
     }
 
-    /// The entry of all that fails like this in its hour, of the same account.
-    fn shared_by(&self, customer: CustomerId) -> Self {
+    /// How many entries of an hour tell apart what fails of the same account, or of strangers.
+    fn most(&self) -> usize {
+        if self.customer.is_some() { MOST_OF_AN_ACCOUNT } else { MOST_STRANGERS }
+    }
+
+    /// The entry of all that fails like this in its hour, of the same account or of strangers.
+    fn shared(&self) -> Self {
         // No two accounts' entries are of one id.
-        let shown = customer.to_string();
+        let shown = self.customer.map(|customer| customer.to_string()).unwrap_or_default();
         Self { shown, ip: None, begin: self.hour(), length: HOUR_MILLIS, ..self.clone() }
     }
 
@@ -198,25 +199,25 @@ pub struct FailureLog {
 #[derive(Default)]
 struct Folds {
     of: HashMap<Fold, State>,
-    /// How many entries of an hour tell apart what failed of an account; those of none have no place here.
-    of_accounts: HashMap<(CustomerId, Timestamp), usize>,
+    /// How many entries of an hour tell apart what failed of an account, or of strangers.
+    told_apart: HashMap<(Option<CustomerId>, Timestamp), usize>,
 }
 
 impl Folds {
     /// Notes what became of a failure that wants an entry, unless another one was faster.
     fn note(&mut self, fold: Fold, state: State) {
-        let counted = fold.customer.filter(|_| fold.ip.is_some()).map(|customer| (customer, fold.hour()));
+        let counted = fold.ip.map(|_| (fold.customer, fold.hour()));
         if let Entry::Vacant(place) = self.of.entry(fold) {
             place.insert(state);
             if let Some(counted) = counted {
-                *self.of_accounts.entry(counted).or_default() += 1;
+                *self.told_apart.entry(counted).or_default() += 1;
             }
         }
     }
 
-    /// Whether so many entries of the fold's hour tell apart what failed of an account that the rest shares one.
-    fn is_crowded(&self, customer: CustomerId, fold: &Fold) -> bool {
-        self.of_accounts.get(&(customer, fold.hour())).is_some_and(|entries| *entries >= MOST_OF_AN_ACCOUNT)
+    /// Whether so many entries of the fold's hour tell apart what failed that the rest shares one.
+    fn is_crowded(&self, fold: &Fold) -> bool {
+        self.told_apart.get(&(fold.customer, fold.hour())).is_some_and(|entries| *entries >= fold.most())
     }
 }
 
@@ -267,17 +268,10 @@ impl FailureLog {
         if folds.of.contains_key(&fold) {
             return None;
         }
-        // Once strangers share an entry, nobody is counted any more.
-        if fold.is_of_stranger() && folds.of.contains_key(&Fold { ip: None, ..fold.clone() }) {
-            return None;
-        }
-        let strangers = || folds.of.keys().filter(|known| known.is_of_stranger() && known.begin == fold.begin).count();
-        let fold = match fold.customer {
-            Some(customer) if folds.is_crowded(customer, &fold) => {
-                Some(fold.shared_by(customer)).filter(|shared| !folds.of.contains_key(shared))?
-            }
-            None if strangers() >= MOST_STRANGERS => Fold { ip: None, ..fold },
-            _ => fold,
+        let fold = if folds.is_crowded(&fold) {
+            Some(fold.shared()).filter(|shared| !folds.of.contains_key(shared))?
+        } else {
+            fold
         };
         if folds.of.len() >= CAPACITY {
             metrics::counter!("gateway_audit_dropped_total").increment(1);
@@ -325,7 +319,7 @@ impl FailureLog {
         let is_over = |fold: &Fold| fold.begin.0 + fold.length <= then.0;
         let mut folds = self.folds.lock();
         folds.of.retain(|fold, state| matches!(state, State::Waiting(_)) || !is_over(fold));
-        folds.of_accounts.retain(|(_, hour), _| hour.0 + HOUR_MILLIS > then.0);
+        folds.told_apart.retain(|(_, hour), _| hour.0 + HOUR_MILLIS > then.0);
     }
 }
 
@@ -404,8 +398,8 @@ mod tests {
         assert_eq!(made(one, 0..10, 30 * MINUTE_MILLIS), 0);
         log.forget_before(Timestamp(2 * HOUR_MILLIS));
         let left = log.folds.lock();
-        assert_eq!((left.of.len(), left.of_accounts.len()), (0, 0));
-        let shared = |customer| fold(customer, "198.51.100.1", 0).shared_by(customer.unwrap()).id(Port::Customers);
+        assert_eq!((left.of.len(), left.told_apart.len()), (0, 0));
+        let shared = |customer| fold(customer, "198.51.100.1", 0).shared().id(Port::Customers);
         assert_ne!(shared(one), shared(other));
     }
 
