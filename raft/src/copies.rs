@@ -1,4 +1,5 @@
-//! How far the snapshots are that a leader sends to its followers, for operators who watch a replica being made.
+//! How far the snapshots are that a leader sends to its followers: operators watch a replica being made, and the log behind a
+//! snapshot is kept.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

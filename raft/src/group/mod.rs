@@ -391,8 +391,8 @@ pub fn has_caught_up(index: u64, last: u64) -> bool {
     index + CAUGHT_UP >= last
 }
 
-/// Whether these voters can commit at once. One that votes already may be away, or wait for a snapshot, and would stop its group
-/// for as long where a change leaves no majority without it.
+/// Whether these voters can commit at once, by those of them that have caught up, or answer. One that votes already may be away, or
+/// wait for a snapshot, and would stop its group for as long where a change leaves no majority without it.
 pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
     voters.intersection(caught_up).count() > voters.len() / 2
 }

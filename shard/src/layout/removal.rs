@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::id::{NodeId, ShardId};
 use raft::directory::records::{NodeRecord, PlacementRecord};
+use raft::group::has_quorum;
 
 use super::load::Loads;
 use super::{REPLICAS, names, plan};
@@ -113,10 +114,6 @@ fn check(
         return Err(Risk::WouldLoseQuorum { group, voters: names(after), alive: names(&(after & alive)) });
     }
     Ok(())
-}
-
-pub(super) fn has_quorum(voters: &BTreeSet<NodeId>, alive: &BTreeSet<NodeId>) -> bool {
-    (voters & alive).len() > voters.len() / 2
 }
 
 /// Whether a quorum answers without any one of those that do.

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use model::id::NodeId;
 use raft::directory::members::NodeState;
 use raft::directory::records::NodeRecord;
+use raft::group::has_quorum;
 
-use super::{names, removal::has_quorum};
+use super::names;
 
 /// Why a node should go on leading.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
