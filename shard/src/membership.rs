@@ -213,8 +213,10 @@ impl Membership {
         let mut cleared: HashSet<ShardId> = HashSet::new();
         loop {
             failpoint::reach(Point::PlacesTurn);
-            let places: Vec<_> = self.directory.read(|state| state.placement.values().cloned().collect());
-            for place in places {
+            let shards: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
+            for shard in shards {
+                // Anew for each: what was to be done for those before it may have taken long.
+                let Some(place) = self.place_of(shard) else { continue };
                 match self.part_in(&place).await {
                     Part::Replica if !hosted.contains_key(&place.shard) => {
                         let stop = self.stop.child_token();
@@ -226,10 +228,8 @@ impl Membership {
                         }
                     }
                     Part::Gone if !cleared.contains(&place.shard) => {
-                        if let Some(former) = hosted.remove(&place.shard) {
-                            former.end().await;
-                        }
-                        if self.clear(place.shard).await {
+                        let is_cleared = self.clear(place.shard, &mut hosted).await;
+                        if is_cleared {
                             cleared.insert(place.shard);
                         }
                     }
@@ -252,6 +252,10 @@ impl Membership {
         }
     }
 
+    fn place_of(&self, shard: ShardId) -> Option<Arc<PlacementRecord>> {
+        self.directory.read(|state| state.placement.get(&shard).cloned())
+    }
+
     /// What this node has to do with a shard.
     async fn part_in(&self, place: &PlacementRecord) -> Part {
         if place.replicas.contains(&self.config.own.id) {
@@ -272,16 +276,36 @@ impl Membership {
         if self.directory.is_fresh() { Part::Gone } else { Part::Unclear }
     }
 
-    /// Removes what is left of a shard whose group has taken this node's vote away.
-    async fn clear(&self, shard: ShardId) -> bool {
+    /// Removes what is left of a shard whose group has taken this node's vote away. False when that has to be looked at again.
+    async fn clear(&self, shard: ShardId, hosted: &mut HashMap<ShardId, Hosted>) -> bool {
         let cleared = async {
-            if self.host.holds(shard).await.map_err(|error| error.to_string())? {
+            // A group that no leader has reached holds nothing, and must not stay open.
+            let is_open = self.host.group(shard).is_some();
+            if is_open || self.host.holds(shard).await.map_err(|error| error.to_string())? {
+                if !self.has_left(shard).await {
+                    return Ok(false);
+                }
                 tracing::info!(shard, "the shard has moved away: its replica here is removed");
+                if let Some(former) = hosted.remove(&shard) {
+                    former.end().await;
+                }
                 self.host.remove_group(shard).await.map_err(|error| error.to_string())?;
             }
-            Ok::<_, String>(())
+            Ok::<_, String>(true)
         };
-        cleared.await.inspect_err(|error| tracing::error!(shard, %error, "a former replica cannot be removed")).is_ok()
+        let cleared = cleared.await;
+        cleared
+            .inspect_err(|error| tracing::error!(shard, %error, "a former replica cannot be removed"))
+            .unwrap_or(false)
+    }
+
+    /// Whether a shard is placed elsewhere by what the directory says at this moment. It may be placed here again without this
+    /// node having heard of it: its group then counts on the log and the vote that would be removed.
+    async fn has_left(&self, shard: ShardId) -> bool {
+        let hearing = self.directory.refresh(Instant::now() + UPDATE_PATIENCE);
+        let is_heard = self.stop.run_until_cancelled(hearing).await.is_some_and(|heard| heard.is_ok());
+        is_heard
+            && self.place_of(shard).is_some_and(|place| place.settled && !place.replicas.contains(&self.config.own.id))
     }
 
     async fn open(&self, place: &PlacementRecord, stop: CancellationToken) -> Option<Hosting> {
