@@ -126,8 +126,11 @@ impl RaftService for Numbered {
             }
             service::APPEND => held.tracked(append(core, body, takes_entries)).boxed(),
             service::HEARTBEAT => held.tracked(heartbeat(from, core, body)).boxed(),
-            // It is begun again and again until there is room.
-            service::SNAPSHOT_BEGIN if !takes_entries => failure(status::NO_GROUP),
+            // It is begun again and again until there is room, of which what has come of it takes some.
+            service::SNAPSHOT_BEGIN | service::SNAPSHOT_CHUNK if !takes_entries => {
+                services.incoming.lock().of.remove(&group);
+                failure(status::NO_GROUP)
+            }
             service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core)).boxed(),
             service::SNAPSHOT_CHUNK => held.tracked(services.chunk(from, group, body)).boxed(),
             service::SNAPSHOT_END => held.tracked(services.end(from, core, body)).boxed(),

@@ -16,9 +16,10 @@ use super::compare::Compared;
 use super::*;
 use crate::group::{ChangeError, Leadership, MAX_COMMAND, ProposeError};
 use crate::machine::{Position, State, View};
+use crate::network::{addressed, status};
 use crate::room::tests::{ALWAYS, NEVER};
 use crate::testing::{Authority, peers_config};
-use crate::transport::{MAX_BODY, PeersConfig};
+use crate::transport::{Class, MAX_BODY, PeersConfig};
 
 /// Keeps the last value of `key=value` commands, and the list of all commands. `panic` panics, once.
 struct Toy {
@@ -71,6 +72,14 @@ const GROUP: GroupId = 3;
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
+}
+
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = soon();
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 impl Cluster {
@@ -244,23 +253,37 @@ async fn a_follower_without_room_takes_nothing_and_catches_up_when_there_is_room
     let without = if leader == 3 { 2 } else { 3 };
     assert_eq!(cluster.get(without, "a").await.as_deref(), Some("1"));
     let room = cluster.node(without).host.room().clone();
-    let until = async |takes: bool| {
-        let deadline = soon();
-        while room.takes_entries() != takes {
-            assert!(Instant::now() < deadline, "it is not looked at");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
     room.set_marks(ALWAYS);
-    until(false).await;
+    until("the room is looked at", || !room.takes_entries()).await;
     let stood = cluster.group(without).last_index();
     for n in 0..50 {
         cluster.put("b", &n.to_string()).await;
     }
     assert_eq!(cluster.group(without).last_index(), stood, "it takes nothing");
     room.set_marks(NEVER);
-    until(true).await;
+    until("the room is looked at", || room.takes_entries()).await;
     assert_eq!(cluster.get(without, "b").await.as_deref(), Some("49"));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_finds_no_room_gives_up_what_has_come_of_it() {
+    let cluster = Cluster::start(&[1, 2], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let folder = cluster.group(2).state_disk().install_folder(GROUP);
+    let arriving = || std::fs::read_dir(&folder).map_or(0, Iterator::count);
+    let call = async |number: u16, body: &[u8]| {
+        let body = addressed(GROUP, body);
+        cluster.node(1).peers.call(2, Class::Snapshot, number, body, soon()).await.unwrap()
+    };
+    assert_eq!(&call(service::SNAPSHOT_BEGIN, &[]).await[..], [status::OK]);
+    until("its files are begun", || arriving() == 1).await;
+    let room = cluster.node(2).host.room().clone();
+    room.set_marks(ALWAYS);
+    until("the room is looked at", || !room.takes_entries()).await;
+    let first = 0_u64.to_be_bytes();
+    assert_eq!(&call(service::SNAPSHOT_CHUNK, &first).await[..], [status::NO_GROUP]);
+    until("its files are gone", || arriving() == 0).await;
     cluster.shutdown().await;
 }
 
