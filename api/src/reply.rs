@@ -6,7 +6,7 @@ use model::error::CallError;
 use model::id::RequestId;
 use model::page::Room;
 use salvo::Response;
-use salvo::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use salvo::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -110,6 +110,12 @@ impl Reply {
             Body::Whole(bytes) => bytes.len(),
             Body::None | Body::Stream(_) => 0,
         }
+    }
+
+    /// Whether it is of bytes that are served in parts, too. They go out as they are, or their length and their tag would not be
+    /// those by which a client asks for the rest.
+    pub fn has_ranges(&self) -> bool {
+        self.headers.iter().any(|(name, _)| *name == ACCEPT_RANGES)
     }
 
     /// Adds a header.

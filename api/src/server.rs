@@ -171,7 +171,7 @@ fn bind(
 }
 
 /// Answers of text from 1 KiB are compressed for those who say that they read it, the better way first. Frames of the event
-/// stream are not: each has to arrive by itself. No secret is at risk by it, since no browser adds a bearer token to a
+/// stream are not: each has to arrive by itself. Nor is media ([`Reply::has_ranges`](crate::reply::Reply)). No secret is at risk by it, since no browser adds a bearer token to a
 /// request that somebody else's page makes.
 fn compression() -> Compression {
     const TEXTS: [&str; 5] = ["application/json", "text/html", "text/css", "text/javascript", "text/plain"];

@@ -310,11 +310,8 @@ impl Handler for Gate {
             kept: None,
         };
         let (account, address) = (ctx.account.clone(), ctx.client.ip);
-        // The server looks at the method once more, to leave the body of a HEAD out, and at how the answer may be compressed.
+        // The server looks at the method once more, to leave the body of a HEAD out.
         *request.method_mut() = method.clone();
-        for encoding in encodings {
-            request.headers_mut().append(ACCEPT_ENCODING, encoding);
-        }
 
         let span = tracing::info_span!(
             "request", request_id = %request_id, %method, path, customer = field::Empty, trace_id = field::Empty,
@@ -379,6 +376,12 @@ impl Handler for Gate {
         self.metrics.answered(label_of(&method), status, elapsed);
         if let (429, Some(rate)) = (status, &rate) {
             metrics::counter!("gateway_rate_limited_total", "scope" => rate.scope.as_str()).increment(1);
+        }
+        // The server looks at these once more, and compresses the answer.
+        if !reply.has_ranges() {
+            for encoding in encodings {
+                request.headers_mut().append(ACCEPT_ENCODING, encoding);
+            }
         }
         reply.write(response);
     }

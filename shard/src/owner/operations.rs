@@ -323,6 +323,9 @@ impl Channel {
         if let News::Call { call, news: CallNews::Offered { from, group, .. } } = &notice.news {
             self.turn_away(batch, call, from, group.is_none(), at);
         }
+        if let Some((lid, phone)) = projection::disclosed_by(&notice) {
+            self.learn_lid(batch, lid, phone, at);
+        }
         let (writes, told) = self.with_context(at, |context| {
             let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
             let told = projection::take(&notice, &mut rows, context);

@@ -125,6 +125,24 @@ async fn a_link_serves_parts_and_knows_what_the_client_has() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_serves_text_as_it_is_to_those_who_would_read_it_compressed() {
+    let (tenant, channel) = customer().await;
+    let (api, bytes) = (tenant.any(), b"all of it in plain words\n".repeat(1000));
+    let link = path(&upload(&api, &channel, "text/plain", bytes.clone()).await);
+    let (etag, length) = (format!("\"{}\"", sha256(&bytes)), bytes.len().to_string());
+    let compressed = ("accept-encoding", "gzip, br");
+    for method in [Method::GET, Method::HEAD] {
+        let got = follow(&api, method, &link, &[compressed]).await;
+        assert_eq!((got.status, got.content_type()), (200, Some("text/plain")));
+        assert_eq!((got.header("content-encoding"), got.header("content-length")), (None, Some(length.as_str())));
+        assert_eq!(got.header("etag"), Some(etag.as_str()));
+    }
+    assert!(fetch(&api, &link, &[compressed]).await.body == bytes);
+    let got = fetch(&api, &link, &[compressed, ("if-none-match", &etag)]).await;
+    assert_eq!((got.status, got.header("etag")), (304, Some(etag.as_str())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_that_was_changed_is_refused() {
     let (tenant, channel) = customer().await;
     let api = tenant.any();

@@ -104,6 +104,9 @@ async fn what_a_blocked_person_writes_does_not_arrive() {
     let blocked = api.put(&path, Value::Null).await.expect(200);
     assert_eq!(blocked["id"], peer.as_str());
     tests::http::time(&blocked["blocked_at"]);
+    // The LID that is shown can be used at once.
+    let pair = api.get(&scene.path(&format!("/contacts/lids/{}", string(&blocked["lid"])))).await.expect(200);
+    assert_has(&pair, &json!({ "lid": blocked["lid"], "phone_jid": peer }));
     api.put(&path, Value::Null).await.expect_error(409, "no_op");
     let list = api.get(&scene.path("/blacklist")).await.expect(200);
     assert_eq!(list, json!({ "data": [blocked], "count": 1 }));

@@ -127,10 +127,13 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
 mod tests {
     use model::contact::Contact;
     use model::time::Timestamp;
+    use traffic::notice::{News, Notice};
+    use traffic::operation::Answer;
 
     use super::*;
     use crate::projection::contacts::ContactRow;
     use crate::projection::fixture::{Projection, address};
+    use crate::projection::{disclosed, disclosed_by};
 
     const LID: &str = "25@lid";
     const PHONE: &str = "1555@s.example";
@@ -156,6 +159,18 @@ mod tests {
         assert!(is_blocked(&mut projection));
         projection.at(Timestamp(0), |rows, context| absorb_blacklist(&list(&[]), rows, context));
         assert!(!is_blocked(&mut projection));
+    }
+
+    #[test]
+    fn a_block_discloses_whose_a_lid_is_unless_the_number_is_hidden() {
+        let told = |id: &str| {
+            let blocked = Blocked { lid: Some(address(LID)), ..blocked(id) };
+            let answer = Answer::Blacklist(BlacklistAnswer::Blocked(vec![blocked.clone()]));
+            (disclosed_by(&Notice { actor: None, news: News::Blocked(blocked) }), disclosed(&answer))
+        };
+        let pair = || (address(LID), address(PHONE));
+        assert_eq!(told(PHONE), (Some(pair()), vec![pair()]));
+        assert_eq!(told(LID), (None, Vec::new()));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod rows;
 pub mod stories;
 
 use model::address::{Address, Suffixes};
+use model::blacklist::Blocked;
 use model::contact::Person;
 use model::customer::Quota;
 use model::error::CallError;
@@ -33,12 +34,12 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use traffic::item::SyncedPart;
 use traffic::notice::{News, Notice};
-use traffic::operation::account::{BlacklistOperation, PrivacyOperation, ProfileOperation};
+use traffic::operation::account::{BlacklistAnswer, BlacklistOperation, PrivacyOperation, ProfileOperation};
 use traffic::operation::business::BusinessOperation;
 use traffic::operation::chats::ChatOperation;
 use traffic::operation::communities::CommunityOperation;
 use traffic::operation::contacts::{ContactAnswer, ContactOperation};
-use traffic::operation::groups::GroupOperation;
+use traffic::operation::groups::{GroupAnswer, GroupOperation};
 use traffic::operation::labels::LabelOperation;
 use traffic::operation::newsletters::NewsletterOperation;
 use traffic::operation::{Answer, Operation, Refused, RefusedKind};
@@ -185,16 +186,29 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
 
 /// The phone addresses behind LIDs that an answer tells: a LID that is shown can be looked up, and sent to.
 pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
-    let Answer::Contacts(answer) = answer else { return Vec::new() };
     let of_person = |person: &Person| (person.lid.clone(), Some(person.id.clone()));
     let told: Vec<_> = match answer {
-        ContactAnswer::Checked(checks) => checks.iter().map(|check| (check.lid.clone(), check.id.clone())).collect(),
-        ContactAnswer::Person(person) => vec![of_person(person)],
-        ContactAnswer::People(people) => people.iter().map(of_person).collect(),
-        ContactAnswer::Done => Vec::new(),
+        Answer::Contacts(ContactAnswer::Checked(checks)) => {
+            checks.iter().map(|check| (check.lid.clone(), check.id.clone())).collect()
+        }
+        Answer::Contacts(ContactAnswer::Person(person)) => vec![of_person(person)],
+        Answer::Contacts(ContactAnswer::People(people)) => people.iter().map(of_person).collect(),
+        Answer::Blacklist(BlacklistAnswer::Blocked(blocked)) => {
+            blocked.iter().map(|blocked| (blocked.lid.clone(), Some(blocked.id.clone()))).collect()
+        }
+        Answer::Groups(GroupAnswer::JoinRequests(requests)) => {
+            requests.iter().map(|request| (request.lid.clone(), Some(request.id.clone()))).collect()
+        }
+        _ => Vec::new(),
     };
     // Who hides the number is named by the LID alone.
     told.into_iter().filter_map(|(lid, id)| Some((lid?, id?))).filter(|(_, id)| !id.is_lid()).collect()
+}
+
+/// The same of a notice.
+pub fn disclosed_by(notice: &Notice) -> Option<(Address, Address)> {
+    let News::Blocked(Blocked { id, lid: Some(lid), .. }) = &notice.news else { return None };
+    (!id.is_lid()).then(|| (lid.clone(), id.clone()))
 }
 
 /// The phone address behind a LID became known.
