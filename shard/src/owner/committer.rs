@@ -40,9 +40,9 @@ const BATCH_BYTES: usize = 512 << 10;
 const IN_FLIGHT: usize = 4;
 
 /// How long commands gather behind an entry that is on its way before they follow it. Each entry costs every replica the same
-/// work and a sync, however few commands it bears; a quorum nearby has mostly answered by then, and one far away is not waited
-/// for.
-const GATHER: Duration = Duration::from_millis(5);
+/// work and a sync, however few commands it bears. A quorum nearby has answered by then though its processors are busy: entries
+/// that follow earlier would keep them so. One far away is not waited for.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// So many submissions follow at once: an entry of them costs little more than they do.
 const WORTH_AN_ENTRY: usize = 64;
