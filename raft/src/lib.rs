@@ -31,6 +31,7 @@ mod folder;
 mod freshness;
 mod local_copy;
 mod log;
+mod memtable;
 mod network;
 mod pace;
 mod replication;

@@ -13,6 +13,7 @@ use super::mark::Mark;
 use crate::codec;
 use crate::fatal::Fatal;
 use crate::machine::GroupId;
+use crate::memtable;
 use crate::types::{Entry, LogId, Vote};
 
 const LOG: &str = "log";
@@ -117,7 +118,7 @@ impl Disk {
         options.set_track_and_verify_wals_in_manifest(true);
         options.set_bytes_per_sync(1 << 20);
         let mut log = Options::default();
-        log.set_write_buffer_size(buffer);
+        memtable::set_buffer(&mut log, buffer);
         log.set_max_write_buffer_number(3);
         log.set_compression_type(rocksdb::DBCompressionType::Lz4);
         let mut meta = Options::default();

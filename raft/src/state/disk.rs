@@ -22,6 +22,7 @@ use crate::codec;
 use crate::fatal::Fatal;
 use crate::folder::USUAL_BUFFER;
 use crate::machine::GroupId;
+use crate::memtable;
 use crate::types::{ALL_NODES, LogId, Membership, log_id, term_of};
 
 /// The stretch of a file, in entries, whose deletions are counted.
@@ -135,7 +136,7 @@ impl StateDisk {
         let mut meta = Options::default();
         meta.set_write_buffer_size(2 << 20);
         let mut state = Self::state_options();
-        state.set_write_buffer_size(buffer);
+        memtable::set_buffer(&mut state, buffer);
         let db = DB::open_cf_with_opts(&options, path, [(STATE, state), (META, meta)])?;
         Ok(Arc::new(Self { db, installs, failed: AtomicBool::new(false), work: TaskTracker::new(), fatal }))
     }

@@ -40,9 +40,14 @@ const BATCH_BYTES: usize = 512 << 10;
 const IN_FLIGHT: usize = 4;
 
 /// How long commands gather behind an entry that is on its way before they follow it. Each entry costs every replica the same
-/// work and a sync, however few commands it bears; a quorum nearby has mostly answered by then, and one far away is not waited
-/// for.
-const GATHER: Duration = Duration::from_millis(5);
+/// work and a sync, however few commands it bears. A quorum nearby has answered by then though its processors are busy: entries
+/// that follow earlier would keep them so. One far away is not waited for.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// How long after the last entry the next one waits for company, where that one bore more than a few submissions that somebody
+/// waits for: their callers are answered together, and what they bring next comes close upon each other.
+const COMPANY: Duration = Duration::from_millis(8);
+const FEW: usize = 2;
 
 /// So many submissions follow at once: an entry of them costs little more than they do.
 const WORTH_AN_ENTRY: usize = 64;
@@ -195,9 +200,19 @@ struct Announce {
 }
 
 /// Whether an entry may go out, with so many on their way, so long after the last one, and with so many submissions that wait.
-fn may_submit(on_their_way: usize, since_last: Duration, waiting: usize) -> bool {
-    let follows = since_last >= GATHER || waiting >= WORTH_AN_ENTRY;
-    on_their_way == 0 || (on_their_way < IN_FLIGHT && follows)
+/// `has_company`: of those that somebody waits for there are as many as [`company_of`] the last one asks for.
+fn may_submit(on_their_way: usize, since_last: Duration, waiting: usize, has_company: bool) -> bool {
+    match on_their_way {
+        0 => has_company || since_last >= COMPANY,
+        1..IN_FLIGHT => since_last >= GATHER || waiting >= WORTH_AN_ENTRY,
+        _ => false,
+    }
+}
+
+/// How many are waited for behind an entry that bore so many submissions that somebody waits for: about as many again. What bore few
+/// may be of callers that come one by one, who would wait for nobody.
+fn company_of(bore: usize) -> usize {
+    if bore > FEW { bore - 1 } else { 0 }
 }
 
 async fn run(
@@ -216,10 +231,14 @@ async fn run(
     // Until when the oldest of the lingering commands waits.
     let mut linger_until: Option<Instant> = None;
     let mut last_submit = Instant::now();
+    // Of the last entry.
+    let mut company = 0;
     loop {
         // What comes while there is no room stays in its queue, so that it does not wake this task one by one.
-        let all = deferred.len() + gathered.len() + immediate.len();
-        let has_room = may_submit(on_their_way.len(), last_submit.elapsed(), all);
+        let awaited = gathered.len() + immediate.len();
+        let since_last = last_submit.elapsed();
+        let has_room = may_submit(on_their_way.len(), since_last, deferred.len() + awaited, awaited >= company);
+        let pause = if on_their_way.is_empty() { COMPANY } else { GATHER };
         // Also what was left of the last entry gathers.
         let gathers = on_their_way.len() < IN_FLIGHT && !(has_room && gathered.is_empty());
         tokio::select! {
@@ -261,14 +280,21 @@ async fn run(
             }
             () = tokio::time::sleep_until(linger_until.unwrap_or_else(Instant::now).into()),
                 if has_room && linger_until.is_some() => {}
-            () = tokio::time::sleep_until((last_submit + GATHER).into()), if gathers => {}
+            () = tokio::time::sleep_until((last_submit + pause).into()), if gathers => {}
         }
-        while may_submit(on_their_way.len(), last_submit.elapsed(), deferred.len() + gathered.len() + immediate.len()) {
+        loop {
+            let awaited = gathered.len() + immediate.len();
+            let since_last = last_submit.elapsed();
+            if !may_submit(on_their_way.len(), since_last, deferred.len() + awaited, awaited >= company) {
+                break;
+            }
             let lingered = linger_until.is_some_and(|until| until <= Instant::now());
             if gathered.is_empty() && !lingered {
                 break;
             }
+            let before = gathered.len();
             let (entry, waiting) = entry_of(directory.format(), node, epoch, &mut deferred, &mut gathered);
+            company = company_of(before - gathered.len());
             if deferred.is_empty() {
                 linger_until = None;
             }
@@ -436,17 +462,27 @@ mod tests {
     fn an_entry_follows_one_on_its_way_after_a_while_or_when_it_is_worth_it() {
         let soon = GATHER / 2;
         let table = [
-            (0, Duration::ZERO, 1, true),
-            (1, soon, 1, false),
-            (1, soon, WORTH_AN_ENTRY - 1, false),
-            (1, soon, WORTH_AN_ENTRY, true),
-            (IN_FLIGHT - 1, GATHER, 1, true),
-            (IN_FLIGHT, GATHER * 100, BATCH_SUBMISSIONS, false),
+            (0, Duration::ZERO, 1, true, true),
+            (0, COMPANY / 2, 1, false, false),
+            (0, COMPANY, 1, false, true),
+            (1, soon, 1, true, false),
+            (1, soon, WORTH_AN_ENTRY - 1, true, false),
+            (1, soon, WORTH_AN_ENTRY, false, true),
+            (IN_FLIGHT - 1, GATHER, 1, false, true),
+            (IN_FLIGHT, GATHER * 100, BATCH_SUBMISSIONS, true, false),
         ];
-        for (on_their_way, since_last, waiting, expected) in table {
-            let found = may_submit(on_their_way, since_last, waiting);
-            assert_eq!(found, expected, "{on_their_way} on their way, {since_last:?}, {waiting} waiting");
+        for (on_their_way, since_last, waiting, has_company, expected) in table {
+            let found = may_submit(on_their_way, since_last, waiting, has_company);
+            assert_eq!(
+                found, expected,
+                "{on_their_way} on their way, {since_last:?}, {waiting} waiting, {has_company}"
+            );
         }
+    }
+
+    #[test]
+    fn callers_that_come_one_by_one_wait_for_nobody_and_many_for_about_as_many() {
+        assert_eq!([0, 1, FEW, FEW + 1, 40].map(company_of), [0, 0, 0, FEW, 39]);
     }
 
     #[tokio::test]

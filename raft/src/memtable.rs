@@ -1,0 +1,42 @@
+//! The memory in which rows gather before a table is written.
+
+use rocksdb::Options;
+
+/// Lets so many bytes gather before a table is written, in one piece of memory that goes back to the system with it.
+///
+/// By itself RocksDB asks for 1 MiB at a time, and the C library keeps such pieces once some were given back: a node that has been
+/// busy keeps the memory of all tables that were ever there at once. A piece of more than 32 MiB is always a mapping of its own,
+/// and takes memory only where it was written to. A table is full when three quarters of its last piece are used, so that the only
+/// piece is by a third larger than what is to gather.
+pub(crate) fn set_buffer(options: &mut Options, bytes: usize) {
+    options.set_write_buffer_size(bytes);
+    options.set_arena_block_size(bytes + bytes / 3);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use rocksdb::DB;
+
+    use super::*;
+
+    #[test]
+    fn a_table_is_written_once_as_much_has_gathered_as_was_asked_for() {
+        const BUFFER: u64 = 2 << 20;
+        const ROW: u64 = 1_000;
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        set_buffer(&mut options, BUFFER as usize);
+        let db = DB::open(&options, folder.path()).unwrap();
+        let gathered = || db.property_int_value("rocksdb.num-entries-active-mem-table").unwrap().unwrap();
+        let mut rows = 0_u64;
+        // The row that finds the memory full is the first of the next table.
+        while gathered() == rows {
+            db.put(rows.to_be_bytes(), [7; ROW as usize]).unwrap();
+            rows += 1;
+        }
+        let bytes = (rows - 1) * ROW;
+        assert!((BUFFER * 8 / 10..=BUFFER).contains(&bytes), "{bytes} bytes of rows");
+    }
+}
