@@ -16,6 +16,7 @@ use crate::audit::Target;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
+use crate::resources::attempts::{self, Attempt};
 
 pub async fn connect(call: &mut ChannelCall) -> Outcome {
     run(call, Trigger::Connect).await
@@ -45,10 +46,16 @@ pub async fn disable(call: &mut ChannelCall) -> Outcome {
 
 pub async fn enable(call: &mut ChannelCall) -> Outcome {
     require_account_wide(call)?;
-    let outcome = run(call, Trigger::Enable).await?;
+    let counted = [Attempt::EntryBy(call.customer_id())];
+    attempts::count(call, &counted).await?;
+    let outcome = run(call, Trigger::Enable).await;
+    if outcome.is_err() {
+        attempts::give_back(call, &counted).await;
+        return outcome;
+    }
     let entry = call.audited("channel.enabled", target(call));
     record(call, entry).await;
-    Ok(outcome)
+    outcome
 }
 
 /// Reads `{ "reason"?: string <= 255 }`.
