@@ -9,6 +9,7 @@ use raft::directory::records::CustomerRecord;
 use raft::transport::admission::Port as Connections;
 use shard::cluster::Cluster;
 use shard::shares::Shares;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +28,10 @@ use crate::turns::Turns;
 /// bytes, and may take them slowly.
 const READERS: usize = 4096;
 const READERS_OF_ONE: usize = 512;
+
+/// Answers of one account that a node holds at once until a channel's status lasts: the call costs a token, and what it looks for
+/// four times a second nothing.
+const HELD_ANSWERS_OF_ONE: usize = 64;
 
 pub struct App {
     pub config: ApiConfig,
@@ -48,6 +53,8 @@ pub struct App {
     pub memory: Memory,
     /// Who reads media by links.
     pub readers: Shares,
+    /// Whose answers are held until a channel's status lasts.
+    pub held_answers: Shares,
     /// Whether the port speaks TLS.
     pub is_https: bool,
     /// Who has connections there.
@@ -116,6 +123,7 @@ impl App {
             turns: Turns::default(),
             memory: Memory::default(),
             readers: Shares::new(READERS, READERS_OF_ONE),
+            held_answers: Shares::new(Semaphore::MAX_PERMITS, HELD_ANSWERS_OF_ONE),
             config,
             cluster,
             failures: FailureLog::of(port),

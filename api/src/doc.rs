@@ -1,6 +1,5 @@
 //! What a route says of itself, in few words; the rest follows from its kind, its path and its parsers.
 
-use bytes::Bytes;
 use model::address::Suffixes;
 use model::error::ErrorCode;
 use model::field::Body;
@@ -11,6 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::packed::Packed;
 use crate::query::{Parameter, Query};
 
 /// What the document says of the deployment that serves it: some rules of bodies follow from its configuration.
@@ -24,16 +24,18 @@ pub struct Deployment<'a> {
 
 /// A port's document as it is sent.
 pub struct Document {
-    pub bytes: Bytes,
+    pub text: Packed,
     pub etag: HeaderValue,
+    /// Of its compressed forms.
+    pub weak_etag: HeaderValue,
 }
 
 impl Document {
     pub fn new(document: &Value) -> Self {
-        let bytes = Bytes::from(document.to_string());
-        let tag = format!("\"{}\"", Uuid::new_v5(&Uuid::NAMESPACE_OID, &bytes).simple());
-        let etag = HeaderValue::try_from(tag).expect("hex digits in quotes are a header's value");
-        Self { bytes, etag }
+        let text = document.to_string();
+        let tag = format!("\"{}\"", Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes()).simple());
+        let header = |tag: String| HeaderValue::try_from(tag).expect("hex digits in quotes are a header's value");
+        Self { text: Packed::new(text), weak_etag: header(format!("W/{tag}")), etag: header(tag) }
     }
 }
 

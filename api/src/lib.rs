@@ -10,7 +10,7 @@
 //! - `router`: routes as a tree of paths. `pipeline`: the one way of every request, from its id to its headers.
 //! - `openapi`: the machine-readable description of both ports, made of what routes declare. `route`: what a route
 //!   declares (scope, charge, plan block, reach); `doc`: what it says of itself.
-//! - `request_context`: what a handler gets to see of a request; `reply`: what it gives back. `app`: what all requests of
+//! - `request_context`: what a handler gets to see of a request; `reply`: what it gives back, `packed`: where it stays the same. `app`: what all requests of
 //!   a port share; `status_summary`: how the gateway does as a whole.
 //! - `audit`, `key_use`: what is written beside the answers, in batches; `flush`: when. `caller`: who calls. `auth`: members' way in.
 //!   `config`: what the node says; `backups`: what it does for operators. `client`, `ip_bucket`: addresses.
@@ -37,6 +37,7 @@ mod listener;
 mod memory;
 mod openapi;
 pub mod operator;
+mod packed;
 mod pipeline;
 mod projection;
 mod query;

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use model::error::CallError;
 use rust_embed::Embed;
 use salvo::http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY, VARY, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY, VARY, X_FRAME_OPTIONS,
 };
 use salvo::http::{HeaderName, HeaderValue};
 
 use crate::failure;
+use crate::packed::takes;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 
@@ -76,9 +77,8 @@ fn file(
     ancestors: &[String],
 ) -> Option<Reply> {
     let plain = Dist::get(name)?.data;
-    let taken = ctx.http.headers().get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let packed = ENCODINGS.iter().find_map(|(encoding, ending)| {
-        let file = takes(taken, encoding).then(|| Dist::get(&format!("{name}{ending}"))).flatten()?;
+        let file = takes(ctx.http.headers(), encoding).then(|| Dist::get(&format!("{name}{ending}"))).flatten()?;
         Some((*encoding, file.data))
     });
     let (encoding, data) = packed.map_or((None, plain), |(encoding, data)| (Some(encoding), data));
@@ -96,15 +96,6 @@ fn bytes(data: Cow<'static, [u8]>) -> Bytes {
         Cow::Borrowed(data) => Bytes::from_static(data),
         Cow::Owned(data) => data.into(),
     }
-}
-
-/// Whether a browser takes an encoding: named, and not with a weight of nothing.
-fn takes(accepted: &str, encoding: &str) -> bool {
-    accepted.split(',').any(|part| {
-        let (name, weight) = part.split_once(';').unwrap_or((part, ""));
-        let weight = weight.trim().strip_prefix("q=").and_then(|text| text.parse::<f32>().ok());
-        name.trim().eq_ignore_ascii_case(encoding) && weight.is_none_or(|weight| weight > 0.0)
-    })
 }
 
 /// With the policies that a browser is to keep: the console runs its own scripts alone, from files, and speaks to this
@@ -138,21 +129,6 @@ fn origin_of(url: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_encoding_is_taken_where_it_is_named_and_has_a_weight() {
-        let table = [
-            ("gzip, deflate, br, zstd", "br", true),
-            ("gzip, br;q=0", "br", false),
-            ("gzip;q=0.5", "gzip", true),
-            ("GZIP", "gzip", true),
-            ("", "gzip", false),
-            ("gzipped", "gzip", false),
-        ];
-        for (accepted, encoding, taken) in table {
-            assert_eq!(takes(accepted, encoding), taken, "{accepted:?} {encoding}");
-        }
-    }
 
     #[test]
     fn an_origin_is_a_url_without_its_path() {

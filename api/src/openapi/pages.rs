@@ -60,15 +60,16 @@ pub fn routes() -> Vec<Route> {
 }
 
 async fn document(ctx: &mut RequestContext) -> Outcome {
-    let Document { bytes, etag } = &ctx.app.document;
+    let Document { text, etag, weak_etag } = &ctx.app.document;
+    let form = text.form(ctx.http.headers());
     let known = ctx.http.headers().get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let same = known.is_some_and(|known| {
         known.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == *etag)
     });
-    let reply =
-        if same { Reply::empty(StatusCode::NOT_MODIFIED) } else { Reply::content("application/json", bytes.clone()) };
+    let tag = if form.encoding.is_some() { weak_etag } else { etag };
+    let reply = if same { Reply::empty(StatusCode::NOT_MODIFIED) } else { form.reply("application/json") };
     // It changes with the binary: a copy is asked about each time.
-    Ok(reply.with(ETAG, etag.clone()).with(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+    Ok(reply.with(ETAG, tag.clone()).with(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
 }
 
 async fn page(_: &mut RequestContext) -> Outcome {

@@ -3,14 +3,14 @@
 
 use std::sync::LazyLock;
 
-use bytes::Bytes;
 use model::event::EventName;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::openapi::{Doc, event_example, event_schema};
-use crate::reply::{List, Outcome, Reply};
+use crate::packed::Packed;
+use crate::reply::{List, Outcome};
 use crate::request_context::RequestContext;
 use crate::route::{EVENT_TYPES_PATH, Route};
 
@@ -36,7 +36,7 @@ struct EventType {
 }
 
 /// The answer, which never changes.
-static ALL: LazyLock<Bytes> = LazyLock::new(|| {
+static ALL: LazyLock<Packed> = LazyLock::new(|| {
     let object = |value: Value| match value {
         Value::Object(fields) => fields,
         _ => serde_json::Map::new(),
@@ -48,9 +48,9 @@ static ALL: LazyLock<Bytes> = LazyLock::new(|| {
         example: object(event_example(*name)),
     };
     let all = List::whole(EventName::ALL.iter().map(one).collect());
-    serde_json::to_vec(&all).expect("schemas have string keys").into()
+    Packed::new(serde_json::to_vec(&all).expect("schemas have string keys"))
 });
 
-async fn list(_: &mut RequestContext) -> Outcome {
-    Ok(Reply::content("application/json", ALL.clone()))
+async fn list(ctx: &mut RequestContext) -> Outcome {
+    Ok(ALL.form(ctx.http.headers()).reply("application/json"))
 }

@@ -26,6 +26,7 @@ use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
+use crate::resources::attempts::{self, Attempt};
 use crate::route::Route;
 
 /// Bytes of the URLs of an account's endpoints together at most: fifty of the longest fit, and an event bears all of them.
@@ -178,6 +179,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
         created_at: call.now,
         updated_at: call.now,
     };
+    attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
     let entry = call.audited("webhook.created", target(&endpoint));
     call.update(Command::CreateEndpoint(endpoint.clone()), vec![entry]).await?;
     let created = CreatedView { endpoint: EndpointView::new(&endpoint), signing_secret: asked.signing_secret };
@@ -213,6 +215,9 @@ async fn patch(call: &mut AccountCall) -> Outcome {
         chat_type_filter: asked.chat_type_filter,
         headers,
     };
+    if changes_secret {
+        attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
+    }
     let entry = changes_secret.then(|| call.audited("webhook.secret_changed", target(&endpoint)));
     let command = Command::UpdateEndpoint { customer: call.customer_id(), id: endpoint.id, change };
     let answer = call.update(command, entry.into_iter().collect()).await?;
@@ -252,6 +257,7 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
     // The first of several is the one that stays.
     let signing_secret = material.secrets.into_iter().next().unwrap_or_default();
     let view = SecretView { signing_secret, is_default: endpoint.secret.is_none() };
+    attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
     let entry = call.audited("webhook.secret_read", target(&endpoint));
     call.update(Command::Audit, vec![entry]).await?;
     Ok(Reply::ok(&view).uncached())

@@ -214,6 +214,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     if is_self(call, &user) {
         return Err(CallError::bad_request("another owner or admin changes your role"));
     }
+    attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
     let change = UserChange { role: Change::To(role), ..UserChange::default() };
     let answer = update(call, &user, change, "member.updated").await?;
     of_kind!(answer, Updated::User(user) => Reply::ok(&MemberView::from(&user)))

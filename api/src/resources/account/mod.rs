@@ -21,6 +21,7 @@ use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
+use crate::resources::attempts::{self, Attempt};
 use crate::resources::delete_with_keys;
 use crate::route::Route;
 
@@ -87,6 +88,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let change = parse_change(&call.object().await?)?;
     let id = call.customer_id();
     let named = if let Change::To(name) = &change.name { name.clone() } else { call.caller.customer.name.clone() };
+    attempts::count(call, &[Attempt::EntryBy(id)]).await?;
     let entry = call.audited("account.updated", Target::new("account", id, named));
     match call.update(Command::UpdateCustomer { id, change }, vec![entry]).await? {
         Updated::Customer(customer) => {

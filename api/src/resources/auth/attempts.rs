@@ -33,6 +33,10 @@ pub enum Attempt {
     KeyBy(CustomerId),
     /// A channel deleted by an account, of which the same is true.
     DeletionBy(CustomerId),
+    /// A change or a reading that an account can make again and again, each with an entry of the audit log, which lies on the disk
+    /// of every node for as long as the log is kept. Ends of keys, endpoints and members are as many as there were, and are
+    /// never refused for it.
+    EntryBy(CustomerId),
 }
 
 /// How an attempt is counted.
@@ -58,6 +62,7 @@ impl Attempt {
             Self::RefreshOf(session) => ((30, 10), Session, format!("refresh of {session}")),
             Self::KeyBy(customer) => ((2_000, 30), Customer, format!("key by {customer}")),
             Self::DeletionBy(customer) => ((5_000, 60), Customer, format!("deletion by {customer}")),
+            Self::EntryBy(customer) => ((5_000, 60), Customer, format!("entry by {customer}")),
         };
         let subject = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
         Counting { rule: AttemptRule { most, every_seconds }, scope, subject }
@@ -96,6 +101,11 @@ pub async fn give_back(ctx: &RequestContext, attempts: &[Attempt]) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use std::time::Duration;
+
+    use model::limit::TokenBucket;
+    use model::time::Timestamp;
+
     use super::*;
 
     #[test]
@@ -112,14 +122,32 @@ mod tests {
         assert_ne!(from_as("198.51.100.1", "a@b.c"), from_as("198.51.100.2", "a@b.c"), "another address");
         assert_ne!(from_as("198.51.100.1", "a@b.c"), from_as("198.51.100.1", "b@b.c"), "another member");
         let account = CustomerId::random();
-        assert_ne!(Attempt::KeyBy(account).counting().subject, Attempt::DeletionBy(account).counting().subject);
+        let subjects = left_behind_by(account).map(|attempt| attempt.counting().subject);
+        assert!(subjects[0] != subjects[1] && subjects[0] != subjects[2] && subjects[1] != subjects[2]);
+    }
+
+    /// What stays with all nodes of what an account did.
+    fn left_behind_by(account: CustomerId) -> [Attempt; 3] {
+        [Attempt::KeyBy(account), Attempt::DeletionBy(account), Attempt::EntryBy(account)]
     }
 
     #[test]
-    fn what_an_account_leaves_in_the_memory_of_all_nodes_grows_by_megabytes_a_day_at_most() {
-        for attempt in [Attempt::KeyBy(CustomerId::random()), Attempt::DeletionBy(CustomerId::random())] {
+    fn as_many_as_an_account_may_leave_behind_at_once_are_counted_and_one_more_waits() {
+        for attempt in left_behind_by(CustomerId::random()) {
+            let (rule, start) = (attempt.counting().rule, Timestamp(1_000_000));
+            let mut bucket = TokenBucket::full(rule.bucket(), start);
+            assert!((0..rule.most).all(|_| bucket.try_attempt(rule, start).is_ok()), "{attempt:?}");
+            assert_eq!(bucket.try_attempt(rule, start), Err(rule.every_seconds), "{attempt:?}");
+            let later = start.plus(Duration::from_secs(u64::from(rule.every_seconds)));
+            assert!(bucket.try_attempt(rule, later).is_ok() && bucket.try_attempt(rule, later).is_err(), "{attempt:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_account_leaves_with_all_nodes_grows_by_megabytes_a_day_at_most() {
+        for attempt in left_behind_by(CustomerId::random()) {
             let rule = attempt.counting().rule;
-            // A channel's record may hold 4 KiB of metadata.
+            // A channel's record may hold 4 KiB of metadata, and an entry names an endpoint by its URL.
             let a_day = 86_400 / u64::from(rule.every_seconds) * 5_000;
             assert!(a_day <= 16 << 20, "{attempt:?}: {a_day}");
             assert_eq!(rule.bucket().burst, rule.most * rule.every_seconds, "the bucket holds them all");

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use model::error::CallError;
 use model::field::{Body, rule};
+use model::id::CustomerId;
 use model::scope::Scopes;
 use model::status::Trigger;
 use raft::directory::command::Command;
 use raft::directory::records::AuditEntry;
 use shard::call::request::{GetStatus, Lifecycle};
+use shard::shares::{Share, Shares};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::view::ChannelView;
@@ -16,6 +18,7 @@ use crate::audit::Target;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
+use crate::resources::attempts::{self, Attempt};
 
 pub async fn connect(call: &mut ChannelCall) -> Outcome {
     run(call, Trigger::Connect).await
@@ -45,10 +48,16 @@ pub async fn disable(call: &mut ChannelCall) -> Outcome {
 
 pub async fn enable(call: &mut ChannelCall) -> Outcome {
     require_account_wide(call)?;
-    let outcome = run(call, Trigger::Enable).await?;
+    let counted = [Attempt::EntryBy(call.customer_id())];
+    attempts::count(call, &counted).await?;
+    let outcome = run(call, Trigger::Enable).await;
+    if outcome.is_err() {
+        attempts::give_back(call, &counted).await;
+        return outcome;
+    }
     let entry = call.audited("channel.enabled", target(call));
     record(call, entry).await;
-    Ok(outcome)
+    outcome
 }
 
 /// Reads `{ "reason"?: string <= 255 }`.
@@ -74,10 +83,18 @@ pub fn waits(query: Query<'_>) -> Result<Duration, CallError> {
     query.finish(Duration::from_secs(seconds as u64))
 }
 
+/// A place for an answer that is held, and for how long it is: without a place it is given at once.
+fn hold(places: &Shares, account: CustomerId, wait: Duration) -> (Option<Share>, Duration) {
+    let place = if wait.is_zero() { None } else { places.try_take(account) };
+    let held = if place.is_some() { wait } else { Duration::ZERO };
+    (place, held)
+}
+
 async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
     let wait = waits(call.query())?;
     let mut live = call.ask(Lifecycle { trigger, by_operator: false }).await?;
-    let until = Instant::now() + wait;
+    let (_place, held) = hold(&call.app.held_answers, call.customer_id(), wait);
+    let until = Instant::now() + held;
     while !live.status.lasts() && Instant::now() + LOOK_AGAIN < until {
         sleep(LOOK_AGAIN).await;
         // What was asked for is done: that nobody says how it goes on is no failure of it.
@@ -108,5 +125,23 @@ fn target(call: &ChannelCall) -> Target {
 async fn record(call: &ChannelCall, entry: AuditEntry) {
     if let Err(error) = call.account.update(Command::Audit, vec![entry]).await {
         tracing::error!(channel = %call.channel.id, %error, "an audit entry could not be written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_answers_of_an_account_are_held_and_the_next_one_is_given_at_once() {
+        const WAIT: Duration = Duration::from_secs(30);
+        let (places, loud, quiet) = (Shares::new(9, 2), CustomerId::random(), CustomerId::random());
+        let mut held = vec![hold(&places, loud, WAIT), hold(&places, loud, WAIT)];
+        assert!(held.iter().all(|(place, held)| place.is_some() && *held == WAIT));
+        assert_eq!(hold(&places, loud, WAIT).1, Duration::ZERO);
+        assert_eq!(hold(&places, quiet, WAIT).1, WAIT);
+        held.pop();
+        assert!(hold(&places, loud, Duration::ZERO).0.is_none(), "whoever does not wait takes no place");
+        assert_eq!(hold(&places, loud, WAIT).1, WAIT);
     }
 }

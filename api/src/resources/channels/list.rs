@@ -111,6 +111,11 @@ struct Found {
     stopped_at: Option<(Timestamp, ChannelId)>,
 }
 
+/// Whether one answer looks up no more channels after so many of them, and so long after its request came.
+fn is_enough(looked_at: usize, since: Duration) -> bool {
+    looked_at >= LOOKED_AT || since >= LONG_ENOUGH
+}
+
 /// The channels that match, and one more than the limit when there are more; without a limit, as many as one answer
 /// holds, and some more when there are more.
 async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
@@ -140,7 +145,7 @@ async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
             rows.truncate(enough);
             return Ok(Found { rows, stopped_at: None });
         }
-        if looked_at >= LOOKED_AT || call.arrived.elapsed() >= LONG_ENOUGH {
+        if is_enough(looked_at, call.arrived.elapsed()) {
             return Ok(Found { rows, stopped_at: after });
         }
     }
@@ -151,6 +156,20 @@ mod tests {
     use super::*;
     use model::id::CustomerId;
     use raft::directory::records::ChannelRecord;
+
+    #[test]
+    fn an_answer_looks_up_so_many_channels_at_most_and_for_five_seconds() {
+        const SHORT: Duration = Duration::from_millis(4_999);
+        let table = [
+            (LOOKED_AT - 1, SHORT, false),
+            (LOOKED_AT, Duration::ZERO, true),
+            (CHUNK, Duration::from_secs(5), true),
+            (LOOKED_AT + CHUNK, Duration::from_secs(60), true),
+        ];
+        for (looked_at, since, enough) in table {
+            assert_eq!(is_enough(looked_at, since), enough, "{looked_at} in {since:?}");
+        }
+    }
 
     #[test]
     fn a_part_of_a_name_or_of_a_number_finds_a_channel() {
