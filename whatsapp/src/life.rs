@@ -166,11 +166,16 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
             line.report(SessionEvent::LoggedIn(Box::new(identity(&client))));
             line.inbox().open();
             outgoing.open();
-            if is_restored && let Err(error) = declare_prekeys(&client, &backend).await {
-                tracing::warn!(%error, "the prekeys of a restored channel could not be declared");
-            }
-            tokio::time::sleep(SETTLED_AFTER).await;
-            line.inbox().settle();
+            let settled = async {
+                tokio::time::sleep(SETTLED_AFTER).await;
+                line.inbox().settle();
+            };
+            let declared = async {
+                if is_restored && let Err(error) = declare_prekeys(&client, &backend).await {
+                    tracing::warn!(%error, "the prekeys of a restored channel could not be declared");
+                }
+            };
+            tokio::join!(settled, declared);
         }
         std::future::pending::<()>().await;
     };
