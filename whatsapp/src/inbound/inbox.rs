@@ -27,8 +27,8 @@ use crate::state::rows::{pack, unpack};
 /// Items that may wait for the owner before the session stops reading.
 const MOST_WAITING: usize = 512;
 
-/// The same of receipts that came before it is known whether their message is accepted, and of what comes while the network is asked
-/// for what an item lacks: the answers to both have to be read.
+/// The same of receipts that came before it is known whether their message is accepted, of messages that may come again readable, and
+/// of what comes while the network is asked for what an item lacks: what these wait for has to be read.
 const MOST_AHEAD: usize = 4_096;
 
 /// How long it then waits.
@@ -144,7 +144,7 @@ impl Items {
     /// Before the log-in there is: what an earlier session left goes nowhere until the network's answer to that is read.
     fn has_room(&self) -> bool {
         let most = if self.is_asking { MOST_AHEAD } else { MOST_WAITING };
-        !self.is_open || (self.waiting.len() + self.unread.len() < most && self.early.len() < MOST_AHEAD)
+        !self.is_open || (self.waiting.len() < most && self.early.len() + self.unread.len() < MOST_AHEAD)
     }
 
     fn knows(&self, id: &ItemId) -> bool {
@@ -457,6 +457,13 @@ mod tests {
         assert!(!items.has_room());
         items.is_asking = true;
         assert!(items.has_room(), "what the first one lacks is to be read");
+        let unread = |number: usize| {
+            let waits = Content::Undecryptable { reason: UndecryptableReason::Waiting };
+            Item { item: message(&number.to_string(), waits), kept: Kept::Row(number as u64) }
+        };
+        let mut items = Items { is_open: true, ..Items::default() };
+        (0..MOST_WAITING).for_each(|number| items.take(unread(number), |_| true));
+        assert!(items.has_room(), "they may come again");
     }
 
     #[tokio::test]
