@@ -141,7 +141,8 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
     if let Purpose::Pair { device_name, full_history } = purpose {
         let props = DevicePropsOverride::new().with_os(device_name).with_platform_type(PlatformType::CHROME);
         client.set_device_props(DevicePropsOverride { require_full_sync: Some(full_history), ..props }).await;
-    } else if is_restored {
+    }
+    if is_restored {
         raise_prekeys(&devices).await;
     }
     clients.send_replace(Some(Arc::clone(&client)));
@@ -165,11 +166,16 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
             line.report(SessionEvent::LoggedIn(Box::new(identity(&client))));
             line.inbox().open();
             outgoing.open();
-            if is_restored && let Err(error) = client.refresh_pre_keys().await {
-                tracing::warn!(%error, "the prekeys of a restored channel could not be declared");
-            }
-            tokio::time::sleep(SETTLED_AFTER).await;
-            line.inbox().settle();
+            let settled = async {
+                tokio::time::sleep(SETTLED_AFTER).await;
+                line.inbox().settle();
+            };
+            let declared = async {
+                if is_restored && let Err(error) = declare_prekeys(&client, &backend).await {
+                    tracing::warn!(%error, "the prekeys of a restored channel could not be declared");
+                }
+            };
+            tokio::join!(settled, declared);
         }
         std::future::pending::<()>().await;
     };
@@ -219,6 +225,13 @@ async fn raise_prekeys(devices: &PersistenceManager) {
     let ahead = (next + PREKEYS_AHEAD) % HIGHEST_PREKEY + 1;
     let command = DeviceCommand::SetPreKeyWatermarks { next_pre_key_id: ahead, first_unupload_pre_key_id: ahead };
     devices.process_command(command).await;
+}
+
+/// Offers prekeys that a restored channel can use, beside those that were offered after its backup. A session that ends before leaves
+/// that to the next one, which begins anew as well.
+async fn declare_prekeys(client: &Client, backend: &Backend) -> anyhow::Result<()> {
+    client.refresh_pre_keys().await?;
+    Ok(backend.has_begun_anew()?)
 }
 
 /// Who owns the session, for a test network's ledger; the real one is told nothing.

@@ -27,6 +27,10 @@ use crate::state::rows::{pack, unpack};
 /// Items that may wait for the owner before the session stops reading.
 const MOST_WAITING: usize = 512;
 
+/// The same of receipts that came before it is known whether their message is accepted, of messages that may come again readable, and
+/// of what comes while the network is asked for what an item lacks: what these wait for has to be read.
+const MOST_AHEAD: usize = 4_096;
+
 /// How long it then waits.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
 
@@ -51,6 +55,10 @@ struct Items {
     early: Vec<(MessageId, Item)>,
     /// No receipt is early any more.
     is_settled: bool,
+    /// The owner takes items.
+    is_open: bool,
+    /// The network is asked for what the next item lacks.
+    is_asking: bool,
     /// Messages that could not be read, and when each is told of.
     unread: VecDeque<(Instant, Item)>,
     out: HashMap<ItemId, Out>,
@@ -133,8 +141,10 @@ impl Items {
         self.out.get_mut(id).map(|out| &mut out.kept).or(waiting)
     }
 
+    /// Before the log-in there is: what an earlier session left goes nowhere until the network's answer to that is read.
     fn has_room(&self) -> bool {
-        self.waiting.len() + self.early.len() + self.unread.len() < MOST_WAITING
+        let most = if self.is_asking { MOST_AHEAD } else { MOST_WAITING };
+        !self.is_open || (self.waiting.len() < most && self.early.len() + self.unread.len() < MOST_AHEAD)
     }
 
     fn knows(&self, id: &ItemId) -> bool {
@@ -301,7 +311,11 @@ impl Inbox {
     /// The session has logged in. What an earlier one could not read comes again, if it does, from here on.
     pub fn open(&self) {
         let due = Instant::now() + READ_WITHIN;
-        self.items.lock().unread.iter_mut().for_each(|(told_at, _)| *told_at = due);
+        {
+            let mut items = self.items.lock();
+            items.is_open = true;
+            items.unread.iter_mut().for_each(|(told_at, _)| *told_at = due);
+        }
         self.open.notify_one();
     }
 
@@ -332,8 +346,13 @@ impl Inbox {
                     continue;
                 }
             };
+            self.items.lock().is_asking = true;
             groups::complete(client, &mut item).await;
-            self.items.lock().out.insert(item.id.clone(), Out { kept, _room: room });
+            {
+                let mut items = self.items.lock();
+                items.is_asking = false;
+                items.out.insert(item.id.clone(), Out { kept, _room: room });
+            }
             line.report(SessionEvent::Inbound(Box::new(item)));
         }
     }
@@ -424,6 +443,27 @@ mod tests {
         let mut items = inbox.items.lock();
         assert!(matches!(items.next(Instant::now()), Err(Some(due)) if due >= taken_up + READ_WITHIN));
         assert!(items.next(Instant::now() + READ_WITHIN).is_ok());
+    }
+
+    #[test]
+    fn a_session_reads_on_before_its_log_in_and_while_it_asks_however_much_waits() {
+        let mut items = Items::default();
+        for number in 0..MOST_WAITING {
+            let item = message(&number.to_string(), text("of an earlier session"));
+            items.take(Item { item, kept: Kept::Row(number as u64) }, |_| true);
+        }
+        assert!(items.has_room(), "the owner takes them from the log-in on, whose answer has to be read");
+        items.is_open = true;
+        assert!(!items.has_room());
+        items.is_asking = true;
+        assert!(items.has_room(), "what the first one lacks is to be read");
+        let unread = |number: usize| {
+            let waits = Content::Undecryptable { reason: UndecryptableReason::Waiting };
+            Item { item: message(&number.to_string(), waits), kept: Kept::Row(number as u64) }
+        };
+        let mut items = Items { is_open: true, ..Items::default() };
+        (0..MOST_WAITING).for_each(|number| items.take(unread(number), |_| true));
+        assert!(items.has_room(), "they may come again");
     }
 
     #[tokio::test]

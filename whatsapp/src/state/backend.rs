@@ -166,7 +166,7 @@ impl Backend {
     }
 
     /// Forgets what must not be used with an older state of the channel than the network has seen: sessions and senders' keys.
-    /// They are made anew from prekeys.
+    /// They are made anew from prekeys. The channel counts as restored until [`has_begun_anew`](Self::has_begun_anew).
     ///
     /// # Errors
     /// The log is poisoned.
@@ -174,6 +174,14 @@ impl Backend {
         for prefix in [keys::SESSIONS, keys::SENDER_KEYS, keys::GROUP_DEVICES, keys::BASE_KEYS] {
             self.delete_all(Class::Wire, self.log.names(prefix))?;
         }
+        Ok(())
+    }
+
+    /// Notes that a restored channel is as any other: the network has prekeys of it whose private halves are stored.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn has_begun_anew(&self) -> Result<()> {
         self.delete(Class::Wire, network::driver::RESTORED.to_owned())
     }
 }

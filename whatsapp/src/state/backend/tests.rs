@@ -478,6 +478,8 @@ fn a_restored_channel_keeps_its_identity_and_begins_its_sessions_anew() {
     backend.begin_anew().unwrap();
     assert!(now(backend.get_session("1@lid.0")).is_none() && now(backend.get_sender_key("g::u")).is_none());
     assert!(now(backend.exists()) && now(backend.load_prekey(1)).is_some());
+    assert!(backend.log.has(network::driver::RESTORED), "the network has no new prekeys yet");
+    backend.has_begun_anew().unwrap();
     assert!(!backend.log.has(network::driver::RESTORED));
 }
 
