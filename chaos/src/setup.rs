@@ -44,7 +44,7 @@ impl Setup {
 
     /// The command that does the same again.
     pub fn again(&self) -> String {
-        let bugs: String = self.bugs.iter().map(|bug| format!(" --bug {}", bug.name())).collect();
+        let bugs: String = self.bugs.iter().map(|bug| format!(" --bug {}", bug.as_str())).collect();
         format!("gateway-chaos run {}{bugs}", self.arguments)
     }
 
@@ -53,7 +53,7 @@ impl Setup {
         if self.bugs.is_empty() {
             return Vec::new();
         }
-        let armed: Vec<String> = self.bugs.iter().map(|bug| format!("{}=return", bug.name())).collect();
+        let armed: Vec<String> = self.bugs.iter().map(|bug| format!("{}=return", bug.as_str())).collect();
         vec![(failpoint::VARIABLE.to_owned(), armed.join(";"))]
     }
 }

@@ -28,6 +28,21 @@ pub fn not_business() -> CallError {
     CallError::upstream_refused(u32::from(NOT_BUSINESS_CODE), NOT_BUSINESS)
 }
 
+/// Declares what a patch does to a record: which of its fields it may change.
+macro_rules! changes {
+    ($(#[$about:meta])* $changes:ident of $record:ident { $($field:ident: $kind:ty,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        pub struct $changes { $(pub $field: Change<$kind>,)+ }
+
+        impl $record {
+            pub fn change(&mut self, changes: $changes) {
+                $(changes.$field.apply(&mut self.$field);)+
+            }
+        }
+    };
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BusinessProfile {
     pub id: Address,
@@ -59,32 +74,21 @@ impl BusinessProfile {
             cart_enabled: true,
         }
     }
-
-    pub fn change(&mut self, changes: ProfileChanges) {
-        changes.description.apply(&mut self.description);
-        changes.category.apply(&mut self.category);
-        changes.email.apply(&mut self.email);
-        changes.websites.apply(&mut self.websites);
-        changes.address.apply(&mut self.address);
-        changes.latitude.apply(&mut self.latitude);
-        changes.longitude.apply(&mut self.longitude);
-        changes.hours.apply(&mut self.hours);
-        changes.cart_enabled.apply(&mut self.cart_enabled);
-    }
 }
 
-/// What a patch does to the profile.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProfileChanges {
-    pub description: Change<Option<String>>,
-    pub category: Change<Option<String>>,
-    pub email: Change<Option<String>>,
-    pub websites: Change<Vec<String>>,
-    pub address: Change<Option<String>>,
-    pub latitude: Change<Option<f64>>,
-    pub longitude: Change<Option<f64>>,
-    pub hours: Change<Option<Hours>>,
-    pub cart_enabled: Change<bool>,
+changes! {
+    /// What a patch does to the profile.
+    ProfileChanges of BusinessProfile {
+        description: Option<String>,
+        category: Option<String>,
+        email: Option<String>,
+        websites: Vec<String>,
+        address: Option<String>,
+        latitude: Option<f64>,
+        longitude: Option<f64>,
+        hours: Option<Hours>,
+        cart_enabled: bool,
+    }
 }
 
 /// A product to add.
@@ -102,17 +106,18 @@ pub struct ProductInput {
     pub hidden: bool,
 }
 
-/// What a patch does to a product.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProductChanges {
-    pub name: Change<String>,
-    pub description: Change<Option<String>>,
-    pub price_amount: Change<Option<u64>>,
-    pub currency: Change<Option<String>>,
-    pub retailer_id: Change<Option<String>>,
-    pub url: Change<Option<String>>,
-    pub image_urls: Change<Vec<String>>,
-    pub hidden: Change<bool>,
+changes! {
+    /// What a patch does to a product.
+    ProductChanges of Product {
+        name: String,
+        description: Option<String>,
+        price_amount: Option<u64>,
+        currency: Option<String>,
+        retailer_id: Option<String>,
+        url: Option<String>,
+        image_urls: Vec<String>,
+        hidden: bool,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -132,19 +137,6 @@ pub struct Product {
     pub review_status: Option<Review>,
     /// The collections that it is in.
     pub collection_ids: Vec<String>,
-}
-
-impl Product {
-    pub fn change(&mut self, changes: ProductChanges) {
-        changes.name.apply(&mut self.name);
-        changes.description.apply(&mut self.description);
-        changes.price_amount.apply(&mut self.price_amount);
-        changes.currency.apply(&mut self.currency);
-        changes.retailer_id.apply(&mut self.retailer_id);
-        changes.url.apply(&mut self.url);
-        changes.image_urls.apply(&mut self.image_urls);
-        changes.hidden.apply(&mut self.hidden);
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use model::address::Address;
+use serde::{Deserialize, Serialize};
 use wacore_binary::{Jid, Server};
 
 /// Fifteen digits: so many numbers and LIDs there are.
@@ -11,8 +12,23 @@ const SPACE: u64 = 1_000_000_000_000_000;
 const PHONE_DOMAIN: &str = "s.whatsapp.net";
 
 /// A subscriber's number: three to fifteen digits that do not begin with 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Number(u64);
+
+impl TryFrom<String> for Number {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::of_text(&text).ok_or_else(|| format!("{text:?} is no number"))
+    }
+}
+
+impl From<Number> for String {
+    fn from(number: Number) -> Self {
+        number.to_string()
+    }
+}
 
 impl Number {
     pub fn parse(digits: &str) -> Option<Self> {

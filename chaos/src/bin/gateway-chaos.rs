@@ -108,7 +108,7 @@ struct RunArgs {
 
 /// A fault by the name that `prove` shows, with or without what all of them begin with.
 fn bug(name: &str) -> Result<Bug, String> {
-    let short = |bug: Bug| bug.name().trim_start_matches("bug::");
+    let short = |bug: Bug| bug.as_str().trim_start_matches("bug::");
     let found = Bug::ALL.iter().copied().find(|bug| short(*bug) == name.trim_start_matches("bug::"));
     let known = || Bug::ALL.iter().map(|bug| short(*bug)).collect::<Vec<_>>().join(", ");
     found.ok_or_else(|| format!("there are {}", known()))
@@ -234,7 +234,7 @@ async fn run(args: &RunArgs) -> anyhow::Result<Report> {
     let Setup { schedule, profile, folder, .. } = &setup;
     say(format_args!("seed {}, profile {}, kept in {}", schedule.seed, profile.name, folder.display()));
     for bug in &setup.bugs {
-        say(format_args!("put back in every node: {}", bug.name()));
+        say(format_args!("put back in every node: {}", bug.as_str()));
     }
     run::run(&setup, |line| say(line)).await
 }
@@ -281,7 +281,7 @@ mod tests {
     fn a_bug_goes_by_the_name_that_prove_shows_for_it() {
         let bugs = args("gateway-chaos run --bug bug::ignore_fence --bug skip_fsync").unwrap().bugs;
         assert_eq!(bugs, [Bug::IgnoreFence, Bug::SkipFsync]);
-        assert!(Bug::ALL.iter().all(|known| bug(known.name()) == Ok(*known)));
+        assert!(Bug::ALL.iter().all(|known| bug(known.as_str()) == Ok(*known)));
         let refused = args("gateway-chaos run --bug nonsense").unwrap_err();
         assert_eq!(refused.exit_code(), 2);
         assert!(refused.to_string().contains("there are answer_before_commit, "), "{refused}");

@@ -181,7 +181,7 @@ impl Ground {
         let evidence = workload.stop_within(Some(liveness), ARRIVED).await?;
         // Not before: whoever gets a lead back without the fault does right what was done wrong.
         for bug in bugs {
-            self.disarm(&self.cluster.node_ids(), bug.name()).await?;
+            self.disarm(&self.cluster.node_ids(), bug.as_str()).await?;
         }
         let evidence = Evidence { replicas: self.replicas().await, ..evidence };
         recorder.finish()?;
@@ -191,7 +191,7 @@ impl Ground {
 
     async fn put_back(&self, bugs: &[Bug]) -> anyhow::Result<()> {
         for bug in bugs {
-            self.arm(&self.cluster.node_ids(), bug.name(), "return").await?;
+            self.arm(&self.cluster.node_ids(), bug.as_str(), "return").await?;
         }
         Ok(())
     }

@@ -29,8 +29,8 @@ impl ProveArgs {
     /// When there is none.
     fn wanted(&self) -> anyhow::Result<Vec<&'static Proof>> {
         let part = self.only.as_deref().unwrap_or_default();
-        let wanted: Vec<_> = PROOFS.iter().filter(|proof| proof.bug.name().contains(part)).collect();
-        let known: Vec<_> = PROOFS.iter().map(|proof| proof.bug.name()).collect();
+        let wanted: Vec<_> = PROOFS.iter().filter(|proof| proof.bug.as_str().contains(part)).collect();
+        let known: Vec<_> = PROOFS.iter().map(|proof| proof.bug.as_str()).collect();
         ensure!(!wanted.is_empty(), "no fault's name contains {part:?}; there are {}", known.join(", "));
         Ok(wanted)
     }
@@ -118,7 +118,7 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
                 ground = ground.ready_for(harm).await?;
                 let verdict = ground.run(harm, &[proof.bug], seed).await?;
                 let found = row.note(verdict.violated());
-                say(format_args!("{} with seed {seed}: {}", proof.bug.name(), if found { "found" } else { "missed" }));
+                say(format_args!("{} with seed {seed}: {}", proof.bug, if found { "found" } else { "missed" }));
                 if !found {
                     say(verdict);
                 }
@@ -127,7 +127,7 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
                     break;
                 }
             }
-            say(format_args!("{}: {}", proof.bug.name(), row.in_words()));
+            say(format_args!("{}: {}", proof.bug.as_str(), row.in_words()));
             all_well &= row.is_proven();
             rows.push(row);
         }
@@ -135,7 +135,7 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
     say("| fault | found by | harm | found | broke besides |\n|---|---|---|---|---|");
     for row in &rows {
         let besides: Vec<String> = row.besides.iter().map(Invariant::to_string).collect();
-        let (name, proof) = (row.proof.bug.name(), row.proof);
+        let (name, proof) = (row.proof.bug.as_str(), row.proof);
         let (found, besides) = (row.in_words(), besides.join(", "));
         say(format_args!("| `{name}` | {} | {:?} | {found} | {besides} |", proof.invariant, proof.harm));
     }
@@ -204,10 +204,10 @@ mod tests {
     #[test]
     fn a_name_that_no_fault_has_is_refused_with_those_that_there_are() {
         assert_eq!(args("prove").unwrap().wanted().unwrap().len(), PROOFS.len());
-        let one = proof().bug.name();
-        assert_eq!(args(&format!("prove --only {one}")).unwrap().wanted().unwrap()[0].bug.name(), one);
+        let one = proof().bug.as_str();
+        assert_eq!(args(&format!("prove --only {one}")).unwrap().wanted().unwrap()[0].bug.as_str(), one);
         let refused = args("prove --only nonsense").unwrap().wanted().unwrap_err().to_string();
-        assert!(PROOFS.iter().all(|proof| refused.contains(proof.bug.name())), "{refused}");
+        assert!(PROOFS.iter().all(|proof| refused.contains(proof.bug.as_str())), "{refused}");
     }
 
     #[test]

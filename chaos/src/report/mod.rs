@@ -61,7 +61,7 @@ impl Report {
         Self {
             profile: setup.profile.name.clone(),
             again: setup.again(),
-            bugs: setup.bugs.iter().map(|bug| bug.name().to_owned()).collect(),
+            bugs: setup.bugs.iter().map(|bug| bug.as_str().to_owned()).collect(),
             began_at,
             took,
             schedule: setup.schedule.clone(),

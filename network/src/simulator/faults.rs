@@ -3,7 +3,9 @@
 use model::id::NodeId;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Declares the faults: those that are as they are given, those that may be `null`, and those that are `false` or say how.
+/// Declares the faults of a network: those that are as they are given, those that may be `null`, and those that are `false`
+/// or say how. Where it is called, `given`, `false_or`, `switched` and `Switch` are in scope, and `Faults` has a `check`.
+#[macro_export]
 macro_rules! faults {
     (
         plain { $($(#[$about:meta])* $plain:ident: $of:ty = $usual:expr;)* }
@@ -180,7 +182,11 @@ pub fn check_time_scale(scale: f64) -> Result<(), String> {
     if (0.001..=1000.0).contains(&scale) { Ok(()) } else { Err("qr_time_scale must be from 0.001 to 1000".into()) }
 }
 
-fn switched<T>(name: &str, change: Option<Switch<T>>, now: Option<T>) -> Result<Option<T>, String> {
+/// What a switch is after a change.
+///
+/// # Errors
+/// A text that names the field and what it may be.
+pub fn switched<T>(name: &str, change: Option<Switch<T>>, now: Option<T>) -> Result<Option<T>, String> {
     match change {
         None => Ok(now),
         Some(Switch::Off(false)) => Ok(None),
@@ -189,7 +195,11 @@ fn switched<T>(name: &str, change: Option<Switch<T>>, now: Option<T>) -> Result<
     }
 }
 
-fn false_or<T: Serialize, S: serde::Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+/// Shows a switch: `false`, or how.
+///
+/// # Errors
+/// What the serializer says.
+pub fn false_or<T: Serialize, S: serde::Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         None => serializer.serialize_bool(false),
         Some(value) => value.serialize(serializer),
@@ -197,9 +207,10 @@ fn false_or<T: Serialize, S: serde::Serializer>(value: &Option<T>, serializer: S
 }
 
 /// Tells a field that is `null` from one that is left out.
-pub(crate) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
+///
+/// # Errors
+/// What the deserializer says.
+pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 

@@ -11,7 +11,6 @@ mod newsletters;
 mod people;
 mod stories;
 
-use model::time::Timestamp;
 use network::simulator::Simulator;
 use network::simulator::answers::{
     ControlError, InboxQuery, LedgerQuery, LinkBy, LoginsQuery, PhoneMessage, RegisterPhone, RegisterPhones,
@@ -20,7 +19,6 @@ use network::simulator::answers::{
 use network::simulator::faults::FaultsChange;
 use salvo::http::StatusCode;
 use salvo::prelude::Router;
-use serde::Deserialize;
 use serde_json::json;
 
 use self::call::{Answer, Call, Outcome, Routes};
@@ -103,23 +101,13 @@ async fn link(call: Call) -> Outcome {
     Answer::ok(&json!({ "device": device }))
 }
 
-#[derive(Default, Deserialize)]
-struct Unlink {
-    device: Option<u32>,
-}
-
 async fn unlink(call: Call) -> Outcome {
-    let Unlink { device } = call.body_or_default()?;
+    let device = call.field("device")?;
     call.done(|engine, now, number| engine.unlink(now, number, device))
 }
 
-#[derive(Default, Deserialize)]
-struct Ban {
-    until: Option<Timestamp>,
-}
-
 async fn ban(call: Call) -> Outcome {
-    let Ban { until } = call.body_or_default()?;
+    let until = call.field("until")?;
     call.done(|engine, now, number| engine.ban(now, number, until))
 }
 
@@ -150,44 +138,23 @@ async fn clear_inbox(call: Call) -> Outcome {
     call.done(|engine, _, number| engine.clear_inbox(number))
 }
 
-#[derive(Deserialize)]
-struct OpenChat {
-    with: String,
-}
-
 async fn open_chat(call: Call) -> Outcome {
-    let OpenChat { with } = call.body()?;
+    let with: String = call.field("with")?;
     call.done(|engine, now, number| engine.open_chat(now, number, &with))
 }
 
-#[derive(Deserialize)]
-struct Play {
-    id: String,
-}
-
 async fn play(call: Call) -> Outcome {
-    let Play { id } = call.body()?;
+    let id: String = call.field("id")?;
     call.done(|engine, now, number| engine.play(now, number, &id))
 }
 
-#[derive(Deserialize)]
-struct React {
-    id: String,
-    emoji: String,
-}
-
 async fn react(call: Call) -> Outcome {
-    let React { id, emoji } = call.body()?;
+    let (id, emoji): (String, String) = (call.field("id")?, call.field("emoji")?);
     call.done(|engine, now, number| engine.react(now, number, &id, &emoji))
 }
 
-#[derive(Deserialize)]
-struct Disclose {
-    to: String,
-}
-
 async fn disclose(call: Call) -> Outcome {
-    let Disclose { to } = call.body()?;
+    let to: String = call.field("to")?;
     call.done(|engine, now, number| engine.disclose(now, number, &to))
 }
 

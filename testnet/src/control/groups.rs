@@ -32,28 +32,11 @@ struct Created {
     participants_result: Vec<ParticipantResult>,
 }
 
-#[derive(Deserialize)]
-struct ParticipantsChange {
-    action: ParticipantAction,
-    participants: Vec<String>,
-}
-
 #[derive(Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Decision {
     Approve,
     Reject,
-}
-
-#[derive(Deserialize)]
-struct Decide {
-    action: Decision,
-    participants: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Join {
-    invite_code: String,
 }
 
 impl From<GroupRefusal> for Refused {
@@ -80,7 +63,7 @@ pub(super) fn route(state: &mut State, call: &Call, phone: Number, rest: &[&str]
         }
         ("POST", []) => create(state, call, phone),
         ("POST", ["join"]) => {
-            let Join { invite_code } = call.body()?;
+            let invite_code: String = call.field("invite_code")?;
             let invite = element("invite").attr("code", invite_code.as_str()).build();
             let answered = state.ask_of_groups(phone, None, false, &invite)?;
             let joined = answered.iter().find(|node| node.tag == "group");
@@ -128,14 +111,9 @@ fn of_group(state: &mut State, call: &Call, phone: Number, group: &Jid, (method,
             ok(&show(state.group(group)?, phone))
         }
         ("POST", ["participants"]) => {
-            let ParticipantsChange { action, participants } = call.body()?;
-            let tag = match action {
-                ParticipantAction::Add => "add",
-                ParticipantAction::Remove => "remove",
-                ParticipantAction::Promote => "promote",
-                ParticipantAction::Demote => "demote",
-            };
-            let asked = parent(tag, people(&participants)?.iter().map(participant));
+            let action: ParticipantAction = call.field("action")?;
+            let participants: Vec<String> = call.field("participants")?;
+            let asked = parent(action.as_str(), people(&participants)?.iter().map(participant));
             let answered = state.ask_of_groups(phone, Some(group), false, &asked)?;
             participants_answer(answered.first())
         }
@@ -158,8 +136,8 @@ fn of_group(state: &mut State, call: &Call, phone: Number, group: &Jid, (method,
             ok(&json!({ "total": requests.len(), "data": requests }))
         }
         ("POST", ["join-requests"]) => {
-            let Decide { action, participants } = call.body()?;
-            let tag = if action == Decision::Approve { "approve" } else { "reject" };
+            let participants: Vec<String> = call.field("participants")?;
+            let tag = if call.field::<Decision>("action")? == Decision::Approve { "approve" } else { "reject" };
             let decided = parent(tag, people(&participants)?.iter().map(participant));
             let asked = parent("membership_requests_action", [decided]);
             let answered = state.ask_of_groups(phone, Some(group), false, &asked)?;

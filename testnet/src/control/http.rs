@@ -8,14 +8,13 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use model::time::Timestamp;
 use network::simulator::answers::{
     ControlError, InboxQuery, LedgerQuery, LinkBy, LoginsQuery, PhoneMessage, RegisterPhone, RegisterPhones,
     SessionsQuery,
 };
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::groups;
 use super::{FailureBody, Refused, chat, invalid, number};
@@ -103,6 +102,12 @@ impl Call {
         if self.body.is_empty() { Ok(T::default()) } else { self.body() }
     }
 
+    /// A field of the body; `null` where it is left out, as the body may be.
+    pub(super) fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, Refused> {
+        let value = self.body_or_default::<Map<String, Value>>()?.remove(name).unwrap_or_default();
+        serde_json::from_value(value).map_err(|error| invalid(format!("the body: {name}: {error}")))
+    }
+
     fn query<T: DeserializeOwned>(&self) -> Result<T, Refused> {
         serde_json::from_value(self.query.clone()).map_err(|error| invalid(format!("the query: {error}")))
     }
@@ -145,48 +150,6 @@ fn unescaped(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-#[derive(Default, Deserialize)]
-struct Unlink {
-    device: Option<u32>,
-}
-
-#[derive(Default, Deserialize)]
-struct Until {
-    until: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-struct With {
-    with: String,
-}
-
-#[derive(Deserialize)]
-struct Id {
-    id: String,
-}
-
-#[derive(Deserialize)]
-struct React {
-    id: String,
-    emoji: String,
-}
-
-#[derive(Deserialize)]
-struct To {
-    to: String,
-    count: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct Code {
-    code: u16,
-}
-
-#[derive(Deserialize)]
-struct ById {
-    id: Option<String>,
 }
 
 async fn route(request: Request<Incoming>, shared: &Shared) -> Outcome {
@@ -267,8 +230,8 @@ fn of_phone(state: &mut State, call: &Call, phone: &str, rest: &[&str]) -> Outco
         (_, ["groups", rest @ ..]) => return groups::route(state, call, phone, rest),
         ("GET", []) => return ok(&state.phone(phone)?),
         ("DELETE", []) => state.delete_phone(phone)?,
-        ("POST", ["unlink"]) => state.unlink(phone, call.body_or_default::<Unlink>()?.device)?,
-        ("POST", ["ban"]) => state.ban(phone, call.body_or_default::<Until>()?.until)?,
+        ("POST", ["unlink"]) => state.unlink(phone, call.field("device")?)?,
+        ("POST", ["ban"]) => state.ban(phone, call.field("until")?)?,
         ("POST", ["invalidate"]) => state.invalidate(phone)?,
         ("POST", ["replace"]) => state.replace(phone)?,
         ("POST", ["messages"]) => {
@@ -277,17 +240,16 @@ fn of_phone(state: &mut State, call: &Call, phone: &str, rest: &[&str]) -> Outco
         }
         ("GET", ["inbox"]) => return ok(&state.inbox(phone, &call.query::<InboxQuery>()?)?),
         ("DELETE", ["inbox"]) => state.account_mut(phone)?.phone.inbox.clear(),
-        ("GET", ["receipts"]) => return ok(&state.receipts(phone, call.query::<ById>()?.id.as_deref())?),
-        ("POST", ["open-chat"]) => state.open_chat(phone, &chat(&call.body::<With>()?.with)?)?,
-        ("POST", ["play"]) => state.play(phone, &call.body::<Id>()?.id)?,
+        ("GET", ["receipts"]) => return ok(&state.receipts(phone, call.query["id"].as_str())?),
+        ("POST", ["open-chat"]) => state.open_chat(phone, &chat(&call.field::<String>("with")?)?)?,
+        ("POST", ["play"]) => state.play(phone, &call.field::<String>("id")?)?,
         ("POST", ["react"]) => {
-            let React { id, emoji } = call.body()?;
-            state.react(phone, &id, &emoji)?;
+            state.react(phone, &call.field::<String>("id")?, &call.field::<String>("emoji")?)?;
         }
-        ("POST", ["disclose"]) => state.disclose(phone, number(&call.body::<To>()?.to)?)?,
-        ("POST", ["forget-session"]) => state.forget_session(phone, number(&call.body::<With>()?.with)?)?,
+        ("POST", ["disclose"]) => state.disclose(phone, number(&call.field::<String>("to")?)?)?,
+        ("POST", ["forget-session"]) => state.forget_session(phone, number(&call.field::<String>("with")?)?)?,
         ("POST", ["corrupt"]) => {
-            let To { to, count } = call.body()?;
+            let (to, count): (String, Option<u32>) = (call.field("to")?, call.field("count")?);
             state.corrupt(phone, number(&to)?, count.unwrap_or(1))?;
         }
         _ => return Err(nothing_here(call)),
@@ -299,7 +261,7 @@ fn of_device(state: &mut State, call: &Call, phone: &str, device: &str, rest: &[
     let at = state.device_named(number(phone)?, device)?;
     match (call.method.as_str(), rest) {
         ("POST", ["cut"]) => state.cut_device(at, None)?,
-        ("POST", ["stream-error"]) => state.cut_device(at, Some(call.body::<Code>()?.code))?,
+        ("POST", ["stream-error"]) => state.cut_device(at, Some(call.field("code")?))?,
         ("POST", ["failure"]) => state.fail_device(at, Some(call.body::<FailureBody>()?)),
         ("DELETE", ["failure"]) => state.fail_device(at, None),
         _ => return Err(nothing_here(call)),

@@ -55,14 +55,8 @@ async fn unblock(call: Call) -> Outcome {
 }
 
 /// Without `to` for what is the account's anyway.
-#[derive(Deserialize)]
-struct ShowPresence {
-    presence: Presence,
-    to: Option<String>,
-}
-
 async fn show_presence(call: Call) -> Outcome {
-    let ShowPresence { presence, to } = call.body()?;
+    let (presence, to): (Presence, Option<String>) = (call.field("presence")?, call.field("to")?);
     let to = to.map(|to| call.simulator.address(&to)).transpose()?;
     if to.is_none() && !presence.is_of_account() {
         return Err(ControlError::Invalid("to is missing".into()));

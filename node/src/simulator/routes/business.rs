@@ -8,7 +8,6 @@ use network::simulator::answers::ControlError;
 use network::simulator::answers::business::{NewCart, NewOrder};
 use salvo::http::StatusCode;
 use salvo::prelude::Router;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::call::{Answer, Call, Outcome, Routes};
@@ -101,14 +100,8 @@ async fn place_order(call: Call) -> Outcome {
     Answer::json(StatusCode::CREATED, &json!({ "order_id": order_id }))
 }
 
-#[derive(Default, Deserialize)]
-struct Cancel {
-    reason: Option<String>,
-}
-
 async fn cancel_order(call: Call) -> Outcome {
-    let Cancel { reason } = call.body_or_default()?;
-    move_order(&call, OrderStatus::Cancelled, reason)
+    move_order(&call, OrderStatus::Cancelled, call.field("reason")?)
 }
 
 async fn accept_order(call: Call) -> Outcome {

@@ -17,7 +17,7 @@ use salvo::prelude::{Depot, FlowCtrl, Request, Response, Text};
 use salvo::{Handler, async_trait};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The largest body: a phone may send media of 25 MB as base64.
 const MAX_BODY: usize = 40 * 1024 * 1024;
@@ -77,6 +77,12 @@ impl Call {
     /// The body, which may be left out.
     pub fn body_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ControlError> {
         if self.body.is_empty() { Ok(T::default()) } else { self.body() }
+    }
+
+    /// A field of the body; `null` where it is left out, as the body may be.
+    pub fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, ControlError> {
+        let value = self.body_or_default::<Map<String, Value>>()?.remove(name).unwrap_or_default();
+        serde_json::from_value(value).map_err(|error| ControlError::Invalid(format!("the body: {name}: {error}")))
     }
 
     /// The body as a picture, which a phone has cut itself: it is taken as it is.

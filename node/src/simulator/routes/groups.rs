@@ -134,15 +134,9 @@ enum Decision {
     Reject,
 }
 
-#[derive(Deserialize)]
-struct Decide {
-    action: Decision,
-    participants: Vec<String>,
-}
-
 async fn decide_requests(call: Call) -> Outcome {
-    let Decide { action, participants } = call.body()?;
-    let (approve, participants) = (action == Decision::Approve, people(&call, &participants)?);
+    let approve = call.field::<Decision>("action")? == Decision::Approve;
+    let participants = people(&call, &call.field::<Vec<String>>("participants")?)?;
     run(&call, GroupOperation::DecideRequests { group: group(&call)?, approve, participants })
 }
 
@@ -150,14 +144,8 @@ async fn leave(call: Call) -> Outcome {
     run(&call, GroupOperation::Leave { group: group(&call)? })
 }
 
-#[derive(Deserialize)]
-struct Join {
-    invite_code: String,
-}
-
 async fn join(call: Call) -> Outcome {
-    let Join { invite_code } = call.body()?;
-    run(&call, GroupOperation::Join { invite_code })
+    run(&call, GroupOperation::Join { invite_code: call.field("invite_code")? })
 }
 
 async fn preview(call: Call) -> Outcome {

@@ -7,7 +7,7 @@ use network::operation::labels::{LabelAnswer, LabelOperation, LabelState};
 use network::simulator::answers::ControlError;
 use salvo::http::StatusCode;
 use salvo::prelude::Router;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::call::{Answer, Call, Outcome, Routes};
@@ -106,13 +106,8 @@ fn message(call: &Call, chat: &str) -> Result<Labelled, ControlError> {
     Ok(Labelled { chat: call.simulator.address(chat)?, message })
 }
 
-#[derive(Deserialize)]
-struct InChat {
-    chat_id: String,
-}
-
 async fn put_on_message(call: Call) -> Outcome {
-    let InChat { chat_id } = call.body()?;
+    let chat_id: String = call.field("chat_id")?;
     let on = message(&call, &chat_id)?;
     run(&call, StatusCode::OK, LabelOperation::Put { label: label(&call), on })
 }

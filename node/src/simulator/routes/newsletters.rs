@@ -97,14 +97,8 @@ async fn unsubscribe(call: Call) -> Outcome {
     run(&call, NewsletterOperation::Unsubscribe { newsletter: newsletter(&call)? })
 }
 
-#[derive(Deserialize)]
-struct Mute {
-    muted: bool,
-}
-
 async fn mute(call: Call) -> Outcome {
-    let Mute { muted } = call.body()?;
-    run(&call, NewsletterOperation::Mute { newsletter: newsletter(&call)?, muted })
+    run(&call, NewsletterOperation::Mute { newsletter: newsletter(&call)?, muted: call.field("muted")? })
 }
 
 async fn list_messages(call: Call) -> Outcome {
@@ -112,13 +106,8 @@ async fn list_messages(call: Call) -> Outcome {
     run(&call, NewsletterOperation::Messages { newsletter: newsletter(&call)?, before, limit })
 }
 
-#[derive(Deserialize)]
-struct React {
-    emoji: String,
-}
-
 async fn react(call: Call) -> Outcome {
-    let React { emoji } = call.body()?;
+    let emoji: String = call.field("emoji")?;
     let server_id = call.param("server_id").parse();
     let server_id = server_id.map_err(|_| ControlError::NotFound("a server_id is a whole number".into()))?;
     run(&call, NewsletterOperation::React { newsletter: newsletter(&call)?, server_id, emoji })
