@@ -548,6 +548,14 @@ mod tests {
     }
 
     #[test]
+    fn a_fraction_is_read_as_it_was_written() {
+        for written in ["0.1", "94.52706955539223", "-23.308445025757262", "1.4559974924812313"] {
+            let body = Body::parse(format!("{{\"f\":{written}}}").as_bytes()).unwrap();
+            assert_eq!(body["f"].to_string(), written);
+        }
+    }
+
+    #[test]
     fn an_address_of_128_bytes_is_the_longest() {
         let suffixes = Suffixes::simulated();
         let address = |bytes: usize| json!(format!("{}@s.example", "1".repeat(bytes - "@s.example".len())));

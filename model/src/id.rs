@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use crate::time::Timestamp;
 
@@ -63,8 +64,9 @@ macro_rules! uuid_id {
 
         impl FromStr for $name {
             type Err = uuid::Error;
+            /// With hyphens, as they are shown and as the interface's documents say; not in braces, nor as a URN.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Uuid::parse_str(text).map(Self)
+                text.parse().map(|id: Hyphenated| Self(id.into_uuid()))
             }
         }
     )*};
@@ -219,6 +221,17 @@ impl fmt::Display for RequestId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_identifier_is_read_as_it_is_shown_and_in_no_other_form() {
+        let id = ChannelId::new();
+        let (shown, bare) = (id.to_string(), id.0.simple().to_string());
+        assert_eq!(shown.parse::<ChannelId>(), Ok(id));
+        assert_eq!(shown.to_uppercase().parse::<ChannelId>(), Ok(id));
+        for other in [bare, format!("{{{shown}}}"), format!("urn:uuid:{shown}"), format!("{shown} "), String::new()] {
+            assert!(other.parse::<ChannelId>().is_err(), "{other}");
+        }
+    }
 
     #[test]
     fn deliveries_sort_by_the_time_at_which_they_were_made() {

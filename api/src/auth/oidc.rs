@@ -8,6 +8,7 @@ use model::member::Role;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::jwks::{KeyError, Keys, Source};
 
@@ -109,7 +110,8 @@ fn identity(claims: &Map<String, Value>, customer_claim: &str) -> Option<Identit
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     Some(Identity {
         subject: text("sub")?.to_owned(),
-        customer: text(customer_claim)?.parse().ok()?,
+        // Issuers write it in their own way, without hyphens perhaps.
+        customer: CustomerId(Uuid::parse_str(text(customer_claim)?).ok()?),
         email: text("email").unwrap_or_default().to_owned(),
         email_verified: claims.get("email_verified").and_then(Value::as_bool).unwrap_or(false),
         role: Role::parse(text("role")?)?,

@@ -266,6 +266,12 @@ async fn a_ticket_opens_one_stream_at_any_node() {
     assert_eq!(api.delete(&format!("/v1/api-keys/{}", string(&key["id"]))).await.status, 204);
     let open = format!("/v1/events?ticket={}", string(&made["ticket"]));
     tenant.api(3).without_key().get(&open).await.expect_error(401, "auth_revoked");
+    let log = format!("/v1/account/audit-log?action=auth.failed&actor={}", string(&key["prefix"]));
+    eventually("the failure is written", seconds(10), async || {
+        let log = api.get(&log).await.expect(200);
+        check(log["data"][0]["details"]["code"] == "auth_revoked", log.to_string())
+    })
+    .await;
     let writer = json!({ "name": "w", "scopes": ["events.write"] });
     let key = api.post("/v1/api-keys", writer).await.expect(201);
     let made = api.with_key(&string(&key["secret"])).post("/v1/events/tickets", json!({})).await.expect(201);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use jsonwebtoken::Header;
 use model::api_key::{ApiKey, KEY_MARK};
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::id::KeyId;
 use model::scope::Access;
 use raft::directory::state::DirectoryState;
@@ -21,6 +21,7 @@ use salvo::http::{HeaderName, HeaderValue};
 use crate::audit::Suspect;
 use crate::auth::operators::Operator;
 use crate::caller::Caller;
+use crate::error::http_status;
 use crate::failure;
 use crate::reply::Reply;
 use crate::request_context::RequestContext;
@@ -65,20 +66,19 @@ pub enum Address {
 /// # Errors
 /// One of the `auth_*` codes.
 pub async fn caller(ctx: &RequestContext, address: Address) -> Result<Caller, CallError> {
-    let (suspect, error) = match judge(ctx, address).await {
-        Ok(caller) => {
-            if let Some(key) = caller.key() {
-                ctx.app.key_use.note(key, ctx.now);
-            }
-            return Ok(caller);
-        }
-        Err(refused) => refused,
-    };
-    // That keys cannot be checked is not the caller's failure.
-    if error.code != ErrorCode::AuthBackendUnavailable {
+    let caller = judge(ctx, address).await.map_err(|refused| noted(ctx, refused))?;
+    if let Some(key) = caller.key() {
+        ctx.app.key_use.note(key, ctx.now);
+    }
+    Ok(caller)
+}
+
+/// Notes a failure for the audit log. That nobody can say who it is, is not the caller's.
+fn noted(ctx: &RequestContext, (suspect, error): (Suspect, CallError)) -> CallError {
+    if matches!(http_status(error.code), 401 | 403) {
         ctx.note_failure(suspect, error.code);
     }
-    Err(error)
+    error
 }
 
 async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspect, CallError)> {
@@ -109,16 +109,16 @@ async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspec
 /// The caller of a key that was shown before, such as that behind a ticket.
 ///
 /// # Errors
-/// One of the `auth_*` codes.
-async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, CallError> {
+/// One of the `auth_*` codes, and whose failure it is.
+async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, (Suspect, CallError)> {
     let judge = |state: &DirectoryState| {
         let known = state.keys.get(&id).cloned();
         known.map_or(Verdict::Unknown, |key| keys::judge_record(state, key, ctx.now))
     };
     match judge_freshly(ctx, judge).await {
         Verdict::Valid(caller) => Ok(caller),
-        Verdict::Refused(_, error) => Err(error),
-        Verdict::Unknown => Err(CallError::auth_invalid()),
+        Verdict::Refused(suspect, error) => Err((suspect, error)),
+        Verdict::Unknown => Err((Suspect::Unknown(None), CallError::auth_invalid())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A ticket in the place of a key, for one event stream: one use over the whole cluster.
 
 use bytes::Bytes;
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::id::{KeyId, SessionId};
 use model::member::Role;
 use model::stream_ticket::StreamTicket;
@@ -10,7 +10,7 @@ use salvo::http::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 use shard::stream::{StreamAsk, StreamDone};
 
-use super::key_caller;
+use super::{key_caller, noted};
 use crate::audit::Suspect;
 use crate::caller::{Caller, Credential, Session};
 use crate::failure;
@@ -46,42 +46,46 @@ pub fn shown(ctx: &RequestContext) -> Option<&str> {
     opens.then(|| http.queries().get("ticket").map(String::as_str)).flatten()
 }
 
-/// Authenticates by a ticket, which is used up by it.
+/// Authenticates by a ticket, which is used up by it. A failure is noted for the audit log.
 ///
 /// # Errors
 /// `auth_malformed`; `auth_invalid` for a ticket that was used, is too old, or never was; what its key or session is
 /// refused with by now; 503 while its home has no leader.
 pub async fn redeem(ctx: &RequestContext, text: &str) -> Result<Caller, CallError> {
-    let redeemed = take(ctx, text).await;
-    if let Err(error) = &redeemed
-        && matches!(error.code, ErrorCode::AuthMalformed | ErrorCode::AuthInvalid)
-    {
-        ctx.note_failure(Suspect::Unknown(None), error.code);
-    }
-    redeemed
+    take(ctx, text).await.map_err(|refused| noted(ctx, refused))
 }
 
-async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, CallError> {
-    let ticket = StreamTicket::parse(text).ok_or_else(CallError::auth_malformed)?;
-    let customer = ticket.customer().ok_or_else(CallError::auth_malformed)?;
+async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, (Suspect, CallError)> {
+    let nobody = |error: CallError| (Suspect::Unknown(None), error);
+    let ticket = StreamTicket::parse(text).ok_or_else(|| nobody(CallError::auth_malformed()))?;
+    let customer = ticket.customer().ok_or_else(|| nobody(CallError::auth_malformed()))?;
     let digest = Bytes::copy_from_slice(&ticket.digest());
     let ask = StreamAsk::UseTicket { digest };
-    let StreamDone::Ticket(Some(ticket)) = ctx.cluster().stream(customer, ask, &ctx.context()).await? else {
-        return Err(CallError::auth_invalid());
-    };
+    let used = ctx.cluster().stream(customer, ask, &ctx.context()).await.map_err(nobody)?;
+    let StreamDone::Ticket(Some(ticket)) = used else { return Err(nobody(CallError::auth_invalid())) };
     let grant = serde_json::from_slice(&ticket.grant)
-        .map_err(|error| failure::internal("a ticket's grant could not be read", &error))?;
+        .map_err(|error| nobody(failure::internal("a ticket's grant could not be read", &error)))?;
     match grant {
         Grant::Key(id) => key_caller(ctx, id).await,
         Grant::Session { id, subject, email, role, expires_at } => {
+            let suspect = Suspect::Member { customer, subject: subject.clone(), email: email.clone() };
             let known = ctx.directory().read(|state| state.customers.get(&customer).cloned());
+            let Some(known) = known else { return Err((suspect, CallError::auth_invalid())) };
+            let deleted_at = known.deleted_at;
             let caller = Caller {
                 credential: Credential::Session(Session { id, subject, email, role, expires_at }),
-                customer: known.ok_or_else(CallError::auth_invalid)?,
+                customer: known,
                 scopes: role.scopes(),
             };
-            let stands = ctx.directory().read(|state| caller.still_stands(state, ctx.now));
-            if stands { Ok(caller) } else { Err(CallError::auth_expired(expires_at)) }
+            let (stands, revoked_at) = ctx.directory().read(|state| {
+                let session = id.and_then(|id| state.users.session(id));
+                (caller.still_stands(state, ctx.now), session.and_then(|session| session.revoked_at))
+            });
+            match revoked_at.or(deleted_at) {
+                _ if stands => Ok(caller),
+                Some(ended) => Err((suspect, CallError::auth_revoked(ended))),
+                None => Err((suspect, CallError::auth_expired(expires_at))),
+            }
         }
     }
 }

@@ -7,7 +7,6 @@ use salvo::http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use salvo::http::{HeaderValue, Method, StatusCode};
-use shard::media::record::MediaRow;
 use shard::media::sniff;
 use shard::shares::Share;
 
@@ -42,7 +41,7 @@ pub async fn serve(call: &mut RequestContext) -> Outcome {
         Wanted::Whole => (StatusCode::OK, 0..size),
         Wanted::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
     };
-    let served_as = served_type(&row);
+    let served_as = served_type(&row.mime_type);
     let mut reply = if *call.http.method() == Method::HEAD {
         Reply::empty(status).typed(value(served_as))
     } else {
@@ -70,9 +69,10 @@ fn with_place(bytes: ByteStream, place: Share) -> ByteStream {
     stream::unfold((bytes, place), next).boxed()
 }
 
-/// What a browser would run is served as plain bytes.
-fn served_type(row: &MediaRow) -> &str {
-    if sniff::is_active(&row.mime_type) { sniff::UNKNOWN } else { &row.mime_type }
+/// What a browser would run is served as plain bytes, and so is what has no type: whoever sends a document may call it what
+/// it is not.
+fn served_type(mime_type: &str) -> &str {
+    if sniff::is_active(mime_type) || !sniff::is_mime_type(mime_type) { sniff::UNKNOWN } else { mime_type }
 }
 
 /// Pictures, sound and film are shown; all else is saved.
@@ -123,6 +123,20 @@ mod tests {
         assert!(readers.try_take(account).is_none());
         drop(bytes);
         assert!(readers.try_take(account).is_some());
+    }
+
+    #[test]
+    fn bytes_are_served_under_a_type_that_is_one_and_runs_nothing() {
+        let table = [
+            ("audio/ogg; codecs=opus", "audio/ogg; codecs=opus"),
+            ("Text/HTML", sniff::UNKNOWN),
+            ("größe/pdf", sniff::UNKNOWN),
+            ("pdf", sniff::UNKNOWN),
+            ("", sniff::UNKNOWN),
+        ];
+        for (declared, served) in table {
+            assert_eq!(served_type(declared), served, "{declared}");
+        }
     }
 
     #[test]
