@@ -165,6 +165,8 @@ function takePasswordLink(): string | null {
 async function beginMembers(): Promise<void> {
   use(members);
   choosing.value = takePasswordLink();
+  // A link to the very page that this tab shows loads nothing by itself.
+  window.addEventListener("hashchange", () => /^#(sign-in|set-password)=/.test(location.hash) && location.reload());
   listen((message) => {
     if (message.kind === "token") take(message.token);
     if (message.kind === "want-token" && token && fresh()) tell({ kind: "token", token });

@@ -103,6 +103,14 @@ test("each refusal is told in words, with what to do", async () => {
       await page.getByRole("img", { name: "QR code to scan with the phone" }).waitFor();
     }
 
+    // Nothing answers for a while, and the page goes on by itself when something does.
+    await page.route(/\/qr\?/, (route) => route.abort("connectionrefused"));
+    const lost = await api("POST", "/v1/channels", { name: "Lost" });
+    await page.goto(`${node().api}/console/channel?id=${lost.id}&tab=pairing`);
+    await page.getByText("The node did not answer.").waitFor();
+    await page.unroute(/\/qr\?/);
+    await page.getByRole("img", { name: "QR code to scan with the phone" }).waitFor();
+
     const { id } = await api("GET", "/v1/account");
     const { data } = await api("GET", "/v1/channels");
     await operator("PATCH", `/v1/admin/customers/${id}`, { plan: { channel_limit: data.length } });

@@ -208,6 +208,12 @@ test("a conversation of hundreds of messages, and a list of hundreds of channels
   await eventually("the rest is shown", async () => (await rows.count()) === 30);
   await page.getByRole("button", { name: "Previous" }).click();
   await eventually("the first page is shown", async () => (await rows.count()) === 100);
+  const filter = page.getByLabel("Name or number");
+  await filter.fill("No such name");
+  await filter.press("Enter");
+  await page.getByText("No channel fits.").waitFor();
+  await page.goBack();
+  await eventually("the field says what the list is filtered by", async () => (await filter.inputValue()) === "Many");
   const some = async () => (await api("GET", "/v1/channels?name=Many&limit=100")).data;
   for (let left = await some(); left.length > 0; left = await some()) await Promise.all(left.map((row) => api("DELETE", `/v1/channels/${row.id}`)));
   await leave();
@@ -510,6 +516,12 @@ test("a link that signs in works once", async () => {
   const again = await person(browser);
   await again.page.goto(`${node().api}/console#sign-in=${refresh_token}`);
   await again.page.getByText("This link was used already.").waitFor({ timeout: PATIENCE });
+
+  // Another link to the page that the tab shows already, as after a second start of the demonstration.
+  const other = await (await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.owner, password: place.password }) })).json();
+  await again.page.goto(`${node().api}/console#sign-in=${other.refresh_token}`);
+  await again.page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  assert.ok(!again.page.url().includes("sign-in"), "the token is out of the address");
   await again.leave();
   await leave();
 });

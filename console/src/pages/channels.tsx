@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../api";
 import { Dialog, Faces, Failure, Field, FormEnd, Id, NOTHING_YET, Pages, Secret, Standing, Table, Theirs, Time, Title, isNothing, param, useAction, usePages } from "../parts";
 import { go, href } from "../router";
@@ -12,6 +12,8 @@ export function Channels() {
   const status = param("status");
   const name = param("name");
   const [typed, setTyped] = useState(name);
+  // By the back button and by "Show all", too, the field says what the list is filtered by.
+  useEffect(() => setTyped(name), [name]);
   const list = usePages<Channel>((cursor, signal) => get("/v1/channels", { limit: PAGE, status, q: name, reasons: true, cursor }, signal), [status, name], {
     on: (event) => event.name === "channel.status",
     every: 5_000,

@@ -122,6 +122,8 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
   const [byCode, setByCode] = useState(false);
   const shown = useRef<Code | undefined>(undefined);
   shown.current = code;
+  const failed = useRef<Refused | undefined>(undefined);
+  failed.current = error;
   const asking = useRef(false);
   /** The same code may come twice, by the answer and by the event. */
   const put = (next: Omit<Code, "at">) => setCode((before) => ({ ...next, at: before?.raw === next.raw ? before.at : Date.now() }));
@@ -154,7 +156,9 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
       const due = shown.current && Date.parse(shown.current.expires_at) + 500 < Date.now();
       // With live updates the next code comes by itself; it is asked for where it does not.
       const late = shown.current && Date.parse(shown.current.expires_at) + 3_000 < Date.now();
-      if (late || (due && state.value !== "on")) void ask();
+      // While the node that serves the page is replaced, nothing answers: the page goes on by itself once another one does.
+      const isLost = failed.current?.unanswered && failed.current.at + 1_000 < Date.now();
+      if (late || isLost || (due && state.value !== "on")) void ask();
     });
   }, [channel.id]);
 
