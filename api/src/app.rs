@@ -31,7 +31,7 @@ const READERS_OF_ONE: usize = 512;
 
 /// Answers of one account that a node holds at once until a channel's status lasts: the call costs a token, and what it looks for
 /// four times a second nothing.
-const HELD_ANSWERS_OF_ONE: usize = 64;
+const HELD_ANSWERS_OF_ONE: usize = 256;
 
 pub struct App {
     pub config: ApiConfig,
