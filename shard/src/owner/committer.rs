@@ -209,6 +209,13 @@ fn may_submit(on_their_way: usize, since_last: Duration, waiting: usize, has_com
     }
 }
 
+/// Whether what somebody waits for is taken out of its queue as it comes. With entries on their way it stays there until there is room,
+/// so that it does not wake the committer one by one. With none, each may be the last of the company that is waited for.
+fn receives(on_their_way: usize, has_room: bool, gathered: usize) -> bool {
+    // What found no room in the entry before goes first.
+    on_their_way == 0 || (has_room && gathered == 0)
+}
+
 /// How many are waited for behind an entry that bore so many submissions that somebody waits for: about as many again. What bore few
 /// may be of callers that come one by one, who would wait for nobody.
 fn company_of(bore: usize) -> usize {
@@ -234,11 +241,11 @@ async fn run(
     // Of the last entry.
     let mut company = 0;
     loop {
-        // What comes while there is no room stays in its queue, so that it does not wake this task one by one.
         let awaited = gathered.len() + immediate.len();
         let since_last = last_submit.elapsed();
         let has_room = may_submit(on_their_way.len(), since_last, deferred.len() + awaited, awaited >= company);
         let pause = if on_their_way.is_empty() { COMPANY } else { GATHER };
+        let is_received = receives(on_their_way.len(), has_room, gathered.len());
         // Also what was left of the last entry gathers.
         let gathers = on_their_way.len() < IN_FLIGHT && !(has_room && gathered.is_empty());
         tokio::select! {
@@ -269,8 +276,7 @@ async fn run(
                 }
                 continue;
             }
-            // What found no room in the entry before goes first.
-            received = immediate.recv_many(&mut gathered, BATCH_SUBMISSIONS), if has_room && gathered.is_empty() => {
+            received = immediate.recv_many(&mut gathered, BATCH_SUBMISSIONS), if is_received => {
                 if received == 0 {
                     return;
                 }
@@ -477,6 +483,23 @@ mod tests {
                 found, expected,
                 "{on_their_way} on their way, {since_last:?}, {waiting} waiting, {has_company}"
             );
+        }
+    }
+
+    #[test]
+    fn what_comes_is_received_where_it_may_be_the_last_that_is_waited_for() {
+        let table = [
+            (0, true, 0, true),
+            (0, false, 0, true),
+            (0, false, FEW, true),
+            (0, true, FEW, true),
+            (1, true, 0, true),
+            (1, true, 1, false),
+            (1, false, 0, false),
+        ];
+        for (on_their_way, has_room, gathered, expected) in table {
+            let found = receives(on_their_way, has_room, gathered);
+            assert_eq!(found, expected, "{on_their_way} on their way, room: {has_room}, {gathered} gathered");
         }
     }
 
