@@ -338,6 +338,8 @@ impl Inbox {
                     }
                 }
             };
+            // First, since whoever waits to read on looks at it: the answer to what an item lacks has to be read.
+            self.items.lock().is_asking = matches!(waiting, Waiting::Item(_));
             self.less.notify_one();
             let Item { mut item, kept } = match waiting {
                 Waiting::Item(item) => *item,
@@ -346,7 +348,6 @@ impl Inbox {
                     continue;
                 }
             };
-            self.items.lock().is_asking = true;
             groups::complete(client, &mut item).await;
             {
                 let mut items = self.items.lock();
