@@ -6,7 +6,7 @@ use model::error::CallError;
 use model::id::RequestId;
 use model::page::Room;
 use salvo::Response;
-use salvo::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use salvo::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
 use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,12 @@ impl Reply {
             headers.insert(CONTENT_TYPE, content_type);
         }
         for (name, value) in self.headers {
-            headers.insert(name, value);
+            // An answer may vary by its origin as well as by its encoding; of all else the last word counts.
+            if name == VARY {
+                headers.append(name, value);
+            } else {
+                headers.insert(name, value);
+            }
         }
         match self.body {
             Body::None => {}
@@ -233,6 +238,16 @@ mod tests {
         let mut response = Response::new();
         Reply::error(&CallError::auth_missing().into(), &request_id).write(&mut response);
         assert_eq!(response.headers()["www-authenticate"], "Bearer");
+    }
+
+    #[test]
+    fn an_answer_says_all_that_it_varies_by() {
+        let by = HeaderValue::from_static;
+        let reply = Reply::empty(StatusCode::OK).with(VARY, by("Accept-Encoding")).with(VARY, by("Origin"));
+        let mut response = Response::new();
+        reply.write(&mut response);
+        let varies: Vec<&str> = response.headers().get_all(VARY).iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(varies, ["Accept-Encoding", "Origin"]);
     }
 
     #[test]
