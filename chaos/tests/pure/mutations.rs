@@ -44,6 +44,6 @@ fn all_planted_faults_apply_to_the_product_together_and_the_product_has_none_of_
     let all: String = patches.into_iter().map(|(_, text)| text).collect();
     for bug in Bug::ALL {
         assert!(all.contains(&format!("Bug::{bug:?})")), "{bug:?} is in no patch");
-        assert!(all.contains(&format!("{bug:?} = \"{}\"", bug.name())), "{bug:?} has no failpoint");
+        assert!(all.contains(&format!("{bug:?} = \"{}\"", bug.as_str())), "{bug:?} has no failpoint");
     }
 }
