@@ -16,10 +16,10 @@ use super::client::{Operator, as_type};
 use super::confirm::{confirm, preview};
 use super::nodes::{PATH as NODES, READY};
 use super::shards::leaders;
-use super::show::{self, listed};
+use super::show::{self, Pace, bar, listed};
 use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, RemoveArgs, TokenArgs};
 use crate::cli::operator::OperatorArgs;
-use crate::console::say;
+use crate::console::{StatusLine, say};
 
 /// Between two looks at how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -87,17 +87,42 @@ pub async fn drain(args: &DrainArgs) -> anyhow::Result<Verdict> {
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
     let answer = operator.post(&format!("/v1/admin/nodes/{node}/drain"), &json!({ "force": force })).await?;
     if args.wait {
-        let deadline = Instant::now() + DRAIN_PATIENCE;
-        while owns_something(&operator, node).await? {
-            if Instant::now() > deadline {
-                bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: look with gateway shards");
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+        until_it_owns_nothing(&operator, args).await?;
     }
     let done = if args.wait { "owns nothing any more" } else { "is being drained" };
     told(&args.operator, &answer, &format!("node {node} {done}"));
     Ok(Verdict::Well)
+}
+
+/// Waits for a drain, and shows how far it is.
+async fn until_it_owns_nothing(operator: &Operator, args: &NodeRef) -> anyhow::Result<()> {
+    let (node, deadline) = (args.node, Instant::now() + DRAIN_PATIENCE);
+    let mut status = StatusLine::begin();
+    let mut begun = None;
+    loop {
+        let left = owned(operator, node).await?;
+        let (whole, pace) = begun.get_or_insert_with(|| (left, Pace::begin(0)));
+        let is_shown = !args.operator.json && *whole > 0;
+        if is_shown {
+            status.tell(drain_in_words(node, left, *whole), &pace.told(whole.saturating_sub(left), *whole));
+        }
+        let is_late = Instant::now() > deadline;
+        if is_shown && (left == 0 || is_late) {
+            status.end();
+        }
+        if left == 0 {
+            return Ok(());
+        }
+        if is_late {
+            bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: look with gateway shards");
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// One line: a bar, and how many shards are not handed over yet.
+fn drain_in_words(node: NodeId, left: usize, whole: usize) -> String {
+    format!("{} node {node} owns {left} of {whole} shards", bar(whole.saturating_sub(left), whole))
 }
 
 pub async fn undrain(args: &NodeRef) -> anyhow::Result<Verdict> {
@@ -139,16 +164,23 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     confirm(yes, &format!("gateway node remove {node}"))?;
     let answer = operator.change(Method::DELETE, &format!("{path}?force={force}"), None).await?;
     let (mut left, mut moved_at) = (usize::MAX, Instant::now());
+    let mut status = StatusLine::begin();
+    let mut begun = None;
     while args.wait
         && let Some(row) = one(&operator, node).await?
     {
-        if row.replicas != left && !args.operator.json {
-            say(format!("node {node} is {}, {} replicas left", word(&row.member), row.replicas));
+        let (whole, pace) = begun.get_or_insert_with(|| (row.replicas, Pace::begin(0)));
+        if !args.operator.json {
+            let step = format!("node {node} is {}, {} replicas left", word(&row.member), row.replicas);
+            status.tell(step, &pace.told(whole.saturating_sub(row.replicas), *whole));
         }
         if row.replicas != left {
             moved_at = Instant::now();
         }
         if moved_at.elapsed() > MOVE_PATIENCE {
+            if !args.operator.json {
+                status.end();
+            }
             bail!(
                 "node {node} has kept {} replicas for {MOVE_PATIENCE:?}: look with gateway layout show; it leaves as soon as \
                  they have gone",
@@ -157,6 +189,9 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
         }
         left = row.replicas;
         tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    if begun.is_some() && !args.operator.json {
+        status.end();
     }
     let done = if args.wait { "is removed" } else { "leaves; it is removed when nothing is placed on it any more" };
     told(&args.operator, &answer, &format!("node {node} {done}"));
@@ -180,12 +215,14 @@ async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<NodeView>
     Ok(data.into_iter().find(|node| node.id == id))
 }
 
-/// Whether a node owns a shard, as it says itself, or, when it does not answer, as the others know.
-async fn owns_something(operator: &Operator, id: NodeId) -> anyhow::Result<bool> {
+/// How many shards a node owns, as it says itself, or, when it does not answer, as the others know.
+async fn owned(operator: &Operator, id: NodeId) -> anyhow::Result<usize> {
     match one(operator, id).await? {
-        None => Ok(false),
-        Some(NodeView { owns: Some(owns), .. }) => Ok(!owns.is_empty()),
-        Some(NodeView { owns: None, .. }) => Ok(leaders(operator).await?.values().any(|leader| *leader == Some(id))),
+        None => Ok(0),
+        Some(NodeView { owns: Some(owns), .. }) => Ok(owns.len()),
+        Some(NodeView { owns: None, .. }) => {
+            Ok(leaders(operator).await?.values().filter(|leader| **leader == Some(id)).count())
+        }
     }
 }
 
@@ -208,6 +245,16 @@ mod tests {
         {
             assert!(words.contains(part), "{part}: {words}");
         }
+    }
+
+    #[test]
+    fn a_drain_says_how_far_it_is() {
+        assert_eq!(
+            drain_in_words(2, 1, 3),
+            format!("[{}{}] node 2 owns 1 of 3 shards", "#".repeat(20), ".".repeat(10))
+        );
+        // It was given another one meanwhile.
+        assert!(drain_in_words(2, 4, 3).starts_with("[..."));
     }
 
     #[test]
