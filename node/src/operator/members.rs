@@ -160,7 +160,7 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
     let path = format!("/v1/admin/nodes/{node}");
     let removal = operator.read(&format!("{path}/removal?force={force}")).await?;
-    preview(args.operator.json, &removal_in_words(&removal));
+    preview(yes, args.operator.json, &removal_in_words(&removal));
     confirm(yes, &format!("gateway node remove {node}"))?;
     let answer = operator.change(Method::DELETE, &format!("{path}?force={force}"), None).await?;
     let (mut left, mut moved_at) = (usize::MAX, Instant::now());
