@@ -317,8 +317,10 @@ fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Valu
             Some("api_key") => "gateway keys lists those that there are",
             _ => "check the id",
         },
-        // It passes by itself.
-        StatusCode::TOO_MANY_REQUESTS => bail!("{method} {node}{path}: {message} ({code}); try again in a minute"),
+        // Wrong tokens came from this address; whoever has a right one waits.
+        StatusCode::TOO_MANY_REQUESTS => {
+            bail!("{method} {node}{path}: {message} ({code}); check the token, and try again in a minute")
+        }
         status if status.is_client_error() => "nothing was changed",
         _ => bail!("{method} {node}{path}: {message} ({code})"),
     };
