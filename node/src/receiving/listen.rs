@@ -175,7 +175,7 @@ impl Listening {
         if let Some(receiver) = &self.receiver {
             match receiver.send(&frame.event, &id, frame.data).await {
                 Ok((status, took)) => warn(format_args!("  -> {status} after {} ms", took.as_millis())),
-                Err(error) => warn(format_args!("  -> {error:#}")),
+                Err(error) => warn(format_args!("  -> {}", in_short(&error))),
             }
         }
         self.last = Some(id);

@@ -1,6 +1,6 @@
 //! `gateway trigger`: sends the example of an event to an endpoint, or to a URL.
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use model::event::{Event, EventId};
 use model::time::Timestamp;
 use reqwest::Method;
@@ -11,7 +11,7 @@ use super::forward::Receiver;
 use crate::caller::Caller;
 use crate::cli::receiving::TriggerArgs;
 use crate::console::say;
-use crate::refusal::{Refusal, is_distrusted};
+use crate::refusal::{Refusal, in_short, is_distrusted};
 
 /// Sends it once.
 ///
@@ -75,7 +75,7 @@ fn text(value: &Value) -> &str {
 /// Asks the first node that answers.
 async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
     let caller = Caller::trusting("", Some(&account.key), &account.trust)?;
-    let mut last = anyhow::anyhow!("no node to ask");
+    let mut last = anyhow!("no node to ask");
     for node in &account.nodes {
         match caller.at(node.clone()).call(method.clone(), path, body).await {
             Ok((status, answer)) if status.is_success() => return Ok(answer),
@@ -90,5 +90,6 @@ async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>
             Err(error) => return Err(error),
         }
     }
-    Err(if is_distrusted(&last) { last.context(DISTRUSTED) } else { last })
+    let remedy = if is_distrusted(&last) { DISTRUSTED } else { "name the gateway's API with --api" };
+    Err(anyhow!("{}; {remedy}", in_short(&last)))
 }
