@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::receiving::CustomerArgs;
 use crate::dev::description::Description;
 use crate::dev::folder::read_json;
-use crate::operator::access::USUAL_DEV;
+use crate::operator::access::{USUAL_DEV, given_secret};
 use crate::refusal::Refusal;
 use crate::trust::Trust;
 
@@ -32,7 +32,8 @@ impl Account {
     /// # Errors
     /// A [`Refusal`] that says what to give, or which file cannot be read.
     pub fn find(args: &CustomerArgs) -> Result<Self, Refusal> {
-        let key = given_key(args)?;
+        let in_environment = std::env::var("GATEWAY_API_KEY").ok();
+        let key = given_secret("--key", args.key.as_deref(), args.key_file.as_deref(), in_environment)?;
         let trust = args.ca_file.clone().map(Trust::Authorities).unwrap_or_default();
         if let (Some(key), false) = (&key, args.api.is_empty()) {
             return Ok(Self { nodes: args.api.clone(), key: key.clone(), trust });
@@ -57,20 +58,6 @@ impl Account {
                 Err(Refusal::new("the API key", "is not given", remedy))
             }
         }
-    }
-}
-
-fn given_key(args: &CustomerArgs) -> Result<Option<String>, Refusal> {
-    match (&args.key, &args.key_file) {
-        (Some(key), _) => Ok(Some(key.trim().to_owned())),
-        (None, Some(path)) => {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                let subject = format!("--key-file ({})", path.display());
-                Refusal::new(subject, error.to_string(), "name a file that you may read")
-            })?;
-            Ok(Some(text.trim().to_owned()))
-        }
-        (None, None) => Ok(None),
     }
 }
 
