@@ -17,6 +17,7 @@ use super::confirm::{confirm, preview};
 use super::nodes::{PATH as NODES, READY};
 use super::shards::leaders;
 use super::show::{self, Pace, bar, listed};
+use crate::cli::joining::NodeArgs;
 use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, RemoveArgs, TokenArgs};
 use crate::cli::operator::OperatorArgs;
 use crate::console::{StatusLine, say};
@@ -73,13 +74,21 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Well);
     }
     let TokenView { token, expires_at } = as_type(PATH, answer)?;
-    let via = nodes(&operator).await?.into_iter().find(|node| node.state == READY).map(|node| node.address);
     say(&token);
+    // Made is made: it is good also where nobody says through whom.
+    let nodes = nodes(&operator).await.unwrap_or_default();
     say(format!("lets one node in until {}; on its machine:", expires_at.to_iso()));
-    let via = via.as_deref().unwrap_or("HOST:PORT");
-    say(format!("  gateway join --token - --via {via} --advertise HOST:8082"));
+    say(format!("  {}", joining_line(&nodes)));
     say("which reads the token from its standard input");
     Ok(Verdict::Well)
+}
+
+/// What the machine of a new node is told. Where there are zones, it is let in with one of its own.
+fn joining_line(nodes: &[NodeView]) -> String {
+    let via = nodes.iter().find(|node| node.state == READY).map_or("HOST:PORT", |node| node.address.as_str());
+    let has_zones = nodes.iter().filter_map(|node| node.zone.as_deref()).any(|zone| zone != NodeArgs::ZONE);
+    let zone = if has_zones { " --zone ZONE" } else { "" };
+    format!("gateway join --token - --via {via} --advertise HOST:8082{zone}")
 }
 
 pub async fn drain(args: &DrainArgs) -> anyhow::Result<Verdict> {
@@ -233,13 +242,29 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_removal_is_said_before_it_is_done() {
-        let answer = json!({
+    fn node_3() -> Value {
+        json!({
             "id": 3, "address": "node-3:8082", "state": "ready", "member": "active", "replicas": 16, "weight": 1,
             "votes": true, "slots": 1000, "leads": 2, "owns": [1, 4], "registered_at": Timestamp(0),
-            "left": { "nodes": 2, "away": [], "can_lose_a_node": false },
-        });
+        })
+    }
+
+    #[test]
+    fn a_new_machine_is_told_of_a_node_that_runs_and_of_zones() {
+        let line = |change: Value| {
+            let mut node = node_3();
+            node.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            joining_line(&[serde_json::from_value(node).unwrap()])
+        };
+        assert!(line(json!({ "zone": "a" })).ends_with("--via node-3:8082 --advertise HOST:8082 --zone ZONE"));
+        assert!(line(json!({ "zone": "default" })).ends_with("HOST:8082"));
+        assert!(line(json!({ "state": "down" })).contains("--via HOST:PORT"));
+    }
+
+    #[test]
+    fn a_removal_is_said_before_it_is_done() {
+        let mut answer = node_3();
+        answer["left"] = json!({ "nodes": 2, "away": [], "can_lose_a_node": false });
         let words = removal_in_words(&serde_json::from_value(answer).unwrap());
         for part in ["node 3 (node-3:8082, ready)", "its 16 replicas", "2 shards are led by others", "2 nodes are left"]
         {
