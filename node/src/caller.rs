@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::Value;
 
+use crate::console::warn;
 use crate::trust::Trust;
 
 /// Longer than any answer of the gateway takes, a QR wait of 10 s included.
@@ -66,7 +67,8 @@ impl Caller {
         let answer = answer.with_context(|| format!("{method} {}{path}", self.base))?;
         let status = answer.status();
         if answer.headers().contains_key(DIRECTORY_OLD) {
-            eprintln!("gateway: {} reaches no majority of the voting nodes: this is what it last heard", self.base);
+            let base = &self.base;
+            warn(format_args!("gateway: {base} reaches no majority of the voting nodes: this is what it last heard"));
         }
         let text = answer.text().await.with_context(|| format!("{method} {}{path}", self.base))?;
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))

@@ -316,7 +316,8 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
 async fn is_removed(folder: &Folder, plan: Plan, node: NodeId) -> bool {
     let Ok(token) = folder.operator_token() else { return false };
     for other in plan.node_ids().filter(|other| *other != node) {
-        let Ok(operator) = Caller::new(format!("http://{}", plan.ports().ops(other)), Some(&token)) else { continue };
+        let (base, trust) = folder.operators_port(plan, other);
+        let Ok(operator) = Caller::trusting(base, Some(&token), &trust) else { continue };
         let ask = async |path| match tokio::time::timeout(ANSWER, operator.call(Method::GET, path, None)).await {
             Ok(Ok((StatusCode::OK, answer))) => Some(answer),
             _ => None,

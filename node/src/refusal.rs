@@ -37,6 +37,11 @@ pub fn in_short(error: &anyhow::Error) -> String {
     if said == cause { said } else { format!("{said}: {cause}") }
 }
 
+/// Whether a certificate was shown that nothing here vouches for.
+pub fn is_distrusted(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.to_string().contains("invalid peer certificate"))
+}
+
 /// Whether a disk had no room.
 pub fn is_full(error: &anyhow::Error) -> bool {
     let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);

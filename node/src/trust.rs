@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
 use reqwest::{Certificate, ClientBuilder};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+
+use crate::refusal::Refusal;
 
 /// What makes a certificate good.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,13 +28,20 @@ impl Trust {
     /// Has a client go by it.
     ///
     /// # Errors
-    /// When a file cannot be read, or holds no certificate.
+    /// A [`Refusal`] when a file cannot be read, or holds no certificate.
     pub fn apply(&self, client: ClientBuilder) -> anyhow::Result<ClientBuilder> {
         match self {
             Self::System => Ok(client),
             Self::Authorities(path) => {
-                let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
-                let authorities = Certificate::from_pem_bundle(&pem).with_context(|| path.display().to_string())?;
+                let refused = |problem: String| {
+                    let remedy = "name a file of certificates, in PEM, that you may read";
+                    Refusal::new(format!("--ca-file ({})", path.display()), problem, remedy)
+                };
+                let pem = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
+                let authorities = Certificate::from_pem_bundle(&pem).map_err(|error| refused(error.to_string()))?;
+                if authorities.is_empty() {
+                    return Err(refused("holds no certificate".to_owned()).into());
+                }
                 Ok(client.tls_certs_merge(authorities))
             }
             Self::Same(path) => {
@@ -101,6 +109,25 @@ impl ServerCertVerifier for Same {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_without_an_authority_is_refused_by_its_flag() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        let judged = || Trust::Authorities(path.clone()).apply(reqwest::Client::builder()).map(drop);
+        let refusal = |part: &str| {
+            let error = judged().unwrap_err();
+            assert!(error.is::<Refusal>() && error.to_string().contains("--ca-file"), "{error}");
+            assert!(error.to_string().contains(part), "{error}");
+        };
+        refusal("ca.pem");
+        std::fs::write(&path, "no certificate").unwrap();
+        refusal("holds no certificate");
+        let key = rcgen::KeyPair::generate().unwrap();
+        let authority = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap().self_signed(&key).unwrap();
+        std::fs::write(&path, authority.pem()).unwrap();
+        assert!(judged().is_ok());
+    }
 
     #[test]
     fn the_certificate_of_the_file_is_good_and_no_other() {

@@ -8,6 +8,8 @@ use serde_json::json;
 
 use super::depot::Depot;
 use super::manifest::{GroupPart, Hashing, Manifest, group_name, media_name, read_group};
+use super::progress::{Amount, Progress};
+use crate::console::StatusLine;
 use crate::operator::{Verdict, show};
 use crate::refusal::Refusal;
 
@@ -17,9 +19,8 @@ pub fn run(depot: &Depot, json: bool) -> anyhow::Result<Verdict> {
     for part in &manifest.groups {
         group(depot, part)?;
     }
-    for part in &manifest.media {
-        media(depot, &part.sha256, part.bytes)?;
-    }
+    // To scripts it says one line.
+    all_media(depot, &manifest, !json && StatusLine::begin().on_terminal)?;
     if json {
         show::json(&json!({ "whole": true, "manifest": manifest }));
     } else {
@@ -31,15 +32,15 @@ pub fn run(depot: &Depot, json: bool) -> anyhow::Result<Verdict> {
 /// One line about a backup that is whole.
 pub fn summary(manifest: &Manifest) -> String {
     let states: u64 = manifest.groups.iter().map(|part| part.bytes).sum();
-    let bytes: u64 = manifest.media.iter().map(|part| part.bytes).sum();
+    let media = media_of(manifest);
     format!(
         "whole: cluster {}, of {}, {} groups ({}), media files: {} ({})",
         manifest.cluster_id,
         manifest.taken_at,
         manifest.groups.len(),
         show::bytes(states),
-        manifest.media.len(),
-        show::bytes(bytes)
+        media.files,
+        show::bytes(media.bytes)
     )
 }
 
@@ -59,6 +60,23 @@ pub fn same(depot: &Depot, found: &GroupPart, part: &GroupPart) -> Result<(), Re
         ));
     }
     Ok(())
+}
+
+/// Compares all media with their hashes; `tells` says how far it is.
+pub fn all_media(depot: &Depot, manifest: &Manifest, tells: bool) -> Result<(), Refusal> {
+    let mut progress = Progress::begin("media read".to_owned(), media_of(manifest), tells);
+    for part in &manifest.media {
+        media(depot, &part.sha256, part.bytes)?;
+        if let Some(progress) = &mut progress {
+            progress.step(part.bytes);
+        }
+    }
+    Ok(())
+}
+
+/// How much media a backup has.
+pub fn media_of(manifest: &Manifest) -> Amount {
+    Amount { files: manifest.media.len(), bytes: manifest.media.iter().map(|part| part.bytes).sum() }
 }
 
 /// Compares bytes of media with their hash.

@@ -1,11 +1,7 @@
-//! How far the copying of a shard's media is, in words: on a terminal one line that is written over, in a file a line now
-//! and then.
+//! How far the work on media is, in words: on a terminal one line that is written over, in a file a line now and then.
 
 use std::time::{Duration, Instant};
 
-use model::id::ShardId;
-
-use super::check::name_of;
 use crate::console::StatusLine;
 use crate::operator::show::{Pace, bytes};
 
@@ -21,7 +17,7 @@ pub struct Amount {
 }
 
 pub struct Progress {
-    shard: ShardId,
+    what: String,
     done: Amount,
     whole: Amount,
     pace: Pace,
@@ -30,10 +26,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of the media of a shard; none where nobody is told.
-    pub fn begin(shard: ShardId, whole: Amount, tells: bool) -> Option<Self> {
+    /// Of what is done to some media, in words; none where nobody is told.
+    pub fn begin(what: String, whole: Amount, tells: bool) -> Option<Self> {
         let (done, pace, told_at) = (Amount::default(), Pace::begin(0), Instant::now());
-        (tells && whole.files > 0).then(|| Self { shard, done, whole, pace, status: StatusLine::begin(), told_at })
+        (tells && whole.files > 0).then(|| Self { what, done, whole, pace, status: StatusLine::begin(), told_at })
     }
 
     /// One more file is there.
@@ -45,7 +41,7 @@ impl Progress {
         if is_last || self.told_at.elapsed() >= pause {
             self.told_at = Instant::now();
             let pace = self.pace.told_bytes(self.done.bytes, self.whole.bytes);
-            self.status.tell(line(self.shard, self.done, self.whole) + &pace, "");
+            self.status.tell(line(&self.what, self.done, self.whole) + &pace, "");
         }
         if is_last {
             self.status.end();
@@ -53,15 +49,8 @@ impl Progress {
     }
 }
 
-fn line(shard: ShardId, done: Amount, whole: Amount) -> String {
-    let name = name_of(shard);
-    format!(
-        "  media of {name}: {} of {} files, {} of {}",
-        done.files,
-        whole.files,
-        bytes(done.bytes),
-        bytes(whole.bytes)
-    )
+fn line(what: &str, done: Amount, whole: Amount) -> String {
+    format!("  {what}: {} of {} files, {} of {}", done.files, whole.files, bytes(done.bytes), bytes(whole.bytes))
 }
 
 #[cfg(test)]
@@ -72,9 +61,10 @@ mod tests {
     fn a_line_says_what_is_done_of_what() {
         let amount = |files, bytes| Amount { files, bytes };
         assert_eq!(
-            line(3, amount(1, 2_048), amount(4, 10_240)),
+            line("media of shard 3", amount(1, 2_048), amount(4, 10_240)),
             "  media of shard 3: 1 of 4 files, 2.0 KiB of 10.0 KiB"
         );
-        assert!(Progress::begin(3, amount(0, 0), true).is_none() && Progress::begin(3, amount(1, 1), false).is_none());
+        let begin = |whole, tells| Progress::begin("media".to_owned(), whole, tells);
+        assert!(begin(amount(0, 0), true).is_none() && begin(amount(1, 1), false).is_none());
     }
 }

@@ -25,6 +25,7 @@ use uuid::Uuid;
 use super::check::{self, name_of};
 use super::depot::{self, Depot};
 use super::manifest::{GroupPart, Manifest, blob_name, group_name, media_name, read_group};
+use super::progress::Progress;
 use crate::cli::backup::RestoreArgs;
 use crate::cli::joining::InitArgs;
 use crate::config::{Config, files};
@@ -72,9 +73,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     for part in manifest.groups.iter().filter(|part| part.group != 0) {
         check::group(&from, part)?;
     }
-    for part in &manifest.media {
-        check::media(&from, &part.sha256, part.bytes)?;
-    }
+    check::all_media(&from, &manifest, !args.json)?;
     if !args.json {
         show::prose(&check::summary(&manifest));
     }
@@ -86,7 +85,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     let storage_id = Uuid::new_v4();
     let write = || {
         let restorer = write_states(&from, &manifest, &first.config, storage_id)?;
-        write_media(&from, &manifest, &folder.join(BLOBS))?;
+        write_media(&from, &manifest, &folder.join(BLOBS), !args.json)?;
         anyhow::Ok(restorer)
     };
     let restorer = write().map_err(|error| {
@@ -226,7 +225,8 @@ fn write_states(from: &Depot, manifest: &Manifest, config: &Config, storage_id: 
     Ok(restorer)
 }
 
-fn write_media(from: &Depot, manifest: &Manifest, blobs: &Path) -> anyhow::Result<()> {
+fn write_media(from: &Depot, manifest: &Manifest, blobs: &Path, tells: bool) -> anyhow::Result<()> {
+    let mut progress = Progress::begin("media written".to_owned(), check::media_of(manifest), tells);
     for part in &manifest.media {
         let target = blobs.join(blob_name(&part.sha256));
         let copy = || -> io::Result<()> {
@@ -238,6 +238,9 @@ fn write_media(from: &Depot, manifest: &Manifest, blobs: &Path) -> anyhow::Resul
             File::open(folder)?.sync_all()
         };
         copy().with_context(|| target.display().to_string())?;
+        if let Some(progress) = &mut progress {
+            progress.step(part.bytes);
+        }
     }
     if blobs.exists() {
         File::open(blobs).and_then(|folder| folder.sync_all()).with_context(|| blobs.display().to_string())?;

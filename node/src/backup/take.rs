@@ -117,7 +117,7 @@ impl Backup {
         }
         self.manifest.groups.push(part);
         let whole = Amount { files: bytes.len(), bytes: bytes.values().sum() };
-        let mut progress = Progress::begin(group, whole, self.tells);
+        let mut progress = Progress::begin(format!("media of {}", name_of(group)), whole, self.tells);
         for (sha256, size) in bytes {
             self.take_media(group, &sha256, size).await?;
             if let Some(progress) = &mut progress {

@@ -21,6 +21,9 @@ pub struct CustomerArgs {
     /// The file that holds an API key
     #[arg(long, value_name = "FILE", env = "GATEWAY_API_KEY_FILE", help_heading = "Account")]
     pub key_file: Option<PathBuf>,
+    /// Authorities that may sign the API's certificate, beside the system's
+    #[arg(long, value_name = "FILE", env = "GATEWAY_API_CA_FILE", help_heading = "Account")]
+    pub ca_file: Option<PathBuf>,
     /// The folder of a cluster of gateway dev, which knows both [default: .gateway-dev, when it is there]
     #[arg(long, value_name = "DIR", help_heading = "Account")]
     pub data: Option<PathBuf>,

@@ -49,7 +49,9 @@ impl Access {
     /// # Errors
     /// A [`Refusal`] that says what to give, or which file cannot be read.
     pub fn find(args: &OperatorArgs) -> Result<Self, Refusal> {
-        let given_token = given_token(args)?;
+        let in_environment = std::env::var("GATEWAY_OPERATOR_TOKEN").ok();
+        let given_token = given_secret("--token", args.token.as_deref(), args.token_file.as_deref(), in_environment)?;
+        let given_token = given_token.map(Secret);
         let given_trust = args.ca_file.clone().map(Trust::Authorities);
         if let (Some(token), false) = (&given_token, args.ops.is_empty()) {
             let trust = given_trust.unwrap_or_default();
@@ -76,19 +78,33 @@ impl Access {
     }
 }
 
-/// The token by itself, or the file that holds it.
-fn given_token(args: &OperatorArgs) -> Result<Option<Secret>, Refusal> {
-    match (&args.token, &args.token_file) {
-        (Some(token), _) => Ok(Some(Secret(token.trim().to_owned()))),
+/// A secret that was given by a flag, by the file that another flag names, or by the environment, which may stand for either
+/// flag: a file goes before what the environment says.
+///
+/// # Errors
+/// A [`Refusal`] for a file that cannot be read, and for what no header can hold.
+pub fn given_secret(
+    flag: &str,
+    given: Option<&str>,
+    file: Option<&Path>,
+    in_environment: Option<String>,
+) -> Result<Option<String>, Refusal> {
+    let outright = given.filter(|secret| file.is_none() || in_environment.as_deref() != Some(*secret));
+    let (subject, text) = match (outright, file) {
+        (Some(secret), _) => (flag.to_owned(), secret.to_owned()),
         (None, Some(path)) => {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                let remedy = "name a file that you may read";
-                Refusal::new(format!("--token-file ({})", path.display()), error.to_string(), remedy)
-            })?;
-            Ok(Some(Secret(text.trim().to_owned())))
+            let subject = format!("{flag}-file ({})", path.display());
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Refusal::new(&subject, error.to_string(), "name a file that you may read"))?;
+            (subject, text)
         }
-        (None, None) => Ok(None),
+        (None, None) => return Ok(None),
+    };
+    let secret = text.trim();
+    if secret.is_empty() || !secret.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        return Err(Refusal::new(subject, "is empty, or not one line of ASCII", "give the secret alone"));
     }
+    Ok(Some(secret.to_owned()))
 }
 
 /// What is named goes before what happens to be there, and a development cluster in this folder before the machine's.
@@ -196,6 +212,27 @@ mod tests {
         let token_file = Some(temporary.path().join("nothing"));
         let refusal = Access::find(&OperatorArgs { token_file, ..OperatorArgs::default() }).unwrap_err();
         assert!(refusal.to_string().starts_with("--token-file"), "{refusal}");
+    }
+
+    #[test]
+    fn a_file_goes_before_the_environment_and_a_flag_before_a_file() {
+        let temporary = tempfile::tempdir().unwrap();
+        let file = temporary.path().join("token");
+        std::fs::write(&file, " of the file\n").unwrap();
+        let (flag, path) = ("of the flag", Some(file.as_path()));
+        let is_given = |given: Option<&str>, file: Option<&Path>, environment: Option<&str>, expected: Option<&str>| {
+            let found = given_secret("--token", given, file, environment.map(str::to_owned));
+            assert_eq!(found, Ok(expected.map(str::to_owned)));
+        };
+        is_given(None, None, None, None);
+        is_given(Some(flag), path, None, Some(flag));
+        is_given(Some(flag), path, Some(flag), Some("of the file"));
+        is_given(Some(flag), None, Some(flag), Some(flag));
+        for wrong in ["", "one\ntwo", "gr\u{fc}n"] {
+            std::fs::write(&file, wrong).unwrap();
+            let refused = given_secret("--token", None, path, None);
+            assert!(refused.is_err_and(|refusal| refusal.subject.starts_with("--token-file (")), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::{Verdict, show};
 use crate::caller::Caller;
 use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
-use crate::refusal::{Refusal, in_short, is_full};
+use crate::refusal::{Refusal, in_short, is_distrusted, is_full};
 
 /// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
 /// other nodes, and for a shard without an owner.
@@ -28,7 +28,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// What is to be done where somebody else answers, or nobody.
-const OPERATORS_PORT: &str = "name with --ops or GATEWAY_OPS the operator's port, usually 8081, of a node that runs";
+const OPERATORS_PORT: &str = "name with --ops or GATEWAY_OPS the operator's port, usually 8081, of a node that runs; \
+                              as https:// where it has a certificate";
 
 /// What came of fetching bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,6 +286,9 @@ pub fn told<T: DeserializeOwned>(
 /// What the last node that was asked said, or that none answered.
 fn unanswered(last: Option<anyhow::Error>) -> anyhow::Error {
     match last {
+        Some(error) if is_distrusted(&error) => {
+            anyhow::anyhow!("{}; give the authority that signed it with --ca-file", in_short(&error))
+        }
         Some(error) if error.chain().any(|cause| cause.is::<reqwest::Error>()) => {
             anyhow::anyhow!("{}; {OPERATORS_PORT}", in_short(&error))
         }
@@ -313,6 +317,10 @@ fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Valu
             Some("api_key") => "gateway keys lists those that there are",
             _ => "check the id",
         },
+        // Wrong tokens came from this address; whoever has a right one waits.
+        StatusCode::TOO_MANY_REQUESTS => {
+            bail!("{method} {node}{path}: {message} ({code}); check the token, and try again in a minute")
+        }
         status if status.is_client_error() => "nothing was changed",
         _ => bail!("{method} {node}{path}: {message} ({code})"),
     };
@@ -377,6 +385,14 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_that_nobody_vouches_for_is_answered_with_how_to() {
+        let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let error = anyhow::Error::new(std::io::Error::other(unknown)).context("GET https://n/x");
+        let said = unanswered(Some(error)).to_string();
+        assert!(said.starts_with("GET https://n/x: ") && said.ends_with("with --ca-file"), "{said}");
+    }
+
+    #[test]
     fn a_text_in_a_path_is_one_segment() {
         assert_eq!(in_path("3EB0/a b&c"), "3EB0%2Fa%20b%26c");
     }
@@ -385,6 +401,8 @@ mod tests {
     fn what_the_cluster_cannot_do_is_none() {
         let busy = failure(503, json!({ "error": { "code": "worker_at_capacity", "message": "no leader" } }));
         assert!(!busy.is::<Refusal>() && busy.to_string().contains("no leader"), "{busy}");
+        let too_many = failure(429, json!({ "error": { "code": "rate_limited", "message": "too many" } }));
+        assert!(!too_many.is::<Refusal>() && too_many.to_string().contains("try again"), "{too_many}");
         let other_port = failure(404, json!({ "error": { "code": "not_found", "message": "no such route" } }));
         assert!(other_port.is::<Refusal>() && other_port.to_string().contains("--ops"), "{other_port}");
         let proxy = failure(502, json!("<html>"));

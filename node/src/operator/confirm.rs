@@ -2,7 +2,7 @@
 
 use super::show;
 use crate::cli::members::ConfirmArgs;
-use crate::console::ask;
+use crate::console::{ask, warn};
 use crate::refusal::Refusal;
 
 /// Returns when the operator wants it: because of `--yes`, or by an answer at the terminal.
@@ -16,10 +16,12 @@ pub fn confirm(args: &ConfirmArgs, command: &str) -> anyhow::Result<()> {
     Ok(judge(command, ask("Do it? [y/N]")?.as_deref())?)
 }
 
-/// Shows what a command would do, unless a program reads the answer.
-pub fn preview(json: bool, words: &str) {
-    if !json {
-        show::prose(words);
+/// Shows what a command would do. Where a program reads the answer, only to whoever is asked, beside the question.
+pub fn preview(args: &ConfirmArgs, json: bool, words: &str) {
+    match (json, args.yes) {
+        (false, _) => show::prose(words),
+        (true, false) => warn(words),
+        (true, true) => {}
     }
 }
 

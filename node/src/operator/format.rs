@@ -29,7 +29,7 @@ pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
                         "the cluster goes from format {format} to {highest}; from then on no node can go back to a release \
                          that does not understand it"
                     );
-                    preview(args.json, &words);
+                    preview(&yes, args.json, &words);
                     confirm(&yes, "gateway format raise")?;
                 }
                 // Nothing is asked where nothing can be done. Whoever does not want to be asked is told by the cluster.

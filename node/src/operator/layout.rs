@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Verdict;
 use super::client::{Operator, as_type, told};
-use super::confirm::confirm;
+use super::confirm::{confirm, preview};
 use super::shards::leaders;
 use super::show::{self, Table, bar, listed};
 use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
@@ -154,12 +154,14 @@ async fn show_plan(operator: &Operator, plan: &PlanView) -> anyhow::Result<()> {
         bears.print_or("");
     }
     if !plan.moves.is_empty() {
-        let Cost { replicas, leads, channels } = plan.cost;
-        show::prose(&format!(
-            "{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then"
-        ));
+        show::prose(&cost_in_words(plan));
     }
     Ok(())
+}
+
+fn cost_in_words(plan: &PlanView) -> String {
+    let Cost { replicas, leads, channels } = plan.cost;
+    format!("{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then")
 }
 
 async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
@@ -190,8 +192,9 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
         }
         return Ok(Verdict::Well);
     }
-    if !args.operator.json {
-        show_plan(&operator, &plan).await?;
+    match args.operator.json {
+        false => show_plan(&operator, &plan).await?,
+        true => preview(&args.confirm, true, &cost_in_words(&plan)),
     }
     confirm(&args.confirm, "gateway layout apply")?;
     let mut body = json!({ "at_once": args.at_once });

@@ -16,10 +16,11 @@ use super::client::{Operator, as_type};
 use super::confirm::{confirm, preview};
 use super::nodes::{PATH as NODES, READY};
 use super::shards::leaders;
-use super::show::{self, listed};
+use super::show::{self, Pace, bar, listed};
+use crate::cli::joining::NodeArgs;
 use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, RemoveArgs, TokenArgs};
 use crate::cli::operator::OperatorArgs;
-use crate::console::say;
+use crate::console::{StatusLine, say};
 
 /// Between two looks at how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -73,13 +74,21 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Well);
     }
     let TokenView { token, expires_at } = as_type(PATH, answer)?;
-    let via = nodes(&operator).await?.into_iter().find(|node| node.state == READY).map(|node| node.address);
     say(&token);
+    // Made is made: it is good also where nobody says through whom.
+    let nodes = nodes(&operator).await.unwrap_or_default();
     say(format!("lets one node in until {}; on its machine:", expires_at.to_iso()));
-    let via = via.as_deref().unwrap_or("HOST:PORT");
-    say(format!("  gateway join --token - --via {via} --advertise HOST:8082"));
+    say(format!("  {}", joining_line(&nodes)));
     say("which reads the token from its standard input");
     Ok(Verdict::Well)
+}
+
+/// What the machine of a new node is told. Where there are zones, it is let in with one of its own.
+fn joining_line(nodes: &[NodeView]) -> String {
+    let via = nodes.iter().find(|node| node.state == READY).map_or("HOST:PORT", |node| node.address.as_str());
+    let has_zones = nodes.iter().filter_map(|node| node.zone.as_deref()).any(|zone| zone != NodeArgs::ZONE);
+    let zone = if has_zones { " --zone ZONE" } else { "" };
+    format!("gateway join --token - --via {via} --advertise HOST:8082{zone}")
 }
 
 pub async fn drain(args: &DrainArgs) -> anyhow::Result<Verdict> {
@@ -87,17 +96,42 @@ pub async fn drain(args: &DrainArgs) -> anyhow::Result<Verdict> {
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
     let answer = operator.post(&format!("/v1/admin/nodes/{node}/drain"), &json!({ "force": force })).await?;
     if args.wait {
-        let deadline = Instant::now() + DRAIN_PATIENCE;
-        while owns_something(&operator, node).await? {
-            if Instant::now() > deadline {
-                bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: look with gateway shards");
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+        until_it_owns_nothing(&operator, args).await?;
     }
     let done = if args.wait { "owns nothing any more" } else { "is being drained" };
     told(&args.operator, &answer, &format!("node {node} {done}"));
     Ok(Verdict::Well)
+}
+
+/// Waits for a drain, and shows how far it is.
+async fn until_it_owns_nothing(operator: &Operator, args: &NodeRef) -> anyhow::Result<()> {
+    let (node, deadline) = (args.node, Instant::now() + DRAIN_PATIENCE);
+    let mut status = StatusLine::begin();
+    let mut begun = None;
+    loop {
+        let left = owned(operator, node).await?;
+        let (whole, pace) = begun.get_or_insert_with(|| (left, Pace::begin(0)));
+        let is_shown = !args.operator.json && *whole > 0;
+        if is_shown {
+            status.tell(drain_in_words(node, left, *whole), &pace.told(whole.saturating_sub(left), *whole));
+        }
+        let is_late = Instant::now() > deadline;
+        if is_shown && (left == 0 || is_late) {
+            status.end();
+        }
+        if left == 0 {
+            return Ok(());
+        }
+        if is_late {
+            bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: look with gateway shards");
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// One line: a bar, and how many shards are not handed over yet.
+fn drain_in_words(node: NodeId, left: usize, whole: usize) -> String {
+    format!("{} node {node} owns {left} of {whole} shards", bar(whole.saturating_sub(left), whole))
 }
 
 pub async fn undrain(args: &NodeRef) -> anyhow::Result<Verdict> {
@@ -135,20 +169,27 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
     let path = format!("/v1/admin/nodes/{node}");
     let removal = operator.read(&format!("{path}/removal?force={force}")).await?;
-    preview(args.operator.json, &removal_in_words(&removal));
+    preview(yes, args.operator.json, &removal_in_words(&removal));
     confirm(yes, &format!("gateway node remove {node}"))?;
     let answer = operator.change(Method::DELETE, &format!("{path}?force={force}"), None).await?;
     let (mut left, mut moved_at) = (usize::MAX, Instant::now());
+    let mut status = StatusLine::begin();
+    let mut begun = None;
     while args.wait
         && let Some(row) = one(&operator, node).await?
     {
-        if row.replicas != left && !args.operator.json {
-            say(format!("node {node} is {}, {} replicas left", word(&row.member), row.replicas));
+        let (whole, pace) = begun.get_or_insert_with(|| (row.replicas, Pace::begin(0)));
+        if !args.operator.json {
+            let step = format!("node {node} is {}, {} replicas left", word(&row.member), row.replicas);
+            status.tell(step, &pace.told(whole.saturating_sub(row.replicas), *whole));
         }
         if row.replicas != left {
             moved_at = Instant::now();
         }
         if moved_at.elapsed() > MOVE_PATIENCE {
+            if !args.operator.json {
+                status.end();
+            }
             bail!(
                 "node {node} has kept {} replicas for {MOVE_PATIENCE:?}: look with gateway layout show; it leaves as soon as \
                  they have gone",
@@ -157,6 +198,9 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
         }
         left = row.replicas;
         tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    if begun.is_some() && !args.operator.json {
+        status.end();
     }
     let done = if args.wait { "is removed" } else { "leaves; it is removed when nothing is placed on it any more" };
     told(&args.operator, &answer, &format!("node {node} {done}"));
@@ -180,12 +224,14 @@ async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<NodeView>
     Ok(data.into_iter().find(|node| node.id == id))
 }
 
-/// Whether a node owns a shard, as it says itself, or, when it does not answer, as the others know.
-async fn owns_something(operator: &Operator, id: NodeId) -> anyhow::Result<bool> {
+/// How many shards a node owns, as it says itself, or, when it does not answer, as the others know.
+async fn owned(operator: &Operator, id: NodeId) -> anyhow::Result<usize> {
     match one(operator, id).await? {
-        None => Ok(false),
-        Some(NodeView { owns: Some(owns), .. }) => Ok(!owns.is_empty()),
-        Some(NodeView { owns: None, .. }) => Ok(leaders(operator).await?.values().any(|leader| *leader == Some(id))),
+        None => Ok(0),
+        Some(NodeView { owns: Some(owns), .. }) => Ok(owns.len()),
+        Some(NodeView { owns: None, .. }) => {
+            Ok(leaders(operator).await?.values().filter(|leader| **leader == Some(id)).count())
+        }
     }
 }
 
@@ -196,18 +242,44 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_removal_is_said_before_it_is_done() {
-        let answer = json!({
+    fn node_3() -> Value {
+        json!({
             "id": 3, "address": "node-3:8082", "state": "ready", "member": "active", "replicas": 16, "weight": 1,
             "votes": true, "slots": 1000, "leads": 2, "owns": [1, 4], "registered_at": Timestamp(0),
-            "left": { "nodes": 2, "away": [], "can_lose_a_node": false },
-        });
+        })
+    }
+
+    #[test]
+    fn a_new_machine_is_told_of_a_node_that_runs_and_of_zones() {
+        let line = |change: Value| {
+            let mut node = node_3();
+            node.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            joining_line(&[serde_json::from_value(node).unwrap()])
+        };
+        assert!(line(json!({ "zone": "a" })).ends_with("--via node-3:8082 --advertise HOST:8082 --zone ZONE"));
+        assert!(line(json!({ "zone": "default" })).ends_with("HOST:8082"));
+        assert!(line(json!({ "state": "down" })).contains("--via HOST:PORT"));
+    }
+
+    #[test]
+    fn a_removal_is_said_before_it_is_done() {
+        let mut answer = node_3();
+        answer["left"] = json!({ "nodes": 2, "away": [], "can_lose_a_node": false });
         let words = removal_in_words(&serde_json::from_value(answer).unwrap());
         for part in ["node 3 (node-3:8082, ready)", "its 16 replicas", "2 shards are led by others", "2 nodes are left"]
         {
             assert!(words.contains(part), "{part}: {words}");
         }
+    }
+
+    #[test]
+    fn a_drain_says_how_far_it_is() {
+        assert_eq!(
+            drain_in_words(2, 1, 3),
+            format!("[{}{}] node 2 owns 1 of 3 shards", "#".repeat(20), ".".repeat(10))
+        );
+        // It was given another one meanwhile.
+        assert!(drain_in_words(2, 4, 3).starts_with("[..."));
     }
 
     #[test]

@@ -104,7 +104,7 @@ async fn rotate_authority(args: &OperatorArgs, detach: bool) -> anyhow::Result<V
             return Ok(Verdict::Well);
         }
         tokio::time::sleep(LOOK_AGAIN).await;
-        answer = operator.get(PATH).await?;
+        answer = operator.get_patiently(PATH).await?;
     }
 }
 
@@ -162,7 +162,7 @@ async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
     let mut status = StatusLine::begin();
     let mut pace = None;
     loop {
-        let answer = operator.get(PATH).await?;
+        let answer = operator.get_patiently(PATH).await?;
         let secrets: SecretsView = as_type(PATH, answer.clone())?;
         let done = secrets.data_keys - secrets.remaining;
         let pace = pace.get_or_insert_with(|| show::Pace::begin(done)).told(done, secrets.data_keys);

@@ -2,17 +2,28 @@
 
 use std::path::Path;
 
+use anyhow::anyhow;
+use reqwest::StatusCode;
+use serde_json::Value;
+
 use crate::cli::receiving::CustomerArgs;
 use crate::dev::description::Description;
 use crate::dev::folder::read_json;
-use crate::operator::access::USUAL_DEV;
+use crate::operator::access::{USUAL_DEV, given_secret};
 use crate::refusal::Refusal;
+use crate::trust::Trust;
+
+/// Said of a certificate that is not trusted.
+pub const DISTRUSTED: &str =
+    "nothing here vouches for that certificate: give the authority that signed it with --ca-file";
 
 /// The way to an account.
 pub struct Account {
     /// Base URLs without a trailing slash; at least one.
     pub nodes: Vec<String>,
     pub key: String,
+    /// By what their certificates are known.
+    pub trust: Trust,
 }
 
 impl Account {
@@ -21,9 +32,11 @@ impl Account {
     /// # Errors
     /// A [`Refusal`] that says what to give, or which file cannot be read.
     pub fn find(args: &CustomerArgs) -> Result<Self, Refusal> {
-        let key = given_key(args)?;
+        let in_environment = std::env::var("GATEWAY_API_KEY").ok();
+        let key = given_secret("--key", args.key.as_deref(), args.key_file.as_deref(), in_environment)?;
+        let trust = args.ca_file.clone().map(Trust::Authorities).unwrap_or_default();
         if let (Some(key), false) = (&key, args.api.is_empty()) {
-            return Ok(Self { nodes: args.api.clone(), key: key.clone() });
+            return Ok(Self { nodes: args.api.clone(), key: key.clone(), trust });
         }
         let known = match &args.data {
             Some(folder) => Some(of_dev(folder)?),
@@ -39,7 +52,7 @@ impl Account {
         };
         // The key of a cluster of this machine is for no other.
         match (args.api.is_empty(), key) {
-            (true, key) => Ok(Self { nodes: known.nodes, key: key.unwrap_or(known.key) }),
+            (true, key) => Ok(Self { key: key.unwrap_or(known.key), trust, ..known }),
             (false, _) => {
                 let remedy = "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY";
                 Err(Refusal::new("the API key", "is not given", remedy))
@@ -48,34 +61,66 @@ impl Account {
     }
 }
 
-fn given_key(args: &CustomerArgs) -> Result<Option<String>, Refusal> {
-    match (&args.key, &args.key_file) {
-        (Some(key), _) => Ok(Some(key.trim().to_owned())),
-        (None, Some(path)) => {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                let subject = format!("--key-file ({})", path.display());
-                Refusal::new(subject, error.to_string(), "name a file that you may read")
-            })?;
-            Ok(Some(text.trim().to_owned()))
-        }
-        (None, None) => Ok(None),
-    }
-}
-
 fn of_dev(folder: &Path) -> Result<Account, Refusal> {
     let path = Description::file_in(folder);
     let subject = format!("--data ({})", path.display());
     match read_json::<Description>(&path) {
-        Ok(Some(dev)) => Ok(Account { nodes: dev.nodes.into_iter().map(|node| node.api).collect(), key: dev.api_key }),
+        Ok(Some(dev)) => {
+            let nodes = dev.nodes.into_iter().map(|node| node.api).collect();
+            Ok(Account { nodes, key: dev.api_key, trust: Trust::System })
+        }
         Ok(None) => Err(Refusal::new(subject, "no such file", "start a cluster with gateway dev, or name its folder")),
         Err(error) => Err(Refusal::new(subject, error.to_string(), "name the folder of a cluster of gateway dev")),
     }
 }
 
+/// What an answer says that is no success: a [`Refusal`] with what to change, or what may pass by itself. `scopes` says which
+/// key is wanted, `missing` where to look for what is not there.
+pub fn failure(node: &str, status: StatusCode, body: &Value, scopes: &str, missing: &str) -> anyhow::Error {
+    let said = |field: &str| body["error"][field].as_str();
+    let (Some(code), Some(message)) = (said("code"), said("message")) else {
+        return anyhow!("{node} answered {status}, and not as the gateway does: name the gateway's API with --api");
+    };
+    let remedy = match status {
+        StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
+        StatusCode::FORBIDDEN => scopes,
+        StatusCode::NOT_FOUND => missing,
+        status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => "check the names and ids",
+        // An empty bucket, too many streams, or a node that cannot do it now.
+        _ => return anyhow!("{node} answered {status}: {message} ({code})"),
+    };
+    Refusal::new(code, message, remedy).into()
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn only_what_the_caller_can_mend_is_a_refusal() {
+        let judged = |status: u16, body: Value| {
+            let status = StatusCode::from_u16(status).unwrap();
+            let error = failure("http://n", status, &body, "another key", "list them");
+            (error.is::<Refusal>(), error.to_string())
+        };
+        let said = |code: &str| json!({ "error": { "code": code, "message": "so it is" } });
+        for (status, remedy) in [(401, "--key-file"), (403, "another key"), (404, "list them"), (400, "names and ids")]
+        {
+            let (is_refusal, text) = judged(status, said("some_code"));
+            assert!(is_refusal && text.starts_with("some_code: so it is; ") && text.contains(remedy), "{text}");
+        }
+        for status in [429, 500, 503] {
+            let (is_refusal, text) = judged(status, said("rate_limited"));
+            assert!(!is_refusal && text.contains("so it is (rate_limited)"), "{text}");
+        }
+        for body in [Value::Null, json!("<html>"), json!({ "error": "not found" })] {
+            let (is_refusal, text) = judged(404, body);
+            assert!(!is_refusal && text.contains("--api"), "{text}");
+        }
+    }
 
     #[test]
     fn what_is_missing_is_named_and_a_key_of_dev_goes_nowhere_else() {
@@ -93,7 +138,9 @@ mod tests {
         let known = Account::find(&dev).unwrap();
         assert_eq!((known.nodes, known.key.as_str()), (vec!["http://a".to_owned()], "of dev"));
         assert!(refusal(&CustomerArgs { api: api.clone(), ..dev.clone() }).contains("--key-file"));
-        let given = Account::find(&CustomerArgs { api, key: Some(" mine\n".to_owned()), ..dev }).unwrap();
+        let ca_file = Some("ca.pem".into());
+        let given = Account::find(&CustomerArgs { api, key: Some(" mine\n".to_owned()), ca_file, ..dev }).unwrap();
+        assert_eq!(given.trust, Trust::Authorities("ca.pem".into()));
         assert_eq!((given.nodes[0].as_str(), given.key.as_str()), ("http://there", "mine"));
     }
 }

@@ -12,8 +12,8 @@ use url::Url;
 
 use crate::console::warn;
 
-/// As long as the gateway waits for a receiver.
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// As long as the gateway waits for a receiver to begin its answer; nothing more of it is read here.
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A receiver and what it knows the gateway by.
 pub struct Receiver {

@@ -3,20 +3,20 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use model::event::EventId;
 use model::id::ChannelId;
 use model::time::Timestamp;
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, Response};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::access::Account;
+use super::access::{Account, DISTRUSTED, failure};
 use super::forward::Receiver;
 use super::frames::{Frame, Frames};
 use crate::cli::receiving::ListenArgs;
 use crate::console::{is_read, say, warn};
-use crate::refusal::{Refusal, in_short};
+use crate::refusal::{Refusal, in_short, is_distrusted};
 
 /// The gateway says something every 15 seconds; after three of them the connection is dead.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -36,8 +36,8 @@ const OPENING: Duration = Duration::from_secs(15);
 pub async fn run(args: ListenArgs) -> anyhow::Result<()> {
     let account = Account::find(&args.account)?;
     let receiver = args.forward_to.clone().map(|url| Receiver::new(url, args.signing_secret.clone())).transpose()?;
-    let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).build();
-    let client = client.context("making an HTTP client")?;
+    let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT);
+    let client = account.trust.apply(client)?.build().context("making an HTTP client")?;
     let (query, json) = (query(&args), args.json);
     let listening = Listening { account, receiver, client, query, json, last: None, began: None, told: HashMap::new() };
     tokio::select! {
@@ -79,7 +79,10 @@ impl Listening {
                 Ok(()) => warn(format_args!("gateway: {node} ended the stream; going on")),
                 Err(error) if error.is::<Refusal>() => return Err(error),
                 Err(error) => {
-                    let error = in_short(&error);
+                    let error = match is_distrusted(&error) {
+                        true => format!("{}; {DISTRUSTED}", in_short(&error)),
+                        false => in_short(&error),
+                    };
                     // Once a second is too often for what has not changed.
                     if self.told.insert(node.clone(), error.clone()).as_ref() != Some(&error) {
                         warn(format_args!("gateway: {error}; trying again"));
@@ -146,16 +149,8 @@ impl Listening {
             return Ok(answer);
         }
         let body: Value = answer.json().await.unwrap_or_default();
-        let said = |field: &str| body["error"][field].as_str().unwrap_or("it gave no reason").to_owned();
-        let remedy = match status {
-            StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
-            StatusCode::FORBIDDEN => {
-                "use a key with the scope events.read, of all channels or of the one that is named"
-            }
-            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => "check the names and ids",
-            _ => bail!("{node} answered {status}: {} ({})", said("message"), said("code")),
-        };
-        Err(Refusal::new(said("code"), said("message"), remedy).into())
+        let scopes = "use a key with the scope events.read, of all channels or of the one that is named";
+        Err(failure(node, status, &body, scopes, "check the names and ids"))
     }
 
     async fn hear(&mut self, frame: Frame) {
@@ -180,7 +175,7 @@ impl Listening {
         if let Some(receiver) = &self.receiver {
             match receiver.send(&frame.event, &id, frame.data).await {
                 Ok((status, took)) => warn(format_args!("  -> {status} after {} ms", took.as_millis())),
-                Err(error) => warn(format_args!("  -> {error:#}")),
+                Err(error) => warn(format_args!("  -> {}", in_short(&error))),
             }
         }
         self.last = Some(id);

@@ -1,17 +1,17 @@
 //! `gateway trigger`: sends the example of an event to an endpoint, or to a URL.
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use model::event::{Event, EventId};
 use model::time::Timestamp;
-use reqwest::{Method, StatusCode};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::access::Account;
+use super::access::{Account, DISTRUSTED, failure};
 use super::forward::Receiver;
 use crate::caller::Caller;
 use crate::cli::receiving::TriggerArgs;
 use crate::console::say;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, in_short, is_distrusted};
 
 /// Sends it once.
 ///
@@ -74,21 +74,14 @@ fn text(value: &Value) -> &str {
 
 /// Asks the first node that answers.
 async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-    let caller = Caller::new("", Some(&account.key))?;
-    let mut last = anyhow::anyhow!("no node to ask");
+    let caller = Caller::trusting("", Some(&account.key), &account.trust)?;
+    let mut last = anyhow!("no node to ask");
     for node in &account.nodes {
         match caller.at(node.clone()).call(method.clone(), path, body).await {
             Ok((status, answer)) if status.is_success() => return Ok(answer),
             Ok((status, answer)) => {
-                let said = |field: &str| text(&answer["error"][field]).to_owned();
-                let remedy = match status {
-                    StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
-                    StatusCode::FORBIDDEN => "use a key with the scopes webhooks.read and webhooks.write",
-                    StatusCode::NOT_FOUND => "list them with GET /v1/webhook-endpoints",
-                    status if status.is_client_error() => "check the names and ids",
-                    _ => bail!("{method} {node}{path} answered {status}: {}", said("message")),
-                };
-                return Err(Refusal::new(said("code"), said("message"), remedy).into());
+                let scopes = "use a key with the scopes webhooks.read and webhooks.write";
+                return Err(failure(node, status, &answer, scopes, "list them with GET /v1/webhook-endpoints"));
             }
             // Only a node that cannot be reached has sent nothing.
             Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
@@ -97,5 +90,6 @@ async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>
             Err(error) => return Err(error),
         }
     }
-    Err(last)
+    let remedy = if is_distrusted(&last) { DISTRUSTED } else { "name the gateway's API with --api" };
+    Err(anyhow!("{}; {remedy}", in_short(&last)))
 }

@@ -140,6 +140,9 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let (mut restored, said) = Grown::restore(&to_folder, &master_key, &source, &[]).await;
     let said = said.succeeded().stdout;
     assert!(said.contains("channels that wait for `connect`: 2"), "{said}");
+    for done in ["read", "written"] {
+        assert!(said.contains(&format!("  media {done}: 1 of 1 files, 195.3 KiB of 195.3 KiB\n")), "{said}");
+    }
     restored.run(1, 1);
     restored.cluster.wait_ready(1, &restored.client).await;
     let tenant = Tenant {

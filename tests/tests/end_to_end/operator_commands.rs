@@ -251,7 +251,9 @@ async fn what_cannot_be_taken_back_is_shown_and_done_only_when_it_is_wanted() {
     };
     refused(&["node", "remove", "3"], &["of the 2 that would be left none could", "force"]).await;
     refused(&["node", "remove", "3", "--force"], &["node 3 (127.0.0.1:", "is removed for good", "--yes"]).await;
-    refused(&["node", "remove", "3", "--force", "--json"], &["--yes"]).await;
+    refused(&["node", "remove", "3", "--force", "--json"], &["is removed for good", "--yes"]).await;
+    let asked = cluster.command(&["node", "remove", "3", "--force", "--json"]).await;
+    assert_eq!(asked.stdout, "", "a program reads the answer alone: {asked:?}");
     refused(&["node", "remove", "9", "--yes"], &["not_found"]).await;
     refused(&["format", "raise"], &["no higher one is understood", "nothing was changed"]).await;
     refused(&["format", "raise", "--yes"], &["already"]).await;

@@ -140,6 +140,9 @@ async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_i
     };
     let (code, _, said) = trigger("order.placed", &[]).await;
     assert!(code == Some(2) && said.contains("--forward-to"), "the account has no endpoint: {said}");
+    let nowhere = ["trigger", "order.placed", "--api", "127.0.0.1:1", "--key", &tenant.key];
+    let (code, _, said) = run(&nowhere, folder.path()).await;
+    assert!(code == Some(1) && said.contains("--api"), "nobody answers there: {code:?} {said}");
 
     let more = json!({ "signing_secret": SECRET });
     let endpoint = tenant.endpoint(&receiver.url("/one"), &["message.sent"], more).await;
