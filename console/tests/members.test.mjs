@@ -38,6 +38,18 @@ test("a member creates a channel, and the page says connected within a second of
   await leave();
 });
 
+test("a channel that is opened from the list says, too, that its number is connected", async () => {
+  const { page, leave } = await person(browser);
+  const { id } = await api("POST", "/v1/channels", { name: "From the list" });
+  await signIn(page, place.owner);
+  await page.goto(`${node().api}/console/channel?id=${id}`);
+  await page.getByRole("button", { name: "Scan with a simulated phone" }).click();
+  await page.getByRole("heading", { level: 2, name: "Connected", exact: true }).waitFor();
+  await badge(page, "connected").waitFor();
+  await api("DELETE", `/v1/channels/${id}`);
+  await leave();
+});
+
 test("a code that is typed links a second channel, and refusals are words", async () => {
   const { page, leave } = await person(browser);
   await phone(SECOND, "Care");
