@@ -92,6 +92,13 @@ test("a message is traced by its id: what became of it, and of each attempt at a
     await page.getByLabel("Message id").fill("3EB0000000000000000000");
     await page.getByRole("main").getByRole("button", { name: "Trace", exact: true }).click();
     await page.getByRole("alert").waitFor();
+    await page.goBack();
+    await page.getByRole("heading", { level: 2, name: "Traced" }).waitFor();
+    await eventually("the field says what is traced", async () => (await page.getByLabel("Message id").inputValue()) === id);
+    // Asked for once more, it is looked for once more.
+    const again = page.waitForResponse((response) => response.url().includes(`/v1/admin/messages/${id}/trace`));
+    await page.getByRole("main").getByRole("button", { name: "Trace", exact: true }).click();
+    await again;
     await leave();
   } finally {
     // Nothing is to wait for a receiver that is gone.
