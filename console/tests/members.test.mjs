@@ -272,6 +272,26 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
     await page.getByText("whsec_0123456789abcdef").first().waitFor();
     await judge(page, "webhook");
 
+    // What was shown may be another secret after a change. Headers are marked where they are wrong, and can be taken away again.
+    const editing = page.getByRole("dialog");
+    const extra = editing.getByLabel("More headers");
+    const headers = async () => (await api("GET", "/v1/webhook-endpoints")).data.find((known) => known.url === url).headers;
+    await page.getByRole("button", { name: "Edit", exact: true }).click();
+    await extra.fill("no header: x");
+    await editing.getByRole("button", { name: "Save" }).click();
+    await eventually("the field is marked", async () => (await extra.getAttribute("aria-invalid")) === "true");
+    await extra.fill("X-Extra: 1");
+    await editing.getByRole("button", { name: "Save" }).click();
+    await editing.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Show the secret" }).waitFor();
+    await eventually("the header is there", async () => Object.keys(await headers()).length === 1);
+    await page.getByRole("button", { name: "Edit", exact: true }).click();
+    await editing.getByText(/^Now: x-extra;/i).waitFor();
+    await editing.getByLabel("Take them away").check();
+    await editing.getByRole("button", { name: "Save" }).click();
+    await editing.waitFor({ state: "detached" });
+    await eventually("the header is gone", async () => Object.keys(await headers()).length === 0);
+
     await phone(FIFTH);
     hangs = true;
     await simulator("POST", `/phones/${FIFTH}/messages`, { to: FOURTH, type: "text", text: "for the hook" });
