@@ -422,8 +422,22 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.getByText("Reject calls (not saved yet; changed; the default is off)").waitFor();
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Reject calls (changed; the default is off)").waitFor();
+  // A pause has two ends: one that is emptied leaves the other one, and is marked when it stays empty.
+  const [least, most] = ["min", "max"].map((end) => page.getByLabel(new RegExp(`^Pause between sends, ${end}`)));
+  await least.fill("100");
+  await most.fill("300");
+  await least.fill("");
+  assert.equal(await most.inputValue(), "300");
+  await page.getByRole("button", { name: "Save" }).click();
+  await eventually("the empty one is marked", async () => (await least.getAttribute("aria-invalid")) === "true");
+  assert.equal(await most.getAttribute("aria-invalid"), "false");
+  await least.fill("200");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Pause between sends, min ms (changed; the default is empty)").waitFor();
+  assert.deepEqual((await api("GET", `/v1/channels/${id}/settings`)).send_delay_ms, { min: 200, max: 300 });
   await page.getByRole("button", { name: "Back to the defaults" }).click();
-  await page.getByText("the default is").waitFor({ state: "detached" });
+  await page.getByRole("dialog").getByRole("button", { name: "Back to the defaults" }).click();
+  await eventually("all are the defaults again", async () => (await page.getByText("the default is").count()) === 0);
 
   // Usage by channel has its bars, and the same numbers below; times are shown as somebody wants them.
   await page.goto(`${node().api}/console/usage`);
