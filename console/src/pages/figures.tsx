@@ -72,6 +72,9 @@ interface Line {
   values: (number | null)[];
 }
 
+/** The style sheet has five kinds of lines: with more nodes they come again, in the order of the key below the drawing. */
+const lineClass = (index: number) => `line-${index % 5}`;
+
 /** Lines over time, as a drawing; a table below has the same numbers, once it is opened. */
 function Chart({ label, times, lines, show }: { label: string; times: string[]; lines: Line[]; show: (value: number) => string }) {
   const [opened, open] = useState(false);
@@ -100,13 +103,13 @@ function Chart({ label, times, lines, show }: { label: string; times: string[]; 
       </figcaption>
       <svg viewBox="0 0 300 60" preserveAspectRatio="none" role="img" aria-label={`${label} over time; the table below has the same numbers`}>
         {lines.map((line, index) => (
-          <path key={line.name} class={`line-${index}`} d={path(line.values)} vector-effect="non-scaling-stroke" />
+          <path key={line.name} class={lineClass(index)} d={path(line.values)} vector-effect="non-scaling-stroke" />
         ))}
       </svg>
       <ul>
         {lines.map((line, index) => (
           <li key={line.name}>
-            <span class={`key line-${index}`} aria-hidden="true" /> {line.name}: {last(line.values)}
+            <span class={`key ${lineClass(index)}`} aria-hidden="true" /> {line.name}: {last(line.values)}
           </li>
         ))}
       </ul>
