@@ -186,7 +186,7 @@ function Test({ path }: { path: string }) {
             </option>
           ))}
         </Field>
-        <button type="button" disabled={busy} onClick={() => void run(async () => setResult(await post<M["TestResult"]>(`${path}/test`, event ? { event } : undefined)))}>
+        <button type="button" disabled={busy} onClick={() => void run(async () => { setResult(undefined); setResult(await post<M["TestResult"]>(`${path}/test`, event ? { event } : undefined)); })}>
           Send a test
         </button>
       </div>
