@@ -211,6 +211,9 @@ test("a customer's page has its members, its keys and the ways to the rest", asy
   await page.getByRole("link", { name: "Its audit log" }).click();
   await page.getByRole("heading", { level: 1, name: "Audit log" }).waitFor();
   assert.equal(await page.getByLabel("customer_id").inputValue(), id);
+  // Where the entries of all stand together, each says whose it is.
+  await page.getByRole("columnheader", { name: "Customer" }).waitFor();
+  await page.getByRole("table", { name: /^Audit log/ }).getByTitle(`${id} (click to copy)`).first().waitFor();
   await leave();
 });
 
