@@ -66,6 +66,23 @@ test("every page of operators shows the cluster, and can be used by everybody", 
   await leave();
 });
 
+test("figures show each node, however many there are, and say which did not answer", async () => {
+  const { page, leave } = await person(browser);
+  const figures = await eventually("there are figures", async () => {
+    const known = await operator("GET", "/v1/admin/figures");
+    return known.nodes[0].points.length > 0 && known;
+  });
+  const [first] = figures.nodes;
+  const six = [1, 2, 3, 4, 5, 6].map((node_id) => ({ ...first, node_id }));
+  await page.route(/\/v1\/admin\/figures/, (route) => route.fulfill({ json: { ...figures, nodes: [...six, { node_id: 7, silence: "it is down", points: [] }] } }));
+  await signIn(page);
+  await page.getByText("Node 7 did not answer").waitFor();
+  const drawn = await page.getByRole("img", { name: /^Shards led over time/ }).locator("path").evaluateAll((paths) => paths.map((path) => getComputedStyle(path).stroke));
+  assert.equal(drawn.length, 7);
+  assert.ok(!drawn.includes("none"), drawn.join(", "));
+  await leave();
+});
+
 test("a message is traced by its id: what became of it, and of each attempt at an endpoint", async () => {
   const { page, leave } = await person(browser);
   const receiver = createServer((request, response) => {
@@ -325,6 +342,13 @@ test("the timeline says in words what was done, and a ticket is answered", async
   await page.getByText("Try again now.").first().waitFor();
   await asked.page.getByText("Try again now.").first().waitFor();
   await asked.leave();
+  // Closed, it still says what was refused.
+  await page.getByLabel("Status").selectOption("closed");
+  await page.getByText("It is closed.").waitFor();
+  const error = { code: "storage_full", message: "there is little room", request_id: "r" };
+  await page.route(/\/v1\/admin\/support\/tickets\/[^/]+$/, (route) => (route.request().method() === "PATCH" ? route.fulfill({ status: 503, json: { error } }) : route.fallback()));
+  await page.getByLabel("Status").selectOption("open");
+  await page.getByRole("alert").getByText("storage_full").waitFor();
   await leave();
 });
 
