@@ -6,12 +6,21 @@ use model::error::CallError;
 use model::id::RequestId;
 use model::page::Room;
 use salvo::Response;
-use salvo::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use salvo::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_FRAME_OPTIONS,
+};
 use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
+
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
+
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+const NO_DEVICES: HeaderValue = HeaderValue::from_static("camera=(), microphone=(), geolocation=(), usb=()");
 
 /// A handler's answer; an error becomes the envelope that all errors share.
 pub type Outcome = Result<Reply, CallError>;
@@ -127,6 +136,16 @@ impl Reply {
     /// Forbids every cache to keep the answer: it holds a secret, or ages in seconds.
     pub fn uncached(self) -> Self {
         self.with(CACHE_CONTROL, HeaderValue::from_static("no-store"))
+    }
+
+    /// A page, or a file of one, that strangers' pages neither hold nor read: it tells nobody where it lies, and uses no
+    /// devices. Browsers that know a content policy's `frame-ancestors` go by that alone.
+    pub fn guarded(self) -> Self {
+        self.with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
+            .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+            .with(OPENER_POLICY, SAME_ORIGIN)
+            .with(RESOURCE_POLICY, SAME_ORIGIN)
+            .with(PERMISSIONS_POLICY, NO_DEVICES)
     }
 
     /// Writes the reply into a response. A `HEAD` loses its body in the server, after its length is known.

@@ -2,9 +2,7 @@
 //! binary.
 
 use model::error::{CallError, ErrorCode};
-use salvo::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_FRAME_OPTIONS,
-};
+use salvo::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH};
 use salvo::http::{HeaderValue, StatusCode};
 use serde_json::json;
 
@@ -78,10 +76,7 @@ async fn page(_: &mut RequestContext) -> Outcome {
 
 /// With the policies that a browser is to keep.
 fn guarded(reply: Reply) -> Reply {
-    reply
-        .with(CONTENT_SECURITY_POLICY, POLICY)
-        .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
-        .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+    reply.guarded().with(CONTENT_SECURITY_POLICY, POLICY)
 }
 
 async fn asset(ctx: &mut RequestContext) -> Outcome {
