@@ -101,7 +101,7 @@ fn guarded(reply: Reply, base_url: &str, ancestors: &[String]) -> Reply {
     );
     let policy = HeaderValue::try_from(policy)
         .unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'; script-src 'self'; frame-ancestors 'none'"));
-    reply.guarded().with(CONTENT_SECURITY_POLICY, policy)
+    reply.guarded(base_url).with(CONTENT_SECURITY_POLICY, policy)
 }
 
 /// Where signed links to media lead: scheme, host and port of a URL.
