@@ -161,7 +161,7 @@ export function Nodes() {
           <>
             <CopyButton text="gateway nodes">As a command</CopyButton>
             {may("write") && (
-              <button type="button" onClick={() => ask({ what: "let-in" })}>
+              <button type="button" disabled={!list.data} onClick={() => ask({ what: "let-in" })}>
                 Let a node in
               </button>
             )}
