@@ -796,6 +796,10 @@ export function Dialog({
         </button>
       </header>
       {children}
+      {/* What lies outside of an open dialog is not read to those who listen. */}
+      <p class="hidden" role="status">
+        {announcement.value}
+      </p>
     </dialog>
   );
 }

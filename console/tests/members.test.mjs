@@ -364,7 +364,7 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
 });
 
 test("a key with two scopes works for these and nothing else, and is refused once the page says so", async () => {
-  const { page, leave } = await person(browser);
+  const { page, leave } = await person(browser, { permissions: ["clipboard-write"] });
   await signIn(page, place.owner);
   await page.getByRole("link", { name: "API keys" }).click();
   await page.getByRole("link", { name: "Create a key" }).click();
@@ -374,6 +374,9 @@ test("a key with two scopes works for these and nothing else, and is refused onc
   await judge(page, "key");
   await page.getByRole("button", { name: "Create", exact: true }).click();
   const secret = (await page.getByRole("group", { name: "reader" }).getByText(/^zpk_/).textContent()).trim();
+  await page.getByRole("group", { name: "reader" }).getByRole("button", { name: "Copy", exact: true }).click();
+  // Whoever listens hears it within the dialog: nothing else is read meanwhile.
+  await page.getByRole("dialog").getByRole("status").filter({ hasText: "Copied" }).waitFor();
   const status = async (path, at) => (await fetch(at.api + path, { headers: { authorization: `Bearer ${secret}` } })).status;
   assert.equal(await status("/v1/channels", node()), 200);
   assert.equal(await status("/v1/messages", node()), 200);
