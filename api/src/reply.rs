@@ -6,12 +6,25 @@ use model::error::CallError;
 use model::id::RequestId;
 use model::page::Room;
 use salvo::Response;
-use salvo::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
+use salvo::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, STRICT_TRANSPORT_SECURITY, VARY,
+    WWW_AUTHENTICATE, X_FRAME_OPTIONS,
+};
 use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
+
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
+
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+const NO_DEVICES: HeaderValue = HeaderValue::from_static("camera=(), microphone=(), geolocation=(), usb=()");
+
+/// For a year, browsers shall not try a port without TLS.
+pub const HTTPS_ALONE: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// A handler's answer; an error becomes the envelope that all errors share.
 pub type Outcome = Result<Reply, CallError>;
@@ -127,6 +140,19 @@ impl Reply {
     /// Forbids every cache to keep the answer: it holds a secret, or ages in seconds.
     pub fn uncached(self) -> Self {
         self.with(CACHE_CONTROL, HeaderValue::from_static("no-store"))
+    }
+
+    /// A page, or a file of one, that strangers' pages neither hold nor read: it tells nobody where it lies, and uses no
+    /// devices. Browsers that know a content policy's `frame-ancestors` go by that alone. Where a balancer speaks TLS for
+    /// the port, the deployment's address tells.
+    pub fn guarded(self, base_url: &str) -> Self {
+        let reply = self
+            .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
+            .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+            .with(OPENER_POLICY, SAME_ORIGIN)
+            .with(RESOURCE_POLICY, SAME_ORIGIN)
+            .with(PERMISSIONS_POLICY, NO_DEVICES);
+        if base_url.starts_with("https://") { reply.with(STRICT_TRANSPORT_SECURITY, HTTPS_ALONE) } else { reply }
     }
 
     /// Writes the reply into a response. A `HEAD` loses its body in the server, after its length is known.

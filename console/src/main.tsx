@@ -4,7 +4,7 @@ import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "
 import { type ComponentChildren, type ComponentType } from "preact";
 import { Refused, door, get, reachable } from "./api";
 import { begin as beginLive, state } from "./live";
-import { ClockSwitch, CopyByHand, Theirs, Tip, Word, announcement, byHand, nameWindow, plain, say, toast, useLoad, zone } from "./parts";
+import { ClockSwitch, CopyByHand, Theirs, Tip, Word, accountChanges, announcement, byHand, nameWindow, plain, say, toast, useLoad, zone } from "./parts";
 import { follow, href, place } from "./router";
 import { begin, choosing, ended, signOut, who } from "./session";
 import { Search } from "./search";
@@ -57,7 +57,7 @@ function LiveDot() {
 }
 
 function Customer() {
-  const account = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), []);
+  const account = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), [accountChanges.value]);
   const timezone = account.data?.timezone;
   useEffect(() => void (zone.value = timezone ?? "UTC"), [timezone]);
   return (

@@ -404,6 +404,8 @@ const CLOCKS: Clock[] = ["ago", "UTC", "zone"];
 export const clockFace = signal<Clock>(CLOCKS.find((face) => face === localStorage.getItem(CLOCK)) ?? "ago");
 /** Of the account; UTC until it is known, and for operators. */
 export const zone = signal("UTC");
+/** Counts what the page changes of the account, after which every part that shows it loads it again. */
+export const accountChanges = signal(0);
 
 export function ClockSwitch() {
   const faces: [Clock, string][] = [
@@ -794,6 +796,10 @@ export function Dialog({
         </button>
       </header>
       {children}
+      {/* What lies outside of an open dialog is not read to those who listen. */}
+      <p class="hidden" role="status">
+        {announcement.value}
+      </p>
     </dialog>
   );
 }

@@ -38,6 +38,18 @@ test("a member creates a channel, and the page says connected within a second of
   await leave();
 });
 
+test("a channel that is opened from the list says, too, that its number is connected", async () => {
+  const { page, leave } = await person(browser);
+  const { id } = await api("POST", "/v1/channels", { name: "From the list" });
+  await signIn(page, place.owner);
+  await page.goto(`${node().api}/console/channel?id=${id}`);
+  await page.getByRole("button", { name: "Scan with a simulated phone" }).click();
+  await page.getByRole("heading", { level: 2, name: "Connected", exact: true }).waitFor();
+  await badge(page, "connected").waitFor();
+  await api("DELETE", `/v1/channels/${id}`);
+  await leave();
+});
+
 test("a code that is typed links a second channel, and refusals are words", async () => {
   const { page, leave } = await person(browser);
   await phone(SECOND, "Care");
@@ -260,6 +272,26 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
     await page.getByText("whsec_0123456789abcdef").first().waitFor();
     await judge(page, "webhook");
 
+    // What was shown may be another secret after a change. Headers are marked where they are wrong, and can be taken away again.
+    const editing = page.getByRole("dialog");
+    const extra = editing.getByLabel("More headers");
+    const headers = async () => (await api("GET", "/v1/webhook-endpoints")).data.find((known) => known.url === url).headers;
+    await page.getByRole("button", { name: "Edit", exact: true }).click();
+    await extra.fill("no header: x");
+    await editing.getByRole("button", { name: "Save" }).click();
+    await eventually("the field is marked", async () => (await extra.getAttribute("aria-invalid")) === "true");
+    await extra.fill("X-Extra: 1");
+    await editing.getByRole("button", { name: "Save" }).click();
+    await editing.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Show the secret" }).waitFor();
+    await eventually("the header is there", async () => Object.keys(await headers()).length === 1);
+    await page.getByRole("button", { name: "Edit", exact: true }).click();
+    await editing.getByText(/^Now: x-extra;/i).waitFor();
+    await editing.getByLabel("Take them away").check();
+    await editing.getByRole("button", { name: "Save" }).click();
+    await editing.waitFor({ state: "detached" });
+    await eventually("the header is gone", async () => Object.keys(await headers()).length === 0);
+
     await phone(FIFTH);
     hangs = true;
     await simulator("POST", `/phones/${FIFTH}/messages`, { to: FOURTH, type: "text", text: "for the hook" });
@@ -332,7 +364,7 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
 });
 
 test("a key with two scopes works for these and nothing else, and is refused once the page says so", async () => {
-  const { page, leave } = await person(browser);
+  const { page, leave } = await person(browser, { permissions: ["clipboard-write"] });
   await signIn(page, place.owner);
   await page.getByRole("link", { name: "API keys" }).click();
   await page.getByRole("link", { name: "Create a key" }).click();
@@ -342,6 +374,9 @@ test("a key with two scopes works for these and nothing else, and is refused onc
   await judge(page, "key");
   await page.getByRole("button", { name: "Create", exact: true }).click();
   const secret = (await page.getByRole("group", { name: "reader" }).getByText(/^zpk_/).textContent()).trim();
+  await page.getByRole("group", { name: "reader" }).getByRole("button", { name: "Copy", exact: true }).click();
+  // Whoever listens hears it within the dialog: nothing else is read meanwhile.
+  await page.getByRole("dialog").getByRole("status").filter({ hasText: "Copied" }).waitFor();
   const status = async (path, at) => (await fetch(at.api + path, { headers: { authorization: `Bearer ${secret}` } })).status;
   assert.equal(await status("/v1/channels", node()), 200);
   assert.equal(await status("/v1/messages", node()), 200);
@@ -390,8 +425,22 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.getByText("Reject calls (not saved yet; changed; the default is off)").waitFor();
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Reject calls (changed; the default is off)").waitFor();
+  // A pause has two ends: one that is emptied leaves the other one, and is marked when it stays empty.
+  const [least, most] = ["min", "max"].map((end) => page.getByLabel(new RegExp(`^Pause between sends, ${end}`)));
+  await least.fill("100");
+  await most.fill("300");
+  await least.fill("");
+  assert.equal(await most.inputValue(), "300");
+  await page.getByRole("button", { name: "Save" }).click();
+  await eventually("the empty one is marked", async () => (await least.getAttribute("aria-invalid")) === "true");
+  assert.equal(await most.getAttribute("aria-invalid"), "false");
+  await least.fill("200");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Pause between sends, min ms (changed; the default is empty)").waitFor();
+  assert.deepEqual((await api("GET", `/v1/channels/${id}/settings`)).send_delay_ms, { min: 200, max: 300 });
   await page.getByRole("button", { name: "Back to the defaults" }).click();
-  await page.getByText("the default is").waitFor({ state: "detached" });
+  await page.getByRole("dialog").getByRole("button", { name: "Back to the defaults" }).click();
+  await eventually("all are the defaults again", async () => (await page.getByText("the default is").count()) === 0);
 
   // Usage by channel has its bars, and the same numbers below; times are shown as somebody wants them.
   await page.goto(`${node().api}/console/usage`);
@@ -408,6 +457,17 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.reload();
   await made.waitFor();
   assert.match(await made.textContent(), /^\d{4}-/);
+  // Another time zone of the account is there for the times of every page at once.
+  await page.goto(`${node().api}/console/account`);
+  const zone = page.getByLabel("Time zone");
+  const inTokyo = page.getByLabel("Times").locator("option").filter({ hasText: "in Asia/Tokyo" });
+  const zoneBefore = await zone.inputValue();
+  await zone.fill("Asia/Tokyo");
+  await page.getByRole("button", { name: "Save" }).click();
+  await inTokyo.waitFor({ state: "attached" });
+  await zone.fill(zoneBefore);
+  await page.getByRole("button", { name: "Save" }).click();
+  await inTokyo.waitFor({ state: "detached" });
   await leave();
 });
 
@@ -715,11 +775,7 @@ test("whoever is invited chooses a password by the link, and a password and sess
   await page.getByLabel("The present one").fill(NEW);
   await page.getByRole("button", { name: "Change the password" }).click();
   await elsewhere.page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
-  await eventually("one is left", async () => {
-    await page.goto(`${node().api}/console/account`);
-    await sessions.first().waitFor();
-    return (await sessions.count()) === 1;
-  });
+  await eventually("the list says that one is left", async () => (await sessions.count()) === 1);
   await elsewhere.leave();
   await page.getByRole("button", { name: "Sign out everywhere" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();

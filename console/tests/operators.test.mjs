@@ -66,6 +66,23 @@ test("every page of operators shows the cluster, and can be used by everybody", 
   await leave();
 });
 
+test("figures show each node, however many there are, and say which did not answer", async () => {
+  const { page, leave } = await person(browser);
+  const figures = await eventually("there are figures", async () => {
+    const known = await operator("GET", "/v1/admin/figures");
+    return known.nodes[0].points.length > 0 && known;
+  });
+  const [first] = figures.nodes;
+  const six = [1, 2, 3, 4, 5, 6].map((node_id) => ({ ...first, node_id }));
+  await page.route(/\/v1\/admin\/figures/, (route) => route.fulfill({ json: { ...figures, nodes: [...six, { node_id: 7, silence: "it is down", points: [] }] } }));
+  await signIn(page);
+  await page.getByText("Node 7 did not answer").waitFor();
+  const drawn = await page.getByRole("img", { name: /^Shards led over time/ }).locator("path").evaluateAll((paths) => paths.map((path) => getComputedStyle(path).stroke));
+  assert.equal(drawn.length, 7);
+  assert.ok(!drawn.includes("none"), drawn.join(", "));
+  await leave();
+});
+
 test("a message is traced by its id: what became of it, and of each attempt at an endpoint", async () => {
   const { page, leave } = await person(browser);
   const receiver = createServer((request, response) => {
@@ -92,6 +109,13 @@ test("a message is traced by its id: what became of it, and of each attempt at a
     await page.getByLabel("Message id").fill("3EB0000000000000000000");
     await page.getByRole("main").getByRole("button", { name: "Trace", exact: true }).click();
     await page.getByRole("alert").waitFor();
+    await page.goBack();
+    await page.getByRole("heading", { level: 2, name: "Traced" }).waitFor();
+    await eventually("the field says what is traced", async () => (await page.getByLabel("Message id").inputValue()) === id);
+    // Asked for once more, it is looked for once more.
+    const again = page.waitForResponse((response) => response.url().includes(`/v1/admin/messages/${id}/trace`));
+    await page.getByRole("main").getByRole("button", { name: "Trace", exact: true }).click();
+    await again;
     await leave();
   } finally {
     // Nothing is to wait for a receiver that is gone.
@@ -204,6 +228,9 @@ test("a customer's page has its members, its keys and the ways to the rest", asy
   await page.getByRole("link", { name: "Its audit log" }).click();
   await page.getByRole("heading", { level: 1, name: "Audit log" }).waitFor();
   assert.equal(await page.getByLabel("customer_id").inputValue(), id);
+  // Where the entries of all stand together, each says whose it is.
+  await page.getByRole("columnheader", { name: "Customer" }).waitFor();
+  await page.getByRole("table", { name: /^Audit log/ }).getByTitle(`${id} (click to copy)`).first().waitFor();
   await leave();
 });
 
@@ -315,6 +342,13 @@ test("the timeline says in words what was done, and a ticket is answered", async
   await page.getByText("Try again now.").first().waitFor();
   await asked.page.getByText("Try again now.").first().waitFor();
   await asked.leave();
+  // Closed, it still says what was refused.
+  await page.getByLabel("Status").selectOption("closed");
+  await page.getByText("It is closed.").waitFor();
+  const error = { code: "storage_full", message: "there is little room", request_id: "r" };
+  await page.route(/\/v1\/admin\/support\/tickets\/[^/]+$/, (route) => (route.request().method() === "PATCH" ? route.fulfill({ status: 503, json: { error } }) : route.fallback()));
+  await page.getByLabel("Status").selectOption("open");
+  await page.getByRole("alert").getByText("storage_full").waitFor();
   await leave();
 });
 

@@ -7,10 +7,8 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use model::error::CallError;
 use rust_embed::Embed;
-use salvo::http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY, VARY, X_FRAME_OPTIONS,
-};
-use salvo::http::{HeaderName, HeaderValue};
+use salvo::http::HeaderValue;
+use salvo::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, VARY};
 
 use crate::failure;
 use crate::packed::takes;
@@ -20,13 +18,6 @@ use crate::request_context::RequestContext;
 #[derive(Embed)]
 #[folder = "../console/dist"]
 struct Dist;
-
-const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
-const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
-
-const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
-const NO_DEVICES: HeaderValue = HeaderValue::from_static("camera=(), microphone=(), geolocation=(), usb=()");
 
 /// Names of files hold the hash of their content, so that a browser may keep them; a page names them and is asked for.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -110,14 +101,7 @@ fn guarded(reply: Reply, base_url: &str, ancestors: &[String]) -> Reply {
     );
     let policy = HeaderValue::try_from(policy)
         .unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'; script-src 'self'; frame-ancestors 'none'"));
-    // Browsers that know no policy lay it in no frame; those that do pass over this where both are.
-    let reply = reply.with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    reply
-        .with(CONTENT_SECURITY_POLICY, policy)
-        .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
-        .with(OPENER_POLICY, SAME_ORIGIN)
-        .with(RESOURCE_POLICY, SAME_ORIGIN)
-        .with(PERMISSIONS_POLICY, NO_DEVICES)
+    reply.guarded(base_url).with(CONTENT_SECURITY_POLICY, policy)
 }
 
 /// Where signed links to media lead: scheme, host and port of a URL.

@@ -2,9 +2,7 @@
 //! binary.
 
 use model::error::{CallError, ErrorCode};
-use salvo::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_FRAME_OPTIONS,
-};
+use salvo::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH};
 use salvo::http::{HeaderValue, StatusCode};
 use serde_json::json;
 
@@ -72,21 +70,18 @@ async fn document(ctx: &mut RequestContext) -> Outcome {
     Ok(reply.with(ETAG, tag.clone()).with(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
 }
 
-async fn page(_: &mut RequestContext) -> Outcome {
-    Ok(guarded(Reply::content("text/html; charset=utf-8", PAGE)))
+async fn page(ctx: &mut RequestContext) -> Outcome {
+    Ok(guarded(ctx, Reply::content("text/html; charset=utf-8", PAGE)))
 }
 
 /// With the policies that a browser is to keep.
-fn guarded(reply: Reply) -> Reply {
-    reply
-        .with(CONTENT_SECURITY_POLICY, POLICY)
-        .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
-        .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+fn guarded(ctx: &RequestContext, reply: Reply) -> Reply {
+    reply.guarded(&ctx.app.config.base_url).with(CONTENT_SECURITY_POLICY, POLICY)
 }
 
 async fn asset(ctx: &mut RequestContext) -> Outcome {
     let wanted = ctx.parameter("asset");
     let found = ASSETS.into_iter().find(|(name, _, _)| *name == wanted);
     let (_, content_type, text) = found.ok_or_else(CallError::route_not_found)?;
-    Ok(guarded(Reply::content(content_type, text)).with(CACHE_CONTROL, ASSET_AGE))
+    Ok(guarded(ctx, Reply::content(content_type, text)).with(CACHE_CONTROL, ASSET_AGE))
 }

@@ -41,7 +41,7 @@ use crate::client::client_of;
 use crate::failure;
 use crate::memory::Holder;
 use crate::openapi::judge_parameter;
-use crate::reply::{Outcome, Reply};
+use crate::reply::{HTTPS_ALONE, Outcome, Reply};
 use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
 use authentication::ticket;
@@ -50,9 +50,6 @@ use path_metrics::PathMetrics;
 use rate::RateHeaders;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// Of a port that speaks TLS: for a year, browsers shall not try it without.
-const HTTPS_ALONE: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// What stands before the handlers of one path.
 pub struct Gate {

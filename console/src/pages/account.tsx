@@ -1,23 +1,24 @@
 import { useState } from "preact/hooks";
 import { asCurl, call, get, patch } from "../api";
-import { Confirm, Faces, Failure, Field, Id, Table, Time, Title, bytes, number, say, useAction, useLoad } from "../parts";
-import { may, who } from "../session";
+import { Confirm, Faces, Failure, Field, Id, Table, Theirs, Time, Title, accountChanges, bytes, number, say, useAction, useLoad } from "../parts";
+import { may, signOut, who } from "../session";
 import type { M } from "../types";
 import { OwnPassword, OwnSessions } from "./own";
 
 export function Account() {
-  const shown = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), []);
+  const shown = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), [accountChanges.value]);
+  const [passwords, count] = useState(0);
   return (
     <>
       <Title>Account</Title>
-      <Faces of={shown}>{(account) => <Form key={account.name + account.timezone} account={account} reload={shown.reload} />}</Faces>
-      <OwnPassword />
-      <OwnSessions />
+      <Faces of={shown}>{(account) => <Form account={account} />}</Faces>
+      <OwnPassword done={() => count(passwords + 1)} />
+      <OwnSessions key={passwords} />
     </>
   );
 }
 
-function Form({ account, reload }: { account: M["Account"]; reload: () => void }) {
+function Form({ account }: { account: M["Account"] }) {
   const [name, setName] = useState(account.name);
   const [timezone, setTimezone] = useState(account.timezone);
   const [deleting, setDeleting] = useState(false);
@@ -26,15 +27,17 @@ function Form({ account, reload }: { account: M["Account"]; reload: () => void }
   return (
     <>
       <p class="fine">
-        <Id id={account.id} /> · {account.email ?? "no e-mail address"} · plan {account.plan.name} ({account.plan.status}) · since <Time at={account.created_at} />
+        <Id id={account.id} /> · <Theirs text={account.email ?? "no e-mail address"} /> · plan <Theirs text={account.plan.name} /> ({account.plan.status}) · since <Time at={account.created_at} />
       </p>
       <form
         onSubmit={(event) => {
           event.preventDefault();
           void run(async () => {
-            await patch("/v1/account", { name, timezone });
+            const saved = await patch<M["Account"]>("/v1/account", { name, timezone });
+            setName(saved.name);
+            setTimezone(saved.timezone);
             say("Saved");
-            reload();
+            accountChanges.value++;
           });
         }}
       >
@@ -70,7 +73,7 @@ function Form({ account, reload }: { account: M["Account"]; reload: () => void }
       )}
       {deleting && (
         <Confirm title="Delete the account" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={account.name} command={asCurl("DELETE", "/v1/account", { confirm: account.name })}
-          close={() => setDeleting(false)} work={() => call("DELETE", "/v1/account", { body: { confirm: account.name } })} />
+          close={() => setDeleting(false)} work={() => call("DELETE", "/v1/account", { body: { confirm: account.name } }).then(signOut)} />
       )}
     </>
   );

@@ -1,11 +1,13 @@
 import { type Page, asCurl, door, get, withQuery } from "../api";
 import { Badge, CopyButton, Field, Id, Listing, Theirs, Time, Title, csv, download, param, useGrowing } from "../parts";
 import { go, href } from "../router";
-import type { M } from "../types";
+import type { M, O } from "../types";
 
-type Entry = M["AuditEntry"];
+type Entry = M["AuditEntry"] & Partial<Pick<O["OwnedEntry"], "customer_id">>;
 
-const NAMES = ["action", "actor", "since", "until", ...(door === "operators" ? ["customer_id"] : [])];
+/** Whose log an entry stands in, where there are those of all. */
+const OWNER: "customer_id"[] = door === "operators" ? ["customer_id"] : [];
+const NAMES = ["action", "actor", "since", "until", ...OWNER];
 
 /** What an entry adds, such as why a channel was disabled. */
 const inWords = (details: Record<string, string>) => Object.entries(details).map(([name, value]) => `${name}: ${value}`).join(", ");
@@ -27,7 +29,7 @@ export function Audit() {
         ))}
         <button type="button" class="quiet" disabled={!list.data}
           onClick={() => {
-            download("audit-log.csv", csv([["time", "action", "outcome", "actor", "who", "target", "label", "ip", "request_id", "details"], ...list.rows.map((row) => [row.created_at, row.action, row.outcome, row.actor.type, who(row), row.target?.type ?? null, row.target?.label ?? null, row.ip ?? null, row.request_id ?? null, inWords(row.details ?? {})])]));
+            download("audit-log.csv", csv([["time", "action", "outcome", "actor", "who", "target", "label", "ip", "request_id", "details", ...OWNER], ...list.rows.map((row) => [row.created_at, row.action, row.outcome, row.actor.type, who(row), row.target?.type ?? null, row.target?.label ?? null, row.ip ?? null, row.request_id ?? null, inWords(row.details ?? {}), ...OWNER.map((name) => row[name] ?? null)])]));
           }}>
           Download these as CSV
         </button>
@@ -43,6 +45,7 @@ export function Audit() {
           { head: "Who", cell: (row) => <><span class="fine">{row.actor.type}</span> <Theirs text={who(row)} /></> },
           { head: "On", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },
           { head: "From", cell: (row) => row.ip ?? "–" },
+          ...OWNER.map((name) => ({ head: "Customer", cell: (row: Entry) => <Id id={row[name]} /> })),
           { head: "Request", cell: (row) => <Id id={row.request_id} /> },
         ]}
       />

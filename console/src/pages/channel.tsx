@@ -1,3 +1,4 @@
+import { useRef } from "preact/hooks";
 import { get } from "../api";
 import { Badge, Faces, Id, Tabs, Theirs, Time, Title, param, useLoad } from "../parts";
 import { href } from "../router";
@@ -29,12 +30,15 @@ function One({ id }: { id: string }) {
     on: (event) => event.data.channel_id === id && event.name.startsWith("channel."),
     every: 5_000,
   });
+  // Stays, whatever becomes of the channel: whoever pairs a number is to see that it is connected.
+  const first = useRef<string | undefined>(undefined);
   return (
     <>
       <Title extra={channel.data && <Badge status={channel.data.status} />}>{channel.data ? <Theirs text={channel.data.name} /> : "Channel"}</Title>
       <Faces of={channel}>
         {(shown) => {
-          const tab = param("tab") || (PAIRED.includes(shown.status) ? "chats" : "pairing");
+          first.current ??= PAIRED.includes(shown.status) ? "chats" : "pairing";
+          const tab = param("tab") || first.current;
           return (
             <>
               <p class="fine">

@@ -161,7 +161,7 @@ export function Nodes() {
           <>
             <CopyButton text="gateway nodes">As a command</CopyButton>
             {may("write") && (
-              <button type="button" onClick={() => ask({ what: "let-in" })}>
+              <button type="button" disabled={!list.data} onClick={() => ask({ what: "let-in" })}>
                 Let a node in
               </button>
             )}
@@ -324,11 +324,7 @@ function Weigh({ node, close }: { node: O["Node"]; close: () => void }) {
         <Field label="Weight" name="weight" type="number" min={1} max={1000} required autofocus value={weight} error={error} hint="Its part of the shards, against those of others. A plan of the layout moves them."
           onInput={(event) => setWeight(event.currentTarget.value)} />
         <Failure error={error} />
-        <div class="actions">
-          <button type="submit" disabled={busy}>
-            Save
-          </button>
-        </div>
+        <FormEnd close={close} label="Save" disabled={busy} />
       </form>
     </Dialog>
   );

@@ -32,7 +32,7 @@ export function Figures() {
           ))}
         </Field>
       </form>
-      <Faces of={shown} isEmpty={({ nodes }) => nodes.every((node) => node.points.length === 0)} empty={<p>The first figures come ten seconds after the start.</p>}>
+      <Faces of={shown} isEmpty={({ nodes }) => nodes.every((node) => node.points.length === 0 && node.silence === null)} empty={<p>The first figures come ten seconds after the start.</p>}>
         {(figures) => <Charts figures={figures} />}
       </Faces>
     </section>
@@ -54,15 +54,19 @@ function Charts({ figures }: { figures: O["Figures"] }) {
   const each = (of: (point: Point) => number | null) => nodes.map((node, n) => ({ name: `node ${node.node_id}`, values: times.map((time) => { const point = at[n]!.get(time); return point ? of(point) : null; }) }));
   const perSecond = (value: number) => `${value < 10 ? value.toFixed(1) : number(Math.round(value))}/s`;
   const millis = (value: number) => `${value < 10 ? value.toFixed(1) : number(Math.round(value))} ms`;
+  const silent = nodes.filter((node) => node.silence !== null).map((node) => node.node_id);
   return (
-    <div class="charts">
-      <Chart label="Messages" times={times} show={perSecond} lines={[{ name: "sent", values: rate((point) => point.sends) }, { name: "received", values: rate((point) => point.inbound) }, { name: "failed", values: rate((point) => point.sends_failed) }]} />
-      <Chart label="Webhooks" times={times} show={perSecond} lines={[{ name: "attempts", values: rate((point) => point.attempts) }, { name: "without success", values: rate((point) => point.attempts_failed) }]} />
-      <Chart label="A send takes" times={times} show={millis} lines={[{ name: "99 of 100", values: over((point) => point.send_p99_ms, worst) }, { name: "every second", values: over((point) => point.send_p50_ms, worst) }]} />
-      <Chart label="Shards led" times={times} show={number} lines={each((point) => point.leads)} />
-      <Chart label="Memory" times={times} show={bytes} lines={each((point) => point.rss_bytes)} />
-      <Chart label="Sync of the log, 99 of 100" times={times} show={millis} lines={each((point) => point.fsync_p99_ms)} />
-    </div>
+    <>
+      {silent.length > 0 && <p class="stale">{`${silent.length === 1 ? "Node" : "Nodes"} ${silent.join(", ")} did not answer: what is done there is missing in these figures.`}</p>}
+      <div class="charts">
+        <Chart label="Messages" times={times} show={perSecond} lines={[{ name: "sent", values: rate((point) => point.sends) }, { name: "received", values: rate((point) => point.inbound) }, { name: "failed", values: rate((point) => point.sends_failed) }]} />
+        <Chart label="Webhooks" times={times} show={perSecond} lines={[{ name: "attempts", values: rate((point) => point.attempts) }, { name: "without success", values: rate((point) => point.attempts_failed) }]} />
+        <Chart label="A send takes" times={times} show={millis} lines={[{ name: "99 of 100", values: over((point) => point.send_p99_ms, worst) }, { name: "every second", values: over((point) => point.send_p50_ms, worst) }]} />
+        <Chart label="Shards led" times={times} show={number} lines={each((point) => point.leads)} />
+        <Chart label="Memory" times={times} show={bytes} lines={each((point) => point.rss_bytes)} />
+        <Chart label="Sync of the log, 99 of 100" times={times} show={millis} lines={each((point) => point.fsync_p99_ms)} />
+      </div>
+    </>
   );
 }
 
@@ -71,6 +75,9 @@ interface Line {
   /** One for each time; `null` where nothing is known. */
   values: (number | null)[];
 }
+
+/** The style sheet has five kinds of lines: with more nodes they come again, in the order of the key below the drawing. */
+const lineClass = (index: number) => `line-${index % 5}`;
 
 /** Lines over time, as a drawing; a table below has the same numbers, once it is opened. */
 function Chart({ label, times, lines, show }: { label: string; times: string[]; lines: Line[]; show: (value: number) => string }) {
@@ -100,13 +107,13 @@ function Chart({ label, times, lines, show }: { label: string; times: string[]; 
       </figcaption>
       <svg viewBox="0 0 300 60" preserveAspectRatio="none" role="img" aria-label={`${label} over time; the table below has the same numbers`}>
         {lines.map((line, index) => (
-          <path key={line.name} class={`line-${index}`} d={path(line.values)} vector-effect="non-scaling-stroke" />
+          <path key={line.name} class={lineClass(index)} d={path(line.values)} vector-effect="non-scaling-stroke" />
         ))}
       </svg>
       <ul>
         {lines.map((line, index) => (
           <li key={line.name}>
-            <span class={`key line-${index}`} aria-hidden="true" /> {line.name}: {last(line.values)}
+            <span class={`key ${lineClass(index)}`} aria-hidden="true" /> {line.name}: {last(line.values)}
           </li>
         ))}
       </ul>

@@ -1,6 +1,6 @@
 // What operators look after beside the cluster itself: channels of customers, webhooks that are stuck, traces of messages.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { type Page, asCurl, get, post, withQuery } from "../api";
 import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, span, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
@@ -174,6 +174,9 @@ export function Stuck() {
 export function Trace() {
   const id = param("id");
   const [typed, setTyped] = useState(id);
+  // By the back button and from Ctrl-K, too, the field says what is traced.
+  useEffect(() => setTyped(id), [id]);
+  const [asked, ask] = useState(0);
   return (
     <>
       <Title extra={id && <CopyButton text={`gateway message trace '${id.replaceAll("'", `'\\''`)}'`}>As a command</CopyButton>}>Trace of a message</Title>
@@ -182,20 +185,22 @@ export function Trace() {
         role="search"
         onSubmit={(event) => {
           event.preventDefault();
+          // What is traced already may have gone on.
+          ask(asked + 1);
           go(href("trace", { id: typed.trim() }));
         }}
       >
         <Field label="Message id" name="id" required value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
         <button type="submit">Trace</button>
       </form>
-      {id && <Traces key={id} id={id} />}
+      {id && <Traces key={id} id={id} asked={asked} />}
     </>
   );
 }
 
 /** In each channel that knows the message: both ends of a conversation may be channels here. */
-function Traces({ id }: { id: string }) {
-  const shown = useLoad((signal) => get<Page<O["MessageTrace"]>>(`/v1/admin/messages/${encodeURIComponent(id)}/trace`, {}, signal), [id]);
+function Traces({ id, asked }: { id: string; asked: number }) {
+  const shown = useLoad((signal) => get<Page<O["MessageTrace"]>>(`/v1/admin/messages/${encodeURIComponent(id)}/trace`, {}, signal), [id, asked]);
   return (
     <Faces of={shown} isEmpty={({ data }) => data.length === 0} empty={<p>No channel knows this message.</p>}>
       {({ data }) => data.map((trace, index) => <One key={index} trace={trace} />)}

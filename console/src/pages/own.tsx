@@ -5,7 +5,7 @@ import { Confirm, Faces, Failure, Field, Table, Time, say, useAction, useLoad } 
 import { changePassword, signOutEverywhere } from "../session";
 import type { M } from "../types";
 
-export function OwnPassword() {
+export function OwnPassword({ done }: { done: () => void }) {
   const [current, setCurrent] = useState("");
   const [next, setNext] = useState("");
   const { busy, error, run } = useAction();
@@ -19,6 +19,7 @@ export function OwnPassword() {
           say("The password is changed");
           setCurrent("");
           setNext("");
+          done();
         });
       }}
     >

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { type Page, get, patch, post, remove } from "../api";
 import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Secret, Table, Theirs, Time, Title, plain, say, useAction, useLoad } from "../parts";
-import { type Who, may, who } from "../session";
+import { type Who, may, signOut, who } from "../session";
 import type { M } from "../types";
 import { MEMBER } from "../words";
 
@@ -95,7 +95,7 @@ export function Members() {
           about={<p>{asked.member.status === "invited" ? "The invitation is void at once." : "All sessions of the member end at once. Keys that it made go on."}</p>}
           action={isSelf(asked.member) ? "Leave" : "Remove"}
           close={close}
-          work={() => remove(`/v1/account/members/${asked.member.id}`)}
+          work={() => remove(`/v1/account/members/${asked.member.id}`).then(isSelf(asked.member) ? signOut : undefined)}
         />
       )}
     </>

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { Refused, call, open } from "../api";
-import { Faces, Failure, Field, say, useAction, useLoad } from "../parts";
+import { Refused, asCurl, call, open } from "../api";
+import { Confirm, Faces, Failure, Field, say, useAction, useLoad } from "../parts";
 import { may } from "../session";
 import type { Channel, M } from "../types";
 
@@ -77,16 +77,16 @@ export function Settings({ channel }: { channel: Channel }) {
     [channel.id],
   );
   const [changes, setChanges] = useState<Partial<Record<Name, unknown>>>({});
-  const { busy, error, run } = useAction();
+  const [resets, setResets] = useState(false);
+  const { busy, error, run, clear } = useAction();
   const moved = error instanceof Refused && (error.status === 412 || error.code === "concurrent_modification");
-  const act = (method: "PATCH" | "DELETE", etag: string | null) =>
-    run(async () => {
-      const headers: Record<string, string> = etag ? { "if-match": etag } : {};
-      await call(method, path, { headers, ...(method === "PATCH" && { body: changes }) });
-      setChanges({});
-      loaded.reload();
-      say(method === "PATCH" ? "Saved" : "All settings are the defaults again");
-    });
+  const act = async (method: "PATCH" | "DELETE", etag: string | null) => {
+    const headers: Record<string, string> = etag ? { "if-match": etag } : {};
+    await call(method, path, { headers, ...(method === "PATCH" && { body: changes }) });
+    setChanges({});
+    loaded.reload();
+    say(method === "PATCH" ? "Saved" : "All settings are the defaults again");
+  };
   const change = (name: Name, value: unknown) => setChanges({ ...changes, [name]: value });
   return (
     <Faces of={loaded}>
@@ -98,73 +98,81 @@ export function Settings({ channel }: { channel: Channel }) {
           return marks.length > 0 ? `${text} (${marks.join("; ")})` : text;
         };
         return (
-          <form
-            class="settings"
-            onSubmit={(event) => {
-              event.preventDefault();
-              void act("PATCH", etag);
-            }}
-          >
-            <fieldset disabled={!may("write")}>
-              {FLAGS.map(([name, text]) => (
-                <label key={name} class="check">
-                  <input type="checkbox" name={name} checked={now[name] === true} onChange={(event) => change(name, event.currentTarget.checked)} /> {label(name, text)}
-                </label>
-              ))}
-              <fieldset>
-                <legend>{label("auto_download_types", "Kinds of media that are fetched")}</legend>
-                {TYPES.map((type) => (
-                  <label key={type} class="check">
-                    <input type="checkbox" name={`auto_download_types.${type}`} checked={now.auto_download_types.includes(type)}
-                      onChange={(event) => {
-                        const on = event.currentTarget.checked;
-                        change("auto_download_types", TYPES.filter((other) => (other === type ? on : now.auto_download_types.includes(other))));
-                      }} />{" "}
-                    {type}
+          <>
+            <form
+              class="settings"
+              onSubmit={(event) => {
+                event.preventDefault();
+                void run(() => act("PATCH", etag));
+              }}
+            >
+              <fieldset disabled={!may("write")}>
+                {FLAGS.map(([name, text]) => (
+                  <label key={name} class="check">
+                    <input type="checkbox" name={name} checked={now[name] === true} onChange={(event) => change(name, event.currentTarget.checked)} /> {label(name, text)}
                   </label>
                 ))}
-              </fieldset>
-              {TEXTS.map(([name, text, hint]) => (
-                <Field key={name} label={label(name, text)} name={name} hint={hint} error={error} value={(now[name] as string | null) ?? ""}
-                  onInput={(event) => change(name, event.currentTarget.value || (name === "device_name" ? "" : null))} />
-              ))}
-              {NUMBERS.map(([name, text, hint]) => (
-                <Field key={name} label={label(name, text)} name={name} hint={hint} error={error} type="number" value={(now[name] as number | null) ?? ""}
-                  onInput={(event) => change(name, event.currentTarget.value === "" ? null : Number(event.currentTarget.value))} />
-              ))}
-              <Field label={label("presence_on_connect", "Presence on connecting")} name="presence_on_connect" value={now.presence_on_connect}
-                onChange={(event) => change("presence_on_connect", event.currentTarget.value)}>
-                {["available", "unavailable", "none"].map((word) => (
-                  <option key={word} value={word}>
-                    {word}
-                  </option>
+                <fieldset>
+                  <legend>{label("auto_download_types", "Kinds of media that are fetched")}</legend>
+                  {TYPES.map((type) => (
+                    <label key={type} class="check">
+                      <input type="checkbox" name={`auto_download_types.${type}`} checked={now.auto_download_types.includes(type)}
+                        onChange={(event) => {
+                          const on = event.currentTarget.checked;
+                          change("auto_download_types", TYPES.filter((other) => (other === type ? on : now.auto_download_types.includes(other))));
+                        }} />{" "}
+                      {type}
+                    </label>
+                  ))}
+                </fieldset>
+                {TEXTS.map(([name, text, hint]) => (
+                  <Field key={name} label={label(name, text)} name={name} hint={hint} error={error} value={(now[name] as string | null) ?? ""}
+                    onInput={(event) => change(name, event.currentTarget.value || (name === "device_name" ? "" : null))} />
                 ))}
-              </Field>
-              <div class="pair">
-                {(["min", "max"] as const).map((end) => (
-                  <Field key={end} label={label("send_delay_ms", `Pause between sends, ${end} ms`)} name="send_delay_ms" type="number" error={error}
-                    value={now.send_delay_ms?.[end] ?? ""}
-                    onInput={(event) => {
-                      const typed = event.currentTarget.value;
-                      const before = now.send_delay_ms ?? { min: 0, max: 0 };
-                      change("send_delay_ms", typed === "" ? null : { ...before, [end]: Number(typed) });
-                    }} />
+                {NUMBERS.map(([name, text, hint]) => (
+                  <Field key={name} label={label(name, text)} name={name} hint={hint} error={error} type="number" value={(now[name] as number | null) ?? ""}
+                    onInput={(event) => change(name, event.currentTarget.value === "" ? null : Number(event.currentTarget.value))} />
                 ))}
-              </div>
-              {moved && <p class="stale">Somebody else changed the settings meanwhile. Load them again, then change them.</p>}
-              <Failure error={error} {...(moved && { retry: loaded.reload })} />
-              {may("write") && (
-                <div class="actions">
-                  <button type="button" class="quiet" disabled={busy} onClick={() => void act("DELETE", etag)}>
-                    Back to the defaults
-                  </button>
-                  <button type="submit" disabled={busy || Object.keys(changes).length === 0}>
-                    Save
-                  </button>
+                <Field label={label("presence_on_connect", "Presence on connecting")} name="presence_on_connect" value={now.presence_on_connect}
+                  onChange={(event) => change("presence_on_connect", event.currentTarget.value)}>
+                  {["available", "unavailable", "none"].map((word) => (
+                    <option key={word} value={word}>
+                      {word}
+                    </option>
+                  ))}
+                </Field>
+                <div class="pair">
+                  {(["min", "max"] as const).map((end) => (
+                    <Field key={end} label={label("send_delay_ms", `Pause between sends, ${end} ms`)} name={`send_delay_ms.${end}`} type="number" error={error}
+                      value={now.send_delay_ms?.[end] ?? ""}
+                      onInput={(event) => {
+                        const typed = event.currentTarget.value;
+                        // An end that is emptied to be typed anew leaves the other one as it is.
+                        const before = now.send_delay_ms ?? { min: null, max: null };
+                        const ends: Record<"min" | "max", number | null> = { ...before, [end]: typed === "" ? null : Number(typed) };
+                        change("send_delay_ms", ends.min === null && ends.max === null ? null : ends);
+                      }} />
+                  ))}
                 </div>
-              )}
-            </fieldset>
-          </form>
+                {moved && <p class="stale">Somebody else changed the settings meanwhile. Load them again, then change them.</p>}
+                <Failure error={error} {...(moved && { retry: () => { clear(); loaded.reload(); } })} />
+                {may("write") && (
+                  <div class="actions">
+                    <button type="button" class="quiet" disabled={busy} onClick={() => setResets(true)}>
+                      Back to the defaults
+                    </button>
+                    <button type="submit" disabled={busy || Object.keys(changes).length === 0}>
+                      Save
+                    </button>
+                  </div>
+                )}
+              </fieldset>
+            </form>
+            {resets && (
+              <Confirm title="Back to the defaults" about={<p>Every setting of this channel is the default again, the proxy, too. What they are now is kept nowhere.</p>} action="Back to the defaults"
+                command={asCurl("DELETE", path)} close={() => { setResets(false); loaded.reload(); }} work={() => act("DELETE", etag)} />
+            )}
+          </>
         );
       }}
     </Faces>

@@ -177,6 +177,7 @@ function One({ id }: { id: string }) {
                 </li>
               ))}
             </ol>
+            <Failure error={error} />
             {ticket.status === "closed" ? (
               <p class="none">It is closed. {door === "members" && "Open another one if you have more to ask."}</p>
             ) : door === "members" || may("write") ? (
@@ -187,7 +188,6 @@ function One({ id }: { id: string }) {
                 }}
               >
                 <TextField label={door === "members" ? "Your message" : "Your answer"} name="message" value={message} longest={5_000} set={setMessage} />
-                <Failure error={error} />
                 <button type="submit" disabled={busy || message.trim() === ""}>
                   Send
                 </button>

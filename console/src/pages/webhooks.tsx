@@ -119,7 +119,8 @@ function One({ id }: { id: string }) {
             )}
             <Failure error={error} />
             {may("write") && <Test path={path} />}
-            <Signing path={path} may={endpoint.has_custom_signing_secret || may("account")} />
+            {/* A secret that was shown may be another one after a change. */}
+            <Signing key={endpoint.updated_at} path={path} may={endpoint.has_custom_signing_secret || may("account")} />
             <section>
               <h2>Events</h2>
               <ul>
@@ -185,7 +186,7 @@ function Test({ path }: { path: string }) {
             </option>
           ))}
         </Field>
-        <button type="button" disabled={busy} onClick={() => void run(async () => setResult(await post<M["TestResult"]>(`${path}/test`, event ? { event } : undefined)))}>
+        <button type="button" disabled={busy} onClick={() => void run(async () => { setResult(undefined); setResult(await post<M["TestResult"]>(`${path}/test`, event ? { event } : undefined)); })}>
           Send a test
         </button>
       </div>
@@ -362,19 +363,22 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
   const [filter, setFilter] = useState<string>(endpoint?.chat_type_filter ?? "all");
   const [secret, setSecret] = useState("");
   const [headers, setHeaders] = useState("");
+  const [bare, setBare] = useState(false);
   const { busy, error, run } = useAction();
+  const known = Object.keys(endpoint?.headers ?? {});
+  const wrong = error?.issues().filter((issue) => issue.path[0] === "headers") ?? [];
   const every = events.includes("*");
   const [example, setExample] = useState("message.received");
   const channel = param("channel");
   const toggle = (name: string, on: boolean) => setEvents(on ? [...events.filter((other) => other !== "*"), name] : events.filter((other) => other !== name));
   const save = async () => {
-    const pairs = headers.split("\n").map((line) => line.split(/:(.*)/)).filter(([name]) => name?.trim());
+    const pairs = bare ? [] : headers.split("\n").map((line) => line.split(/:(.*)/)).filter(([name]) => name?.trim());
     const body = {
       url,
       events,
       chat_type_filter: filter,
       ...(secret && { signing_secret: secret }),
-      ...(pairs.length > 0 && { headers: Object.fromEntries(pairs.map(([name, value]) => [name!.trim(), (value ?? "").trim()])) }),
+      ...((bare || pairs.length > 0) && { headers: Object.fromEntries(pairs.map(([name, value]) => [name!.trim(), (value ?? "").trim()])) }),
       ...(!endpoint && channel && { channel_id: channel }),
     };
     done(endpoint ? await patch<Endpoint>(`/v1/webhook-endpoints/${endpoint.id}`, body) : await post<Endpoint>("/v1/webhook-endpoints", body));
@@ -425,11 +429,18 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
         </Field>
         <Field label={endpoint?.has_custom_signing_secret ? "Another signing secret" : "Signing secret"} name="signing_secret" autocomplete="off" value={secret} error={error}
           hint="16 to 255 characters; empty keeps what there is, or the account's default." onInput={(event) => setSecret(event.currentTarget.value)} />
-        <div class="field">
+        <div class={wrong.length > 0 ? "field is-wrong" : "field"}>
           <label for="headers">More headers</label>
-          <textarea id="headers" rows={2} placeholder="X-Api-Key: value" value={headers} onInput={(event) => setHeaders(event.currentTarget.value)} />
-          {endpoint && Object.keys(endpoint.headers).length > 0 && <p class="fine">Now: {Object.keys(endpoint.headers).join(", ")}; what stands here takes their place.</p>}
+          <textarea id="headers" rows={2} placeholder="X-Api-Key: value" disabled={bare} aria-invalid={wrong.length > 0} aria-describedby="headers-about" value={headers} onInput={(event) => setHeaders(event.currentTarget.value)} />
+          <p id="headers-about" class="fine">
+            {wrong.length > 0 ? wrong.map((issue) => issue.message).join("; ") : known.length > 0 && `Now: ${known.join(", ")}; what stands here takes their place.`}
+          </p>
         </div>
+        {known.length > 0 && (
+          <label class="check">
+            <input type="checkbox" checked={bare} onChange={(event) => setBare(event.currentTarget.checked)} /> Take them away
+          </label>
+        )}
         <Failure error={error} />
         <FormEnd close={close} label="Save" disabled={busy || events.length === 0} />
       </form>

@@ -235,7 +235,10 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_that_are_named_may_hold_the_members_console_in_a_frame_and_no_page_the_operators() {
-    let options = Options::nodes(1).arg("--set=api.console_frame_ancestors=[\"https://app.example.com\"]");
+    // The node's port has no TLS: a balancer speaks it for the deployment.
+    let options = Options::nodes(1)
+        .arg("--set=api.console_frame_ancestors=[\"https://app.example.com\"]")
+        .arg("--base-url=https://localhost:8443");
     let tenant = Tenant::new(&Cluster::start(options).await).await;
     let policy = async |api: Api| {
         let page = api.without_key().get("/console").await;
@@ -245,6 +248,10 @@ async fn pages_that_are_named_may_hold_the_members_console_in_a_frame_and_no_pag
     assert!(members.contains("frame-ancestors https://app.example.com;"), "{members}");
     let operators = policy(tenant.cluster.operator(1, &tenant.client)).await;
     assert!(operators.contains("frame-ancestors 'none';"), "{operators}");
+    for path in ["/console", "/docs"] {
+        let page = tenant.any().without_key().get(path).await;
+        assert_eq!(page.header("strict-transport-security"), Some("max-age=31536000"), "{path}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -80,6 +80,10 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.contains("script-src 'self';") && policy.contains("frame-ancestors 'none'"), "{policy}");
     assert!(!page.text().contains("<script>"), "{}", page.text());
+    for name in ["cross-origin-opener-policy", "cross-origin-resource-policy"] {
+        assert_eq!(page.header(name), Some("same-origin"), "{name}");
+    }
+    assert!(page.header("permissions-policy").is_some_and(|rules| rules.contains("camera=()")));
     assert_eq!(ann.without_key().get("/docs/page.js").await.status, 200);
 
     // One that is taken out of the file opens nothing.
