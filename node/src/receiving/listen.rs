@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::access::Account;
 use super::forward::Receiver;
 use super::frames::{Frame, Frames};
+use crate::caller::text_of;
 use crate::cli::receiving::ListenArgs;
 use crate::console::{is_read, say, warn};
 use crate::refusal::{Refusal, in_short};
@@ -145,7 +146,7 @@ impl Listening {
         if status.is_success() {
             return Ok(answer);
         }
-        let body: Value = answer.json().await.unwrap_or_default();
+        let body: Value = serde_json::from_str(&text_of(answer).await.unwrap_or_default()).unwrap_or_default();
         let said = |field: &str| body["error"][field].as_str().unwrap_or("it gave no reason").to_owned();
         let remedy = match status {
             StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
