@@ -16,7 +16,7 @@ use super::forward::Receiver;
 use super::frames::{Frame, Frames};
 use crate::caller::text_of;
 use crate::cli::receiving::ListenArgs;
-use crate::console::{is_read, say, warn};
+use crate::console::{is_read, printable, say, say_json, warn};
 use crate::refusal::{Refusal, in_short};
 
 /// The gateway says something every 15 seconds; after three of them the connection is dead.
@@ -174,9 +174,9 @@ impl Listening {
             return;
         };
         if self.json {
-            say(&frame.data);
+            say_json(&frame.data);
         } else {
-            say(format_args!("{}  {id}  {}", Timestamp::now().to_iso(), frame.event));
+            say(printable(&format!("{}  {id}  {}", Timestamp::now().to_iso(), frame.event)));
         }
         if let Some(receiver) = &self.receiver {
             match receiver.send(&frame.event, &id, frame.data).await {
