@@ -8,6 +8,7 @@ use model::error::CallError;
 use model::limit::LimitScope;
 use network::operation::Operation;
 use network::operation::account::BlacklistOperation;
+use network::operation::business::BusinessOperation;
 use network::operation::contacts::ContactOperation;
 
 /// Numbers in any such time.
@@ -20,7 +21,10 @@ pub fn looked_up(operation: &Operation, is_contact: impl Fn(&Address) -> bool) -
     match operation {
         Operation::Contacts(ContactOperation::Check { phones }) => phones.len(),
         Operation::Contacts(ContactOperation::Show { contact } | ContactOperation::Rename { contact, .. })
-        | Operation::Blacklist(BlacklistOperation::Block { contact }) => usize::from(!is_contact(contact)),
+        | Operation::Blacklist(BlacklistOperation::Block { contact })
+        | Operation::Business(
+            BusinessOperation::ProfileOf { contact } | BusinessOperation::CatalogOf { contact, .. },
+        ) => usize::from(!is_contact(contact)),
         _ => 0,
     }
 }
@@ -88,6 +92,9 @@ mod tests {
             assert_eq!(counts(ContactOperation::Show { contact: contact.clone() }.into()), numbers);
             assert_eq!(counts(ContactOperation::Rename { contact: contact.clone(), name: None }.into()), numbers);
             assert_eq!(counts(BlacklistOperation::Block { contact: contact.clone() }.into()), numbers);
+            assert_eq!(counts(BusinessOperation::ProfileOf { contact: contact.clone() }.into()), numbers);
+            let catalog = BusinessOperation::CatalogOf { contact: contact.clone(), after: None, limit: 10 };
+            assert_eq!(counts(catalog.into()), numbers);
             assert_eq!(counts(BlacklistOperation::Unblock { contact }.into()), 0);
         }
         assert_eq!(counts(ContactOperation::Check { phones: vec!["15551234567".to_owned(); 2] }.into()), 2);

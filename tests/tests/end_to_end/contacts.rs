@@ -128,6 +128,7 @@ async fn numbers_are_checked_up_to_a_limit_and_their_addresses_kept() {
     api.patch(&stranger, json!({ "name": "X" })).await.expect_error(429, "rate_limited");
     let block = scene.path("/blacklist/18888888888");
     api.put(&block, Value::Null).await.expect_error(429, "rate_limited");
+    api.get(&format!("{stranger}/business-profile")).await.expect_error(429, "rate_limited");
     assert_eq!(api.get(&format!("{known}?refresh=true")).await.expect(200)["id"], address(&scene.peer).as_str());
 }
 
