@@ -1,6 +1,7 @@
 //! What every route of the control API shares: a request as it is parsed, an answer as it is shown.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 
 use bytes::Bytes;
@@ -12,7 +13,8 @@ use network::simulator::answers::ControlError;
 use network::simulator::engine::Engine;
 use network::simulator::number::Number;
 use salvo::http::StatusCode;
-use salvo::http::header::{CONTENT_TYPE, HeaderValue};
+use salvo::http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use salvo::http::uri::Authority;
 use salvo::prelude::{Depot, FlowCtrl, Request, Response, Text};
 use salvo::{Handler, async_trait};
 use serde::Serialize;
@@ -150,6 +152,25 @@ impl Routes<'_> {
     }
 }
 
+/// Whether a request may be one that a browser of this machine makes for a page of elsewhere: it names the page as its origin, or
+/// asks for a name that somebody lets point here. There is no authentication that such a page would lack.
+fn is_of_a_foreign_page(headers: &HeaderMap) -> bool {
+    let said = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let asks_for_a_name = said(HOST).is_some_and(|host| !is_address(host, |_| true));
+    let is_elsewhere = said(ORIGIN).is_some_and(|origin| {
+        let host = origin.split_once("://").map_or("", |(_, host)| host);
+        !is_address(host, |ip| ip.is_loopback())
+    });
+    asks_for_a_name || is_elsewhere
+}
+
+/// Whether what stands before a port is an address that fits, or `localhost`.
+fn is_address(authority: &str, fits: impl FnOnce(IpAddr) -> bool) -> bool {
+    let Ok(authority) = authority.parse::<Authority>() else { return false };
+    let host = authority.host();
+    host == "localhost" || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(fits)
+}
+
 type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 pub struct Route {
@@ -163,6 +184,11 @@ impl Handler for Route {
         let body = match request.payload_with_max_size(MAX_BODY).await {
             Ok(body) => Ok(body.to_vec()),
             Err(error) => Err(ControlError::Invalid(format!("the body: {error}"))),
+        };
+        let body = if is_of_a_foreign_page(request.headers()) {
+            Err(ControlError::Invalid("pages of elsewhere may not ask this machine's simulator".into()))
+        } else {
+            body
         };
         let outcome = match body {
             Ok(body) => {
@@ -195,6 +221,33 @@ impl Handler for Route {
                 let _ = response.write_body(bytes);
             }
             None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_elsewhere_ask_for_nothing() {
+        let table = [
+            ("127.0.0.1:8090", None, false),
+            ("[::1]:8090", None, false),
+            ("localhost:8090", Some("http://localhost:3000"), false),
+            ("localhost", Some("http://[::1]:3000"), false),
+            ("127.0.0.1:8090", Some("https://example.com"), true),
+            ("127.0.0.1:8090", Some("http://192.0.2.1"), true),
+            ("127.0.0.1:8090", Some("null"), true),
+            ("rebound.example.com:8090", None, true),
+        ];
+        for (host, origin, is_foreign) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            }
+            assert_eq!(is_of_a_foreign_page(&headers), is_foreign, "{host} {origin:?}");
         }
     }
 }
