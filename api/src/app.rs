@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::audit::logins::LoginLog;
 use crate::audit::{FailureLog, Port};
 use crate::auth::Auth;
 use crate::auth::operators::TokenGate;
@@ -37,6 +38,8 @@ pub struct App {
     pub config: ApiConfig,
     pub cluster: Arc<Cluster>,
     pub failures: FailureLog,
+    /// What the audit log is told of members' logins.
+    pub logins: LoginLog,
     pub key_use: KeyUse,
     pub auth: Auth,
     pub status_summary: StatusSummary,
@@ -127,6 +130,7 @@ impl App {
             config,
             cluster,
             failures: FailureLog::of(port),
+            logins: LoginLog::default(),
             key_use: KeyUse::default(),
             status_summary: StatusSummary::default(),
             event_streams,

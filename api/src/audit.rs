@@ -9,6 +9,8 @@
 //! whoever knows how one of its keys begins has as many addresses: what fails of an account beyond a bounded number of entries
 //! shares one for each code and hour, too.
 
+pub mod logins;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

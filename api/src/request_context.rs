@@ -230,6 +230,11 @@ impl RequestContext {
             details: Default::default(),
         }
     }
+
+    /// An entry for a login or its end, of which an account has as many as its members like.
+    pub fn login_entry(&self, customer: CustomerId, action: &str, actor: AuditActor, target: Target) -> AuditEntry {
+        self.app.logins.told(self.audit_entry(customer, action, actor, target))
+    }
 }
 
 /// A request of an account: authenticated, counted, inside its scope.

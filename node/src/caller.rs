@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::Value;
 
@@ -17,6 +17,9 @@ const LONGEST_BODY: Duration = Duration::from_secs(24 * 3600);
 
 /// A machine that is gone answers nothing at all; another one is asked then.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The largest answer that is read as a whole: pages end at 4 MiB, and what has none is about nodes and shards.
+const LARGEST: usize = 32 << 20;
 
 /// The header by which a node says that it could not ask the others.
 const DIRECTORY_OLD: &str = "x-directory-old";
@@ -70,7 +73,7 @@ impl Caller {
             let base = &self.base;
             warn(format_args!("gateway: {base} reaches no majority of the voting nodes: this is what it last heard"));
         }
-        let text = answer.text().await.with_context(|| format!("{method} {}{path}", self.base))?;
+        let text = text_of(answer).await.with_context(|| format!("{method} {}{path}", self.base))?;
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
 
@@ -116,10 +119,62 @@ impl Caller {
     }
 }
 
+/// What an answer says, when it is read as a whole.
+///
+/// # Errors
+/// When it does not come to its end in time, or has more bytes than any answer of the gateway's.
+pub async fn text_of(mut answer: Response) -> anyhow::Result<String> {
+    let reading = async {
+        let mut bytes = Vec::new();
+        while let Some(piece) = answer.chunk().await.map_err(reqwest::Error::without_url)? {
+            ensure!(bytes.len() + piece.len() <= LARGEST, "the answer has more than {LARGEST} bytes");
+            bytes.extend_from_slice(&piece);
+        }
+        anyhow::Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let read = tokio::time::timeout(TIMEOUT, reading).await;
+    read.with_context(|| format!("the answer did not end within {TIMEOUT:?}"))?
+}
+
 /// The text at a JSON pointer of an answer.
 ///
 /// # Errors
 /// When there is none; the error shows the answer.
 pub fn text_at<'a>(answer: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
     answer.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer} in {answer}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What a server is heard to say that answers with so many bytes.
+    async fn heard(bytes: usize) -> anyhow::Result<(StatusCode, Value)> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // Whoever has read enough goes away.
+            let _ = stream.write_all(&vec![b'x'; bytes]).await;
+        };
+        let caller = Caller::new(base, None)?;
+        let (heard, ()) = tokio::join!(caller.call(Method::GET, "/", None), serving);
+        heard
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_a_size_and_one_byte_more_is_refused() {
+        let _already_there = rustls::crypto::ring::default_provider().install_default();
+        let (status, body) = heard(LARGEST).await.unwrap();
+        assert_eq!((status, body.as_str().map(str::len)), (StatusCode::OK, Some(LARGEST)));
+        let error = heard(LARGEST + 1).await.unwrap_err();
+        assert!(format!("{error:#}").contains("more than"), "{error:#}");
+    }
 }

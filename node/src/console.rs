@@ -24,9 +24,35 @@ pub fn is_coloured() -> bool {
     io::stdout().is_terminal() && !unwanted
 }
 
-/// A line on standard error.
-pub fn warn(line: impl Display) {
-    let _nobody_reads = writeln!(io::stderr(), "{line}");
+/// JSON on standard output. Letters that a terminal would obey stand escaped, which is the same to a program.
+pub fn say_json(text: &str) {
+    say(escaped(text, |letter| format!("\\u{:04x}", u32::from(letter))));
+}
+
+/// Lines on standard error, of which nothing takes the terminal over: an error may quote what a server or a customer said.
+pub fn warn(lines: impl Display) {
+    let lines = escaped(&lines.to_string(), |letter| letter.escape_unicode().to_string());
+    let _nobody_reads = writeln!(io::stderr(), "{lines}");
+}
+
+/// A text that customers chose, on one line: nothing in it moves the cursor, or turns the line around.
+pub fn printable(text: &str) -> String {
+    escaped(text, |letter| letter.escape_unicode().to_string()).replace('\n', "\\u{a}")
+}
+
+/// Lines in which what moves the cursor otherwise, or turns a line around, is written in another way.
+fn escaped(lines: &str, written: impl Fn(char) -> String) -> String {
+    const TURNS: [char; 9] =
+        ['\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}'];
+    let mut shown = String::with_capacity(lines.len());
+    for letter in lines.chars() {
+        if (letter.is_control() && letter != '\n') || TURNS.contains(&letter) {
+            shown.push_str(&written(letter));
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
 }
 
 /// How many columns the terminal has to which standard output goes, where it is one.
@@ -112,5 +138,23 @@ fn note(written: io::Result<()>) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => UNREAD.store(true, Ordering::Relaxed),
         // The first one is kept.
         Err(error) => drop(LOST.set(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_that_a_terminal_obeys_are_escaped_and_json_says_the_same() {
+        let said =
+            serde_json::json!({ "name": "\u{9b}2J \u{202e}\u{7f} Gr\u{fc}\u{df}e \u{1f44b}", "more": ["\n\u{1b}[2J"] });
+        for text in [said.to_string(), format!("{said:#}")] {
+            let shown = escaped(&text, |letter| format!("\\u{:04x}", u32::from(letter)));
+            assert!(shown.chars().all(|letter| letter == '\n' || !letter.is_control()), "{shown:?}");
+            assert!(!shown.contains('\u{202e}') && shown.contains("Gr\u{fc}\u{df}e \u{1f44b}"), "{shown:?}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).ok().as_ref(), Some(&said));
+        }
+        assert_eq!(printable("\u{1b}[2J\n1\t"), "\\u{1b}[2J\\u{a}1\\u{9}");
     }
 }

@@ -6,6 +6,7 @@ use model::error::{CallError, ErrorCode as E};
 use network::operation::account::BlacklistOperation;
 use shard::call::read::Read;
 
+use super::contacts::LOOKED_UP;
 use crate::openapi::Doc;
 use crate::projection::{check_people, read_refresh, read_rest};
 use crate::reply::{Counted, List, Outcome, Reply};
@@ -21,9 +22,13 @@ pub fn routes() -> Vec<Route> {
                 .ok::<Counted<Blocked>>()
                 .on_network(),
         ),
-        Route::put("/v1/channels/{id}/blacklist/{contact_id}")
-            .channel(block)
-            .doc(Doc::new("block_contact", "Block a contact").ok::<Blocked>().on_network().errors(of_contact)),
+        Route::put("/v1/channels/{id}/blacklist/{contact_id}").channel(block).doc(
+            Doc::new("block_contact", "Block a contact")
+                .about(LOOKED_UP)
+                .ok::<Blocked>()
+                .on_network()
+                .errors(of_contact),
+        ),
         Route::delete("/v1/channels/{id}/blacklist/{contact_id}")
             .channel(unblock)
             .doc(Doc::new("unblock_contact", "Unblock a contact").no_content().on_network().errors(of_contact)),

@@ -14,6 +14,7 @@ use serde_json::json;
 use shard::call::read::Filter;
 use shard::projection::{BusinessAccount, OrderPlace};
 
+use super::contacts::LOOKED_UP;
 use super::groups::REFUSALS;
 use crate::failure::of_kind;
 use crate::openapi::Doc;
@@ -119,6 +120,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/catalog").channel(show_catalog).doc(
             Doc::new("get_contact_catalog", "List the products of a contact's business")
+                .about(LOOKED_UP)
                 .query(|query| Page::read(&query, ListId::only()))
                 .page::<Product>()
                 .on_network()
@@ -126,6 +128,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/business-profile").channel(show_contacts_profile).doc(
             Doc::new("get_contact_business_profile", "Get the profile of a contact's business")
+                .about(LOOKED_UP)
                 .ok::<BusinessProfile>()
                 .on_network()
                 .errors(CONTACTS),

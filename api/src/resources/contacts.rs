@@ -30,6 +30,10 @@ const PICTURE_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Numbers that one call may check.
 const MOST_CHECKED: usize = 50;
 
+/// Of what tells whether somebody is registered who is no contact of the channel's.
+pub const LOOKED_UP: &str =
+    "Who is no contact yet is one of the 200 numbers a minute that a channel may check: beyond, 429 `rate_limited`.";
+
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/contacts").channel(list_lids).doc(
@@ -61,6 +65,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}").channel(show).doc(
             Doc::new("get_contact", "Get a contact")
+                .about(LOOKED_UP)
                 .query(parse_refresh)
                 .ok::<Contact>()
                 .on_network()
@@ -68,6 +73,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::patch("/v1/channels/{id}/contacts/{contact_id}").channel(rename).doc(
             Doc::new("rename_contact", "Save a contact's name in the address book, or take it out")
+                .about(LOOKED_UP)
                 .body(parse_name, json!({ "name": "Ann" }))
                 .ok::<Contact>()
                 .on_network()

@@ -13,7 +13,7 @@ use super::Verdict;
 use super::client::{Operator, as_type, in_path};
 use super::show::{UNKNOWN, columns, printable, wrap};
 use crate::cli::operator::AuditTailArgs;
-use crate::console::{is_coloured, is_read, say, terminal_columns, warn};
+use crate::console::{is_coloured, is_read, say, say_json, terminal_columns, warn};
 use crate::refusal::Refusal;
 
 /// How often new entries are looked for.
@@ -70,11 +70,11 @@ fn show(args: &AuditTailArgs, rows: &[Value], shown: &mut HashSet<String>) -> an
         let said: OwnedEntry = as_type("/v1/admin/audit-log", row.clone())?;
         newest = newest.max(said.entry.created_at);
         if shown.insert(said.entry.id.to_string()) {
-            say(match (args.operator.json, terminal_columns()) {
-                (true, _) => row.to_string(),
-                (false, None) => line(&said),
-                (false, Some(_)) => lines(&said, columns(), is_coloured()),
-            });
+            match (args.operator.json, terminal_columns()) {
+                (true, _) => say_json(&row.to_string()),
+                (false, None) => say(line(&said)),
+                (false, Some(_)) => say(lines(&said, columns(), is_coloured())),
+            }
         }
     }
     Ok(if newest == Timestamp(0) { Timestamp::now() } else { newest })

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::access::Access;
 use super::{Verdict, show};
-use crate::caller::Caller;
+use crate::caller::{Caller, text_of};
 use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
 use crate::refusal::{Refusal, in_short, is_distrusted, is_full};
@@ -143,7 +143,7 @@ impl Operator {
                     return Ok(Fetched::Gone);
                 }
                 Ok(response) => {
-                    let (status, text) = (response.status(), response.text().await.unwrap_or_default());
+                    let (status, text) = (response.status(), text_of(response).await.unwrap_or_default());
                     let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
                     match judge(&Method::GET, node, path, status, body) {
                         Err(error) if error.is::<Refusal>() => return Err(error),

@@ -7,7 +7,8 @@ use model::time::Timestamp;
 use serde_json::Value;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::console::{is_coloured, say, terminal_columns};
+pub use crate::console::printable;
+use crate::console::{is_coloured, say, say_json, terminal_columns};
 
 /// What stands where nothing is known.
 pub const UNKNOWN: &str = "-";
@@ -15,7 +16,7 @@ pub const UNKNOWN: &str = "-";
 /// Shows an answer as a program reads it, whole and as it came.
 pub fn json(answer: &Value) {
     // A value that was just read is written without fail; it prints itself on one line.
-    say(serde_json::to_string_pretty(answer).unwrap_or_else(|_| answer.to_string()));
+    say_json(&serde_json::to_string_pretty(answer).unwrap_or_else(|_| answer.to_string()));
 }
 
 /// Rows under headings, each column as wide as its widest cell.
@@ -263,21 +264,6 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
         lines.push(line);
     }
     lines
-}
-
-/// A text that customers chose, on one line: nothing in it moves the cursor, or turns the line around.
-pub fn printable(text: &str) -> String {
-    const TURNS: [char; 9] =
-        ['\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}'];
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() || TURNS.contains(&letter) {
-            shown.extend(letter.escape_unicode());
-        } else {
-            shown.push(letter);
-        }
-    }
-    shown
 }
 
 /// A cell of what may be unknown.

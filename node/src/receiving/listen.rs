@@ -14,8 +14,9 @@ use tokio::time::timeout;
 use super::access::{Account, DISTRUSTED, failure};
 use super::forward::Receiver;
 use super::frames::{Frame, Frames};
+use crate::caller::text_of;
 use crate::cli::receiving::ListenArgs;
-use crate::console::{is_read, say, warn};
+use crate::console::{is_read, printable, say, say_json, warn};
 use crate::refusal::{Refusal, in_short, is_distrusted};
 
 /// The gateway says something every 15 seconds; after three of them the connection is dead.
@@ -148,7 +149,7 @@ impl Listening {
         if status.is_success() {
             return Ok(answer);
         }
-        let body: Value = answer.json().await.unwrap_or_default();
+        let body: Value = serde_json::from_str(&text_of(answer).await.unwrap_or_default()).unwrap_or_default();
         let scopes = "use a key with the scope events.read, of all channels or of the one that is named";
         Err(failure(node, status, &body, scopes, "check the names and ids"))
     }
@@ -168,9 +169,9 @@ impl Listening {
             return;
         };
         if self.json {
-            say(&frame.data);
+            say_json(&frame.data);
         } else {
-            say(format_args!("{}  {id}  {}", Timestamp::now().to_iso(), frame.event));
+            say(printable(&format!("{}  {id}  {}", Timestamp::now().to_iso(), frame.event)));
         }
         if let Some(receiver) = &self.receiver {
             match receiver.send(&frame.event, &id, frame.data).await {

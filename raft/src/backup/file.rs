@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use model::format::Foreign;
 use thiserror::Error;
 
-use super::{END, HEAD_BYTES, LONGEST_KEY, LONGEST_VALUE, MAGIC};
+use super::{END, HEAD_BYTES, HIGHEST, LONGEST_KEY, LONGEST_VALUE, MAGIC};
 use crate::machine::{GroupId, Position};
 use crate::state::disk::{Fnv, state_key};
 
@@ -60,6 +60,9 @@ impl<R: Read> GroupReader<R> {
         let (term, rest) = rest.split_first_chunk().ok_or(FileError::Foreign)?;
         let (index, _) = rest.split_first_chunk().ok_or(FileError::Foreign)?;
         let at = Position { term: u64::from_be_bytes(*term), index: u64::from_be_bytes(*index) };
+        if at.term > HIGHEST || at.index > HIGHEST {
+            return Err(FileError::Damaged("its log is longer than any can be"));
+        }
         let group = u16::from_be_bytes(*group);
         Ok(Self { input, group, at, pairs: 0, hash: Fnv::default(), totals: None })
     }
@@ -131,4 +134,21 @@ fn fill(input: &mut impl Read, into: &mut [u8]) -> Result<(), FileError> {
         io::ErrorKind::UnexpectedEof => FileError::Incomplete,
         _ => FileError::Io(error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_that_no_log_reaches_is_damage() {
+        let opened = |term: u64, index: u64| {
+            let head = [&MAGIC[..], &1_u16.to_be_bytes(), &term.to_be_bytes(), &index.to_be_bytes()].concat();
+            GroupReader::open(head.as_slice()).map(|reader| (reader.at.term, reader.at.index))
+        };
+        assert!(matches!(opened(HIGHEST, HIGHEST), Ok((HIGHEST, HIGHEST))));
+        for (term, index) in [(HIGHEST + 1, 1), (1, HIGHEST + 1), (1, u64::MAX)] {
+            assert!(matches!(opened(term, index), Err(FileError::Damaged(_))), "{term} {index}");
+        }
+    }
 }

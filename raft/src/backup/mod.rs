@@ -22,3 +22,6 @@ const LENGTHS_BYTES: usize = 4 + 4;
 /// More is damage: no key or value of any machine comes near.
 const LONGEST_KEY: u32 = 64 << 10;
 const LONGEST_VALUE: u32 = 256 << 20;
+
+/// A higher term or index is damage: no log comes near, and that of a restored group begins higher still ([`seed`]).
+const HIGHEST: u64 = 1 << 60;

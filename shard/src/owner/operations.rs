@@ -21,9 +21,11 @@ use uuid::Uuid;
 use super::channel::{Batch, Channel, Worked};
 use super::committer::LeadershipLost;
 use super::events::About;
+use super::number_checks::looked_up;
 use crate::call::Done;
 use crate::command::{Command, NewEvent};
 use crate::history::{self, Direction};
+use crate::projection::contacts::ContactRow;
 use crate::projection::{self, Context, EmittedEvent, Projected, Rows, Synced};
 use crate::sameness;
 
@@ -145,7 +147,8 @@ impl Channel {
             asked.answer(Err(CallError::worker_at_capacity()));
             return Ok(());
         }
-        if let Err(error) = self.number_checks.admit(&asked.operation, Instant::now()) {
+        let numbers = looked_up(&asked.operation, |contact| self.is_contact(contact));
+        if let Err(error) = self.number_checks.admit(numbers, Instant::now()) {
             asked.answer(Err(error));
             return Ok(());
         }
@@ -154,6 +157,13 @@ impl Channel {
             self.ask(id).await;
         }
         Ok(())
+    }
+
+    /// Whether somebody is a contact of the channel's.
+    fn is_contact(&self, id: &Address) -> bool {
+        let mut batch = Projected::default();
+        let rows = Rows::new(&self.owner.reader, self.row.id, &mut batch);
+        self.with_context(Timestamp::now(), |context| rows.has::<ContactRow>(context.best(id).as_str()))
     }
 
     /// Does what needs no network while there is none.

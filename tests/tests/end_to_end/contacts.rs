@@ -119,6 +119,17 @@ async fn numbers_are_checked_up_to_a_limit_and_their_addresses_kept() {
     let over = api.post(&path, json!({ "phones": fifty })).await;
     assert_eq!(over.expect_error(429, "rate_limited"), json!({ "scope": "channel", "limit": 200 }));
     assert!((1..=60).contains(&over.retry_after()));
+
+    // Whatever else tells whether a stranger is registered takes from the same numbers; who is known takes none.
+    let (stranger, known) = (scene.path("/contacts/18888888888"), scene.path(&format!("/contacts/{}", scene.peer)));
+    api.post(&path, json!({ "phones": fifty[..47] })).await.expect(200);
+    api.get(&stranger).await.expect_error(404, "contact_not_found");
+    api.get(&stranger).await.expect_error(429, "rate_limited");
+    api.patch(&stranger, json!({ "name": "X" })).await.expect_error(429, "rate_limited");
+    let block = scene.path("/blacklist/18888888888");
+    api.put(&block, Value::Null).await.expect_error(429, "rate_limited");
+    api.get(&format!("{stranger}/business-profile")).await.expect_error(429, "rate_limited");
+    assert_eq!(api.get(&format!("{known}?refresh=true")).await.expect(200)["id"], address(&scene.peer).as_str());
 }
 
 #[tokio::test]

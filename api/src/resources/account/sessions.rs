@@ -85,7 +85,8 @@ async fn end_all(call: &mut AccountCall) -> Outcome {
 /// Once this has returned, no node accepts a token of the session.
 async fn revoke(call: &AccountCall, session: &SessionRecord) -> Result<(), CallError> {
     let label = call.caller.actor().email.unwrap_or_default();
-    let entry = call.audited("auth.logout", Target::new("session", session.id, label));
+    let target = Target::new("session", session.id, label);
+    let entry = call.login_entry(call.customer_id(), "auth.logout", call.caller.actor(), target);
     call.update(Command::Users(UserCommand::RevokeSession { id: session.id }), vec![entry]).await.map(drop)
 }
 

@@ -99,6 +99,7 @@ pub async fn change(call: &mut AccountCall) -> Outcome {
         return Err(Violation::new(IssueCode::Conflict, "is not the member's password").at(&["current_password"]));
     }
     attempts::give_back(call, &failures).await;
+    attempts::count(call, &[Attempt::EntryBy(user.customer_id)]).await?;
     let password = call.app.auth.passwords.hash(ip, new).await?;
     let change = UserChange { password: Change::To(password), ..UserChange::default() };
     let entry = call.audited("member.password_changed", Target::member(&user));

@@ -86,7 +86,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
 
     let (session, token) = session::open(user, ctx.now);
     let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
-    let entry = ctx.audit_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
+    let entry = ctx.login_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
     ctx.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
     Ok(tokens)
 }
@@ -135,7 +135,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
     match rotated {
         Ok(_) => TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, &user, &session, &next, ctx.now),
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
-            let entry = ctx.audit_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
+            let entry = ctx.login_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
             ctx.change(revoke, vec![entry]).await?;
             refused(ctx, suspect(&user), CallError::auth_revoked(ctx.now))
@@ -152,7 +152,7 @@ pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), CallErr
     fresh_directory(ctx).await?;
     let found = RefreshToken::parse(text).and_then(|token| find(ctx, &token));
     let Some((session, user)) = found.filter(|(session, _)| session.revoked_at.is_none()) else { return Ok(()) };
-    let entry = ctx.audit_entry(user.customer_id, "auth.logout", actor(&user), target(&session, &user));
+    let entry = ctx.login_entry(user.customer_id, "auth.logout", actor(&user), target(&session, &user));
     let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
     ctx.change(revoke, vec![entry]).await.map(drop)
 }
@@ -174,7 +174,7 @@ pub async fn logout(ctx: &mut RequestContext) -> Outcome {
         return Err(CallError::bad_request("this session is of another issuer; log out there"));
     };
     let target = Target::new("session", id, caller.actor().email.unwrap_or_default());
-    let entry = ctx.audit_entry(caller.customer.id, "auth.logout", caller.actor(), target);
+    let entry = ctx.login_entry(caller.customer.id, "auth.logout", caller.actor(), target);
     ctx.change(Command::Users(UserCommand::RevokeSession { id }), vec![entry]).await?;
     Ok(Reply::no_content())
 }

@@ -1,6 +1,7 @@
 //! What every route of the control API shares: a request as it is parsed, an answer as it is shown.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 
 use bytes::Bytes;
@@ -12,7 +13,8 @@ use network::simulator::answers::ControlError;
 use network::simulator::engine::Engine;
 use network::simulator::number::Number;
 use salvo::http::StatusCode;
-use salvo::http::header::{CONTENT_TYPE, HeaderValue};
+use salvo::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
+use salvo::http::uri::Authority;
 use salvo::prelude::{Depot, FlowCtrl, Request, Response, Text};
 use salvo::{Handler, async_trait};
 use serde::Serialize;
@@ -150,6 +152,16 @@ impl Routes<'_> {
     }
 }
 
+/// Whether a browser makes a request for a page of elsewhere, which it names as the origin: there is no authentication that such a
+/// page would lack.
+fn is_of_a_foreign_page(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    let Some(Ok(authority)) = authority.map(|(_, authority)| authority.parse::<Authority>()) else { return true };
+    let host = authority.host();
+    host != "localhost" && !host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 pub struct Route {
@@ -163,6 +175,11 @@ impl Handler for Route {
         let body = match request.payload_with_max_size(MAX_BODY).await {
             Ok(body) => Ok(body.to_vec()),
             Err(error) => Err(ControlError::Invalid(format!("the body: {error}"))),
+        };
+        let body = if is_of_a_foreign_page(request.headers()) {
+            Err(ControlError::Invalid("pages of elsewhere may not ask this machine's simulator".into()))
+        } else {
+            body
         };
         let outcome = match body {
             Ok(body) => {
@@ -195,6 +212,32 @@ impl Handler for Route {
                 let _ = response.write_body(bytes);
             }
             None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_elsewhere_ask_for_nothing() {
+        let table = [
+            (None, false),
+            (Some("http://localhost:3000"), false),
+            (Some("http://[::1]:3000"), false),
+            (Some("http://127.0.0.1:8001"), false),
+            (Some("https://example.com"), true),
+            (Some("https://localhost.example.com"), true),
+            (Some("http://192.0.2.1"), true),
+            (Some("null"), true),
+        ];
+        for (origin, is_foreign) in table {
+            let mut headers = HeaderMap::new();
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            }
+            assert_eq!(is_of_a_foreign_page(&headers), is_foreign, "{origin:?}");
         }
     }
 }

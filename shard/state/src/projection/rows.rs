@@ -87,6 +87,12 @@ impl<'a> Rows<'a> {
         self.between(&from, &to, limit, |id| id.starts_with(prefix))
     }
 
+    /// Entities behind an id, at most so many of those that are stored.
+    pub fn behind<E: Entity>(&self, after: &str, limit: usize) -> Vec<E> {
+        let (from, to) = keys::projected_after(self.channel, E::KIND, Some(after));
+        self.between(&from, &to, limit, |id| id > after)
+    }
+
     /// Writes an entity; one that is as it stands is not written.
     pub fn put<E: Entity + PartialEq>(&mut self, entity: &E) {
         let id = entity.id();

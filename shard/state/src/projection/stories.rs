@@ -13,8 +13,11 @@ use traffic::notice::StoryNews;
 
 use super::{Context, EmittedEvent, Entity, Rows, entity};
 
-/// Views that one post clears away at most; the rest goes with the next.
+/// Views that one post, or one deletion, clears away at most; the rest goes with the next post. They have to fit into a command.
 const CLEARED_AT_ONCE: usize = 1_000;
+
+/// Stories that one post looks at: a channel may have tens of thousands of a day.
+const LOOKED_AT: usize = 100;
 
 /// A story that the channel posted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,22 +118,33 @@ pub fn take(id: &MessageId, news: &StoryNews, rows: &mut Rows<'_>, context: &Con
 }
 
 fn post(id: &MessageId, rows: &mut Rows<'_>, now: Timestamp) {
-    clear_old(rows, now);
+    clear_old(id, rows, now);
     rows.put(&PostedStory { id: id.clone(), posted_at: now, views: 0, deleting: false });
 }
 
+/// What one deletion leaves of the views goes after the story's day, as those of others do.
 fn forget(id: &MessageId, rows: &mut Rows<'_>) {
-    for view in rows.under::<StoryView>(&StoryView::under(id), usize::MAX) {
-        rows.remove::<StoryView>(&view.id());
+    let mut views = rows.under::<StoryView>(&StoryView::under(id), CLEARED_AT_ONCE);
+    // Those of the same turn come on top.
+    views.truncate(CLEARED_AT_ONCE);
+    views.iter().for_each(|view| rows.remove::<StoryView>(&view.id()));
+    if views.len() < CLEARED_AT_ONCE {
+        rows.remove::<PostedStory>(id.as_str());
+    } else if let Some(story) = rows.get::<PostedStory>(id.as_str()) {
+        rows.put(&PostedStory { deleting: true, ..story });
     }
-    rows.remove::<PostedStory>(id.as_str());
 }
 
-/// Drops what cannot be asked about any more, so much at a time.
-fn clear_old(rows: &mut Rows<'_>, now: Timestamp) {
+/// Drops what cannot be asked about any more, so much at a time: of the stories whose ids are next to that of the new one. Ids
+/// are random, so that all have their turn.
+fn clear_old(new: &MessageId, rows: &mut Rows<'_>, now: Timestamp) {
+    let mut near = rows.behind::<PostedStory>(new.as_str(), LOOKED_AT);
+    near.extend(rows.under::<PostedStory>("", LOOKED_AT));
+    near.truncate(LOOKED_AT);
     let mut left = CLEARED_AT_ONCE;
-    for story in rows.all::<PostedStory>().into_iter().filter(|story| now.since(story.posted_at) >= LIFETIME) {
-        let views = rows.under::<StoryView>(&StoryView::under(&story.id), left);
+    for story in near.into_iter().filter(|story| now.since(story.posted_at) >= LIFETIME) {
+        let mut views = rows.under::<StoryView>(&StoryView::under(&story.id), left);
+        views.truncate(left);
         left -= views.len();
         views.iter().for_each(|view| rows.remove::<StoryView>(&view.id()));
         if left == 0 {
@@ -173,6 +187,43 @@ mod tests {
             assert!(rows.all::<StoryView>().is_empty());
             assert_eq!(rows.all::<PostedStory>().len(), 1);
         });
+    }
+
+    #[test]
+    fn a_post_looks_at_so_many_stories_and_all_that_are_over_go_in_the_end() {
+        let mut projection = Projection::new();
+        let mut posted = |id: &str, hours| {
+            projection.at(at(hours), |rows, context| take(&story(id), &StoryNews::Posted, rows, context));
+            projection.at(at(hours), |rows, _| rows.all::<PostedStory>().len())
+        };
+        for n in 0..=LOOKED_AT {
+            assert_eq!(posted(&format!("{n:04}"), 0), n + 1);
+        }
+        // Behind the last id there is none: the first ones are looked at, which are one too many.
+        assert_eq!(posted("9999", 24), 2);
+        assert_eq!(posted("0050", 24), 2);
+    }
+
+    #[test]
+    fn a_deleted_story_is_gone_at_once_and_the_views_of_very_many_go_in_portions() {
+        for (viewers, left) in [(CLEARED_AT_ONCE - 1, 0), (CLEARED_AT_ONCE + 1, 1)] {
+            let mut projection = Projection::new();
+            projection.at(at(0), |rows, _| {
+                post(&story("A"), rows, at(0));
+                for n in 0..viewers {
+                    let viewer = address(&format!("{n}@s.example"));
+                    rows.put(&StoryView { story: story("A"), viewer, viewed_at: at(0) });
+                }
+            });
+            let deletion = Content::StoryDelete { story: story("A") };
+            projection.at(at(0), |rows, _| settled(&story("D"), &deletion, true, rows));
+            projection.at(at(24), |rows, _| {
+                assert!(find(&story("A"), rows, at(0)).is_err());
+                assert_eq!(rows.all::<StoryView>().len(), left, "{viewers}");
+                post(&story("B"), rows, at(24));
+                assert_eq!((rows.all::<StoryView>().len(), rows.all::<PostedStory>().len()), (0, 1));
+            });
+        }
     }
 
     #[test]
