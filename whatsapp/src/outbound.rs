@@ -205,7 +205,7 @@ impl Outgoing {
             match self.before(&message) {
                 Before::Nothing => break,
                 Before::Again(before) => {
-                    if !self.write_now(client, backend, before).await {
+                    if !self.write_now(client, backend, *before).await {
                         return false;
                     }
                 }
@@ -230,7 +230,7 @@ impl Outgoing {
             return Before::Waits(last.until);
         }
         if last.is_refused {
-            return Before::Again(last.message.clone());
+            return Before::Again(Box::new(last.message.clone()));
         }
         state.last.remove(&message.to);
         Before::Nothing
@@ -462,7 +462,7 @@ enum Before {
     /// The network's word, or the time at which something is done without it.
     Waits(Instant),
     /// This one, which goes out again first.
-    Again(Outbound),
+    Again(Box<Outbound>),
 }
 
 async fn reached(due: Option<Instant>) {

@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     fn wrapped(message: wa::Message) -> MessageField<message::FutureProofMessage> {
-        MessageField::some(message::FutureProofMessage { message: MessageField::some(message), ..Default::default() })
+        MessageField::some(message::FutureProofMessage { message: MessageField::some(message) })
     }
 
     #[test]
