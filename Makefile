@@ -34,7 +34,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
 
 run: to-build rocksdb ## build the gateway, start three nodes and show the main job
-	@[ -e $(BIN) ] || echo "make: compiling the gateway; the first time some eight minutes on two cores, 430 crates that are named as they are done"
+	@[ -e $(BIN) ] || echo "make: compiling the gateway; the first time eight to twelve minutes on two cores, 430 crates that are named as they are done"
 	cargo build --locked --package node
 	$(BIN) dev --data $(DEV_DIR) --demo $(DEV_FLAGS)
 
