@@ -51,6 +51,11 @@ const MOST_STRANGERS: usize = 256;
 /// Entries of an hour and a node that tell apart what fails of one account.
 const MOST_OF_AN_ACCOUNT: usize = 256;
 
+/// The begin of the minute or hour, of so many milliseconds, that a time lies in.
+fn begin_of(at: Timestamp, length: i64) -> Timestamp {
+    Timestamp(at.0 - at.0.rem_euclid(length))
+}
+
 /// What an audit entry is about.
 pub struct Target {
     pub kind: &'static str,
@@ -123,7 +128,7 @@ struct Fold {
 
 impl Fold {
     fn new(actor: &AuditActor, customer: Option<CustomerId>, ip: IpAddr, code: ErrorCode, at: Timestamp) -> Self {
-        let begin = |length| Timestamp(at.0 - at.0.rem_euclid(length));
+        let begin = |length| begin_of(at, length);
         let code = code.as_str();
         match customer {
             Some(_) => Self {
@@ -147,7 +152,7 @@ impl Fold {
 
     /// The hour that it lies in.
     fn hour(&self) -> Timestamp {
-        Timestamp(self.begin.0 - self.begin.0.rem_euclid(HOUR_MILLIS))
+        begin_of(self.begin, HOUR_MILLIS)
     }
 
     /// How many entries of an hour tell apart what fails of the same account, or of strangers.

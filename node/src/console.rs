@@ -26,18 +26,25 @@ pub fn is_coloured() -> bool {
 
 /// JSON on standard output. Letters that a terminal would obey stand escaped, which is the same to a program.
 pub fn say_json(text: &str) {
-    say(escaped(text, |letter| format!("\\u{:04x}", u32::from(letter))));
+    say(json_escaped(text));
+}
+
+fn json_escaped(text: &str) -> String {
+    escaped(text, |letter| format!("\\u{:04x}", u32::from(letter)))
 }
 
 /// Lines on standard error, of which nothing takes the terminal over: an error may quote what a server or a customer said.
 pub fn warn(lines: impl Display) {
-    let lines = escaped(&lines.to_string(), |letter| letter.escape_unicode().to_string());
-    let _nobody_reads = writeln!(io::stderr(), "{lines}");
+    let _nobody_reads = writeln!(io::stderr(), "{}", unicode_escaped(&lines.to_string()));
 }
 
 /// A text that customers chose, on one line: nothing in it moves the cursor, or turns the line around.
 pub fn printable(text: &str) -> String {
-    escaped(text, |letter| letter.escape_unicode().to_string()).replace('\n', "\\u{a}")
+    unicode_escaped(text).replace('\n', "\\u{a}")
+}
+
+fn unicode_escaped(lines: &str) -> String {
+    escaped(lines, |letter| letter.escape_unicode().to_string())
 }
 
 /// Lines in which what moves the cursor otherwise, or turns a line around, is written in another way.
@@ -150,7 +157,7 @@ mod tests {
         let said =
             serde_json::json!({ "name": "\u{9b}2J \u{202e}\u{7f} Gr\u{fc}\u{df}e \u{1f44b}", "more": ["\n\u{1b}[2J"] });
         for text in [said.to_string(), format!("{said:#}")] {
-            let shown = escaped(&text, |letter| format!("\\u{:04x}", u32::from(letter)));
+            let shown = json_escaped(&text);
             assert!(shown.chars().all(|letter| letter == '\n' || !letter.is_control()), "{shown:?}");
             assert!(!shown.contains('\u{202e}') && shown.contains("Gr\u{fc}\u{df}e \u{1f44b}"), "{shown:?}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).ok().as_ref(), Some(&said));

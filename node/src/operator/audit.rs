@@ -11,9 +11,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Verdict;
 use super::client::{Operator, as_type, in_path};
-use super::show::{UNKNOWN, columns, printable, wrap};
+use super::show::{UNKNOWN, columns, wrap};
 use crate::cli::operator::AuditTailArgs;
-use crate::console::{is_coloured, is_read, say, say_json, terminal_columns, warn};
+use crate::console::{is_coloured, is_read, printable, say, say_json, terminal_columns, warn};
 use crate::refusal::Refusal;
 
 /// How often new entries are looked for.

@@ -20,7 +20,7 @@ use super::client::{Operator, as_type, in_path, told};
 use super::show::{self, Table, cell};
 use crate::cli::customers::{CustomerCommand, KeyCommand, UserCommand, UserCreateArgs};
 use crate::cli::operator::OperatorArgs;
-use crate::console::say;
+use crate::console::{printable, say};
 use crate::key_files::random_hex;
 use crate::refusal::Refusal;
 
@@ -168,7 +168,7 @@ pub async fn key(command: KeyCommand) -> anyhow::Result<Verdict> {
     let path = format!("/v1/admin/keys/{}", in_path(&key));
     let answer = Operator::new(&args)?.change(Method::DELETE, &path, None).await?;
     told(&args, &path, answer, |OwnedKey { key, .. }| {
-        let (prefix, name, status) = (key.prefix, show::printable(&key.name), key.status);
+        let (prefix, name, status) = (key.prefix, printable(&key.name), key.status);
         say(format!("key {prefix} ({name}) is {status}: no node accepts it any more"));
     })
 }

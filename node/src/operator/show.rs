@@ -7,8 +7,7 @@ use model::time::Timestamp;
 use serde_json::Value;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-pub use crate::console::printable;
-use crate::console::{is_coloured, say, say_json, terminal_columns};
+use crate::console::{is_coloured, printable, say, say_json, terminal_columns};
 
 /// What stands where nothing is known.
 pub const UNKNOWN: &str = "-";
