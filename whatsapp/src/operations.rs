@@ -1,10 +1,11 @@
 //! What a channel asks of the network beside sending messages.
 //!
-//! [`journal`] remembers what was asked: the same id may come again in a later session. [`groups`] does what is about groups. An
-//! area that is not here is refused by its name.
+//! [`journal`] remembers what was asked: the same id may come again in a later session. [`groups`] does what is about groups,
+//! [`presence`] shows the channel. An area that is not here is refused by its name.
 
 mod groups;
 mod journal;
+mod presence;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use model::address::Address;
 use network::driver::SessionEvent;
 use network::notice::{News, Notice};
 use network::operation::groups::GroupOperation;
+use network::operation::presence::{PresenceAnswer, PresenceOperation};
 use network::operation::{Answer, Operation, Refused, RefusedKind};
 use uuid::Uuid;
 use whatsapp_rust::{Client, ErrorChainExt};
@@ -98,6 +100,9 @@ impl Asked<'_> {
     async fn ask(&self, operation: Operation) -> Answered<Answer> {
         match operation {
             Operation::Groups(operation) => self.groups(operation).await.map(Answer::Groups),
+            Operation::Presence(PresenceOperation::Show { presence, to }) => {
+                self.show(presence, to).await.map(|()| Answer::Presence(PresenceAnswer::Done))
+            }
             other => Err(unsupported(feature(&other))),
         }
     }

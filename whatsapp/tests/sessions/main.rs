@@ -8,6 +8,7 @@ mod contents;
 mod groups;
 mod media;
 mod pairing;
+mod presence;
 mod restored;
 #[path = "../world/mod.rs"]
 mod world;
