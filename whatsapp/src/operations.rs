@@ -1,8 +1,9 @@
 //! What a channel asks of the network beside sending messages.
 //!
 //! [`journal`] remembers what was asked: the same id may come again in a later session. [`groups`] does what is about groups,
-//! [`presence`] shows the channel. An area that is not here is refused by its name.
+//! [`contacts`] about people, and [`presence`] shows the channel. An area that is not here is refused by its name.
 
+mod contacts;
 mod groups;
 mod journal;
 mod presence;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use model::address::Address;
 use network::driver::SessionEvent;
 use network::notice::{News, Notice};
+use network::operation::contacts::{ContactAnswer, ContactOperation};
 use network::operation::groups::GroupOperation;
 use network::operation::presence::{PresenceAnswer, PresenceOperation};
 use network::operation::{Answer, Operation, Refused, RefusedKind};
@@ -100,6 +102,9 @@ impl Asked<'_> {
     async fn ask(&self, operation: Operation) -> Answered<Answer> {
         match operation {
             Operation::Groups(operation) => self.groups(operation).await.map(Answer::Groups),
+            Operation::Contacts(ContactOperation::Check { phones }) => {
+                self.check(phones).await.map(|checks| Answer::Contacts(ContactAnswer::Checked(checks)))
+            }
             Operation::Presence(PresenceOperation::Show { presence, to }) => {
                 self.show(presence, to).await.map(|()| Answer::Presence(PresenceAnswer::Done))
             }

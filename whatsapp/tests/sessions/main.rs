@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod coming;
+mod contacts;
 mod contents;
 mod groups;
 mod media;
