@@ -8,11 +8,14 @@ use wacore_binary::{Node, NodeRef};
 
 use crate::number::{DeviceAddress, Number};
 use crate::phone::Phone;
-use crate::stanza::{bytes, empty, key, parent, uint};
+use crate::stanza::{bytes, empty, key, parent, text, uint};
 use crate::state::{ConnectionId, State};
 
 /// How many stanzas wait for a device; the oldest goes first.
 pub const MAX_QUEUE: usize = 100_000;
+
+/// Chats of which it is known what a device shows them.
+const MAX_SHOWN: usize = 10_000;
 
 /// How many delivered stanzas of a device are remembered, so that a foreign acknowledgement is told from a late one.
 const MAX_REMEMBERED: usize = 100_000;
@@ -139,6 +142,8 @@ pub struct Device {
     pub last_login_at: Option<Timestamp>,
     pub highest_epoch: u64,
     pub failure: Option<Failure>,
+    /// What it shows of itself last, by the chat; the account's own under no name. Nobody is told of it here yet.
+    pub shows: BTreeMap<String, String>,
 }
 
 impl Device {
@@ -244,6 +249,20 @@ impl State {
 
     pub fn device_mut(&mut self, at: DeviceAddress) -> Option<&mut Device> {
         self.accounts.get_mut(&at.number)?.devices.get_mut(&at.device)
+    }
+
+    /// A device shows how it is: `<presence type>`, or `<chatstate to>` with what it does there in it.
+    pub fn take_presence(&mut self, at: DeviceAddress, stanza: &NodeRef<'_>) {
+        let shown = match stanza.children().and_then(<[_]>::first) {
+            Some(child) if text(child, "media").as_deref() == Some("audio") => "recording".to_owned(),
+            Some(child) => child.tag.to_string(),
+            None => text(stanza, "type").unwrap_or_default(),
+        };
+        if let Some(device) = self.device_mut(at)
+            && device.shows.len() < MAX_SHOWN
+        {
+            device.shows.insert(text(stanza, "to").unwrap_or_default(), shown);
+        }
     }
 }
 

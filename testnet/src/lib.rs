@@ -50,7 +50,7 @@
 //! | Method and path | Answer |
 //! |---|---|
 //! | `GET /crypto` | what the server checked, [`check::Report`]: `{ key_reuse: [text], wire_repeats, undecryptable, undecryptable_rows: [text], retry_receipts, prekeys_given, prekeys_left_min, prekey_conflicts: [text], prekey_unknown, prekey_unknown_rows: [text], wrong_devices, body_conflicts: [text], foreign_acks: [text], session_gaps_max, sender_key_gaps_max, two_live: [text], qr_pairings }`. All lists empty and `undecryptable` 0 = nothing found. A row of `prekey_unknown_rows` says which device did not know which prekey of which message, how many messages of that session it had acknowledged before, and who else used that prekey |
-//! | `GET /devices/{n}` | `{ data: [ { id, registration_id, signed_prekey_id, prekeys_left, highest_prekey_id, queue, connected, last_login_at, signal_sessions } ], total }` |
+//! | `GET /devices/{n}` | `{ data: [ { id, registration_id, signed_prekey_id, prekeys_left, highest_prekey_id, queue, connected, last_login_at, signal_sessions, shows: { "": presence, CHAT: "composing", … } } ], total }` |
 //! | `GET /phones/{n}/receipts?id=` | `{ data: [ { id, from, type, at } ], total }`: receipts that reached the phone |
 //! | `POST /phones/{n}/forget-session` `{ with }` | the phone loses its Signal sessions with that number's devices, so that the next message cannot be decrypted and a retry receipt goes out |
 //! | `POST /phones/{n}/corrupt` `{ to, count? }` | the next `count` (1) messages of the phone to `to` are damaged on the wire, so that the channel cannot read them and must ask again |

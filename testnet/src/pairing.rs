@@ -270,6 +270,7 @@ impl State {
             last_login_at: None,
             highest_epoch: 0,
             failure: None,
+            shows: Default::default(),
         };
         connection.outlet.send(stream_error("515"));
         connection.outlet.close();

@@ -136,7 +136,7 @@ impl State {
                     "receipt" => self.take_receipt(connection, at, stanza),
                     "ack" => self.take_acknowledgement(connection, at, stanza),
                     "ib" => self.take_information(connection, at, stanza),
-                    // Presence and what is typed is nobody's business here yet.
+                    "presence" | "chatstate" => self.take_presence(at, stanza),
                     tag => tracing::trace!(tag, "a stanza without an answer"),
                 }
             }

@@ -58,7 +58,7 @@ pub struct Birth {
     pub version: (u32, u32, u32),
     pub runtime: SessionRuntime,
     pub outgoing: Arc<Outgoing>,
-    pub messages: mpsc::Receiver<Outbound>,
+    pub messages: mpsc::Receiver<Box<Outbound>>,
     pub operations: Arc<Operations>,
     /// The client, for what the owner calls.
     pub clients: tokio::sync::watch::Sender<Option<Arc<Client>>>,
@@ -271,7 +271,7 @@ impl Beside {
         client: &Arc<Client>,
         backend: &Arc<Backend>,
         outgoing: &Arc<Outgoing>,
-        messages: mpsc::Receiver<Outbound>,
+        messages: mpsc::Receiver<Box<Outbound>>,
         devices: &Arc<PersistenceManager>,
     ) -> Self {
         let (pumped, asked) = (Arc::clone(line), Arc::clone(client));

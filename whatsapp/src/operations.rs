@@ -1,10 +1,12 @@
 //! What a channel asks of the network beside sending messages.
 //!
-//! [`journal`] remembers what was asked: the same id may come again in a later session. [`groups`] does what is about groups. An
-//! area that is not here is refused by its name.
+//! [`journal`] remembers what was asked: the same id may come again in a later session. [`groups`] does what is about groups,
+//! [`contacts`] about people, and [`presence`] shows the channel. An area that is not here is refused by its name.
 
+mod contacts;
 mod groups;
 mod journal;
+mod presence;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,9 @@ use std::time::Duration;
 use model::address::Address;
 use network::driver::SessionEvent;
 use network::notice::{News, Notice};
+use network::operation::contacts::{ContactAnswer, ContactOperation};
 use network::operation::groups::GroupOperation;
+use network::operation::presence::{PresenceAnswer, PresenceOperation};
 use network::operation::{Answer, Operation, Refused, RefusedKind};
 use uuid::Uuid;
 use whatsapp_rust::{Client, ErrorChainExt};
@@ -98,6 +102,12 @@ impl Asked<'_> {
     async fn ask(&self, operation: Operation) -> Answered<Answer> {
         match operation {
             Operation::Groups(operation) => self.groups(operation).await.map(Answer::Groups),
+            Operation::Contacts(ContactOperation::Check { phones }) => {
+                self.check(phones).await.map(|checks| Answer::Contacts(ContactAnswer::Checked(checks)))
+            }
+            Operation::Presence(PresenceOperation::Show { presence, to }) => {
+                self.show(presence, to).await.map(|()| Answer::Presence(PresenceAnswer::Done))
+            }
             other => Err(unsupported(feature(&other))),
         }
     }

@@ -1,5 +1,6 @@
 //! What goes out: messages, one after the other in the order in which they were taken, and what the network says of them. The next
-//! one of a chat waits for the answer to the one before it, which goes out again soon where the network refused it for now.
+//! one of a chat waits for the answer to the one before it, which goes out again soon where the network refused it for now;
+//! messages of other chats go out meanwhile.
 
 mod message;
 mod names;
@@ -28,7 +29,7 @@ use crate::line::Line;
 use crate::state::backend::Backend;
 use crate::state::backend::polls::Author;
 
-/// Messages that may wait to be written.
+/// Messages that may wait to be written, and beside them those that wait behind another one of their chat.
 const MOST_WAITING: usize = 1_024;
 
 /// How long one message may take until it is written, whatever it waits for. For somebody new that is the end of what came
@@ -48,14 +49,14 @@ const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
 /// How soon a message goes out again that the network refused for now; twice as late each time, up to so much.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-const AGAIN_AT_MOST: Duration = Duration::from_secs(16);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(64);
 
 /// How often it does so by itself. After that it goes out when the outbox gives it again, or before others of its chat.
 const MOST_AGAIN: u32 = 6;
 
-/// How long those behind it in its chat wait for it. After that they are tried, too: one message must not keep a channel from all
+/// How long those behind it in its chat wait for it. After that they are tried, too: one message must not keep a chat from all
 /// others for ever.
-const HELD_FOR: Duration = Duration::from_secs(60);
+const HELD_FOR: Duration = Duration::from_secs(600);
 
 /// Written messages whose acceptance is looked for. The outbox of a channel holds fewer.
 const MOST_WRITTEN: usize = 4_096;
@@ -65,7 +66,8 @@ const OTHER_MEMBERS: &str = "421";
 
 pub struct Outgoing {
     line: Arc<Line>,
-    waiting: mpsc::Sender<Outbound>,
+    // Boxed: the queue of each session has room for 32 of them from the start.
+    waiting: mpsc::Sender<Box<Outbound>>,
     state: Mutex<State>,
     names: Names,
     /// The session has logged in: messages may go out.
@@ -130,6 +132,53 @@ impl State {
         *until = (*until).max(written.told);
     }
 
+    /// What is written next of those that were refused for now, and of those that are held, in their order.
+    fn next(&mut self, held: &VecDeque<Held>, now: Instant) -> Next {
+        let refused = self.last.values().filter(|last| last.is_refused && last.refusals <= MOST_AGAIN);
+        let again = refused.min_by_key(|last| last.until);
+        if let Some(again) = again.filter(|again| again.until <= now) {
+            return Next::Again(Box::new(again.message.clone()));
+        }
+        let mut due = again.map(|again| again.until);
+        let mut chats = HashSet::new();
+        for (place, Held { message, until }) in held.iter().enumerate() {
+            if !chats.insert(&message.to) {
+                // It waits behind another one of its chat.
+                continue;
+            }
+            let (at, holds_all) = match self.before(message, now) {
+                Before::Nothing => return Next::Held(place),
+                _ if *until <= now => return Next::Held(place),
+                Before::Again(before) => return Next::Again(before),
+                Before::Refused(at) => (at, false),
+                Before::Word(at) => (at, true),
+            };
+            let at = at.min(*until);
+            due = Some(due.map_or(at, |due| due.min(at)));
+            if holds_all {
+                // What a channel sends goes out in its order, as far as the network takes it.
+                break;
+            }
+        }
+        Next::Nothing(due)
+    }
+
+    /// What a message has to wait for.
+    fn before(&mut self, message: &Outbound, now: Instant) -> Before {
+        let Some(last) = self.last.get(&message.to).filter(|last| last.message.id != message.id) else {
+            return Before::Nothing;
+        };
+        match (now < last.until, last.is_refused) {
+            (true, true) => Before::Refused(last.until),
+            (true, false) => Before::Word(last.until),
+            (false, true) => Before::Again(Box::new(last.message.clone())),
+            (false, false) => {
+                self.last.remove(&message.to);
+                Before::Nothing
+            }
+        }
+    }
+
     /// Those behind a message need not wait for it any more.
     fn settle(&mut self, id: &MessageId) {
         self.last.retain(|_, last| last.message.id != *id);
@@ -137,7 +186,7 @@ impl State {
 }
 
 impl Outgoing {
-    pub fn new(line: Arc<Line>) -> (Arc<Self>, mpsc::Receiver<Outbound>) {
+    pub fn new(line: Arc<Line>) -> (Arc<Self>, mpsc::Receiver<Box<Outbound>>) {
         let (waiting, messages) = mpsc::channel(MOST_WAITING);
         let (state, names) = (Mutex::default(), Names::default());
         (Arc::new(Self { line, waiting, state, names, open: Notify::new(), heard: Notify::new() }), messages)
@@ -152,7 +201,7 @@ impl Outgoing {
             return Ok(());
         }
         let id = message.id.clone();
-        let taken = self.waiting.send(message).await;
+        let taken = self.waiting.send(Box::new(message)).await;
         taken.map_err(|_| {
             self.state.lock().queued.remove(&id);
             SessionError::Ended
@@ -165,75 +214,37 @@ impl Outgoing {
 
     /// Writes what is taken, while the session lives. Where one message cannot be written and the network may be why, the session
     /// ends: the outbox gives everything to the next one, in order.
-    pub async fn write(&self, client: &Arc<Client>, backend: &Backend, mut messages: mpsc::Receiver<Outbound>) {
+    pub async fn write(&self, client: &Arc<Client>, backend: &Backend, mut messages: mpsc::Receiver<Box<Outbound>>) {
         self.open.notified().await;
+        let mut held = VecDeque::new();
         loop {
             self.confirm_keys(backend);
-            let again = self.first_again();
-            let due = again.as_ref().map(|again| again.1);
-            tokio::select! {
-                message = messages.recv() => {
-                    let Some(message) = message else { return };
+            let next = self.state.lock().next(&held, Instant::now());
+            let goes_on = match next {
+                Next::Again(message) => self.write_now(client, backend, *message).await,
+                Next::Held(place) => {
+                    let Some(Held { message, .. }) = held.remove(place) else { continue };
                     let id = message.id.clone();
-                    let goes_on = self.write_in_chat(client, backend, message).await;
+                    let goes_on = self.write_now(client, backend, *message).await;
                     self.state.lock().queued.remove(&id);
-                    if !goes_on {
-                        return;
-                    }
+                    goes_on
                 }
-                () = self.heard.notified() => {}
-                () = reached(due) => {
-                    if let Some((message, _)) = again && !self.write_now(client, backend, message).await {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    /// The message that goes out again first of those that were refused for now, and when.
-    fn first_again(&self) -> Option<(Outbound, Instant)> {
-        let state = self.state.lock();
-        let refused = state.last.values().filter(|last| last.is_refused && last.refusals <= MOST_AGAIN);
-        refused.min_by_key(|last| last.until).map(|last| (last.message.clone(), last.until))
-    }
-
-    /// Writes a message once the one before it in its chat is settled. False where the session has ended over one of them.
-    async fn write_in_chat(&self, client: &Client, backend: &Backend, message: Outbound) -> bool {
-        let held_until = Instant::now() + HELD_FOR;
-        while Instant::now() < held_until {
-            match self.before(&message) {
-                Before::Nothing => break,
-                Before::Again(before) => {
-                    if !self.write_now(client, backend, *before).await {
-                        return false;
-                    }
-                }
-                Before::Waits(until) => {
+                Next::Nothing(due) => {
                     tokio::select! {
+                        message = messages.recv(), if held.len() < MOST_WAITING => {
+                            let Some(message) = message else { return };
+                            held.push_back(Held { message, until: Instant::now() + HELD_FOR });
+                        }
                         () = self.heard.notified() => {}
-                        () = tokio::time::sleep_until(until.min(held_until).into()) => {}
+                        () = reached(due) => {}
                     }
+                    true
                 }
+            };
+            if !goes_on {
+                return;
             }
         }
-        self.write_now(client, backend, message).await
-    }
-
-    /// What a message has to wait for.
-    fn before(&self, message: &Outbound) -> Before {
-        let mut state = self.state.lock();
-        let Some(last) = state.last.get(&message.to).filter(|last| last.message.id != message.id) else {
-            return Before::Nothing;
-        };
-        if Instant::now() < last.until {
-            return Before::Waits(last.until);
-        }
-        if last.is_refused {
-            return Before::Again(Box::new(last.message.clone()));
-        }
-        state.last.remove(&message.to);
-        Before::Nothing
     }
 
     /// Writes a message, unless the network has told meanwhile that it has it. False where the session has ended over it.
@@ -459,10 +470,29 @@ async fn caught_up(client: &Client) -> Result<(), Unsent> {
 /// What a message has to wait for that is to be written to a chat.
 enum Before {
     Nothing,
-    /// The network's word, or the time at which something is done without it.
-    Waits(Instant),
+    /// The network's word on the one before it, until then.
+    Word(Instant),
+    /// The one before it, which was refused for now and goes out again then.
+    Refused(Instant),
     /// This one, which goes out again first.
     Again(Box<Outbound>),
+}
+
+/// A message that was taken and is not written.
+struct Held {
+    message: Box<Outbound>,
+    /// How long it waits for the one before it in its chat.
+    until: Instant,
+}
+
+/// What is written next.
+enum Next {
+    /// What was refused for now.
+    Again(Box<Outbound>),
+    /// The one at this place of those that are held.
+    Held(usize),
+    /// Nothing before then, unless something is heard or taken.
+    Nothing(Option<Instant>),
 }
 
 async fn reached(due: Option<Instant>) {
@@ -532,6 +562,8 @@ fn feature(content: &Content) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::message::Surroundings;
+
     use super::*;
 
     #[test]
@@ -548,10 +580,58 @@ mod tests {
         assert_eq!(state.told.get(group), Some(&7));
     }
 
+    fn held(id: &str, to: &str, now: Instant) -> Held {
+        let (content, around) = (Content::Text { text: id.into() }, Surroundings::default());
+        let to = Address::parse(&format!("{to}@s.whatsapp.net")).unwrap();
+        let message = Box::new(Outbound { id: MessageId(id.into()), to, content, around });
+        Held { message, until: now + HELD_FOR }
+    }
+
+    fn next(state: &mut State, waiting: &VecDeque<Held>, now: Instant) -> Result<String, Option<Duration>> {
+        match state.next(waiting, now) {
+            Next::Again(message) => Ok(message.id.to_string()),
+            Next::Held(place) => Ok(waiting[place].message.id.to_string()),
+            Next::Nothing(due) => Err(due.map(|due| due - now)),
+        }
+    }
+
+    #[test]
+    fn what_is_refused_for_now_holds_its_chat_and_no_other_and_not_for_ever() {
+        let (mut state, now) = (State::default(), Instant::now());
+        let Held { message, .. } = held("A", "15550000002", now);
+        let last = Unsettled { message: *message, refusals: 1, is_refused: true, until: now + AGAIN_AFTER };
+        state.last.insert(last.message.to.clone(), last);
+        let mut waiting = VecDeque::from([
+            held("B", "15550000002", now),
+            held("C", "15550000002", now),
+            held("D", "15550000003", now),
+        ]);
+        assert_eq!(next(&mut state, &waiting, now), Ok("D".into()));
+        waiting.pop_back();
+        assert_eq!(next(&mut state, &waiting, now), Err(Some(AGAIN_AFTER)));
+        assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));
+        // It goes out again by itself no more, but before those of its chat.
+        state.last.values_mut().for_each(|last| last.refusals = MOST_AGAIN + 1);
+        assert_eq!(next(&mut state, &VecDeque::new(), now + AGAIN_AFTER), Err(None));
+        assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));
+        assert_eq!(next(&mut state, &waiting, now + HELD_FOR), Ok("B".into()));
+    }
+
+    #[test]
+    fn what_the_network_has_said_nothing_of_holds_all_that_is_behind_the_next_one_of_its_chat() {
+        let (mut state, now) = (State::default(), Instant::now());
+        let Held { message, .. } = held("A", "15550000002", now);
+        let last = Unsettled { message: *message, refusals: 0, is_refused: false, until: now + HEARD_WITHIN };
+        state.last.insert(last.message.to.clone(), last);
+        let waiting = VecDeque::from([held("B", "15550000002", now), held("C", "15550000003", now)]);
+        assert_eq!(next(&mut state, &waiting, now), Err(Some(HEARD_WITHIN)));
+        assert_eq!(next(&mut state, &waiting, now + HEARD_WITHIN), Ok("B".into()));
+    }
+
     #[test]
     fn what_is_refused_for_now_goes_out_again_soon_and_then_more_rarely() {
         let seconds = [0, 1, 2, 5, 6, u32::MAX].map(|refusals| again_after(refusals).as_secs_f64());
-        assert_eq!(seconds, [0.5, 1.0, 2.0, 16.0, 16.0, 16.0]);
+        assert_eq!(seconds, [0.5, 1.0, 2.0, 16.0, 32.0, 64.0]);
     }
 
     #[test]

@@ -19,7 +19,23 @@ pub const EVENT_WINDOW: usize = 64;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuthWrite {
     pub key: String,
+    #[serde(with = "in_one_piece")]
     pub value: Option<Vec<u8>>,
+}
+
+/// Bytes as MessagePack's bytes, and not as the list of numbers that serde makes of them: half of those take two bytes each. Former
+/// releases write such lists, and read either.
+mod in_one_piece {
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.clone().map(Bytes::from).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<u8>>, D::Error> {
+        Ok(Option::<Bytes>::deserialize(deserializer)?.map(Vec::from))
+    }
 }
 
 /// Bytes that the network keeps for a while.
@@ -173,4 +189,30 @@ pub enum ReceiptStatus {
     Delivered,
     Read,
     Played,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    /// As former releases write it and read it.
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Former {
+        key: String,
+        value: Option<Vec<u8>>,
+    }
+
+    #[test]
+    fn a_stored_value_takes_its_own_bytes_and_is_the_same_to_former_releases() {
+        for value in [None, Some(Vec::new()), Some(vec![0xff; 300])] {
+            let length = value.as_ref().map_or(0, Vec::len);
+            let former = Former { key: "k".into(), value: value.clone() };
+            let written = rmp_serde::to_vec_named(&AuthWrite { key: "k".into(), value }).unwrap();
+            assert!(written.len() <= length + 16, "{} bytes for {length}", written.len());
+            assert_eq!(rmp_serde::from_slice::<Former>(&written).unwrap(), former);
+            let read: AuthWrite = rmp_serde::from_slice(&rmp_serde::to_vec_named(&former).unwrap()).unwrap();
+            assert_eq!((read.key, read.value), (former.key, former.value));
+        }
+    }
 }

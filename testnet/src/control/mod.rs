@@ -3,6 +3,8 @@
 mod groups;
 pub(crate) mod http;
 
+use std::collections::BTreeMap;
+
 use model::id::MessageId;
 use model::presence::Presence;
 use model::time::Timestamp;
@@ -64,6 +66,7 @@ pub(crate) struct DeviceRow {
     last_login_at: Option<Timestamp>,
     /// How many Signal sessions the phone has with anybody.
     signal_sessions: usize,
+    shows: BTreeMap<String, String>,
 }
 
 /// `POST /devices/{n}/{device}/failure`.
@@ -346,6 +349,7 @@ impl State {
                 connected: device.connection.is_some(),
                 last_login_at: device.last_login_at,
                 signal_sessions: account.phone.session_count(),
+                shows: device.shows.clone(),
             })
             .collect();
         Ok(List { total: data.len(), data })

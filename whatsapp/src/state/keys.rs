@@ -26,6 +26,7 @@ pub const ALL_GROUPS: &str = "gd!";
 pub const SESSIONS: &str = "s/";
 pub const IDENTITIES: &str = "i/";
 pub const PREKEYS: &str = "p/";
+pub const PREKEY_ROWS: &str = "pr/";
 pub const SIGNED_PREKEYS: &str = "sp/";
 pub const SENDER_KEYS: &str = "k/";
 pub const GROUP_DEVICES: &str = "gd/";
@@ -42,6 +43,9 @@ pub const MACS: &str = "am/";
 pub const INBOX: &str = "x/";
 pub const JOURNAL: &str = "o/";
 pub const POLLS: &str = "v/";
+
+/// One-time prekeys that share a row. Whoever writes for the first time uses one of them up, and its row is written anew.
+const PREKEYS_A_ROW: u32 = 16;
 
 /// Bytes of a part that stands as it is.
 const LONGEST_PART: usize = 160;
@@ -72,8 +76,14 @@ pub fn identity(address: &str) -> String {
     name(IDENTITIES, &[address])
 }
 
+/// Where a prekey stood by itself, until [`prekeys`] held it.
 pub fn prekey(id: u32) -> String {
     format!("{PREKEYS}{id:08x}")
+}
+
+/// The row of a prekey, which it shares with those beside it.
+pub fn prekeys(id: u32) -> String {
+    format!("{PREKEY_ROWS}{:08x}", id / PREKEYS_A_ROW)
 }
 
 pub fn signed_prekey(id: u32) -> String {

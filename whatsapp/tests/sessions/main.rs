@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod coming;
+mod contacts;
 mod contents;
 mod groups;
 mod media;
 mod pairing;
+mod presence;
 mod restored;
 #[path = "../world/mod.rs"]
 mod world;
@@ -253,6 +255,32 @@ async fn a_message_that_is_refused_for_now_goes_out_again_soon_and_is_not_overta
     }
     until("the phone has all of it", async || (world.inbox().await.len() >= sent.len()).then_some(())).await;
     assert_eq!(world.inbox().await, sent, "each once, and in order");
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_refused_for_now_keeps_no_other_chat_waiting() {
+    const OTHER: &str = "15550000003";
+    let mut world = World::new().await;
+    world.post("/phones", json!({ "number": OTHER })).await;
+    let mut line = world.pair().await;
+    let nack = json!({ "nack": { "code": 503, "pct": 100.0 } });
+    assert_eq!(world.call("PUT", "/faults", Some(nack)).await.0, 200);
+    line.send("3EB0A1", "refused for now").await;
+    line.send("3EB0A2", "behind it").await;
+    // From the fourth time on it goes out again four seconds later.
+    let refused = async || (world.get("/stats").await["refused"].as_u64() >= Some(4)).then_some(());
+    until("the network refuses it again and again", refused).await;
+    assert_eq!(world.call("PUT", "/faults", Some(json!({ "nack": null }))).await.0, 200);
+    let other = Address::parse(&format!("{OTHER}@s.whatsapp.net")).unwrap();
+    line.send_to(other, "3EB0A3", Content::Text { text: "to somebody else".into() }).await;
+    let accepted = |event: &SessionEvent| match event {
+        SessionEvent::Accepted { id, .. } => Some(id.to_string()),
+        _ => None,
+    };
+    for id in ["3EB0A3", "3EB0A1", "3EB0A2"] {
+        assert_eq!(line.until(accepted).await, id);
+    }
     world.assert_clean().await;
 }
 

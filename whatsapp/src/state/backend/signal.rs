@@ -1,5 +1,7 @@
 //! Sessions, identities, prekeys, senders' keys: all of it has to be durable before the wire shows that it was used.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,9 +12,13 @@ use wacore::store::traits::SignalStore;
 use super::Backend;
 use crate::state::keys;
 use crate::state::log::{Class, Write};
+use crate::state::rows::pack;
 
 /// How many signed prekeys are kept: peers may hold older bundles, and the library keeps three.
 const SIGNED_KEPT: usize = 12;
+
+/// The prekeys of one row, by their ids.
+type Prekeys = BTreeMap<u32, Bytes>;
 
 impl Backend {
     fn highest_prekey(&self) -> Result<u32> {
@@ -20,18 +26,47 @@ impl Backend {
         stored.map_or(Ok(0), |bytes| Ok(u32::from_be_bytes(exactly(bytes)?)))
     }
 
-    fn store_prekeys(&self, records: &mut dyn Iterator<Item = (u32, &[u8])>) -> Result<()> {
+    /// The row of a prekey, as it is among `rows` or else stored. A row for each of hundreds would take more room by its name, its
+    /// seal and its place in tables than by the key, and all of them are read at each log-in.
+    fn row_of_prekey<'a>(&self, rows: &'a mut BTreeMap<String, Prekeys>, id: u32) -> Result<&'a mut Prekeys> {
+        Ok(match rows.entry(keys::prekeys(id)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let row = self.read(new.key())?.unwrap_or_default();
+                new.insert(row)
+            }
+        })
+    }
+
+    fn store_prekeys(&self, records: impl IntoIterator<Item = (u32, Bytes)>) -> Result<()> {
         let before = self.highest_prekey()?;
         let mut highest = before;
-        let mut writes = Vec::new();
+        let mut rows = BTreeMap::new();
         for (id, record) in records {
             highest = highest.max(id);
-            writes.push(Write::put(keys::prekey(id), record));
+            self.row_of_prekey(&mut rows, id)?.insert(id, record);
+        }
+        let mut writes = Vec::with_capacity(rows.len() + 1);
+        for (name, row) in rows {
+            writes.push(Write::put(name, pack(&row)?));
         }
         if highest > before {
             writes.push(Write::put(keys::HIGHEST_PREKEY, highest.to_be_bytes()));
         }
         self.append(Class::Wire, writes)
+    }
+
+    fn load_prekeys(&self, ids: &[u32]) -> Result<Vec<(u32, Bytes)>> {
+        let mut rows = BTreeMap::new();
+        let mut found = Vec::with_capacity(ids.len());
+        for &id in ids {
+            let record = match self.row_of_prekey(&mut rows, id)?.get(&id) {
+                Some(record) => Some(record.clone()),
+                None => self.get(&keys::prekey(id))?.map(Bytes::from),
+            };
+            found.extend(record.map(|record| (id, record)));
+        }
+        Ok(found)
     }
 }
 
@@ -95,23 +130,19 @@ impl SignalStore for Backend {
     }
 
     async fn store_prekey(&self, id: u32, record: &[u8], _uploaded: bool) -> Result<()> {
-        self.store_prekeys(&mut [(id, record)].into_iter())
+        self.store_prekeys([(id, Bytes::copy_from_slice(record))])
     }
 
     async fn store_prekeys_batch(&self, keys: &[(u32, Bytes)], _uploaded: bool) -> Result<()> {
-        self.store_prekeys(&mut keys.iter().map(|(id, record)| (*id, record.as_ref())))
+        self.store_prekeys(keys.iter().cloned())
     }
 
     async fn load_prekey(&self, id: u32) -> Result<Option<Bytes>> {
-        Ok(self.get(&keys::prekey(id))?.map(Bytes::from))
+        Ok(self.load_prekeys(&[id])?.pop().map(|(_, record)| record))
     }
 
     async fn load_prekeys_batch(&self, ids: &[u32]) -> Result<Vec<(u32, Bytes)>> {
-        let mut found = Vec::with_capacity(ids.len());
-        for id in ids {
-            found.extend(self.get(&keys::prekey(*id))?.map(|record| (*id, Bytes::from(record))));
-        }
-        Ok(found)
+        self.load_prekeys(ids)
     }
 
     /// The device's watermark says which keys the network has.
@@ -120,7 +151,13 @@ impl SignalStore for Backend {
     }
 
     async fn remove_prekey(&self, id: u32) -> Result<()> {
-        self.delete(Class::Wire, keys::prekey(id))
+        let name = keys::prekeys(id);
+        let mut row: Prekeys = self.read(&name)?.unwrap_or_default();
+        let mut writes = vec![Write::delete(keys::prekey(id))];
+        if row.remove(&id).is_some() {
+            writes.push(if row.is_empty() { Write::delete(name) } else { Write::put(name, pack(&row)?) });
+        }
+        self.append(Class::Wire, writes)
     }
 
     async fn get_max_prekey_id(&self) -> Result<u32> {

@@ -94,6 +94,35 @@ fn a_prekey_that_was_consumed_stays_away_and_the_highest_id_stays_known() {
 }
 
 #[test]
+fn prekeys_share_rows_which_go_with_the_last_of_them() {
+    let World { backend, .. } = world();
+    let record = Bytes::from(vec![0xff; 74]);
+    let offered: Vec<u32> = (1..=812).collect();
+    let batch: Vec<(u32, Bytes)> = offered.iter().map(|id| (*id, record.clone())).collect();
+    now(backend.store_prekeys_batch(&batch, false));
+    let rows = || backend.sized(&[keys::PREKEY_ROWS]).unwrap();
+    assert_eq!(rows().len(), 51);
+    let bytes: usize = rows().iter().map(|(size, _)| size).sum();
+    assert!(bytes < 812 * 82, "{bytes} bytes for 812 keys of 74");
+    assert_eq!(now(backend.load_prekeys_batch(&offered)), batch);
+    (1..16).for_each(|id| now(backend.remove_prekey(id)));
+    assert_eq!((rows().len(), now(backend.load_prekeys_batch(&offered))), (50, batch[15..].to_vec()));
+    assert_eq!(now(backend.load_prekey(17)), Some(record));
+}
+
+#[test]
+fn a_prekey_that_was_stored_in_a_row_of_its_own_is_found_until_it_is_consumed() {
+    let store = Store::free();
+    let World { backend, .. } = world_on(&store);
+    store.rows.lock().insert(keys::prekey(7), b"seven".to_vec());
+    now(backend.store_prekey(8, b"eight", false));
+    let found = || now(backend.load_prekeys_batch(&[7, 8, 9]));
+    assert_eq!(found(), [(7, Bytes::from_static(b"seven")), (8, Bytes::from_static(b"eight"))]);
+    now(backend.remove_prekey(7));
+    assert_eq!(found(), [(8, Bytes::from_static(b"eight"))]);
+}
+
+#[test]
 fn the_newest_twelve_signed_prekeys_stay_whatever_the_library_removes() {
     let World { backend, .. } = world();
     for id in 1..=14 {
