@@ -34,6 +34,9 @@ const READERS_OF_ONE: usize = 512;
 /// four times a second nothing.
 const HELD_ANSWERS_OF_ONE: usize = 256;
 
+/// Channels' sessions on their way into bundles and out of them at once: each may take some times 48 MiB.
+const BUNDLES: usize = 2;
+
 pub struct App {
     pub config: ApiConfig,
     pub cluster: Arc<Cluster>,
@@ -58,6 +61,8 @@ pub struct App {
     pub readers: Shares,
     /// Whose answers are held until a channel's status lasts.
     pub held_answers: Shares,
+    /// The places of those who export or import a channel.
+    pub bundles: Semaphore,
     /// Whether the port speaks TLS.
     pub is_https: bool,
     /// Who has connections there.
@@ -127,6 +132,7 @@ impl App {
             memory: Memory::default(),
             readers: Shares::new(READERS, READERS_OF_ONE),
             held_answers: Shares::new(Semaphore::MAX_PERMITS, HELD_ANSWERS_OF_ONE),
+            bundles: Semaphore::new(BUNDLES),
             config,
             cluster,
             failures: FailureLog::of(port),

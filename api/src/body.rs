@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use model::error::{CallError, JSON_LIMIT_BYTES};
 use salvo::Request;
-use salvo::http::ReqBody;
 use salvo::http::header::CONTENT_TYPE;
+use salvo::hyper::body::Frame;
 
 /// How long a body may take to arrive. A client that dribbles holds a connection, not a worker, but not for ever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,6 +43,14 @@ pub async fn optional_json(request: &mut Request, limit: u64) -> Result<Option<B
     if is_json(request) { Ok(Some(bytes)) } else { Err(no_json()) }
 }
 
+/// The bytes of a body of whatever type, of which there are `limit` at most.
+///
+/// # Errors
+/// As [`json`], but for its type.
+pub async fn octets(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
+    bytes(request, limit).await
+}
+
 fn no_json() -> CallError {
     CallError::bad_request("send a JSON body with the header Content-Type: application/json")
 }
@@ -73,7 +81,10 @@ async fn bytes(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
     }
 }
 
-async fn read(mut body: ReqBody, limit: u64) -> Result<Bytes, CallError> {
+async fn read<E>(
+    mut body: impl Stream<Item = Result<Frame<Bytes>, E>> + Unpin,
+    limit: u64,
+) -> Result<Bytes, CallError> {
     let mut kept = BytesMut::new();
     let mut arrived = 0;
     while let Some(frame) = body.next().await {
@@ -85,7 +96,7 @@ async fn read(mut body: ReqBody, limit: u64) -> Result<Bytes, CallError> {
         } else {
             kept = BytesMut::new();
         }
-        if arrived > DISCARDED_BYTES {
+        if arrived > limit.max(DISCARDED_BYTES) {
             break;
         }
     }
@@ -97,6 +108,7 @@ async fn read(mut body: ReqBody, limit: u64) -> Result<Bytes, CallError> {
 mod tests {
     use super::*;
     use model::error::{ErrorCode, SEND_LIMIT_BYTES};
+    use salvo::http::ReqBody;
 
     #[tokio::test]
     async fn a_body_is_kept_up_to_its_limit_and_no_further() {
@@ -107,6 +119,11 @@ mod tests {
             assert_eq!(refused.code, ErrorCode::PayloadTooLarge);
             assert_eq!(refused.details.unwrap()["limit_bytes"], limit);
         }
+        let large = 3 * DISCARDED_BYTES;
+        let pieces =
+            (0..large / JSON_LIMIT_BYTES).map(|_| Frame::data(Bytes::from(vec![b'x'; JSON_LIMIT_BYTES as usize])));
+        let body = futures::stream::iter(pieces.map(Ok::<_, std::io::Error>));
+        assert_eq!(read(body, large).await.unwrap().len() as u64, large, "what is taken is read to its end");
         assert!(read(ReqBody::None, JSON_LIMIT_BYTES).await.unwrap().is_empty());
     }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use model::error::{CallError, ErrorCode, SEND_LIMIT_BYTES};
 use model::field::Body;
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
@@ -123,6 +124,15 @@ impl RequestContext {
             Some(bytes) => self.parse(&bytes).await,
             None => Ok(Body::default()),
         }
+    }
+
+    /// The bytes of a body that is no JSON.
+    ///
+    /// # Errors
+    /// `payload_too_large`, and `storage_full` while there is little room on the disks.
+    pub async fn octets(&mut self, limit: u64) -> Result<Bytes, CallError> {
+        self.can_take_body(limit).await?;
+        body::octets(&mut self.http, limit).await
     }
 
     async fn object_within(&mut self, limit: u64) -> Result<Body, CallError> {

@@ -80,6 +80,8 @@ pub enum Trigger {
     Disable,
     /// `POST .../enable` (T34, T35).
     Enable,
+    /// `POST /v1/admin/channels/{id}/import`: the session of another cluster's channel is about to be stored.
+    Imported,
     /// A scan or a code was accepted and the credentials are stored (T4).
     Paired,
     /// All QR codes were used up (T5).
@@ -153,7 +155,8 @@ crate::words! {
         User = "user",
         Admin = "admin",
         Banned = "banned",
-        /// Its cluster was restored from a backup: whether its session may go on is for a person to say.
+        /// Its cluster was restored from a backup, or its session imported from another cluster: whether that session may go on
+        /// is for a person to say.
         Restored = "restored",
     }
 }
@@ -247,6 +250,13 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
         }
         (T::Logout, LoggedOut) => Err(Refusal::NoOp),
         (T::Logout, _) => Err(Refusal::Invalid),
+
+        // What an import before this one has left goes with the move.
+        (T::Imported, Pending | LoggedOut | StoppedByUser | Error | Failed) if !credentials => {
+            Ok(Move { wipes_credentials: true, ..go(StoppedByUser, Reason::Restored) })
+        }
+        (T::Imported, DisabledByAdmin) => Err(Refusal::Unavailable),
+        (T::Imported, _) => Err(Refusal::Invalid),
 
         // Pairing: T4, T5, T7.
         (T::Paired, Qr) => Ok(go(Connecting, Reason::Paired)),
@@ -360,7 +370,21 @@ mod tests {
         assert_eq!(on_pairing(Status::DisabledByAdmin, false), OnPairing::Disabled);
     }
 
-    const EXPLICIT: [Trigger; 7] = [
+    #[test]
+    fn a_session_is_imported_into_what_neither_runs_nor_could_log_in_and_waits_for_a_person_there() {
+        for status in Status::ALL {
+            let rests = !status.runs() && !matches!(status, Status::Disconnected | Status::DisabledByAdmin);
+            let imported = transition(status, Trigger::Imported, false);
+            assert_eq!(imported.is_ok(), rests, "{status}");
+            if let Ok(step) = imported {
+                assert_eq!((step.to, step.reason), (Status::StoppedByUser, Reason::Restored));
+                assert!(step.wipes_credentials);
+            }
+            assert!(transition(status, Trigger::Imported, true).is_err(), "{status}");
+        }
+    }
+
+    const EXPLICIT: [Trigger; 8] = [
         Trigger::PairingRequested,
         Trigger::Connect,
         Trigger::Restart,
@@ -368,6 +392,7 @@ mod tests {
         Trigger::Logout,
         Trigger::Disable,
         Trigger::Enable,
+        Trigger::Imported,
     ];
 
     const BY_ITSELF: [Trigger; 19] = [

@@ -25,6 +25,9 @@ use crate::operation::{Answer, Operation, Refused};
 /// A messaging network, reached through one driver.
 #[async_trait]
 pub trait Network: Send + Sync + 'static {
+    /// The driver's name in the configuration: what one keeps of a channel is of no use to another.
+    fn name(&self) -> &'static str;
+
     /// Starts a session and returns while it opens; what becomes of it arrives in `open.events`.
     ///
     /// # Errors

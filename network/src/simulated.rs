@@ -125,6 +125,10 @@ impl Attempts {
 
 #[async_trait]
 impl Network for SimulatedNetwork {
+    fn name(&self) -> &'static str {
+        "simulated"
+    }
+
     async fn open(&self, open: OpenSession) -> Result<Arc<dyn Session>, OpenError> {
         let OpenSession { fence, purpose, proxy, auth, events, .. } = open;
         if !fence.is_live() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use reqwest::{Client, Method, Response, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 use crate::console::warn;
@@ -17,6 +17,10 @@ const LONGEST_BODY: Duration = Duration::from_secs(24 * 3600);
 
 /// A machine that is gone answers nothing at all; another one is asked then.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// For what is sent and comes back as bytes: a channel's session is larger than any page.
+const EXCHANGE: Duration = Duration::from_secs(120);
+const LARGEST_EXCHANGE: usize = 64 << 20;
 
 /// The largest answer that is read as a whole: pages end at 4 MiB, and what has none is about nodes and shards.
 const LARGEST: usize = 32 << 20;
@@ -77,6 +81,26 @@ impl Caller {
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
 
+    /// As [`call`](Self::call) with `POST`, for bytes: `fill` gives the request its body.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn exchange(
+        &self,
+        path: &str,
+        fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> anyhow::Result<(StatusCode, Vec<u8>)> {
+        let mut request = self.client.post(format!("{}{path}", self.base)).timeout(EXCHANGE);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let answer = fill(request).send().await.map_err(reqwest::Error::without_url);
+        let answer = answer.with_context(|| format!("POST {}{path}", self.base))?;
+        let status = answer.status();
+        let read = bytes_of(answer, LARGEST_EXCHANGE).await;
+        Ok((status, read.with_context(|| format!("POST {}{path}", self.base))?))
+    }
+
     /// Begins to read an answer that may be long; whoever reads its body bounds the wait for each piece.
     ///
     /// # Errors
@@ -123,14 +147,18 @@ impl Caller {
 ///
 /// # Errors
 /// When it does not come to its end in time, or has more bytes than any answer of the gateway's.
-pub async fn text_of(mut answer: Response) -> anyhow::Result<String> {
+pub async fn text_of(answer: Response) -> anyhow::Result<String> {
+    Ok(String::from_utf8_lossy(&bytes_of(answer, LARGEST).await?).into_owned())
+}
+
+async fn bytes_of(mut answer: Response, most: usize) -> anyhow::Result<Vec<u8>> {
     let reading = async {
         let mut bytes = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(reqwest::Error::without_url)? {
-            ensure!(bytes.len() + piece.len() <= LARGEST, "the answer has more than {LARGEST} bytes");
+            ensure!(bytes.len() + piece.len() <= most, "the answer has more than {most} bytes");
             bytes.extend_from_slice(&piece);
         }
-        anyhow::Ok(String::from_utf8_lossy(&bytes).into_owned())
+        anyhow::Ok(bytes)
     };
     let read = tokio::time::timeout(TIMEOUT, reading).await;
     read.with_context(|| format!("the answer did not end within {TIMEOUT:?}"))?

@@ -1,5 +1,6 @@
 //! What a node asks of the owner of a slot, and what the owner answers: the words that cross nodes.
 
+pub mod bundle;
 pub mod deliveries;
 pub mod media;
 pub mod read;
@@ -22,6 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use self::bundle::{Export, Exported, Import};
 use self::deliveries::{DeliveryAsk, DeliveryDone};
 use self::media::{MediaPage, MediaWork};
 use self::read::Read;
@@ -150,6 +152,10 @@ pub enum Work {
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
     StatusHistory(StatusHistory),
+    /// A part of the session of a channel that rests. From format 3 on.
+    Export(Export),
+    /// A step of storing the session of another cluster's channel. From format 3 on.
+    Import(Import),
 }
 
 /// A send, checked as far as the body goes.
@@ -260,6 +266,11 @@ pub enum Done {
     Usage(UsageDone),
     /// Each with the version that it made.
     StatusHistory(Vec<(u64, StatusChange)>),
+    Exported(Box<Exported>),
+    /// The version of the channel, by which the import goes on.
+    Imported {
+        version: u64,
+    },
 }
 
 /// The part of a channel that lives in its shard.

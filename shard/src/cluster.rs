@@ -311,6 +311,11 @@ impl Cluster {
         &self.context
     }
 
+    /// The driver of the network that the channels are on, as the configuration names it.
+    pub fn driver(&self) -> &'static str {
+        self.context.network.name()
+    }
+
     pub fn secrets(&self) -> &Secrets {
         &self.context.secrets
     }

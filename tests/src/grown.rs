@@ -46,18 +46,34 @@ pub struct Grown {
 impl Grown {
     /// A cluster of one node that is ready, and the simulator.
     pub async fn start() -> Self {
-        tokio::task::spawn_blocking(Self::found).await.expect("the start did not panic").ready_first().await
+        let found = tokio::task::spawn_blocking(|| Self::found(Room::take(), None));
+        found.await.expect("the start did not panic").ready_first().await
     }
 
-    fn found() -> Self {
-        let room = Room::take();
+    /// A cluster of one node that is ready, at the simulator of another one.
+    pub async fn beside(of: &Cluster) -> Self {
+        let of = of.dev();
+        let found = tokio::task::spawn_blocking(|| Self::found(Room::beside_another(), Some(of)));
+        found.await.expect("the start did not panic").ready_first().await
+    }
+
+    fn found(room: Room, beside: Option<Dev>) -> Self {
         let mut temporary = tempfile::Builder::new().prefix("gateway-test-").tempdir().expect("a folder can be made");
         let keep = std::env::var_os("GATEWAY_KEEP").is_some();
         temporary.disable_cleanup(keep);
         let (folder, base_port) = (temporary.path().to_owned(), room.base_port);
         let undertaker = Undertaker::of_processes(&folder, keep);
-        let (control, network) = (local(base_port + 90), local(base_port + 91));
-        let simulator = spawn(&folder, "simulator", &["simulator", "--control", &control, "--network", &network]);
+        let mut children = Vec::new();
+        let network = beside.as_ref().map_or_else(|| local(base_port + 91), network_of);
+        let (simulator, simulator_pid) = match beside {
+            Some(of) => (of.simulator, of.simulator_pid),
+            None => {
+                let control = local(base_port + 90);
+                let args = ["simulator", "--control", &control, "--network", &network];
+                children.push(spawn(&folder, "simulator", &args));
+                (format!("http://{control}"), pid(&children[0]))
+            }
+        };
         let place = place(&folder, base_port, 1);
         let mut args = vec!["init".to_owned(), "--network".to_owned(), network];
         args.extend(["--base-url".to_owned(), format!("http://{}", local(base_port + 1))]);
@@ -66,15 +82,15 @@ impl Grown {
         binary::run(&args, &folder, COMMAND).succeeded();
         let token = std::fs::read_to_string(place.dir.join("operator.token")).expect("init writes a token");
         let dev = Dev {
-            simulator: format!("http://{control}"),
-            simulator_pid: pid(&simulator),
+            simulator,
+            simulator_pid,
             nodes: Vec::new(),
             customer_id: String::new(),
             api_key: String::new(),
             operator_token: token.trim().to_owned(),
         };
         let cluster = Cluster::of(folder.clone(), dev, undertaker, temporary, room);
-        Self { cluster, client: client(), folder, base_port, places: 1, children: vec![simulator] }
+        Self { cluster, client: client(), folder, base_port, places: 1, children }
     }
 
     /// Runs `gateway restore` in the first place of a new cluster at the simulator of another one, of which the master

@@ -119,6 +119,10 @@ impl WhatsappNetwork {
 
 #[async_trait]
 impl Network for WhatsappNetwork {
+    fn name(&self) -> &'static str {
+        "whatsapp"
+    }
+
     async fn open(&self, open: OpenSession) -> Result<Arc<dyn Session>, OpenError> {
         let OpenSession { node, fence, purpose, proxy, auth, events, .. } = open;
         if !fence.is_live() {

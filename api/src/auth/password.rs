@@ -72,7 +72,11 @@ impl Passwords {
         Ok(same && known.is_some())
     }
 
-    async fn run<T: Send + 'static>(
+    /// Works with a password of a client address: off the threads that answer requests, in its turn.
+    ///
+    /// # Errors
+    /// As [`Passwords::hash`].
+    pub async fn run<T: Send + 'static>(
         &self,
         from: IpAddr,
         work: impl FnOnce() -> T + Send + 'static,

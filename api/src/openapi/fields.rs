@@ -185,6 +185,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("overdue_since", "Since when a payment is overdue."),
     ("participant", "In a group, who wrote it."),
     ("participants", "The members."),
+    ("passphrase", "What the bundle is sealed with; whoever imports it has to know it."),
     ("password", "The member's password."),
     ("phone_jid", "The phone address."),
     ("phone_number", "The digits of the number."),

@@ -64,7 +64,7 @@ pub struct PlacedChannel {
 }
 
 impl PlacedChannel {
-    fn new(call: &OperatorCall, record: &ChannelRecord, live: Option<&Live>) -> Self {
+    pub(super) fn new(call: &OperatorCall, record: &ChannelRecord, live: Option<&Live>) -> Self {
         let (shard, replicas) = call.directory().read(|state| {
             let shard = live.map(|live| live.shard).or_else(|| state.shard_of(Slot::of_channel(record.id)));
             let place = shard.and_then(|shard| state.placement.get(&shard));
@@ -138,22 +138,26 @@ async fn lifecycle(call: &OperatorCall, channel: &ChannelRecord, trigger: Trigge
 }
 
 /// Asks the channel's owner, at no bucket's charge.
-async fn ask<R: Request>(call: &OperatorCall, channel: &ChannelRecord, request: R) -> Result<R::Reply, CallError> {
+pub(super) async fn ask<R: Request>(
+    call: &OperatorCall,
+    channel: &ChannelRecord,
+    request: R,
+) -> Result<R::Reply, CallError> {
     call.cluster().channel(channel.customer_id, channel.id, None, request, &call.context()).await.1
 }
 
-fn audited(call: &OperatorCall, channel: &ChannelRecord, action: &str) -> AuditEntry {
+pub(super) fn audited(call: &OperatorCall, channel: &ChannelRecord, action: &str) -> AuditEntry {
     call.audited(channel.customer_id, action, Target::new("channel", channel.id, channel.name.as_str()))
 }
 
-/// The owner has moved the channel already, so a failure to write the entry cannot undo anything: it is logged.
-async fn record(call: &OperatorCall, entry: AuditEntry) {
+/// The owner has done it already, so a failure to write the entry cannot undo anything: it is logged.
+pub(super) async fn record(call: &OperatorCall, entry: AuditEntry) {
     if let Err(error) = call.update(Command::Audit, vec![entry]).await {
         tracing::error!(%error, "an audit entry could not be written");
     }
 }
 
-fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, CallError> {
+pub(super) fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, CallError> {
     let id: Option<ChannelId> = call.id("id");
     let channel = id.and_then(|id| call.directory().read(|state| state.channel(id).cloned()));
     channel.ok_or_else(CallError::channel_not_found)

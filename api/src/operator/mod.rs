@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod backup;
+mod bundles;
 pub mod channels;
 pub mod check;
 pub mod customers;
@@ -39,7 +40,7 @@ use crate::route::{Route, routes_of};
 pub fn routes() -> Vec<Route> {
     let mut routes = resources::health_routes();
     routes.extend(routes_of!(
-        customers users channels status nodes shards replicas check figures timeline format trace stuck keys audit tokens layout
+        customers users channels bundles status nodes shards replicas check figures timeline format trace stuck keys audit tokens layout
         secrets backup tickets metrics openapi
     ));
     routes

@@ -99,7 +99,7 @@ pub enum OperatorCommand {
     /// Move one shard
     #[command(subcommand)]
     Shard(ShardCommand),
-    /// Look at one channel, or say whether it may run
+    /// Look at one channel, say whether it may run, or move it to another cluster
     #[command(subcommand)]
     Channel(ChannelCommand),
     /// Look at one message
@@ -223,6 +223,39 @@ pub enum ChannelCommand {
     /// Allow a disabled channel to run again
     #[command(after_help = "Example:\n  gateway channel enable 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11")]
     Enable(ChannelArgs),
+    /// Write the session of a stopped channel into a file, with which another cluster logs in without a new QR
+    #[command(
+        after_help = "Disable the channel before, and leave it so, or delete it: a session that two clusters use ends on both. \
+            Whoever has the file and the passphrase can log in as the channel.\n\n\
+            Example:\n  \
+            openssl rand -hex 24 > passphrase\n  \
+            gateway channel disable 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 --reason moves\n  \
+            gateway channel export 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 --to sales.bundle --passphrase-file passphrase"
+    )]
+    Export {
+        #[command(flatten)]
+        channel: ChannelArgs,
+        /// The file to write
+        #[arg(long, value_name = "FILE")]
+        to: PathBuf,
+        /// The file that holds the passphrase: 12 to 200 characters of ASCII
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: PathBuf,
+    },
+    /// Give a channel that was never paired, or is logged out, the session of such a file
+    #[command(after_help = "Then POST /v1/channels/{id}/connect, by the customer's key, logs in.\n\n\
+            Example:\n  \
+            gateway channel import 0198d0e7-51c9-7c1e-9a51-0f6c2b7f3d20 --from sales.bundle --passphrase-file passphrase")]
+    Import {
+        #[command(flatten)]
+        channel: ChannelArgs,
+        /// The file that export wrote
+        #[arg(long, value_name = "FILE")]
+        from: PathBuf,
+        /// The file that holds the passphrase
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use api::List;
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -213,6 +213,35 @@ impl Operator {
             }
             tokio::time::sleep(ASK_AGAIN).await;
         }
+    }
+
+    /// As [`post`](Self::post), of bytes, or answered with some: `fill` gives the request its body.
+    ///
+    /// # Errors
+    /// Those.
+    pub async fn exchange(
+        &self,
+        path: &str,
+        fill: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> anyhow::Result<Vec<u8>> {
+        let mut last = None;
+        for node in &self.nodes {
+            match self.caller.at(node.clone()).exchange(path, &fill).await {
+                Ok((status, answer)) => {
+                    if !status.is_success() {
+                        let said = String::from_utf8_lossy(&answer).into_owned();
+                        let body = serde_json::from_str(&said).unwrap_or(Value::String(said));
+                        judge(&Method::POST, node, path, status, body)?;
+                    }
+                    return Ok(answer);
+                }
+                Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
+                    last = Some(error);
+                }
+                Err(error) => return Err(error.context("nobody knows whether it was done; look before you try again")),
+            }
+        }
+        Err(unanswered(last))
     }
 
     /// As [`change`](Self::change), with `POST`.

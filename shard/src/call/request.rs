@@ -10,6 +10,7 @@ use model::time::Timestamp;
 use network::operation::{Answer as NetworkAnswer, Operation};
 use serde::{Deserialize, Serialize};
 
+use super::bundle::{Export, Exported, Import};
 use super::media::{MediaPage, MediaWork};
 use super::read::Read;
 use super::{Done, Live, PairingCode, QrCode, Send, Sent, Work};
@@ -134,6 +135,8 @@ requests! {
     ReadCounted => (Vec<Bytes>, usize): |Self(read)| Work::Read(read), Done::Counted { rows, count } => (rows, count);
     ChangeSettings => Changed: |change| Work::ChangeSettings(change), Done::Settings(changed) => changed;
     Forget => (): |_| Work::Forget, Done::Nothing => ();
+    Export => Exported: |export| Work::Export(export), Done::Exported(part) => *part;
+    Import => u64: |import| Work::Import(import), Done::Imported { version } => version;
     StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page), Done::StatusHistory(changes) => changes;
 }
 

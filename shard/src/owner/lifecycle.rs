@@ -68,7 +68,7 @@ pub struct Extra {
 
 impl Extra {
     /// Who the network says that the channel is, within bounds. Where its number cannot be kept, it stays who it was.
-    fn identified(mut identity: Identity) -> Self {
+    pub fn identified(mut identity: Identity) -> Self {
         if let Fit::Beyond(reason) = identity.fit() {
             metrics::counter!("gateway_inbound_beyond_bounds_total", "what" => reason).increment(1);
             return Self::default();
@@ -161,7 +161,7 @@ impl Channel {
 
     /// Nothing that the last session still writes is kept, neither behind a wipe nor behind what the next session reads. None where
     /// nothing of that session is left.
-    async fn close_state(&mut self) -> Option<Closed> {
+    pub async fn close_state(&mut self) -> Option<Closed> {
         let auth = std::mem::take(&mut self.auth).upgrade()?;
         Some(auth.close().await)
     }

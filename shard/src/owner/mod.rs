@@ -2,12 +2,13 @@
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
 //! - `channel`: one channel's task; `lifecycle`, `work`, `sends`, `left_sends`, `compose`, `inbound`, `send_delay`,
-//!   `settings` and `receipts` are its parts.
+//!   `settings`, `receipts` and `bundle` are its parts.
 //! - `submission`: commands as they go into the log; [`committer`]: their way there. [`hosting`]: begins and ends ownerships. `members`: the replicas.
 //!   `hearing`: an owner that does not hear of the directory.
 
 pub mod auth;
 mod auto_replies;
+mod bundle;
 pub mod channel;
 pub mod committer;
 mod compose;

@@ -57,6 +57,8 @@ impl Channel {
                 let changes = rows.iter().map(change).collect();
                 Ok(Ok(Worked::Done(Done::StatusHistory(changes))))
             }
+            Work::Export(export) => self.export(export).await,
+            Work::Import(import) => self.import(import, call_id).await,
             // Sends and operations are taken by the caller; media and reads do not come here.
             Work::Send(_) | Work::Operate { .. } | Work::Media(_) | Work::MessageMedia { .. } | Work::Read(_) => {
                 Ok(Err(CallError::internal_error()))
@@ -98,7 +100,7 @@ impl Channel {
         starts && self.running.is_none()
     }
 
-    fn refusal(&self, refusal: Refusal, trigger: Trigger, status: Status) -> CallError {
+    pub fn refusal(&self, refusal: Refusal, trigger: Trigger, status: Status) -> CallError {
         match refusal {
             _ if self.row.forgotten => CallError::channel_not_found(),
             Refusal::NoOp => CallError::no_op(format!("the channel is {status} already"))
@@ -111,6 +113,7 @@ impl Channel {
                     Trigger::Disconnect => "disconnect",
                     Trigger::Restart => "restart",
                     Trigger::Logout => "logout",
+                    Trigger::Imported => "import",
                     _ => "this",
                 };
                 CallError::invalid_lifecycle_transition(status, action, &status::allowed_from(trigger))

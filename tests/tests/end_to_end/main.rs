@@ -9,6 +9,7 @@ mod bad_input;
 mod balancer;
 mod bounds;
 mod bucket;
+mod bundles;
 mod business;
 mod calls;
 mod chats;

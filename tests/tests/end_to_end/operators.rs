@@ -67,6 +67,10 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     let refused = ann.post("/v1/admin/customers", new.clone()).await.expect_error(403, "insufficient_scope");
     assert_eq!(refused["required"], json!(["write"]));
     ann.get("/v1/admin/backup/groups/0").await.expect_error(403, "insufficient_scope");
+    let session = "/v1/admin/channels/00000000-0000-4000-8000-000000000000/export";
+    let sealed = json!({ "passphrase": "correct horse battery" });
+    ann.post(session, sealed.clone()).await.expect_error(403, "insufficient_scope");
+    bob.post(session, sealed).await.expect_error(404, "channel_not_found");
     let customer = bob.post("/v1/admin/customers", new.clone()).await.expect(201);
     operator(&shared).post("/v1/admin/customers", new).await.expect(201);
     let log =
