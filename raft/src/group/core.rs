@@ -236,8 +236,8 @@ impl Core {
         near.chain([self.node]).collect()
     }
 
-    /// See [`super::Group::quorum_contact`].
-    pub(crate) fn quorum_contact(&self) -> Option<Instant> {
+    /// The term in which this node leads, and [`super::Group::quorum_contact`] in it.
+    pub(crate) fn quorum_contact(&self) -> Option<(u64, Instant)> {
         // Another may be elected as soon as what was said before is over.
         if self.retired.load(Ordering::Acquire) {
             return None;
@@ -245,7 +245,8 @@ impl Core {
         let metrics = self.metrics()?;
         let metrics = metrics.borrow_watched();
         // What was heard before the machine was suspended only seems young.
-        quorum_contact(&metrics, self.node, &self.contacts, Instant::now()).filter(|at| is_since_resumption(*at))
+        let contact = quorum_contact(&metrics, self.node, &self.contacts, Instant::now());
+        Some((metrics.current_term, contact.filter(|at| is_since_resumption(*at))?))
     }
 
     /// An index for reads, on this node as the leader.

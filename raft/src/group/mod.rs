@@ -22,6 +22,7 @@ use openraft::metrics::RaftServerMetrics;
 use openraft::raft::ClientWriteResult;
 use openraft::vote::RaftVote;
 use thiserror::Error;
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use self::core::{Core, Raft, Running};
@@ -207,6 +208,12 @@ impl Group {
         tokio::time::timeout_at(deadline.into(), pending).await.unwrap_or(Err(ProposeError::Unknown))
     }
 
+    /// Where votes and heartbeats are sent and answered, apart from requests: for what must be held up by these no more, and holds up
+    /// nothing itself.
+    pub fn runtime(&self) -> &Handle {
+        self.core.runtime()
+    }
+
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.core.leadership.subscribe()
     }
@@ -227,9 +234,9 @@ impl Group {
 
     /// When this leader last heard from a quorum: the time at which the acknowledged message was sent, so that no
     /// other node can have been elected before that time plus the shortest election time-out, unless this node handed
-    /// leadership over. `None` also for one that is about to step down.
-    pub fn quorum_contact(&self) -> Option<Instant> {
-        self.core.quorum_contact()
+    /// leadership over. `None` also for one that is about to step down, and where this node leads in another epoch.
+    pub fn quorum_contact(&self, epoch: u64) -> Option<Instant> {
+        self.core.quorum_contact().filter(|(term, _)| *term == epoch).map(|(_, at)| at)
     }
 
     /// An index such that a state that has applied it shows everything that was answered before this call.

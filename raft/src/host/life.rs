@@ -193,7 +193,7 @@ impl Life {
             let metrics = metrics.borrow_watched();
             (Standing::of(&metrics, node, |to| self.core.copies.sent(to)), progress::successor(&metrics, node))
         };
-        let heard = self.core.quorum_contact().is_some_and(|at| at.elapsed() < LOOK_EVERY * 2);
+        let heard = self.core.quorum_contact().is_some_and(|(_, at)| at.elapsed() < LOOK_EVERY * 2);
         let verdict = progress.look(standing, heard && successor.is_some(), self.shared.timing.election_min);
         if self.shared.note_stalled(group, verdict != Verdict::GetsOn) {
             match verdict {

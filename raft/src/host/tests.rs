@@ -292,8 +292,9 @@ async fn one_node_alone_leads_answers_and_keeps_its_state_over_a_restart() {
     let mut cluster = Cluster::start(&[1], LogLimits::default()).await;
     cluster.put("a", "1").await;
     assert_eq!(cluster.get(1, "a").await.as_deref(), Some("1"));
-    assert!(cluster.group(1).quorum_contact().unwrap().elapsed() < Duration::from_secs(1));
     let epoch = cluster.group(1).leadership().borrow().ready_epoch.unwrap();
+    assert!(cluster.group(1).quorum_contact(epoch).unwrap().elapsed() < Duration::from_secs(1));
+    assert_eq!(cluster.group(1).quorum_contact(epoch - 1), None, "it says nothing of another epoch");
     cluster.stop(1).await;
     cluster.run(1).await;
     cluster.leader().await;
@@ -445,7 +446,8 @@ async fn leadership_moves_on_request_and_reads_work_everywhere() {
         assert_eq!(cluster.get(id, "a").await.as_deref(), Some("2"));
     }
     let leader = cluster.leader().await;
-    let contact = cluster.group(leader).quorum_contact().unwrap();
+    let epoch = cluster.group(leader).leadership().borrow().ready_epoch.unwrap();
+    let contact = cluster.group(leader).quorum_contact(epoch).unwrap();
     assert!(contact.elapsed() < Duration::from_secs(1), "{:?}", contact.elapsed());
     let group = cluster.group(leader).clone();
     let burst: Vec<_> = (0..100)

@@ -35,6 +35,9 @@ use crate::stream::Streams;
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
 const FENCE_EVERY: Duration = Duration::from_millis(25);
 
+/// How often an owner looks whether the directory is heard.
+const HEARING_CHECK: Duration = Duration::from_millis(100);
+
 /// What a fence is kept short of the earliest election: the time that a cut takes to reach the wire.
 const FENCE_MARGIN: Duration = Duration::from_millis(20);
 
@@ -188,7 +191,9 @@ impl Hosting {
             });
         }
 
-        let mut fence = supervise::ticks(FENCE_EVERY);
+        let fence = keep_fence(self.group.clone(), self.election_min, owner.fence.clone(), owner.lost.clone());
+        owner.tasks.spawn_on(fence, self.group.runtime());
+        let mut looks = supervise::ticks(HEARING_CHECK);
         loop {
             tokio::select! {
                 () = owner.lost.cancelled() => break,
@@ -198,14 +203,11 @@ impl Hosting {
                         break;
                     }
                 }
-                _ = fence.tick() => {
+                _ = looks.tick() => {
                     failpoint::reach(Point::HostingTurn);
                     if is_deaf(&self.context.directory) {
                         tracing::warn!(shard = self.shard, epoch, "the directory was not heard for long");
                         break;
-                    }
-                    if let Some(deadline) = self.fence_deadline() {
-                        owner.fence.extend(deadline);
                     }
                 }
             }
@@ -250,7 +252,7 @@ impl Hosting {
         };
         let lost = CancellationToken::new();
         let fence = Fence::new(epoch, Instant::now());
-        if let Some(deadline) = self.fence_deadline() {
+        if let Some(deadline) = fence_deadline(&self.group, epoch, self.election_min) {
             fence.extend(deadline);
         }
         let streams = Arc::new(Streams::default());
@@ -294,10 +296,28 @@ impl Hosting {
         let since = self.ended.lock().is_none_or(|ended| heard > ended);
         since.then(|| (from, heard.elapsed()))
     }
+}
 
-    /// Until when no other node can have been elected.
-    fn fence_deadline(&self) -> Option<Instant> {
-        (self.group.quorum_contact()? + self.election_min).checked_sub(FENCE_MARGIN)
+/// Until when no other node can have been elected.
+fn fence_deadline(group: &Group, epoch: Epoch, election_min: Duration) -> Option<Instant> {
+    (group.quorum_contact(epoch)? + election_min).checked_sub(FENCE_MARGIN)
+}
+
+/// Keeps a fence behind the quorum contact until the right has ended. To be run where no requests are worked on: so many may wait that
+/// a turn among them comes later than the fence passes, and with it all sessions of the shard.
+async fn keep_fence(group: Group, election_min: Duration, fence: Fence, lost: CancellationToken) {
+    let keeping = supervise::restarted("the fence of a shard", || extend_fence(&group, election_min, &fence));
+    // A fence is revoked where the right ends, and stays so.
+    let _ = lost.run_until_cancelled(keeping).await;
+}
+
+async fn extend_fence(group: &Group, election_min: Duration, fence: &Fence) {
+    let mut ticks = supervise::ticks(FENCE_EVERY);
+    loop {
+        ticks.tick().await;
+        if let Some(deadline) = fence_deadline(group, fence.epoch(), election_min) {
+            fence.extend(deadline);
+        }
     }
 }
 
