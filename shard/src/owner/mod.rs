@@ -288,7 +288,7 @@ impl Owner {
             _ => (None, String::new()),
         };
         let (reply, replied) = oneshot::channel();
-        let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, reply }));
+        let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, since: began, reply }));
         self.tell(channel, customer, message).await?;
         let worked = match replied.await.map_err(|_| NotLeader)? {
             Ok(worked) => worked,
