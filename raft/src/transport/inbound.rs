@@ -16,7 +16,7 @@ use super::admission::Port;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, Judged, MAX_BODY, MOST_CALLS, PeerError, Service, Shared, Way, tls, unauthenticated};
+use super::{Class, HANDSHAKE, Judged, MAX_BODY, MOST_CALLS, PeerError, Service, Shared, Way, tls, unauthenticated};
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
@@ -50,7 +50,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
             let (shared, unauthenticated) = (shared.clone(), unauthenticated.clone());
             async move {
                 // The handshake of a peer that is paused, or no peer at all, must not stay for ever.
-                let greeting = tokio::time::timeout(shared.connect_timeout * 5, greet(&shared, socket));
+                let greeting = tokio::time::timeout(shared.connect_timeout * HANDSHAKE, greet(&shared, socket));
                 let Some(greeted) = place.gives_way().run_until_cancelled(greeting).await else { return };
                 match greeted {
                     Ok(Ok(Greeted::Unauthenticated(stream))) => {

@@ -303,14 +303,17 @@ async fn an_answer_that_is_too_large_fails_its_own_call_alone() {
     assert!(futures::poll!(waiting.as_mut()).is_pending(), "the connection goes on, and what waits on it");
 }
 
-/// Passes bytes on between a port of its own and `to`, slowly once a greeting may be over; gives its address.
-async fn slow_way(to: std::net::SocketAddr) -> std::net::SocketAddr {
+/// Passes bytes on between a port of its own and `to`, the first of them after `first`, and slowly once a greeting may be over; gives
+/// its address.
+async fn slow_way(to: std::net::SocketAddr, first: Duration) -> std::net::SocketAddr {
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-    async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, first: Duration) {
         let (mut passed, mut buffer) = (0, vec![0; 16 << 10]);
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
-            if passed > 32 << 10 {
-                tokio::time::sleep(Duration::from_millis(30)).await;
+            match passed {
+                0 => tokio::time::sleep(first).await,
+                ..=0x8000 => {}
+                _ => tokio::time::sleep(Duration::from_millis(30)).await,
             }
             passed += count;
             if to.write_all(&buffer[..count]).await.is_err() {
@@ -324,11 +327,22 @@ async fn slow_way(to: std::net::SocketAddr) -> std::net::SocketAddr {
         while let Ok((near, _)) = listener.accept().await {
             let (from_near, to_near) = near.into_split();
             let (from_far, to_far) = tokio::net::TcpStream::connect(to).await.unwrap().into_split();
-            tokio::spawn(pass(from_near, to_far));
-            tokio::spawn(pass(from_far, to_near));
+            tokio::spawn(pass(from_near, to_far, first));
+            tokio::spawn(pass(from_far, to_near, first));
         }
     });
     address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_whose_handshake_takes_longer_than_connecting_may_is_no_dead_one() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    let way = slow_way(two.local_addr(), peers_config(&authority, 1).connect_timeout).await;
+    addresses.lock().insert(2, way.to_string());
+    assert_eq!(one.call(2, Class::Control, 300, Bytes::new(), soon()).await.unwrap(), "1:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -337,7 +351,7 @@ async fn a_call_that_crosses_a_slow_link_for_longer_than_the_limit_of_silence_do
     let one = peers(&authority, 1, &addresses).await;
     let two = peers(&authority, 2, &addresses).await;
     two.serve(300, Arc::new(Echo));
-    let way = slow_way(two.local_addr()).await;
+    let way = slow_way(two.local_addr(), Duration::ZERO).await;
     addresses.lock().insert(2, way.to_string());
     // Two seconds there and two back, where one second of silence ends a connection.
     let body = Bytes::from(vec![7; 1 << 20]);
