@@ -60,7 +60,11 @@ pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, s
             let statuses = router.node_statuses().await;
             directory.read(|state| load_balancer.look(state, &statuses, Instant::now(), Timestamp::now()));
         }
-        let away = Away { silent: failure_detector.silent(), dead: failure_detector.dead(Instant::now()) };
+        let away = Away {
+            silent: failure_detector.silent(),
+            full: failure_detector.full(),
+            dead: failure_detector.dead(Instant::now()),
+        };
         let voters = directory.group().members().voters;
         let look = |state: &DirectoryState| {
             next(state, |node| voters.contains(&node), &away, &load_balancer, Timestamp::now())
@@ -103,11 +107,13 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
     }
 }
 
-/// Who does not answer.
+/// Who cannot be given replicas now.
 #[derive(Debug, Default)]
 struct Away {
-    /// At the last look: nobody begins to give them replicas.
+    /// Does not answer at the last look.
     silent: BTreeSet<NodeId>,
+    /// Says that it has no room.
+    full: BTreeSet<NodeId>,
     /// For so long that nobody waits for them any more.
     dead: BTreeSet<NodeId>,
 }
@@ -137,16 +143,17 @@ fn next(
         if let Some(command) = retarget(state, layout, &away.dead) {
             return Some(Step::Retarget(command));
         }
-        let shards = due(layout);
+        let shards = due(layout, &away.full);
         return (!shards.is_empty()).then_some(Step::Start(layout.number, shards));
     }
     let present: Vec<&PlacementRecord> = state.placement.values().map(|place| &**place).collect();
     if present.iter().any(|place| !place.formed || !place.settled) {
         return None;
     }
-    let mut moves = plan::repair(&present, &holders(state), &away.silent, load_balancer.loads());
+    let away = &away.silent | &away.full;
+    let mut moves = plan::repair(&present, &holders(state), &away, load_balancer.loads());
     // All moves of a shard or none: each begins where the one before it ends.
-    let waits = |each: &&MoveRecord| each.to.iter().any(|node| away.silent.contains(node) && !each.from.contains(node));
+    let waits = |each: &&MoveRecord| goes_to(each, &away);
     let waiting: BTreeSet<ShardId> = moves.iter().filter(waits).map(|each| each.shard).collect();
     moves.retain(|each| !waiting.contains(&each.shard));
     if !moves.is_empty() {
@@ -179,13 +186,22 @@ fn retarget(state: &DirectoryState, layout: &LayoutRecord, dead: &BTreeSet<NodeI
     Some(LayoutCommand::Retarget { number: layout.number, shard: lost.shard, to, leader })
 }
 
-/// The moves that may start: one of a shard at a time, in their order.
-fn due(layout: &LayoutRecord) -> Vec<u16> {
-    let free = usize::from(layout.at_once.max(1)).saturating_sub(layout.count(MoveState::Running));
-    let mut shards: Vec<u16> = Vec::new();
-    let is_moving = |shard| layout.moves.iter().any(|each| each.shard == shard && each.state == MoveState::Running);
-    for each in layout.moves.iter().filter(|each| each.state == MoveState::Waiting) {
-        if shards.len() < free && !is_moving(each.shard) && !shards.contains(&each.shard) {
+/// Whether a move gives a replica to one of these nodes.
+fn goes_to(each: &MoveRecord, nodes: &BTreeSet<NodeId>) -> bool {
+    each.to.iter().any(|node| nodes.contains(node) && !each.from.contains(node))
+}
+
+/// The moves that may start: one of a shard at a time, in their order. Those that go to nodes that are full wait for room there, and
+/// hold up no others.
+fn due(layout: &LayoutRecord, full: &BTreeSet<NodeId>) -> Vec<u16> {
+    let of = |state| layout.moves.iter().filter(move |each| each.state == state);
+    let going_on = of(MoveState::Running).filter(|each| !goes_to(each, full)).count();
+    let free = usize::from(layout.at_once.max(1)).saturating_sub(going_on);
+    let is_moving = |shard| of(MoveState::Running).any(|each| each.shard == shard);
+    let (mut shards, mut seen) = (Vec::new(), BTreeSet::new());
+    for each in of(MoveState::Waiting) {
+        let is_next = seen.insert(each.shard);
+        if is_next && shards.len() < free && !is_moving(each.shard) && !goes_to(each, full) {
             shards.push(each.shard);
         }
     }
@@ -290,6 +306,26 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_move_to_a_node_that_is_full_waits_for_room_and_holds_up_no_other() {
+        let mut state = state(&three(), place(16, &three()[..1]));
+        let full = Away { full: BTreeSet::from([3]), ..none() };
+        assert_eq!(next(&state, |_| true, &full, &idle(), Timestamp(1)), None, "none is begun");
+        let placed = place(4, &three()[..2]);
+        let to = |shard: usize, node: NodeId| {
+            let place = &placed[shard - 1];
+            let to = place.replicas.iter().copied().chain([node]).collect();
+            MoveRecord::waiting(place, to, place.leader)
+        };
+        let mut moves = vec![to(1, 3), to(2, 3), to(3, 3), to(3, 4), to(4, 4)];
+        moves[0].state = MoveState::Running;
+        state.layout = Some(Arc::new(begin(&state, moves, 1, true, Timestamp(1))));
+        let number = state.layout.as_ref().map_or(0, |layout| layout.number);
+        assert_eq!(next(&state, |_| true, &none(), &idle(), Timestamp(1)), None, "one at a time");
+        let expected = Some(Step::Start(number, vec![4]));
+        assert_eq!(next(&state, |_| true, &full, &idle(), Timestamp(1)), expected);
+    }
+
+    #[test]
     fn a_leaving_node_is_removed_when_it_holds_nothing_and_votes_no_more() {
         let mut nodes = three();
         nodes.push(leaving(4));
@@ -302,8 +338,8 @@ pub(super) mod tests {
     fn a_move_to_a_node_that_died_is_given_up_and_not_begun_again_while_it_is_dead() {
         let (mut state, dead) = (state(&three(), place(16, &three()[..2])), BTreeSet::from([3]));
         assert_eq!(awaited(&state), BTreeSet::from([1, 2, 3]), "all are asked before it begins");
-        let silent = Away { silent: dead.clone(), dead: none().dead };
-        let away = Away { silent: dead.clone(), dead: dead.clone() };
+        let silent = Away { silent: dead.clone(), ..none() };
+        let away = Away { silent: dead.clone(), dead: dead.clone(), ..none() };
         let Some(Step::Repair(layout)) = next(&state, |_| true, &none(), &idle(), Timestamp(1)) else {
             panic!("no repair")
         };

@@ -1,10 +1,11 @@
-//! Since when the nodes that moves wait for have not answered.
+//! Since when the nodes that moves wait for have not answered, and which of them have no room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use model::id::NodeId;
+use raft::room::Level;
 
 use crate::nodes::Nodes;
 use crate::router::Router;
@@ -19,6 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 #[derive(Debug, Default)]
 pub struct FailureDetector {
     since: BTreeMap<NodeId, Instant>,
+    full: BTreeSet<NodeId>,
 }
 
 impl FailureDetector {
@@ -27,20 +29,34 @@ impl FailureDetector {
         let members: BTreeSet<NodeId> = router.members().into_iter().collect();
         self.since.retain(|node, _| members.contains(node));
         let asked: BTreeSet<NodeId> = awaited.into_iter().chain(self.since.keys().copied()).collect();
+        self.full.retain(|node| asked.contains(node));
         let deadline = Instant::now() + PATIENCE;
-        let answers =
-            asked.into_iter().map(|node| async move { (node, router.status_of(node, deadline).await.is_some()) });
-        for (node, heard) in join_all(answers).await {
-            self.note(node, heard, Instant::now());
+        let answers = asked.into_iter().map(|node| async move {
+            let status = router.status_of(node, deadline).await;
+            (node, status.map(|status| status.room))
+        });
+        for (node, room) in join_all(answers).await {
+            self.note(node, room, Instant::now());
         }
     }
 
-    fn note(&mut self, node: NodeId, heard: bool, now: Instant) {
-        if heard {
-            self.since.remove(&node);
-        } else {
+    /// Takes how much room a node says that it has; `None` of one that said nothing.
+    fn note(&mut self, node: NodeId, room: Option<Level>, now: Instant) {
+        let Some(room) = room else {
             self.since.entry(node).or_insert(now);
+            return;
+        };
+        self.since.remove(&node);
+        if room == Level::Full {
+            self.full.insert(node);
+        } else {
+            self.full.remove(&node);
         }
+    }
+
+    /// Those that have said that they have no room.
+    pub fn full(&self) -> BTreeSet<NodeId> {
+        self.full.clone()
     }
 
     /// Those of which nothing was heard when they were asked last.
@@ -62,13 +78,25 @@ mod tests {
     #[test]
     fn a_node_is_dead_when_nothing_was_heard_of_it_for_long_enough() {
         let (mut failure_detector, now) = (FailureDetector::default(), Instant::now());
-        failure_detector.note(4, false, now);
-        failure_detector.note(5, false, now);
-        failure_detector.note(4, false, now + DEAD_AFTER / 2);
-        failure_detector.note(5, true, now + DEAD_AFTER / 2);
+        failure_detector.note(4, None, now);
+        failure_detector.note(5, None, now);
+        failure_detector.note(4, None, now + DEAD_AFTER / 2);
+        failure_detector.note(5, Some(Level::Low), now + DEAD_AFTER / 2);
         assert_eq!(failure_detector.silent(), BTreeSet::from([4]));
-        failure_detector.note(5, false, now + DEAD_AFTER / 2);
+        failure_detector.note(5, None, now + DEAD_AFTER / 2);
         assert!(failure_detector.dead(now + DEAD_AFTER / 2).is_empty());
         assert_eq!(failure_detector.dead(now + DEAD_AFTER), BTreeSet::from([4]));
+    }
+
+    #[test]
+    fn a_node_is_full_from_when_it_says_so_until_it_says_otherwise() {
+        let (mut failure_detector, now) = (FailureDetector::default(), Instant::now());
+        failure_detector.note(4, Some(Level::Low), now);
+        assert!(failure_detector.full().is_empty());
+        failure_detector.note(4, Some(Level::Full), now);
+        failure_detector.note(4, None, now);
+        assert_eq!(failure_detector.full(), BTreeSet::from([4]));
+        failure_detector.note(4, Some(Level::Enough), now);
+        assert!(failure_detector.full().is_empty());
     }
 }
