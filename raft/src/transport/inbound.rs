@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use model::id::NodeId;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::coop::unconstrained;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,10 @@ use super::admission::Port;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, HANDSHAKE, Judged, MAX_BODY, MOST_CALLS, PeerError, Service, Shared, Way, tls, unauthenticated};
+use super::{
+    Class, HANDSHAKE, Judged, MAX_BODY, MOST_CALLS, MOST_RAFT_REQUESTS, PeerError, Service, Shared, Way, tls,
+    unauthenticated,
+};
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
@@ -145,7 +148,13 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
     }
     let (mut reader, mut writer) = tokio::io::split(connection);
     let (answers, mut queue) = mpsc::channel(QUEUE);
-    let session = Session { shared: shared.clone(), peer, answers, calls: Arc::new(Semaphore::new(MOST_CALLS)) };
+    let session = Session {
+        shared: shared.clone(),
+        peer,
+        answers,
+        calls: Arc::new(Semaphore::new(MOST_CALLS)),
+        raft_requests: Arc::new(Semaphore::new(MOST_RAFT_REQUESTS)),
+    };
     let read = async {
         let mut buffer = BytesMut::new();
         let mut said = Instant::now();
@@ -188,6 +197,7 @@ struct Session {
     peer: NodeId,
     answers: mpsc::Sender<Outgoing>,
     calls: Arc<Semaphore>,
+    raft_requests: Arc<Semaphore>,
 }
 
 impl Session {
@@ -220,18 +230,22 @@ impl Session {
             // Raft's own requests are begun in the order in which they came, on this task: appends of one group must
             // reach its core in order. What is left of them is waiting.
             Some(Service::Raft(handler)) => {
+                let Ok(place) = self.raft_requests.clone().try_acquire_owned() else {
+                    return self.refuse(id, &PeerError::Busy);
+                };
                 let patience = handler.patience();
                 let mut work = handler.handle(self.peer, body);
                 // The budget of this task may be used up by what came in one frame: work that could begin would then wait for
                 // another task, behind what came after it.
                 match unconstrained(&mut work).now_or_never() {
-                    Some(body) => self.answer(id, body, patience),
+                    Some(body) => self.answer(id, body, patience, place),
                     None => {
                         let answers = self.answers.clone();
                         self.shared.runtime.spawn(async move {
                             let body = work.await;
                             // The connection may be gone; the peer asks again.
                             let _ = answers.send(response(id, body, patience)).await;
+                            drop(place);
                         });
                     }
                 }
@@ -254,12 +268,13 @@ impl Session {
         }
     }
 
-    fn answer(&self, id: u64, body: Bytes, patience: Duration) {
+    fn answer(&self, id: u64, body: Bytes, patience: Duration, place: OwnedSemaphorePermit) {
         let answer = response(id, body, patience);
         if let Err(mpsc::error::TrySendError::Full(answer)) = self.answers.try_send(answer) {
             let answers = self.answers.clone();
             self.shared.runtime.spawn(async move {
                 let _ = answers.send(answer).await;
+                drop(place);
             });
         }
     }

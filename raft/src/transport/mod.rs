@@ -43,6 +43,9 @@ use crate::{supervise, telemetry};
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
 /// Calls of the floors above that one peer may have in flight on one connection; more are answered as busy.
 pub const MOST_CALLS: usize = 4096;
+/// Requests of the host's own services that one peer may have in flight on one connection; more are answered as busy. Some appends of
+/// each of a thousand groups are far fewer.
+const MOST_RAFT_REQUESTS: usize = 1 << 14;
 /// The largest body of an append. Entries have a bound far below, but logs of earlier releases hold larger ones: they get as
 /// much as a frame can carry, and still are to reach a follower.
 const MAX_APPEND: usize = frame::MAX_FRAME - 1024;

@@ -376,6 +376,38 @@ async fn what_was_given_up_is_not_sent_any_more() {
     assert_eq!(silent.0.load(Ordering::SeqCst), 0);
 }
 
+struct Stuck(AtomicUsize);
+
+impl RaftService for Stuck {
+    fn handle(&self, _: NodeId, _: Bytes) -> BoxFuture<'static, Bytes> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_has_so_many_raft_requests_in_flight_and_not_one_more() {
+    const ROUND: usize = MOST_RAFT_REQUESTS / 8;
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    let stuck = Arc::new(Stuck(AtomicUsize::new(0)));
+    two.serve_raft(30, stuck.clone());
+    let mut answers = Vec::new();
+    while answers.len() < MOST_RAFT_REQUESTS {
+        let begin = || one.begin(2, Class::Log, 30, Bytes::new(), Duration::ZERO).unwrap();
+        answers.extend(std::iter::repeat_with(begin).take(ROUND));
+        // The way to the peer holds so many of them.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while stuck.0.load(Ordering::SeqCst) < answers.len() {
+            assert!(Instant::now() < deadline, "{} have arrived", stuck.0.load(Ordering::SeqCst));
+            tokio::task::yield_now().await;
+        }
+    }
+    let refused = one.begin(2, Class::Log, 30, Bytes::new(), Duration::ZERO).unwrap().await;
+    assert_eq!(refused, Err(PeerError::Busy));
+}
+
 #[tokio::test]
 async fn messages_that_no_frame_can_carry_together_go_in_two() {
     let (queue, mut waiting) = tokio::sync::mpsc::channel(4);
