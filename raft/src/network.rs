@@ -58,6 +58,8 @@ pub(crate) mod status {
     pub(crate) const NO_GROUP: u8 = 1;
     /// The request is damaged, or came out of order.
     pub(crate) const BAD: u8 = 2;
+    /// That node has no room for entries.
+    pub(crate) const NO_ROOM: u8 = 3;
 }
 
 /// Whether a failpoint keeps a group's requests from getting through.
@@ -224,6 +226,9 @@ impl Network {
                 Err(error) => Err(error),
             };
             let answer = answer.map_err(|error| this.error(error, RPCTypes::AppendEntries, timeout))?;
+            if answer.first() == Some(&status::NO_ROOM) {
+                this.contacts.refused(term, this.target, sent);
+            }
             let answer = codec::decode_append_answer(accepted(answer)?).map_err(damaged)?;
             if is_loyal(&answer) {
                 this.contacts.answered(term, this.target, sent);
@@ -281,6 +286,7 @@ fn accepted(mut answer: Bytes) -> Result<Bytes, RPCError<TypeConfig>> {
     match answer.get_u8() {
         status::OK => Ok(answer),
         status::NO_GROUP => Err(RPCError::Unreachable(Unreachable::from_string("the group does not run there"))),
+        status::NO_ROOM => Err(RPCError::Unreachable(Unreachable::from_string("there is no room there"))),
         _ => Err(RPCError::Network(NetworkError::from_string("the peer could not read the request"))),
     }
 }

@@ -229,7 +229,7 @@ async fn try_append(
     let request = codec::decode_append(body).map_err(|_| status::BAD)?;
     if !takes_entries && !request.entries.is_empty() {
         telemetry::entries_refused();
-        return Err(status::NO_GROUP);
+        return Err(status::NO_ROOM);
     }
     if !core.judge_leader(&running, &request.vote, request.prev_log_id, &request.entries) {
         return Err(status::NO_GROUP);

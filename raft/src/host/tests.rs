@@ -267,6 +267,24 @@ async fn a_follower_without_room_takes_nothing_and_catches_up_when_there_is_room
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_followers_have_no_room_is_named_and_stays() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let epoch = cluster.group(leader).leadership().borrow().ready_epoch;
+    let followers: Vec<_> = [1, 2, 3].into_iter().filter(|node| *node != leader).collect();
+    let rooms = || followers.iter().map(|node| cluster.node(*node).host.room().clone());
+    rooms().for_each(|room| room.set_marks(ALWAYS));
+    until("the room is looked at", || rooms().all(|room| !room.takes_entries())).await;
+    let waits = cluster.group(leader).submit(Bytes::from_static(b"b=1")).unwrap();
+    until("it is named", || cluster.node(leader).host.health().stalled == [GROUP]).await;
+    rooms().for_each(|room| room.set_marks(NEVER));
+    tokio::time::timeout_at(soon().into(), waits).await.unwrap().unwrap();
+    assert_eq!(cluster.group(leader).leadership().borrow().ready_epoch, epoch, "another could do no better");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_finds_no_room_gives_up_what_has_come_of_it() {
     let cluster = Cluster::start(&[1, 2], LogLimits::default()).await;
     cluster.put("a", "1").await;
