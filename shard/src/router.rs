@@ -423,6 +423,20 @@ impl Router {
         })
     }
 
+    /// [`Nodes::is_caught_up`] where the other node may take so long to answer.
+    pub(crate) async fn is_caught_up_within(
+        &self,
+        patience: Duration,
+        node: NodeId,
+        shard: ShardId,
+        applied: u64,
+    ) -> bool {
+        match self.ask_node(node, Request::Applied(shard), Instant::now() + patience).await {
+            Ok(Response::Applied(Some(theirs))) => has_caught_up(theirs, applied),
+            _ => false,
+        }
+    }
+
     fn crowded_ports(&self) -> Vec<String> {
         let crowded = self.about.ports.iter().filter(|port| port.refused_within(LATELY));
         crowded.map(|port| port.name().to_owned()).collect()
@@ -529,11 +543,7 @@ impl Nodes for Router {
     }
 
     async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
-        let deadline = Instant::now() + PROBE_PATIENCE;
-        match self.ask_node(node, Request::Applied(shard), deadline).await {
-            Ok(Response::Applied(Some(theirs))) => has_caught_up(theirs, applied),
-            _ => false,
-        }
+        self.is_caught_up_within(PROBE_PATIENCE, node, shard, applied).await
     }
 
     async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {

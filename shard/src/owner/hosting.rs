@@ -55,8 +55,10 @@ const HOLD_PATIENCE: Duration = Duration::from_secs(180);
 /// How long the wanted node may take to say how it is.
 const VITALS_PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long a hand-over may take in all.
+/// How long channels may take to close when their shard is handed over, and the other node to take it: whatever time is left by them,
+/// and no less than so much.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
+const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A task beside an ownership, as it is begun.
 type Upkeep = fn(Arc<Owner>) -> BoxFuture<'static, ()>;
@@ -424,6 +426,7 @@ pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
     failpoint::reach(Point::HandOverBegun);
     owner.hand_over(deadline).await;
     failpoint::reach(Point::HandOverClosed);
+    let deadline = deadline.max(Instant::now() + TRANSFER_PATIENCE);
     if let Err(error) = owner.group.transfer_leader(target, deadline).await
         && !owner.lost.is_cancelled()
     {
