@@ -151,6 +151,7 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
     let session = Session {
         shared: shared.clone(),
         peer,
+        class,
         answers,
         calls: Arc::new(Semaphore::new(MOST_CALLS)),
         raft_requests: Arc::new(Semaphore::new(MOST_RAFT_REQUESTS)),
@@ -195,6 +196,7 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
 struct Session {
     shared: Arc<Shared>,
     peer: NodeId,
+    class: Class,
     answers: mpsc::Sender<Outgoing>,
     calls: Arc<Semaphore>,
     raft_requests: Arc<Semaphore>,
@@ -255,7 +257,7 @@ impl Session {
                     return self.refuse(id, &PeerError::Busy);
                 };
                 let (answers, peer) = (self.answers.clone(), self.peer);
-                self.shared.caller.spawn(async move {
+                self.shared.runtime_of(self.class).spawn(async move {
                     let mut unanswered = Unanswered { id, answers: Some(answers) };
                     let body = handler.handle(peer, body).await;
                     if let Some(answers) = unanswered.answers.take() {

@@ -163,7 +163,7 @@ impl PeerError {
 /// Kinds of traffic that must not wait for each other; each has a connection of its own to each peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Votes and heartbeats.
+    /// Votes and heartbeats, and whether a copy of the directory is fresh.
     Control,
     /// Log entries.
     Log,
@@ -178,7 +178,8 @@ impl Class {
     const ALL: [Self; 5] = [Self::Control, Self::Log, Self::Snapshot, Self::Call, Self::Media];
 }
 
-/// Serves one kind of call. Runs on the runtime on which [`Peers::start`] was called.
+/// Serves one kind of call. Runs on the runtime on which [`Peers::start`] was called; what comes as [`Class::Control`], which must not
+/// wait for other calls, on Raft's.
 #[async_trait::async_trait]
 pub trait Handler: Send + Sync + 'static {
     async fn handle(&self, from: NodeId, body: Bytes) -> Bytes;

@@ -376,6 +376,26 @@ async fn what_was_given_up_is_not_sent_any_more() {
     assert_eq!(silent.0.load(Ordering::SeqCst), 0);
 }
 
+struct Where;
+
+#[async_trait::async_trait]
+impl Handler for Where {
+    async fn handle(&self, _: NodeId, _: Bytes) -> Bytes {
+        Bytes::from(std::thread::current().name().unwrap_or_default().to_owned())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_must_not_wait_for_other_calls_is_worked_on_apart_from_them() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Where));
+    let at = async |class| one.call(2, class, 300, Bytes::new(), soon()).await.unwrap();
+    assert_eq!(at(Class::Control).await, "raft");
+    assert_ne!(at(Class::Call).await, "raft");
+}
+
 struct Stuck(AtomicUsize);
 
 impl RaftService for Stuck {
