@@ -39,6 +39,10 @@ use crate::types::{Entry, GatewayTypes, LogId, TypeConfig, Vote};
 pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
 type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
 
+/// Before a read asks a leader again that does not confirm itself, unless the lead moves; longer each time, as all that read ask.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
 /// A running group: what a rebuild exchanges.
 #[derive(Clone)]
 pub(crate) struct Running {
@@ -269,6 +273,7 @@ impl Core {
     /// An index for reads, from whoever leads.
     pub(super) async fn read_index(self: &Arc<Self>, deadline: Instant) -> Result<u64, ReadError> {
         let mut leadership = self.leadership.subscribe();
+        let mut pause = FIRST_PAUSE;
         loop {
             let leader = leadership.borrow_and_update().leader;
             let result = match leader {
@@ -287,11 +292,12 @@ impl Core {
                 Err(_) => {}
             }
             // Whoever was asked does not lead (any more), or does not know it yet.
-            let pause = Instant::now() + Duration::from_millis(20);
-            let pause = if leader.is_some() { pause.min(deadline) } else { deadline };
-            if let Ok(Err(_)) = tokio::time::timeout_at(pause.into(), leadership.changed()).await {
-                return Err(ReadError::Stopped);
-            }
+            let again = if leader.is_some() { deadline.min(Instant::now() + pause) } else { deadline };
+            pause = match tokio::time::timeout_at(again.into(), leadership.changed()).await {
+                Ok(Ok(())) => FIRST_PAUSE,
+                Ok(Err(_)) => return Err(ReadError::Stopped),
+                Err(_) => LONGEST_PAUSE.min(pause * 2),
+            };
         }
     }
 

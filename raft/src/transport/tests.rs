@@ -391,7 +391,7 @@ async fn what_must_not_wait_for_other_calls_is_worked_on_apart_from_them() {
     let one = peers(&authority, 1, &addresses).await;
     let two = peers(&authority, 2, &addresses).await;
     two.serve(300, Arc::new(Where));
-    let at = async |class| one.call(2, class, 300, Bytes::new(), soon()).await.unwrap();
+    let at = async |class: Class| one.call(2, class, 300, Bytes::new(), soon()).await.unwrap();
     assert_eq!(at(Class::Control).await, "raft");
     assert_ne!(at(Class::Call).await, "raft");
 }
