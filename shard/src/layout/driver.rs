@@ -63,6 +63,7 @@ pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, s
         let away = Away {
             silent: failure_detector.silent(),
             full: failure_detector.full(),
+            full_for_long: failure_detector.full_for_long(Instant::now()),
             dead: failure_detector.dead(Instant::now()),
         };
         let voters = directory.group().members().voters;
@@ -88,7 +89,10 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
             Ok(())
         }
         Step::Retarget(command) => {
-            tracing::info!(?command, "a move is led elsewhere: a node that it was to go to leaves, or is dead");
+            tracing::info!(
+                ?command,
+                "a move is led elsewhere: a node that it was to go to leaves, is dead, or has no room"
+            );
             update(Command::Layout(command)).await
         }
         Step::Repair(layout) => {
@@ -114,6 +118,7 @@ struct Away {
     silent: BTreeSet<NodeId>,
     /// Says that it has no room.
     full: BTreeSet<NodeId>,
+    full_for_long: BTreeSet<NodeId>,
     /// For so long that nobody waits for them any more.
     dead: BTreeSet<NodeId>,
 }
@@ -140,7 +145,7 @@ fn next(
 ) -> Option<Step> {
     state.cluster.as_ref()?;
     if let Some(layout) = state.layout.as_ref().filter(|layout| layout.is_running()) {
-        if let Some(command) = retarget(state, layout, &away.dead) {
+        if let Some(command) = retarget(state, layout, away) {
             return Some(Step::Retarget(command));
         }
         let shards = due(layout, &away.full);
@@ -174,16 +179,28 @@ fn next(
 }
 
 /// The first move that runs towards a node that leaves, or is dead. One that has its replica already is waited for: it has
-/// the shard, and comes back with it or is removed.
-fn retarget(state: &DirectoryState, layout: &LayoutRecord, dead: &BTreeSet<NodeId>) -> Option<LayoutCommand> {
+/// the shard, and comes back with it or is removed. Then the first towards one that has been full for long, where that gives up no
+/// replica: else the move waits for room.
+fn retarget(state: &DirectoryState, layout: &LayoutRecord, away: &Away) -> Option<LayoutCommand> {
     let nodes = holders(state);
     let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
-    let mut running = layout.moves.iter().filter(|each| each.state == MoveState::Running);
-    let stays = |each: &MoveRecord, id: &NodeId| holds(id) && (each.from.contains(id) || !dead.contains(id));
-    let lost = running.find(|each| !each.to.iter().all(|id| stays(each, id)))?;
-    let left: Vec<NodeRecord> = nodes.iter().filter(|node| stays(lost, &node.id)).cloned().collect();
-    let (to, leader) = plan::elsewhere(&**state.placement.get(&lost.shard)?, &left)?;
-    Some(LayoutCommand::Retarget { number: layout.number, shard: lost.shard, to, leader })
+    let running = || layout.moves.iter().filter(|each| each.state == MoveState::Running);
+    let stays = |each: &MoveRecord, id: &NodeId, without: &BTreeSet<NodeId>| {
+        holds(id) && (each.from.contains(id) || !without.contains(id))
+    };
+    let elsewhere = |each: &MoveRecord, without: &BTreeSet<NodeId>| {
+        let left: Vec<NodeRecord> = nodes.iter().filter(|node| stays(each, &node.id, without)).cloned().collect();
+        plan::elsewhere(&**state.placement.get(&each.shard)?, &left)
+    };
+    let lost = running().find(|each| !each.to.iter().all(|id| stays(each, id, &away.dead)));
+    let (moving, (to, leader)) = match lost {
+        Some(lost) => (lost, elsewhere(lost, &away.dead)?),
+        None => running().filter(|each| goes_to(each, &away.full_for_long)).find_map(|each| {
+            let found = elsewhere(each, &(&away.full | &away.dead))?;
+            (found.0.len() >= each.to.len()).then_some((each, found))
+        })?,
+    };
+    Some(LayoutCommand::Retarget { number: layout.number, shard: moving.shard, to, leader })
 }
 
 /// Whether a move gives a replica to one of these nodes.
@@ -323,6 +340,29 @@ pub(super) mod tests {
         assert_eq!(next(&state, |_| true, &none(), &idle(), Timestamp(1)), None, "one at a time");
         let expected = Some(Step::Start(number, vec![4]));
         assert_eq!(next(&state, |_| true, &full, &idle(), Timestamp(1)), expected);
+    }
+
+    #[test]
+    fn a_move_to_a_node_that_is_full_for_long_is_led_elsewhere_where_no_replica_is_given_up() {
+        let nodes: Vec<NodeRecord> = three().into_iter().chain([node(4, "a", 1)]).collect();
+        let from = PlacementRecord { shard: 1, replicas: vec![1, 2, 3], leader: 2, formed: true, settled: true };
+        let mut begun = MoveRecord::waiting(&from, vec![1, 2, 4], 2);
+        begun.state = MoveState::Running;
+        let to = PlacementRecord { replicas: begun.to.clone(), settled: false, ..from };
+        let mut state = state(&nodes, vec![to]);
+        state.layout = Some(Arc::new(begin(&state, vec![begun], 1, true, Timestamp(1))));
+        let full = BTreeSet::from([4]);
+        let lately = Away { full: full.clone(), ..none() };
+        assert_eq!(next(&state, |_| true, &lately, &idle(), Timestamp(1)), None);
+        let for_long = Away { full: full.clone(), full_for_long: full, ..none() };
+        let Some(Step::Retarget(LayoutCommand::Retarget { to, leader: 2, .. })) =
+            next(&state, |_| true, &for_long, &idle(), Timestamp(1))
+        else {
+            panic!("it waits for a disk that stays full")
+        };
+        assert_eq!(to.into_iter().collect::<BTreeSet<NodeId>>(), BTreeSet::from([1, 2, 3]));
+        state.nodes.insert(3, Arc::new(leaving(3)));
+        assert_eq!(next(&state, |_| true, &for_long, &idle(), Timestamp(1)), None, "two replicas are less than three");
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::router::Router;
 /// A node that is silent for so long is taken for dead: longer than a restart, its replay of the log included.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
+/// A node that says for so long that it has no room gets none in time for a move that goes there.
+const FULL_FOR_LONG: Duration = Duration::from_secs(600);
+
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_millis(400);
 
@@ -20,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 #[derive(Debug, Default)]
 pub struct FailureDetector {
     since: BTreeMap<NodeId, Instant>,
-    full: BTreeSet<NodeId>,
+    full_since: BTreeMap<NodeId, Instant>,
 }
 
 impl FailureDetector {
@@ -29,7 +32,7 @@ impl FailureDetector {
         let members: BTreeSet<NodeId> = router.members().into_iter().collect();
         self.since.retain(|node, _| members.contains(node));
         let asked: BTreeSet<NodeId> = awaited.into_iter().chain(self.since.keys().copied()).collect();
-        self.full.retain(|node| asked.contains(node));
+        self.full_since.retain(|node, _| asked.contains(node));
         let deadline = Instant::now() + PATIENCE;
         let answers = asked.into_iter().map(|node| async move {
             let status = router.status_of(node, deadline).await;
@@ -48,15 +51,21 @@ impl FailureDetector {
         };
         self.since.remove(&node);
         if room == Level::Full {
-            self.full.insert(node);
+            self.full_since.entry(node).or_insert(now);
         } else {
-            self.full.remove(&node);
+            self.full_since.remove(&node);
         }
     }
 
     /// Those that have said that they have no room.
     pub fn full(&self) -> BTreeSet<NodeId> {
-        self.full.clone()
+        self.full_since.keys().copied().collect()
+    }
+
+    /// Those of which nobody expects any more that somebody makes room soon.
+    pub fn full_for_long(&self, now: Instant) -> BTreeSet<NodeId> {
+        let full = self.full_since.iter().filter(|(_, since)| now.duration_since(**since) >= FULL_FOR_LONG);
+        full.map(|(node, _)| *node).collect()
     }
 
     /// Those of which nothing was heard when they were asked last.
@@ -95,8 +104,11 @@ mod tests {
         assert!(failure_detector.full().is_empty());
         failure_detector.note(4, Some(Level::Full), now);
         failure_detector.note(4, None, now);
+        failure_detector.note(4, Some(Level::Full), now + FULL_FOR_LONG / 2);
         assert_eq!(failure_detector.full(), BTreeSet::from([4]));
+        assert!(failure_detector.full_for_long(now + FULL_FOR_LONG / 2).is_empty());
+        assert_eq!(failure_detector.full_for_long(now + FULL_FOR_LONG), BTreeSet::from([4]));
         failure_detector.note(4, Some(Level::Enough), now);
-        assert!(failure_detector.full().is_empty());
+        assert!(failure_detector.full().is_empty() && failure_detector.full_for_long(now + FULL_FOR_LONG).is_empty());
     }
 }
