@@ -268,10 +268,10 @@ impl Router {
     /// Whom to ask: the leader that the local replica knows, the last owner that answered, then each replica in turn.
     fn next_candidate(&self, shard: ShardId, tries: usize) -> Option<NodeId> {
         // A replica that is only about to join its group knows of no leader.
-        let replica = self.host.group(shard).filter(|group| group.members().voters.contains(&self.node));
+        let known = self.host.group(shard).and_then(|group| group.known_leader());
         let hint = self.hints.read().get(&shard).copied();
         let place = self.directory.read(|state| state.placement.get(&shard).cloned());
-        candidate(replica.map(|group| group.leader()), hint, place.as_deref(), tries)
+        candidate(known, hint, place.as_deref(), tries)
     }
 
     /// Returns when the local replica knows another leader than `node`; never, when there is no replica here.

@@ -105,6 +105,8 @@ pub struct Leadership {
     /// The term, once this node leads and has applied the first entry of that term: all that earlier leaders had
     /// answered is then in the state here.
     pub ready_epoch: Option<u64>,
+    /// Whether this node votes, and so hears who leads.
+    pub votes: bool,
 }
 
 impl Leadership {
@@ -113,7 +115,9 @@ impl Leadership {
         let term = server.vote.leader_id().term;
         let leads = leads(server, node);
         // Any entry of a term comes behind that term's first.
-        Self { term, leader: server.current_leader, ready_epoch: (leads && applied_term == term).then_some(term) }
+        let ready_epoch = (leads && applied_term == term).then_some(term);
+        let votes = server.membership_config.voter_ids().any(|voter| voter == node);
+        Self { term, leader: server.current_leader, ready_epoch, votes }
     }
 }
 
@@ -220,6 +224,13 @@ impl Group {
 
     pub fn leader(&self) -> Option<NodeId> {
         self.core.leader()
+    }
+
+    /// The leader that a replica knows which votes; `None` of one that does not, and may not hear who leads. Asked for each call of
+    /// another node's: it must not hold up the group's core, as a look at its members may.
+    pub fn known_leader(&self) -> Option<Option<NodeId>> {
+        let known = self.core.leadership.borrow();
+        known.votes.then_some(known.leader)
     }
 
     /// The other node that this one has followed last, and when it heard it; `None` when it has followed none since its start.

@@ -491,9 +491,11 @@ async fn members_join_and_leave() {
         cluster.run(id).await;
         assert!(cluster.group(id).is_pristine().await);
         cluster.group(1).add_learner(id, soon()).await.unwrap();
+        assert_eq!(cluster.group(id).known_leader(), None, "it does not vote");
     }
     cluster.group(1).change_members(BTreeSet::from([1, 2, 3]), false, soon()).await.unwrap();
     assert_eq!(cluster.get(3, "a").await.as_deref(), Some("1"));
+    until("a voter knows who leads", || cluster.group(3).known_leader().flatten().is_some()).await;
     assert_eq!(cluster.group(1).members().voters, BTreeSet::from([1, 2, 3]));
     let leader = cluster.leader().await;
     if leader == 1 {
