@@ -432,6 +432,8 @@ impl Channel {
         let mut batch = Batch::default();
         for message in work.drain(..) {
             match message {
+                // Its caller asks the next owner, for whom all wait who have come since.
+                ToChannel::Work(_) if self.owner.is_handing_over() => {}
                 ToChannel::Work(piece) => match *piece {
                     // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.
                     Piece { work: Work::Send(_), reply, .. } if reply.is_closed() => {}

@@ -204,7 +204,11 @@ pub struct NotLeader;
 impl Owner {
     /// Whether calls are served.
     pub fn serves(&self) -> bool {
-        !self.lost.is_cancelled() && !self.handing_over.load(Ordering::Acquire)
+        !self.lost.is_cancelled() && !self.is_handing_over()
+    }
+
+    fn is_handing_over(&self) -> bool {
+        self.handing_over.load(Ordering::Acquire)
     }
 
     /// Whether new sends, and what the network brings, have to wait for room on the disks.
