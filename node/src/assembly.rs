@@ -334,7 +334,7 @@ fn retention(config: &Config) -> Retention {
     }
 }
 
-/// A peer that needs longer is taken for dead by then, and a connection that is being made holds up votes.
+/// A peer whose machine needs longer is taken for dead by then, and a connection that is being made holds up votes.
 fn connect_timeout(timing: Timing) -> Duration {
     timing.election_min * 2 / 3
 }

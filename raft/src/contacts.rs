@@ -25,11 +25,19 @@ struct Inner<I> {
     term: u64,
     /// When the youngest request was sent that each has answered.
     asked: BTreeMap<NodeId, I>,
+    /// When the entries were sent that each has refused last, for want of room.
+    refused: BTreeMap<NodeId, I>,
+}
+
+impl<I> Inner<I> {
+    fn new(term: u64) -> Self {
+        Self { term, asked: BTreeMap::new(), refused: BTreeMap::new() }
+    }
 }
 
 impl<I> Default for Contacts<I> {
     fn default() -> Self {
-        Self { inner: Mutex::new(Inner { term: 0, asked: BTreeMap::new() }), heard: Notify::new() }
+        Self { inner: Mutex::new(Inner::new(0)), heard: Notify::new() }
     }
 }
 
@@ -49,7 +57,7 @@ impl<I: Copy + Ord> Contacts<I> {
     pub(crate) fn answered(&self, term: u64, follower: NodeId, sent: I) {
         let mut inner = self.inner.lock();
         if inner.term < term {
-            *inner = Inner { term, asked: BTreeMap::new() };
+            *inner = Inner::new(term);
         }
         if inner.term == term {
             let asked = inner.asked.entry(follower).or_insert(sent);
@@ -57,6 +65,24 @@ impl<I: Copy + Ord> Contacts<I> {
         }
         drop(inner);
         self.heard.notify_waiters();
+    }
+
+    /// Notes that a follower has no room for entries that were sent at this time as the leader of this term.
+    pub(crate) fn refused(&self, term: u64, follower: NodeId, sent: I) {
+        let mut inner = self.inner.lock();
+        if inner.term < term {
+            *inner = Inner::new(term);
+        }
+        if inner.term == term {
+            inner.refused.insert(follower, sent);
+        }
+    }
+
+    /// The followers that have refused entries in this term and recently, for want of room.
+    pub(crate) fn without_room(&self, term: u64, is_recent: impl Fn(I) -> bool) -> BTreeSet<NodeId> {
+        let inner = self.inner.lock();
+        let refused = inner.refused.iter().filter(|(_, sent)| inner.term == term && is_recent(**sent));
+        refused.map(|(follower, _)| *follower).collect()
     }
 
     /// The followers that have answered, as loyal ones, what was sent to them in this term and recently.
@@ -139,6 +165,18 @@ mod tests {
         assert_eq!(heard.heard_lately(4, |sent| sent >= 29), BTreeSet::from([3, 5]));
         assert!(heard.heard_lately(4, |sent| sent > 30).is_empty());
         assert!(heard.heard_lately(5, |_| true).is_empty(), "what was answered in an earlier term");
+    }
+
+    #[test]
+    fn a_follower_lacks_room_while_it_refuses_what_was_sent_lately() {
+        let heard = contacts(4, &[(2, 10)]);
+        heard.refused(4, 2, 20);
+        heard.refused(4, 3, 30);
+        heard.refused(3, 5, 40);
+        assert_eq!(heard.without_room(4, |sent| sent >= 20), BTreeSet::from([2, 3]));
+        assert_eq!(heard.without_room(4, |sent| sent > 20), BTreeSet::from([3]));
+        heard.answered(5, 2, 50);
+        assert!(heard.without_room(5, |_| true).is_empty() && heard.without_room(4, |_| true).is_empty());
     }
 
     #[test]

@@ -43,5 +43,6 @@ mod telemetry;
 mod testing;
 mod timing;
 mod types;
+mod unhurried;
 
 pub use machine::{self, record};

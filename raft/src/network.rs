@@ -58,6 +58,8 @@ pub(crate) mod status {
     pub(crate) const NO_GROUP: u8 = 1;
     /// The request is damaged, or came out of order.
     pub(crate) const BAD: u8 = 2;
+    /// That node has no room for entries.
+    pub(crate) const NO_ROOM: u8 = 3;
 }
 
 /// Whether a failpoint keeps a group's requests from getting through.
@@ -75,9 +77,12 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(180);
 /// How long requests may take.
 #[derive(Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// Votes and transfers: shorter than the shortest election.
+    /// Transfers of leads: shorter than the shortest election.
     pub(crate) control: Duration,
-    /// A heartbeat waits for the follower's core.
+    /// A vote waits for the voter's core and its disk, and counts for as long as its candidate has not stood again: who stands again
+    /// asks the voters first, and is answered behind the vote.
+    pub(crate) vote: Duration,
+    /// A heartbeat waits for the follower's core, and the next one for its answer: followers hear one within the shortest election.
     pub(crate) heartbeat: Duration,
     /// An append waits for the follower's disk and for a slow link, which may be slow without being dead; a dead peer is
     /// noticed by the transport long before.
@@ -89,7 +94,12 @@ const APPEND_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Timeouts {
     pub(crate) fn of(timing: &Timing) -> Self {
-        Self { control: timing.election_min * 3 / 4, heartbeat: timing.election_max * 4, append: APPEND_TIMEOUT }
+        Self {
+            control: timing.election_min * 3 / 4,
+            vote: timing.election_max * 4,
+            heartbeat: timing.heartbeat * 5 / 2,
+            append: APPEND_TIMEOUT,
+        }
     }
 }
 
@@ -178,8 +188,8 @@ impl Network {
         service: u16,
         action: RPCTypes,
         request: &Q,
+        timeout: Duration,
     ) -> Result<A, RPCError<TypeConfig>> {
-        let timeout = self.timeouts.control;
         let body = addressed(self.group, &codec::encode(request));
         let answer = self.peers.call(self.target, Class::Control, service, body, Instant::now() + timeout).await;
         let answer = answer.map_err(|error| self.error(error, action, timeout))?;
@@ -216,6 +226,9 @@ impl Network {
                 Err(error) => Err(error),
             };
             let answer = answer.map_err(|error| this.error(error, RPCTypes::AppendEntries, timeout))?;
+            if answer.first() == Some(&status::NO_ROOM) {
+                this.contacts.refused(term, this.target, sent);
+            }
             let answer = codec::decode_append_answer(accepted(answer)?).map_err(damaged)?;
             if is_loyal(&answer) {
                 this.contacts.answered(term, this.target, sent);
@@ -273,6 +286,7 @@ fn accepted(mut answer: Bytes) -> Result<Bytes, RPCError<TypeConfig>> {
     match answer.get_u8() {
         status::OK => Ok(answer),
         status::NO_GROUP => Err(RPCError::Unreachable(Unreachable::from_string("the group does not run there"))),
+        status::NO_ROOM => Err(RPCError::Unreachable(Unreachable::from_string("there is no room there"))),
         _ => Err(RPCError::Network(NetworkError::from_string("the peer could not read the request"))),
     }
 }
@@ -310,7 +324,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         request: VoteRequest<TypeConfig>,
         _option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.ask(service::VOTE, RPCTypes::Vote, &request).await
+        self.ask(service::VOTE, RPCTypes::Vote, &request, self.timeouts.vote).await
     }
 
     async fn pre_vote(
@@ -318,7 +332,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         request: VoteRequest<TypeConfig>,
         _option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.ask(service::PRE_VOTE, RPCTypes::Vote, &request).await
+        self.ask(service::PRE_VOTE, RPCTypes::Vote, &request, self.timeouts.vote).await
     }
 
     async fn full_snapshot(
@@ -350,6 +364,6 @@ impl RaftNetworkV2<TypeConfig> for Network {
         request: TransferLeaderRequest<TypeConfig>,
         _option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.ask(service::TRANSFER, RPCTypes::TransferLeader, &request).await
+        self.ask(service::TRANSFER, RPCTypes::TransferLeader, &request, self.timeouts.control).await
     }
 }

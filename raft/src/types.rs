@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::machine::GroupId;
+use crate::unhurried::Unhurried;
 
 /// The directory's group, of which every node is a member.
 pub(crate) const ALL_NODES: GroupId = 0;
@@ -68,7 +69,6 @@ pub(crate) struct Reply(pub(crate) Bytes);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypeConfig {}
 
-#[allow(deprecated, reason = "openraft re-exports its tokio runtime only under a deprecated name")]
 impl RaftTypeConfig for TypeConfig {
     type D = Command;
     type R = Reply;
@@ -79,7 +79,7 @@ impl RaftTypeConfig for TypeConfig {
     type Vote = openraft::impls::Vote<Self::LeaderId>;
     type Payload = openraft::EntryPayload<Command, u64, ()>;
     type Entry = openraft::Entry<<Self::LeaderId as openraft::vote::RaftLeaderId>::Committed, Self::Payload>;
-    type AsyncRuntime = openraft::impls::TokioRuntime;
+    type AsyncRuntime = Unhurried;
     type Responder<T>
         = Waiter<T>
     where

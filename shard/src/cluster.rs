@@ -75,6 +75,10 @@ use crate::webhook::attempt::Attempter;
 /// Beside a call's own waiting: finding the owner, and the commit.
 const CALL_MARGIN: Duration = Duration::from_secs(6);
 
+/// How long another node may take to say that it can take a lead from one that stops. A busy one takes long, and a lead that nobody
+/// takes costs its shard an election and all its sessions.
+const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The longest that work at an owner waits for the network.
 const WORK_WAIT: Duration = Duration::from_secs(10);
 
@@ -645,7 +649,7 @@ impl Cluster {
         let first = usize::from(group_id).checked_rem(others.len()).unwrap_or(0);
         others.rotate_left(first);
         for node in others {
-            if self.router.is_caught_up(node, group_id, group.applied()).await {
+            if self.router.is_caught_up_within(SUCCESSOR_PATIENCE, node, group_id, group.applied()).await {
                 return Some(node);
             }
         }

@@ -20,12 +20,12 @@ use parking_lot::{Mutex, RwLock};
 use raft::directory::Directory;
 use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
-use raft::group::has_caught_up;
+use raft::group::{Leadership, has_caught_up};
 use raft::host::Host;
 use raft::transport::admission::Port;
 use raft::transport::{Class, Handler, MAX_BODY, MOST_CALLS, PeerError, Peers};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
@@ -45,8 +45,12 @@ pub const SHARD_SERVICE: u16 = 257;
 /// How long a call looks for an owner that takes it.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two tries to find an owner.
+/// Between two tries to find an owner: the first ones come while a lead is handed over, which takes some tens of milliseconds. From
+/// then on each few tries the pause is twice as long. Where a shard has no owner because processors are busy, thousands of calls wait
+/// for one, and must not keep them so.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+const TRIES_A_PAUSE: usize = 5;
 
 /// How long a node may take to say how far it has applied a shard's log.
 const PROBE_PATIENCE: Duration = Duration::from_millis(250);
@@ -264,10 +268,10 @@ impl Router {
     /// Whom to ask: the leader that the local replica knows, the last owner that answered, then each replica in turn.
     fn next_candidate(&self, shard: ShardId, tries: usize) -> Option<NodeId> {
         // A replica that is only about to join its group knows of no leader.
-        let replica = self.host.group(shard).filter(|group| group.members().voters.contains(&self.node));
+        let known = self.host.group(shard).and_then(|group| group.known_leader());
         let hint = self.hints.read().get(&shard).copied();
         let place = self.directory.read(|state| state.placement.get(&shard).cloned());
-        candidate(replica.map(|group| group.leader()), hint, place.as_deref(), tries)
+        candidate(known, hint, place.as_deref(), tries)
     }
 
     /// Returns when the local replica knows another leader than `node`; never, when there is no replica here.
@@ -419,6 +423,20 @@ impl Router {
         })
     }
 
+    /// [`Nodes::is_caught_up`] where the other node may take so long to answer.
+    pub(crate) async fn is_caught_up_within(
+        &self,
+        patience: Duration,
+        node: NodeId,
+        shard: ShardId,
+        applied: u64,
+    ) -> bool {
+        match self.ask_node(node, Request::Applied(shard), Instant::now() + patience).await {
+            Ok(Response::Applied(Some(theirs))) => has_caught_up(theirs, applied),
+            _ => false,
+        }
+    }
+
     fn crowded_ports(&self) -> Vec<String> {
         let crowded = self.about.ports.iter().filter(|port| port.refused_within(LATELY));
         crowded.map(|port| port.name().to_owned()).collect()
@@ -459,7 +477,9 @@ impl Nodes for Router {
 
     async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, CallError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
-        let mut tries = 0;
+        // In all, and since the lead has moved last.
+        let (mut tries, mut in_vain) = (0, 0);
+        let mut leadership = None;
         loop {
             let now = Instant::now();
             call.budget = deadline.saturating_duration_since(now);
@@ -471,10 +491,16 @@ impl Nodes for Router {
                 return if is_unknown { Err(CallError::no_leader()) } else { Ok(answer) };
             }
             tries += 1;
+            in_vain += 1;
             if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
                 *again = true;
             }
-            tokio::time::sleep(RETRY_PAUSE).await;
+            let replica = || self.host.group(call.shard).map(|group| group.leadership());
+            let leadership = leadership.get_or_insert_with(replica);
+            tokio::select! {
+                () = tokio::time::sleep(pause_behind(in_vain)) => {}
+                () = lead_moved(leadership.as_mut()) => in_vain = 0,
+            }
         }
     }
 
@@ -517,11 +543,7 @@ impl Nodes for Router {
     }
 
     async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
-        let deadline = Instant::now() + PROBE_PATIENCE;
-        match self.ask_node(node, Request::Applied(shard), deadline).await {
-            Ok(Response::Applied(Some(theirs))) => has_caught_up(theirs, applied),
-            _ => false,
-        }
+        self.is_caught_up_within(PROBE_PATIENCE, node, shard, applied).await
     }
 
     async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
@@ -536,6 +558,22 @@ impl Nodes for Router {
         };
         whole.is_some_and(|theirs| has_caught_up(theirs, applied))
     }
+}
+
+/// How long to wait behind so many tries in vain.
+fn pause_behind(tries: usize) -> Duration {
+    let doublings = u32::try_from(tries / TRIES_A_PAUSE).unwrap_or(u32::MAX);
+    RETRY_PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST_PAUSE)
+}
+
+/// Returns when the local replica knows of another leader, or none any more; never where there is no replica.
+async fn lead_moved(leadership: Option<&mut watch::Receiver<Leadership>>) {
+    if let Some(leadership) = leadership
+        && leadership.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// Whether what refuses a repeated send says nothing of the first: an owner looks for the message before it refuses it, but not
@@ -642,6 +680,26 @@ mod tests {
         assert_eq!(held.len() + in_all.len(), CALLS_OF_AN_ACCOUNT_IN_ALL, "it leaves places of its peer, too");
         drop((held, in_all));
         assert!(places.take(1, 7, Some(loud)).is_some());
+    }
+
+    #[test]
+    fn a_call_looks_for_an_owner_often_at_first_and_seldom_where_there_is_none_for_long() {
+        let waited = |tries: usize| (1..=tries).map(pause_behind).sum::<Duration>();
+        assert_eq!(waited(4), RETRY_PAUSE * 4);
+        let tries = (0..).find(|tries| waited(*tries) >= OWNER_PATIENCE);
+        assert!(tries.is_some_and(|tries| (20..50).contains(&tries)), "{tries:?}");
+        assert_eq!(pause_behind(usize::MAX), LONGEST_PAUSE);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waits_hears_at_once_that_the_lead_has_moved() {
+        let (lead, mut leadership) = watch::channel(Leadership::default());
+        lead.send_replace(Leadership { leader: Some(2), ..Leadership::default() });
+        lead_moved(Some(&mut leadership)).await;
+        let mut closed = std::pin::pin!(lead_moved(Some(&mut leadership)));
+        drop(lead);
+        assert!(futures::poll!(&mut closed).is_pending());
+        assert!(futures::poll!(std::pin::pin!(lead_moved(None))).is_pending());
     }
 
     #[test]

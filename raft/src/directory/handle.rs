@@ -168,8 +168,18 @@ impl Directory {
         }
     }
 
-    /// Confirms the copy regularly until cancelled.
+    /// Confirms the copy regularly until cancelled: where votes and heartbeats are, as this node refuses its callers, and in the end
+    /// gives up what it owns, where that comes late among their requests.
     pub async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
+        let runtime = self.group.runtime().clone();
+        if let Err(ended) = runtime.spawn(self.confirm_regularly(stop)).await
+            && let Ok(panic) = ended.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    async fn confirm_regularly(self: Arc<Self>, stop: CancellationToken) {
         let mut ticks = supervise::ticks(CONFIRM_EVERY);
         loop {
             tokio::select! {
@@ -209,7 +219,7 @@ impl Directory {
                 Some(leader) if leader == self.node => self.lead_update(proposal.clone(), deadline).await,
                 Some(leader) => {
                     let request = Request::Update { proposal: proposal.clone(), budget };
-                    self.ask(leader, &request, deadline).await.unwrap_or(Answer::Unknown)
+                    self.ask(leader, Class::Call, &request, deadline).await.unwrap_or(Answer::Unknown)
                 }
                 None => Answer::NotLeader,
             };
@@ -250,15 +260,15 @@ impl Directory {
             return self.group.leader_read_index(deadline).await.ok();
         }
         let budget = deadline.saturating_duration_since(Instant::now());
-        match self.ask(leader, &Request::Confirm { budget }, deadline).await {
+        match self.ask(leader, Class::Control, &Request::Confirm { budget }, deadline).await {
             Some(Answer::ReadIndex(index)) => Some(index),
             _ => None,
         }
     }
 
-    async fn ask(&self, node: NodeId, request: &Request, deadline: Instant) -> Option<Answer> {
+    async fn ask(&self, node: NodeId, class: Class, request: &Request, deadline: Instant) -> Option<Answer> {
         let body = Bytes::from(encode_message(request));
-        let answer = self.peers.call(node, Class::Call, DIRECTORY_SERVICE, body, deadline).await.ok()?;
+        let answer = self.peers.call(node, class, DIRECTORY_SERVICE, body, deadline).await.ok()?;
         decode_message(&answer)
     }
 
@@ -303,7 +313,7 @@ impl Directory {
                 if budget.is_zero() {
                     return;
                 }
-                let applied = self.ask(node, &Request::Applied { index, budget }, until).await;
+                let applied = self.ask(node, Class::Call, &Request::Applied { index, budget }, until).await;
                 if matches!(applied, Some(Answer::Applied)) {
                     return;
                 }

@@ -39,6 +39,10 @@ use crate::types::{Entry, GatewayTypes, LogId, TypeConfig, Vote};
 pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
 type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
 
+/// Before a read asks a leader again that does not confirm itself, unless the lead moves; longer each time, as all that read ask.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
 /// A running group: what a rebuild exchanges.
 #[derive(Clone)]
 pub(crate) struct Running {
@@ -236,8 +240,8 @@ impl Core {
         near.chain([self.node]).collect()
     }
 
-    /// See [`super::Group::quorum_contact`].
-    pub(crate) fn quorum_contact(&self) -> Option<Instant> {
+    /// The term in which this node leads, and [`super::Group::quorum_contact`] in it.
+    pub(crate) fn quorum_contact(&self) -> Option<(u64, Instant)> {
         // Another may be elected as soon as what was said before is over.
         if self.retired.load(Ordering::Acquire) {
             return None;
@@ -245,7 +249,8 @@ impl Core {
         let metrics = self.metrics()?;
         let metrics = metrics.borrow_watched();
         // What was heard before the machine was suspended only seems young.
-        quorum_contact(&metrics, self.node, &self.contacts, Instant::now()).filter(|at| is_since_resumption(*at))
+        let contact = quorum_contact(&metrics, self.node, &self.contacts, Instant::now());
+        Some((metrics.current_term, contact.filter(|at| is_since_resumption(*at))?))
     }
 
     /// An index for reads, on this node as the leader.
@@ -268,6 +273,7 @@ impl Core {
     /// An index for reads, from whoever leads.
     pub(super) async fn read_index(self: &Arc<Self>, deadline: Instant) -> Result<u64, ReadError> {
         let mut leadership = self.leadership.subscribe();
+        let mut pause = FIRST_PAUSE;
         loop {
             let leader = leadership.borrow_and_update().leader;
             let result = match leader {
@@ -286,11 +292,12 @@ impl Core {
                 Err(_) => {}
             }
             // Whoever was asked does not lead (any more), or does not know it yet.
-            let pause = Instant::now() + Duration::from_millis(20);
-            let pause = if leader.is_some() { pause.min(deadline) } else { deadline };
-            if let Ok(Err(_)) = tokio::time::timeout_at(pause.into(), leadership.changed()).await {
-                return Err(ReadError::Stopped);
-            }
+            let again = if leader.is_some() { deadline.min(Instant::now() + pause) } else { deadline };
+            pause = match tokio::time::timeout_at(again.into(), leadership.changed()).await {
+                Ok(Ok(())) => FIRST_PAUSE,
+                Ok(Err(_)) => return Err(ReadError::Stopped),
+                Err(_) => LONGEST_PAUSE.min(pause * 2),
+            };
         }
     }
 

@@ -22,6 +22,7 @@ use openraft::metrics::RaftServerMetrics;
 use openraft::raft::ClientWriteResult;
 use openraft::vote::RaftVote;
 use thiserror::Error;
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use self::core::{Core, Raft, Running};
@@ -104,6 +105,8 @@ pub struct Leadership {
     /// The term, once this node leads and has applied the first entry of that term: all that earlier leaders had
     /// answered is then in the state here.
     pub ready_epoch: Option<u64>,
+    /// Whether this node votes, and so hears who leads.
+    pub votes: bool,
 }
 
 impl Leadership {
@@ -112,7 +115,9 @@ impl Leadership {
         let term = server.vote.leader_id().term;
         let leads = leads(server, node);
         // Any entry of a term comes behind that term's first.
-        Self { term, leader: server.current_leader, ready_epoch: (leads && applied_term == term).then_some(term) }
+        let ready_epoch = (leads && applied_term == term).then_some(term);
+        let votes = server.membership_config.voter_ids().any(|voter| voter == node);
+        Self { term, leader: server.current_leader, ready_epoch, votes }
     }
 }
 
@@ -207,12 +212,25 @@ impl Group {
         tokio::time::timeout_at(deadline.into(), pending).await.unwrap_or(Err(ProposeError::Unknown))
     }
 
+    /// Where votes and heartbeats are sent and answered, apart from requests: for what must be held up by these no more, and holds up
+    /// nothing itself.
+    pub fn runtime(&self) -> &Handle {
+        self.core.runtime()
+    }
+
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.core.leadership.subscribe()
     }
 
     pub fn leader(&self) -> Option<NodeId> {
         self.core.leader()
+    }
+
+    /// The leader that a replica knows which votes; `None` of one that does not, and may not hear who leads. Asked for each call of
+    /// another node's: it must not hold up the group's core, as a look at its members may.
+    pub fn known_leader(&self) -> Option<Option<NodeId>> {
+        let known = self.core.leadership.borrow();
+        known.votes.then_some(known.leader)
     }
 
     /// The other node that this one has followed last, and when it heard it; `None` when it has followed none since its start.
@@ -227,9 +245,9 @@ impl Group {
 
     /// When this leader last heard from a quorum: the time at which the acknowledged message was sent, so that no
     /// other node can have been elected before that time plus the shortest election time-out, unless this node handed
-    /// leadership over. `None` also for one that is about to step down.
-    pub fn quorum_contact(&self) -> Option<Instant> {
-        self.core.quorum_contact()
+    /// leadership over. `None` also for one that is about to step down, and where this node leads in another epoch.
+    pub fn quorum_contact(&self, epoch: u64) -> Option<Instant> {
+        self.core.quorum_contact().filter(|(term, _)| *term == epoch).map(|(_, at)| at)
     }
 
     /// An index such that a state that has applied it shows everything that was answered before this call.

@@ -1,10 +1,12 @@
 //! Whether a leader gets on: one that has proposed and commits nothing names itself, and then makes room for another.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::id::NodeId;
 use openraft::{RaftMetrics, ServerState};
 
+use super::has_quorum;
 use crate::types::GatewayTypes;
 
 /// How often a leader's progress is looked at. Looks are counted and not the time: a process that stood still meanwhile had no
@@ -80,6 +82,12 @@ pub(crate) fn successor<C: GatewayTypes>(metrics: &RaftMetrics<C>, node: NodeId)
     voters.filter(|voter| *voter != node).max_by_key(|voter| matched(metrics, *voter))
 }
 
+/// Whether any leader could commit: of each set of voters, a majority has room for entries.
+pub(crate) fn can_commit<C: GatewayTypes>(metrics: &RaftMetrics<C>, without_room: &BTreeSet<NodeId>) -> bool {
+    let sets = metrics.membership_config.membership().get_joint_config();
+    sets.iter().all(|voters| has_quorum(voters, &voters.difference(without_room).copied().collect()))
+}
+
 /// What is to be done about a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -111,8 +119,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Takes how a node stands now; `None` when it does not lead. `reaches_quorum` tells whether a majority answers it: nobody
-    /// else could be elected otherwise. A leader may have acted as an owner for `right` after it retired.
+    /// Takes how a node stands now; `None` when it does not lead. `reaches_quorum` tells whether a majority answers it, and has room:
+    /// nobody else could be elected otherwise, or could do any better. A leader may have acted as an owner for `right` after it retired.
     pub(crate) fn look(&mut self, now: Option<Standing>, reaches_quorum: bool, right: Duration) -> Verdict {
         let moved = |was: Standing, is: Standing| (was.term, was.held, was.applied) != (is.term, is.held, is.applied);
         let stands_still = match (self.seen, now) {

@@ -189,12 +189,16 @@ impl Life {
     async fn see_to_progress(&self, running: &Running, progress: &mut Progress) -> Verdict {
         let (group, node) = (self.core.id(), self.core.node());
         let metrics = running.raft.metrics();
-        let (standing, successor) = {
+        let is_recent = |at: Instant| at.elapsed() < LOOK_EVERY * 2;
+        let (standing, successor, can_commit) = {
             let metrics = metrics.borrow_watched();
-            (Standing::of(&metrics, node, |to| self.core.copies.sent(to)), progress::successor(&metrics, node))
+            let without_room = self.core.contacts.without_room(metrics.current_term, is_recent);
+            let standing = Standing::of(&metrics, node, |to| self.core.copies.sent(to));
+            (standing, progress::successor(&metrics, node), progress::can_commit(&metrics, &without_room))
         };
-        let heard = self.core.quorum_contact().is_some_and(|at| at.elapsed() < LOOK_EVERY * 2);
-        let verdict = progress.look(standing, heard && successor.is_some(), self.shared.timing.election_min);
+        let heard = self.core.quorum_contact().is_some_and(|(_, at)| is_recent(at));
+        let helps = heard && successor.is_some() && can_commit;
+        let verdict = progress.look(standing, helps, self.shared.timing.election_min);
         if self.shared.note_stalled(group, verdict != Verdict::GetsOn) {
             match verdict {
                 Verdict::GetsOn => tracing::warn!(group, "the group gets on again, or is led by another node"),

@@ -168,6 +168,8 @@ pub(crate) fn config(timing: &Timing, limits: &LogLimits, name: String) -> Confi
         // Replication starts while the leader's own sync is under way.
         broadcast_submitted_on_append: Some(true),
         max_payload_entries: 1024,
+        // A core waits where its state machine is so many commits behind, and hears no heartbeat meanwhile.
+        state_machine_channel_size: Some(1 << 16),
         // Any follower that the log still reaches is fed from the log: a snapshot costs more, and risks more.
         replication_lag_threshold: 1 << 48,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(limits.snapshot_every),

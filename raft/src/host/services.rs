@@ -1,6 +1,7 @@
 //! The peers' side of [`crate::network`]: takes the requests of other nodes to the groups that are open here.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -8,14 +9,16 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use model::id::NodeId;
-use openraft::raft::AppendEntriesResponse;
+use openraft::RaftState;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use super::Inner;
 use crate::codec;
 use crate::contacts::is_loyal;
-use crate::group::Core;
+use crate::group::{Core, Raft};
 use crate::machine::GroupId;
 use crate::network::{is_cut, service, status};
 use crate::state::snapshot::{Sink, SnapshotData};
@@ -191,14 +194,14 @@ async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
 /// A node without room takes no entries. Its leader goes on with those that have room, and heartbeats reach it as before, so
 /// that it neither stands for election nor ends: it catches up once there is room.
 async fn append(core: Arc<Core>, body: Bytes, takes_entries: bool) -> Bytes {
-    match try_append(&core, body, takes_entries).await {
+    match try_append(&core, body, takes_entries, Until::Synced).await {
         Ok(response) => accepted(&codec::encode_append_answer(&response)),
         Err(status) => refused(status),
     }
 }
 
 async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
-    match try_append(&core, body, true).await {
+    match try_append(&core, body, true, Until::Taken).await {
         Ok(response) => {
             core.heartbeat_ended(from, !matches!(response, AppendEntriesResponse::Conflict));
             accepted(&codec::encode_append_answer(&response))
@@ -207,22 +210,64 @@ async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
     }
 }
 
-async fn try_append(core: &Core, body: Bytes, takes_entries: bool) -> Result<AppendEntriesResponse<TypeConfig>, u8> {
+/// What an answer to a leader waits for.
+#[derive(Clone, Copy)]
+enum Until {
+    /// All that the log was given, this append and what came before it, is on disk.
+    Synced,
+    /// The core keeps to the leader, and has its vote on disk: all that a heartbeat asks.
+    Taken,
+}
+
+async fn try_append(
+    core: &Core,
+    body: Bytes,
+    takes_entries: bool,
+    until: Until,
+) -> Result<AppendEntriesResponse<TypeConfig>, u8> {
     let running = core.running().ok_or(status::NO_GROUP)?;
     let request = codec::decode_append(body).map_err(|_| status::BAD)?;
     if !takes_entries && !request.entries.is_empty() {
         telemetry::entries_refused();
-        return Err(status::NO_GROUP);
+        return Err(status::NO_ROOM);
     }
     if !core.judge_leader(&running, &request.vote, request.prev_log_id, &request.entries) {
         return Err(status::NO_GROUP);
     }
     let leader = request.vote.leader_id.voted_for;
-    let response = running.raft.append_entries(request).await.map_err(|_| status::NO_GROUP)?;
+    let response = match until {
+        // openraft has nothing to wait for.
+        Until::Taken if !running.log.is_synced() => taken(&running.raft, request).await,
+        Until::Taken | Until::Synced => running.raft.append_entries(request).await.ok(),
+    };
+    let response = response.ok_or(status::NO_GROUP)?;
     if is_loyal(&response) {
         core.hear_leader(leader);
     }
     Ok(response)
+}
+
+/// Answers a heartbeat as soon as the core has taken it; `None` when that has stopped. openraft answers behind all that is on its way
+/// to the log, and the owner on a leader whose followers have slow disks would lose its right as if it were cut off.
+async fn taken(raft: &Raft, heartbeat: AppendEntriesRequest<TypeConfig>) -> Option<AppendEntriesResponse<TypeConfig>> {
+    let (vote, (said, keeps_to_it)) = (heartbeat.vote, oneshot::channel());
+    let mut answered = pin!(raft.append_entries(heartbeat));
+    // The core takes it behind the heartbeat: whose vote it has by then, that is whom it elects no other against.
+    let asked = async move {
+        let say = move |state: &RaftState<TypeConfig>| {
+            // The answer may have come meanwhile.
+            let _ = said.send(*state.vote_ref() == vote);
+        };
+        raft.external_request(say).await.ok()?;
+        keeps_to_it.await.ok()
+    };
+    let kept = tokio::select! {
+        biased;
+        response = &mut answered => return response.ok(),
+        kept = asked => kept?,
+    };
+    // A refusal waits for no entry.
+    if kept { Some(AppendEntriesResponse::Success) } else { answered.await.ok() }
 }
 
 async fn read_index(core: Arc<Core>) -> Bytes {

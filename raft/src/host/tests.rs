@@ -267,6 +267,24 @@ async fn a_follower_without_room_takes_nothing_and_catches_up_when_there_is_room
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_followers_have_no_room_is_named_and_stays() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let epoch = cluster.group(leader).leadership().borrow().ready_epoch;
+    let followers: Vec<_> = [1, 2, 3].into_iter().filter(|node| *node != leader).collect();
+    let rooms = || followers.iter().map(|node| cluster.node(*node).host.room().clone());
+    rooms().for_each(|room| room.set_marks(ALWAYS));
+    until("the room is looked at", || rooms().all(|room| !room.takes_entries())).await;
+    let waits = cluster.group(leader).submit(Bytes::from_static(b"b=1")).unwrap();
+    until("it is named", || cluster.node(leader).host.health().stalled == [GROUP]).await;
+    rooms().for_each(|room| room.set_marks(NEVER));
+    tokio::time::timeout_at(soon().into(), waits).await.unwrap().unwrap();
+    assert_eq!(cluster.group(leader).leadership().borrow().ready_epoch, epoch, "another could do no better");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_finds_no_room_gives_up_what_has_come_of_it() {
     let cluster = Cluster::start(&[1, 2], LogLimits::default()).await;
     cluster.put("a", "1").await;
@@ -292,8 +310,9 @@ async fn one_node_alone_leads_answers_and_keeps_its_state_over_a_restart() {
     let mut cluster = Cluster::start(&[1], LogLimits::default()).await;
     cluster.put("a", "1").await;
     assert_eq!(cluster.get(1, "a").await.as_deref(), Some("1"));
-    assert!(cluster.group(1).quorum_contact().unwrap().elapsed() < Duration::from_secs(1));
     let epoch = cluster.group(1).leadership().borrow().ready_epoch.unwrap();
+    assert!(cluster.group(1).quorum_contact(epoch).unwrap().elapsed() < Duration::from_secs(1));
+    assert_eq!(cluster.group(1).quorum_contact(epoch - 1), None, "it says nothing of another epoch");
     cluster.stop(1).await;
     cluster.run(1).await;
     cluster.leader().await;
@@ -445,7 +464,8 @@ async fn leadership_moves_on_request_and_reads_work_everywhere() {
         assert_eq!(cluster.get(id, "a").await.as_deref(), Some("2"));
     }
     let leader = cluster.leader().await;
-    let contact = cluster.group(leader).quorum_contact().unwrap();
+    let epoch = cluster.group(leader).leadership().borrow().ready_epoch.unwrap();
+    let contact = cluster.group(leader).quorum_contact(epoch).unwrap();
     assert!(contact.elapsed() < Duration::from_secs(1), "{:?}", contact.elapsed());
     let group = cluster.group(leader).clone();
     let burst: Vec<_> = (0..100)
@@ -471,9 +491,11 @@ async fn members_join_and_leave() {
         cluster.run(id).await;
         assert!(cluster.group(id).is_pristine().await);
         cluster.group(1).add_learner(id, soon()).await.unwrap();
+        assert_eq!(cluster.group(id).known_leader(), None, "it does not vote");
     }
     cluster.group(1).change_members(BTreeSet::from([1, 2, 3]), false, soon()).await.unwrap();
     assert_eq!(cluster.get(3, "a").await.as_deref(), Some("1"));
+    until("a voter knows who leads", || cluster.group(3).known_leader().flatten().is_some()).await;
     assert_eq!(cluster.group(1).members().voters, BTreeSet::from([1, 2, 3]));
     let leader = cluster.leader().await;
     if leader == 1 {

@@ -113,6 +113,12 @@ impl GroupLog {
         self.inner.lock().last
     }
 
+    /// Whether all entries are known to be synced.
+    pub(crate) fn is_synced(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.last.is_none_or(|last| last.index <= inner.durable)
+    }
+
     #[cfg(test)]
     pub(crate) fn first(&self) -> u64 {
         self.inner.lock().first

@@ -105,7 +105,7 @@ impl Network {
         let (contacts, term, target, sent) =
             (self.contacts.clone(), request.vote.leader_id.term, self.target, clock::now());
         let refused = self.shared.config.flaw == Some(Flaw::NoLongAppends) && bytes_of(&request) > LONG_APPEND;
-        let answer = self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.heartbeat, move |raft| {
+        let answer = self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.vote, move |raft| {
             let request = request.clone();
             async move { if refused { None } else { raft.append_entries(request).await.ok() } }
         });

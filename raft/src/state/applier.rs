@@ -4,7 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{FutureExt, Stream, TryStreamExt};
@@ -32,6 +32,7 @@ use crate::types::{LogId, Membership, Reply, Snapshot, SnapshotMeta, TypeConfig,
 /// Bounds of one batch: what is answered late, and what is held in memory.
 const BATCH_ENTRIES: usize = 1024;
 const BATCH_BYTES: usize = 4 << 20;
+const BATCH_TIME: Duration = Duration::from_millis(4);
 
 /// The state machine of one group.
 ///
@@ -271,9 +272,11 @@ impl RaftStateMachine<TypeConfig> for Applier {
                 self.keep_for(entry.log_id.index).await?;
                 continue;
             }
-            if count >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES {
+            if count >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES || started.elapsed() >= BATCH_TIME {
                 self.commit(&mut answers)?;
                 self.applied(started, std::mem::take(&mut count));
+                // Votes and heartbeats of all groups share their threads with this, and a node that comes back may have seconds to apply.
+                tokio::task::yield_now().await;
             }
         }
         if count > 0 {
@@ -364,14 +367,21 @@ mod tests {
     use crate::folder::USUAL_BUFFER;
     use crate::log::disk::Disk;
     use crate::machine::{State, View};
-    use crate::types::log_id;
+    use crate::types::{Entry, log_id};
 
     struct Idle;
+
+    /// A command that takes as long as a batch may.
+    const SLOW: &[u8] = b"slow";
 
     impl Machine for Idle {
         fn restore(&mut self, _: &dyn View) {}
 
         fn apply(&mut self, _: Position, command: &[u8], _: &mut dyn State) -> Result<Bytes, Foreign> {
+            if command == SLOW {
+                std::thread::sleep(BATCH_TIME);
+                return Ok(Bytes::new());
+            }
             if command.is_empty() { Ok(Bytes::new()) } else { Err(Foreign::Newer(command[0])) }
         }
     }
@@ -417,6 +427,22 @@ mod tests {
         assert!(said.lock().contains("format 7") && said.lock().contains("start the release"), "{}", said.lock());
         assert_eq!(applier.last, Some(log_id(1, 10)));
         assert!(applier.commit(&mut Vec::new()).is_err(), "nothing is written any more");
+    }
+
+    #[tokio::test]
+    async fn others_have_their_turns_while_much_is_applied() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut applier = open_in(folder.path(), 0, Arc::new(|reason| panic!("{reason}"))).await.unwrap();
+        let has_had_its_turn = Arc::new(AtomicBool::new(false));
+        let has_it = has_had_its_turn.clone();
+        let other = tokio::spawn(async move { has_it.store(true, Ordering::Release) });
+        let slow = |index| {
+            let payload = EntryPayload::Normal(crate::types::Command::logged(Bytes::from_static(SLOW)));
+            Ok((Entry { log_id: log_id(1, index), payload }, None))
+        };
+        applier.apply(futures::stream::iter((10..15).map(slow))).await.unwrap();
+        assert!(has_had_its_turn.load(Ordering::Acquire) && applier.last == Some(log_id(1, 14)));
+        other.await.unwrap();
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use model::id::NodeId;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::coop::unconstrained;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,10 @@ use super::admission::Port;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, Judged, MAX_BODY, MOST_CALLS, PeerError, Service, Shared, Way, tls, unauthenticated};
+use super::{
+    Class, HANDSHAKE, Judged, MAX_BODY, MOST_CALLS, MOST_RAFT_REQUESTS, PeerError, Service, Shared, Way, tls,
+    unauthenticated,
+};
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
@@ -50,7 +53,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
             let (shared, unauthenticated) = (shared.clone(), unauthenticated.clone());
             async move {
                 // The handshake of a peer that is paused, or no peer at all, must not stay for ever.
-                let greeting = tokio::time::timeout(shared.connect_timeout * 5, greet(&shared, socket));
+                let greeting = tokio::time::timeout(shared.connect_timeout * HANDSHAKE, greet(&shared, socket));
                 let Some(greeted) = place.gives_way().run_until_cancelled(greeting).await else { return };
                 match greeted {
                     Ok(Ok(Greeted::Unauthenticated(stream))) => {
@@ -145,7 +148,14 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
     }
     let (mut reader, mut writer) = tokio::io::split(connection);
     let (answers, mut queue) = mpsc::channel(QUEUE);
-    let session = Session { shared: shared.clone(), peer, answers, calls: Arc::new(Semaphore::new(MOST_CALLS)) };
+    let session = Session {
+        shared: shared.clone(),
+        peer,
+        class,
+        answers,
+        calls: Arc::new(Semaphore::new(MOST_CALLS)),
+        raft_requests: Arc::new(Semaphore::new(MOST_RAFT_REQUESTS)),
+    };
     let read = async {
         let mut buffer = BytesMut::new();
         let mut said = Instant::now();
@@ -186,8 +196,10 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
 struct Session {
     shared: Arc<Shared>,
     peer: NodeId,
+    class: Class,
     answers: mpsc::Sender<Outgoing>,
     calls: Arc<Semaphore>,
+    raft_requests: Arc<Semaphore>,
 }
 
 impl Session {
@@ -220,18 +232,22 @@ impl Session {
             // Raft's own requests are begun in the order in which they came, on this task: appends of one group must
             // reach its core in order. What is left of them is waiting.
             Some(Service::Raft(handler)) => {
+                let Ok(place) = self.raft_requests.clone().try_acquire_owned() else {
+                    return self.refuse(id, &PeerError::Busy);
+                };
                 let patience = handler.patience();
                 let mut work = handler.handle(self.peer, body);
                 // The budget of this task may be used up by what came in one frame: work that could begin would then wait for
                 // another task, behind what came after it.
                 match unconstrained(&mut work).now_or_never() {
-                    Some(body) => self.answer(id, body, patience),
+                    Some(body) => self.answer(id, body, patience, place),
                     None => {
                         let answers = self.answers.clone();
                         self.shared.runtime.spawn(async move {
                             let body = work.await;
                             // The connection may be gone; the peer asks again.
                             let _ = answers.send(response(id, body, patience)).await;
+                            drop(place);
                         });
                     }
                 }
@@ -241,7 +257,7 @@ impl Session {
                     return self.refuse(id, &PeerError::Busy);
                 };
                 let (answers, peer) = (self.answers.clone(), self.peer);
-                self.shared.caller.spawn(async move {
+                self.shared.runtime_of(self.class).spawn(async move {
                     let mut unanswered = Unanswered { id, answers: Some(answers) };
                     let body = handler.handle(peer, body).await;
                     if let Some(answers) = unanswered.answers.take() {
@@ -254,12 +270,13 @@ impl Session {
         }
     }
 
-    fn answer(&self, id: u64, body: Bytes, patience: Duration) {
+    fn answer(&self, id: u64, body: Bytes, patience: Duration, place: OwnedSemaphorePermit) {
         let answer = response(id, body, patience);
         if let Err(mpsc::error::TrySendError::Full(answer)) = self.answers.try_send(answer) {
             let answers = self.answers.clone();
             self.shared.runtime.spawn(async move {
                 let _ = answers.send(answer).await;
+                drop(place);
             });
         }
     }

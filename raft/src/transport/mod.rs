@@ -43,12 +43,18 @@ use crate::{supervise, telemetry};
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
 /// Calls of the floors above that one peer may have in flight on one connection; more are answered as busy.
 pub const MOST_CALLS: usize = 4096;
+/// Requests of the host's own services that one peer may have in flight on one connection; more are answered as busy. Some appends of
+/// each of a thousand groups are far fewer.
+const MOST_RAFT_REQUESTS: usize = 1 << 14;
 /// The largest body of an append. Entries have a bound far below, but logs of earlier releases hold larger ones: they get as
 /// much as a frame can carry, and still are to reach a follower.
 const MAX_APPEND: usize = frame::MAX_FRAME - 1024;
 /// Stack of a thread that reads what others sent. MessagePack is read 1,024 levels deep at most, each some 2 KiB of stack in
 /// a build without optimisation: more than the 2 MiB that threads have by themselves.
 pub const STACK_BYTES: usize = 8 << 20;
+/// So many times as long as connecting a handshake may take, on both sides: a peer whose processors are busy is no dead one, and
+/// one that is cut off in the middle makes them busier still.
+const HANDSHAKE: u32 = 5;
 /// How often the peer of a connection is judged again, and how many times in a row it has to be refused: one that is removed
 /// shall hear so from the log.
 const JUDGE_EVERY: Duration = Duration::from_millis(500);
@@ -96,7 +102,7 @@ pub struct PeersConfig {
     pub threads: usize,
     /// The places of connections that come in.
     pub port: Arc<Port>,
-    /// How long connecting to a peer may take; below the shortest election time-out.
+    /// How long connecting to a peer may take, before the handshake; below the shortest election time-out.
     pub connect_timeout: Duration,
 }
 
@@ -157,7 +163,7 @@ impl PeerError {
 /// Kinds of traffic that must not wait for each other; each has a connection of its own to each peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Votes and heartbeats.
+    /// Votes and heartbeats, and whether a copy of the directory is fresh.
     Control,
     /// Log entries.
     Log,
@@ -172,7 +178,8 @@ impl Class {
     const ALL: [Self; 5] = [Self::Control, Self::Log, Self::Snapshot, Self::Call, Self::Media];
 }
 
-/// Serves one kind of call. Runs on the runtime on which [`Peers::start`] was called.
+/// Serves one kind of call. Runs on the runtime on which [`Peers::start`] was called; what comes as [`Class::Control`], which must not
+/// wait for other calls, on Raft's.
 #[async_trait::async_trait]
 pub trait Handler: Send + Sync + 'static {
     async fn handle(&self, from: NodeId, body: Bytes) -> Bytes;

@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer as HelloAnswer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, Judged, PeerError, Shared, Way, tls};
+use super::{Class, HANDSHAKE, Judged, PeerError, Shared, Way, tls};
 use crate::failpoint::{self, Wire};
 use crate::supervise;
 use crate::telemetry;
@@ -177,7 +177,7 @@ impl Keeper {
     async fn keep(&mut self) {
         let mut backoff = BACKOFF_MIN;
         while let Some(first) = self.queue.recv().await {
-            let connected = tokio::time::timeout(self.shared.connect_timeout, self.connect()).await;
+            let connected = tokio::time::timeout(self.shared.connect_timeout * HANDSHAKE, self.connect()).await;
             let error = match connected {
                 Ok(Ok((connection, judged))) => {
                     self.note(None);
@@ -191,7 +191,8 @@ impl Keeper {
                     }
                 }
                 failed => {
-                    let error = failed.unwrap_or_else(|_| Err(PeerError::Unreachable("connecting timed out".into())));
+                    let error =
+                        failed.unwrap_or_else(|_| Err(PeerError::Unreachable("the handshake timed out".into())));
                     let error = error.err().unwrap_or(PeerError::TimedOut);
                     *self.down.lock() = Some((Instant::now() + backoff, error.clone()));
                     backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -224,7 +225,9 @@ impl Keeper {
     async fn connect(&self) -> Result<(TlsStream<TcpStream>, Judged), PeerError> {
         let unreachable = |error: &dyn std::fmt::Display| PeerError::Unreachable(error.to_string());
         let address = (self.shared.lookup)(self.peer).ok_or_else(|| unreachable(&"its address is not known"))?;
-        let socket = TcpStream::connect(&address).await.map_err(|error| unreachable(&format!("{address}: {error}")))?;
+        let socket = tokio::time::timeout(self.shared.connect_timeout, TcpStream::connect(&address)).await;
+        let socket = socket.map_err(|_| unreachable(&format!("{address}: connecting timed out")))?;
+        let socket = socket.map_err(|error| unreachable(&format!("{address}: {error}")))?;
         socket.set_nodelay(true).map_err(|error| unreachable(&error))?;
         let mut stream = self
             .shared

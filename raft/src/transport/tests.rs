@@ -303,14 +303,17 @@ async fn an_answer_that_is_too_large_fails_its_own_call_alone() {
     assert!(futures::poll!(waiting.as_mut()).is_pending(), "the connection goes on, and what waits on it");
 }
 
-/// Passes bytes on between a port of its own and `to`, slowly once a greeting may be over; gives its address.
-async fn slow_way(to: std::net::SocketAddr) -> std::net::SocketAddr {
+/// Passes bytes on between a port of its own and `to`, the first of them after `first`, and slowly once a greeting may be over; gives
+/// its address.
+async fn slow_way(to: std::net::SocketAddr, first: Duration) -> std::net::SocketAddr {
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-    async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, first: Duration) {
         let (mut passed, mut buffer) = (0, vec![0; 16 << 10]);
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
-            if passed > 32 << 10 {
-                tokio::time::sleep(Duration::from_millis(30)).await;
+            match passed {
+                0 => tokio::time::sleep(first).await,
+                ..=0x8000 => {}
+                _ => tokio::time::sleep(Duration::from_millis(30)).await,
             }
             passed += count;
             if to.write_all(&buffer[..count]).await.is_err() {
@@ -324,11 +327,22 @@ async fn slow_way(to: std::net::SocketAddr) -> std::net::SocketAddr {
         while let Ok((near, _)) = listener.accept().await {
             let (from_near, to_near) = near.into_split();
             let (from_far, to_far) = tokio::net::TcpStream::connect(to).await.unwrap().into_split();
-            tokio::spawn(pass(from_near, to_far));
-            tokio::spawn(pass(from_far, to_near));
+            tokio::spawn(pass(from_near, to_far, first));
+            tokio::spawn(pass(from_far, to_near, first));
         }
     });
     address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_whose_handshake_takes_longer_than_connecting_may_is_no_dead_one() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    let way = slow_way(two.local_addr(), peers_config(&authority, 1).connect_timeout).await;
+    addresses.lock().insert(2, way.to_string());
+    assert_eq!(one.call(2, Class::Control, 300, Bytes::new(), soon()).await.unwrap(), "1:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -337,7 +351,7 @@ async fn a_call_that_crosses_a_slow_link_for_longer_than_the_limit_of_silence_do
     let one = peers(&authority, 1, &addresses).await;
     let two = peers(&authority, 2, &addresses).await;
     two.serve(300, Arc::new(Echo));
-    let way = slow_way(two.local_addr()).await;
+    let way = slow_way(two.local_addr(), Duration::ZERO).await;
     addresses.lock().insert(2, way.to_string());
     // Two seconds there and two back, where one second of silence ends a connection.
     let body = Bytes::from(vec![7; 1 << 20]);
@@ -360,6 +374,58 @@ async fn what_was_given_up_is_not_sent_any_more() {
     let last = one.begin(2, Class::Call, 300, Bytes::new(), Duration::ZERO).unwrap();
     assert_eq!((first.await.unwrap(), last.await.unwrap()), (Bytes::from("1:"), Bytes::from("1:")));
     assert_eq!(silent.0.load(Ordering::SeqCst), 0);
+}
+
+struct Where;
+
+#[async_trait::async_trait]
+impl Handler for Where {
+    async fn handle(&self, _: NodeId, _: Bytes) -> Bytes {
+        Bytes::from(std::thread::current().name().unwrap_or_default().to_owned())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_must_not_wait_for_other_calls_is_worked_on_apart_from_them() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Where));
+    let at = async |class: Class| one.call(2, class, 300, Bytes::new(), soon()).await.unwrap();
+    assert_eq!(at(Class::Control).await, "raft");
+    assert_ne!(at(Class::Call).await, "raft");
+}
+
+struct Stuck(AtomicUsize);
+
+impl RaftService for Stuck {
+    fn handle(&self, _: NodeId, _: Bytes) -> BoxFuture<'static, Bytes> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_has_so_many_raft_requests_in_flight_and_not_one_more() {
+    const ROUND: usize = MOST_RAFT_REQUESTS / 8;
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    let stuck = Arc::new(Stuck(AtomicUsize::new(0)));
+    two.serve_raft(30, stuck.clone());
+    let mut answers = Vec::new();
+    while answers.len() < MOST_RAFT_REQUESTS {
+        let begin = || one.begin(2, Class::Log, 30, Bytes::new(), Duration::ZERO).unwrap();
+        answers.extend(std::iter::repeat_with(begin).take(ROUND));
+        // The way to the peer holds so many of them.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while stuck.0.load(Ordering::SeqCst) < answers.len() {
+            assert!(Instant::now() < deadline, "{} have arrived", stuck.0.load(Ordering::SeqCst));
+            tokio::task::yield_now().await;
+        }
+    }
+    let refused = one.begin(2, Class::Log, 30, Bytes::new(), Duration::ZERO).unwrap().await;
+    assert_eq!(refused, Err(PeerError::Busy));
 }
 
 #[tokio::test]

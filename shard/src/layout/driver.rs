@@ -60,7 +60,12 @@ pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, s
             let statuses = router.node_statuses().await;
             directory.read(|state| load_balancer.look(state, &statuses, Instant::now(), Timestamp::now()));
         }
-        let away = Away { silent: failure_detector.silent(), dead: failure_detector.dead(Instant::now()) };
+        let away = Away {
+            silent: failure_detector.silent(),
+            full: failure_detector.full(),
+            full_for_long: failure_detector.full_for_long(Instant::now()),
+            dead: failure_detector.dead(Instant::now()),
+        };
         let voters = directory.group().members().voters;
         let look = |state: &DirectoryState| {
             next(state, |node| voters.contains(&node), &away, &load_balancer, Timestamp::now())
@@ -84,7 +89,10 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
             Ok(())
         }
         Step::Retarget(command) => {
-            tracing::info!(?command, "a move is led elsewhere: a node that it was to go to leaves, or is dead");
+            tracing::info!(
+                ?command,
+                "a move is led elsewhere: a node that it was to go to leaves, is dead, or has no room"
+            );
             update(Command::Layout(command)).await
         }
         Step::Repair(layout) => {
@@ -103,11 +111,14 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
     }
 }
 
-/// Who does not answer.
+/// Who cannot be given replicas now.
 #[derive(Debug, Default)]
 struct Away {
-    /// At the last look: nobody begins to give them replicas.
+    /// Does not answer at the last look.
     silent: BTreeSet<NodeId>,
+    /// Says that it has no room.
+    full: BTreeSet<NodeId>,
+    full_for_long: BTreeSet<NodeId>,
     /// For so long that nobody waits for them any more.
     dead: BTreeSet<NodeId>,
 }
@@ -134,19 +145,20 @@ fn next(
 ) -> Option<Step> {
     state.cluster.as_ref()?;
     if let Some(layout) = state.layout.as_ref().filter(|layout| layout.is_running()) {
-        if let Some(command) = retarget(state, layout, &away.dead) {
+        if let Some(command) = retarget(state, layout, away) {
             return Some(Step::Retarget(command));
         }
-        let shards = due(layout);
+        let shards = due(layout, &away.full);
         return (!shards.is_empty()).then_some(Step::Start(layout.number, shards));
     }
     let present: Vec<&PlacementRecord> = state.placement.values().map(|place| &**place).collect();
     if present.iter().any(|place| !place.formed || !place.settled) {
         return None;
     }
-    let mut moves = plan::repair(&present, &holders(state), &away.silent, load_balancer.loads());
+    let away = &away.silent | &away.full;
+    let mut moves = plan::repair(&present, &holders(state), &away, load_balancer.loads());
     // All moves of a shard or none: each begins where the one before it ends.
-    let waits = |each: &&MoveRecord| each.to.iter().any(|node| away.silent.contains(node) && !each.from.contains(node));
+    let waits = |each: &&MoveRecord| goes_to(each, &away);
     let waiting: BTreeSet<ShardId> = moves.iter().filter(waits).map(|each| each.shard).collect();
     moves.retain(|each| !waiting.contains(&each.shard));
     if !moves.is_empty() {
@@ -167,25 +179,46 @@ fn next(
 }
 
 /// The first move that runs towards a node that leaves, or is dead. One that has its replica already is waited for: it has
-/// the shard, and comes back with it or is removed.
-fn retarget(state: &DirectoryState, layout: &LayoutRecord, dead: &BTreeSet<NodeId>) -> Option<LayoutCommand> {
+/// the shard, and comes back with it or is removed. Then the first towards one that has been full for long, where that gives up no
+/// replica: else the move waits for room.
+fn retarget(state: &DirectoryState, layout: &LayoutRecord, away: &Away) -> Option<LayoutCommand> {
     let nodes = holders(state);
     let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
-    let mut running = layout.moves.iter().filter(|each| each.state == MoveState::Running);
-    let stays = |each: &MoveRecord, id: &NodeId| holds(id) && (each.from.contains(id) || !dead.contains(id));
-    let lost = running.find(|each| !each.to.iter().all(|id| stays(each, id)))?;
-    let left: Vec<NodeRecord> = nodes.iter().filter(|node| stays(lost, &node.id)).cloned().collect();
-    let (to, leader) = plan::elsewhere(&**state.placement.get(&lost.shard)?, &left)?;
-    Some(LayoutCommand::Retarget { number: layout.number, shard: lost.shard, to, leader })
+    let running = || layout.moves.iter().filter(|each| each.state == MoveState::Running);
+    let stays = |each: &MoveRecord, id: &NodeId, without: &BTreeSet<NodeId>| {
+        holds(id) && (each.from.contains(id) || !without.contains(id))
+    };
+    let elsewhere = |each: &MoveRecord, without: &BTreeSet<NodeId>| {
+        let left: Vec<NodeRecord> = nodes.iter().filter(|node| stays(each, &node.id, without)).cloned().collect();
+        plan::elsewhere(&**state.placement.get(&each.shard)?, &left)
+    };
+    let lost = running().find(|each| !each.to.iter().all(|id| stays(each, id, &away.dead)));
+    let (moving, (to, leader)) = match lost {
+        Some(lost) => (lost, elsewhere(lost, &away.dead)?),
+        None => running().filter(|each| goes_to(each, &away.full_for_long)).find_map(|each| {
+            let found = elsewhere(each, &(&away.full | &away.dead))?;
+            (found.0.len() >= each.to.len()).then_some((each, found))
+        })?,
+    };
+    Some(LayoutCommand::Retarget { number: layout.number, shard: moving.shard, to, leader })
 }
 
-/// The moves that may start: one of a shard at a time, in their order.
-fn due(layout: &LayoutRecord) -> Vec<u16> {
-    let free = usize::from(layout.at_once.max(1)).saturating_sub(layout.count(MoveState::Running));
-    let mut shards: Vec<u16> = Vec::new();
-    let is_moving = |shard| layout.moves.iter().any(|each| each.shard == shard && each.state == MoveState::Running);
-    for each in layout.moves.iter().filter(|each| each.state == MoveState::Waiting) {
-        if shards.len() < free && !is_moving(each.shard) && !shards.contains(&each.shard) {
+/// Whether a move gives a replica to one of these nodes.
+fn goes_to(each: &MoveRecord, nodes: &BTreeSet<NodeId>) -> bool {
+    each.to.iter().any(|node| nodes.contains(node) && !each.from.contains(node))
+}
+
+/// The moves that may start: one of a shard at a time, in their order. Those that go to nodes that are full wait for room there, and
+/// hold up no others.
+fn due(layout: &LayoutRecord, full: &BTreeSet<NodeId>) -> Vec<u16> {
+    let of = |state| layout.moves.iter().filter(move |each| each.state == state);
+    let going_on = of(MoveState::Running).filter(|each| !goes_to(each, full)).count();
+    let free = usize::from(layout.at_once.max(1)).saturating_sub(going_on);
+    let is_moving = |shard| of(MoveState::Running).any(|each| each.shard == shard);
+    let (mut shards, mut seen) = (Vec::new(), BTreeSet::new());
+    for each in of(MoveState::Waiting) {
+        let is_next = seen.insert(each.shard);
+        if is_next && shards.len() < free && !is_moving(each.shard) && !goes_to(each, full) {
             shards.push(each.shard);
         }
     }
@@ -290,6 +323,49 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_move_to_a_node_that_is_full_waits_for_room_and_holds_up_no_other() {
+        let mut state = state(&three(), place(16, &three()[..1]));
+        let full = Away { full: BTreeSet::from([3]), ..none() };
+        assert_eq!(next(&state, |_| true, &full, &idle(), Timestamp(1)), None, "none is begun");
+        let placed = place(4, &three()[..2]);
+        let to = |shard: usize, node: NodeId| {
+            let place = &placed[shard - 1];
+            let to = place.replicas.iter().copied().chain([node]).collect();
+            MoveRecord::waiting(place, to, place.leader)
+        };
+        let mut moves = vec![to(1, 3), to(2, 3), to(3, 3), to(3, 4), to(4, 4)];
+        moves[0].state = MoveState::Running;
+        state.layout = Some(Arc::new(begin(&state, moves, 1, true, Timestamp(1))));
+        let number = state.layout.as_ref().map_or(0, |layout| layout.number);
+        assert_eq!(next(&state, |_| true, &none(), &idle(), Timestamp(1)), None, "one at a time");
+        let expected = Some(Step::Start(number, vec![4]));
+        assert_eq!(next(&state, |_| true, &full, &idle(), Timestamp(1)), expected);
+    }
+
+    #[test]
+    fn a_move_to_a_node_that_is_full_for_long_is_led_elsewhere_where_no_replica_is_given_up() {
+        let nodes: Vec<NodeRecord> = three().into_iter().chain([node(4, "a", 1)]).collect();
+        let from = PlacementRecord { shard: 1, replicas: vec![1, 2, 3], leader: 2, formed: true, settled: true };
+        let mut begun = MoveRecord::waiting(&from, vec![1, 2, 4], 2);
+        begun.state = MoveState::Running;
+        let to = PlacementRecord { replicas: begun.to.clone(), settled: false, ..from };
+        let mut state = state(&nodes, vec![to]);
+        state.layout = Some(Arc::new(begin(&state, vec![begun], 1, true, Timestamp(1))));
+        let full = BTreeSet::from([4]);
+        let lately = Away { full: full.clone(), ..none() };
+        assert_eq!(next(&state, |_| true, &lately, &idle(), Timestamp(1)), None);
+        let for_long = Away { full: full.clone(), full_for_long: full, ..none() };
+        let Some(Step::Retarget(LayoutCommand::Retarget { to, leader: 2, .. })) =
+            next(&state, |_| true, &for_long, &idle(), Timestamp(1))
+        else {
+            panic!("it waits for a disk that stays full")
+        };
+        assert_eq!(to.into_iter().collect::<BTreeSet<NodeId>>(), BTreeSet::from([1, 2, 3]));
+        state.nodes.insert(3, Arc::new(leaving(3)));
+        assert_eq!(next(&state, |_| true, &for_long, &idle(), Timestamp(1)), None, "two replicas are less than three");
+    }
+
+    #[test]
     fn a_leaving_node_is_removed_when_it_holds_nothing_and_votes_no_more() {
         let mut nodes = three();
         nodes.push(leaving(4));
@@ -302,8 +378,8 @@ pub(super) mod tests {
     fn a_move_to_a_node_that_died_is_given_up_and_not_begun_again_while_it_is_dead() {
         let (mut state, dead) = (state(&three(), place(16, &three()[..2])), BTreeSet::from([3]));
         assert_eq!(awaited(&state), BTreeSet::from([1, 2, 3]), "all are asked before it begins");
-        let silent = Away { silent: dead.clone(), dead: none().dead };
-        let away = Away { silent: dead.clone(), dead: dead.clone() };
+        let silent = Away { silent: dead.clone(), ..none() };
+        let away = Away { silent: dead.clone(), dead: dead.clone(), ..none() };
         let Some(Step::Repair(layout)) = next(&state, |_| true, &none(), &idle(), Timestamp(1)) else {
             panic!("no repair")
         };

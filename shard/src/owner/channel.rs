@@ -20,7 +20,6 @@ use raft::supervise;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use super::Owner;
 use super::auth::ReplicatedAuth;
 use super::committer::LeadershipLost;
 use super::number_checks::NumberChecks;
@@ -33,6 +32,7 @@ use super::submission::LARGEST_COMMAND;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
+use super::{Owner, SEND_PATIENCE};
 use crate::call::{Done, Live, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
@@ -79,6 +79,8 @@ pub struct Piece {
     pub work: Work,
     pub call_id: Uuid,
     pub request_id: RequestId,
+    /// Since when it waits for its turn.
+    pub since: Instant,
     pub reply: oneshot::Sender<Result<Worked, CallError>>,
 }
 
@@ -430,7 +432,14 @@ impl Channel {
         let mut batch = Batch::default();
         for message in work.drain(..) {
             match message {
+                // Its caller asks the next owner, for whom all wait who have come since.
+                ToChannel::Work(_) if self.owner.is_handing_over() => {}
                 ToChannel::Work(piece) => match *piece {
+                    // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.
+                    Piece { work: Work::Send(_), reply, .. } if reply.is_closed() => {}
+                    Piece { work: Work::Send(send), since, reply, .. } if since.elapsed() >= SEND_PATIENCE => {
+                        self.refuse_late(send, reply);
+                    }
                     Piece { work: Work::Send(send), request_id, reply, .. } => {
                         self.accept_send(&mut batch, send, request_id, reply);
                     }

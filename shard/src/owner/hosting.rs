@@ -35,6 +35,9 @@ use crate::stream::Streams;
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
 const FENCE_EVERY: Duration = Duration::from_millis(25);
 
+/// How often an owner looks whether the directory is heard.
+const HEARING_CHECK: Duration = Duration::from_millis(100);
+
 /// What a fence is kept short of the earliest election: the time that a cut takes to reach the wire.
 const FENCE_MARGIN: Duration = Duration::from_millis(20);
 
@@ -52,8 +55,10 @@ const HOLD_PATIENCE: Duration = Duration::from_secs(180);
 /// How long the wanted node may take to say how it is.
 const VITALS_PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long a hand-over may take in all.
+/// How long channels may take to close when their shard is handed over, and the other node to take it: whatever time is left by them,
+/// and no less than so much.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
+const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A task beside an ownership, as it is begun.
 type Upkeep = fn(Arc<Owner>) -> BoxFuture<'static, ()>;
@@ -188,7 +193,9 @@ impl Hosting {
             });
         }
 
-        let mut fence = supervise::ticks(FENCE_EVERY);
+        let fence = keep_fence(self.group.clone(), self.election_min, owner.fence.clone(), owner.lost.clone());
+        owner.tasks.spawn_on(fence, self.group.runtime());
+        let mut looks = supervise::ticks(HEARING_CHECK);
         loop {
             tokio::select! {
                 () = owner.lost.cancelled() => break,
@@ -198,14 +205,11 @@ impl Hosting {
                         break;
                     }
                 }
-                _ = fence.tick() => {
+                _ = looks.tick() => {
                     failpoint::reach(Point::HostingTurn);
                     if is_deaf(&self.context.directory) {
                         tracing::warn!(shard = self.shard, epoch, "the directory was not heard for long");
                         break;
-                    }
-                    if let Some(deadline) = self.fence_deadline() {
-                        owner.fence.extend(deadline);
                     }
                 }
             }
@@ -250,7 +254,7 @@ impl Hosting {
         };
         let lost = CancellationToken::new();
         let fence = Fence::new(epoch, Instant::now());
-        if let Some(deadline) = self.fence_deadline() {
+        if let Some(deadline) = fence_deadline(&self.group, epoch, self.election_min) {
             fence.extend(deadline);
         }
         let streams = Arc::new(Streams::default());
@@ -294,10 +298,28 @@ impl Hosting {
         let since = self.ended.lock().is_none_or(|ended| heard > ended);
         since.then(|| (from, heard.elapsed()))
     }
+}
 
-    /// Until when no other node can have been elected.
-    fn fence_deadline(&self) -> Option<Instant> {
-        (self.group.quorum_contact()? + self.election_min).checked_sub(FENCE_MARGIN)
+/// Until when no other node can have been elected.
+fn fence_deadline(group: &Group, epoch: Epoch, election_min: Duration) -> Option<Instant> {
+    (group.quorum_contact(epoch)? + election_min).checked_sub(FENCE_MARGIN)
+}
+
+/// Keeps a fence behind the quorum contact until the right has ended. To be run where no requests are worked on: so many may wait that
+/// a turn among them comes later than the fence passes, and with it all sessions of the shard.
+async fn keep_fence(group: Group, election_min: Duration, fence: Fence, lost: CancellationToken) {
+    let keeping = supervise::restarted("the fence of a shard", || extend_fence(&group, election_min, &fence));
+    // A fence is revoked where the right ends, and stays so.
+    let _ = lost.run_until_cancelled(keeping).await;
+}
+
+async fn extend_fence(group: &Group, election_min: Duration, fence: &Fence) {
+    let mut ticks = supervise::ticks(FENCE_EVERY);
+    loop {
+        ticks.tick().await;
+        if let Some(deadline) = fence_deadline(group, fence.epoch(), election_min) {
+            fence.extend(deadline);
+        }
     }
 }
 
@@ -404,6 +426,7 @@ pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
     failpoint::reach(Point::HandOverBegun);
     owner.hand_over(deadline).await;
     failpoint::reach(Point::HandOverClosed);
+    let deadline = deadline.max(Instant::now() + TRANSFER_PATIENCE);
     if let Err(error) = owner.group.transfer_leader(target, deadline).await
         && !owner.lost.is_cancelled()
     {

@@ -205,7 +205,11 @@ pub struct NotLeader;
 impl Owner {
     /// Whether calls are served.
     pub fn serves(&self) -> bool {
-        !self.lost.is_cancelled() && !self.handing_over.load(Ordering::Acquire)
+        !self.lost.is_cancelled() && !self.is_handing_over()
+    }
+
+    fn is_handing_over(&self) -> bool {
+        self.handing_over.load(Ordering::Acquire)
     }
 
     /// Whether new sends, and what the network brings, have to wait for room on the disks.
@@ -289,7 +293,7 @@ impl Owner {
             _ => (None, String::new()),
         };
         let (reply, replied) = oneshot::channel();
-        let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, reply }));
+        let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, since: began, reply }));
         self.tell(channel, customer, message).await?;
         let worked = match replied.await.map_err(|_| NotLeader)? {
             Ok(worked) => worked,

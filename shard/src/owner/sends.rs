@@ -87,6 +87,11 @@ impl Channel {
         }
     }
 
+    /// Answers a send whose turn came so late that the network could hardly answer in its caller's time.
+    pub fn refuse_late(&mut self, send: Send, reply: oneshot::Sender<Result<Worked, CallError>>) {
+        let _ = reply.send(self.refused_or_sent_before(send, CallError::worker_at_capacity()));
+    }
+
     /// Refuses a send, unless an earlier call has brought it: what refuses it now may be what that one did, or came after it.
     fn refused_or_sent_before(&mut self, send: Send, error: CallError) -> Result<Worked, CallError> {
         let stored = self.stored_message(&send.message_id);

@@ -109,6 +109,64 @@ async fn an_owner_that_is_cut_off_from_its_peers_says_nothing_of_what_it_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_whose_followers_have_slow_disks_keeps_its_session() {
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let channel = tenant.paired("Sales").await;
+    let (simulator, to) = (tenant.simulator(), number());
+    simulator.phone(&to, json!({})).await;
+    let owner = tenant.owner(1, &channel.id).await;
+    let logins = simulator.logins(&channel.number).await.len();
+    let followers = cluster.node_ids().into_iter().filter(|node| *node != owner.node);
+    let followers: Vec<_> = followers.map(|node| cluster.operator(node, &tenant.client)).collect();
+    let point = "/v1/admin/failpoints/log::before_flush";
+    for follower in &followers {
+        // Longer than an owner may speak to the network without being heard.
+        follower.put(point, json!({ "actions": "sleep(400)" })).await.expect(204);
+    }
+    let api = tenant.api(owner.node);
+    for n in 0..5 {
+        let sent = api.post(&channel.path("/messages"), text(&to, &format!("{n}"))).await.expect(202);
+        assert_eq!(sent["status"], "sent");
+    }
+    for follower in &followers {
+        follower.delete(point).await.expect(204);
+    }
+    let now = tenant.owner(owner.node, &channel.id).await;
+    assert_eq!((now.node, now.epoch), (owner.node, owner.epoch));
+    assert_eq!(simulator.logins(&channel.number).await.len(), logins, "it has logged in again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_whose_caller_has_given_up_before_its_turn_is_not_made() {
+    /// Longer than a send takes whose entry is not held up.
+    const HELD_UP: Duration = seconds(3);
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let channel = tenant.paired("Sales").await;
+    let (simulator, to) = (tenant.simulator(), number());
+    simulator.phone(&to, json!({})).await;
+    let owner = tenant.owner(1, &channel.id).await;
+    let (api, operator) = (tenant.api(owner.node), cluster.operator(owner.node, &tenant.client));
+    let point = "/v1/admin/failpoints/commit::before";
+    let path = channel.path("/messages");
+    // Another shard's entry may be the one that is held up.
+    eventually("an entry of the channel's shard is held up", seconds(60), async || {
+        operator.put(point, json!({ "actions": "1*pause" })).await.expect(204);
+        let sent = tokio::time::timeout(HELD_UP, api.post(&path, text(&to, "held up"))).await;
+        check(sent.is_err(), "the send was answered")
+    })
+    .await;
+    let given_up = api.post(&path, text(&to, "given up")).await;
+    assert_eq!(given_up.status, 503, "{}", given_up.text());
+    operator.delete(point).await.expect(204);
+    let last = api.post(&path, text(&to, "the last")).await.expect(202);
+    assert_eq!(last["status"], "sent");
+    let inbox = simulator.inbox(&to).await;
+    assert!(inbox.iter().all(|message| !message.to_string().contains("given up")), "{inbox:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sends_of_a_channel_that_stops_end_before_the_stop_is_answered_though_its_owner_dies_in_between() {
     const SENDS: usize = 60;
     let cluster = Cluster::start(Options::default()).await;
