@@ -112,7 +112,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     })
     .await
     .map_err(store_refusal)?;
-    let [peer_port, api_port, ops_port] = ["peer", "api", "ops"].map(|name| Port::new(name, admission(&config)));
+    let admission = admission(&config);
+    let [peer_port, api_port, ops_port] = ["peer", "api", "ops"].map(|name| Port::new(name, admission));
     let peers = Peers::start(PeersConfig {
         node: config.node.id,
         listen: config.peer.listen,
@@ -239,23 +240,7 @@ impl Assembly {
 
     /// Returns when the cluster has refused this node.
     pub async fn excluded(&self) -> Refusal {
-        let reason = self.cluster.excluded().await;
-        let (subject, remedy) = match &reason {
-            Excluded::MasterKey(_) => (
-                "secrets.master_key_file".to_owned(),
-                "give the node the master keys that the other nodes have; secrets.previous_master_key_file may go when \
-                 `gateway secrets status` says so",
-            ),
-            Excluded::Rejected(Rejection::AddressTaken { .. }) => (
-                "peer.advertise".to_owned(),
-                "give the address of this node, which no other has; when that other one has moved, start it first",
-            ),
-            Excluded::Rejected(_) | Excluded::Refused(_) => (
-                format!("node.data_dir ({})", self.folder.path.display()),
-                "give the node the folder that it had; where that is lost, remove the node and join under a new id",
-            ),
-        };
-        Refusal::new(subject, reason.to_string(), remedy)
+        exclusion(&self.cluster.excluded().await, &self.folder.path)
     }
 
     /// Hands over, answers what was taken, and closes, from the top down.
@@ -272,6 +257,30 @@ impl Assembly {
         self.host.shutdown().await;
         self.peers.shutdown().await;
     }
+}
+
+fn exclusion(reason: &Excluded, data_dir: &Path) -> Refusal {
+    let folder = || format!("node.data_dir ({})", data_dir.display());
+    let (subject, remedy) = match reason {
+        Excluded::MasterKey(_) => (
+            "secrets.master_key_file".to_owned(),
+            "give the node the master keys that the other nodes have; secrets.previous_master_key_file may go when \
+             `gateway secrets status` says so",
+        ),
+        Excluded::Rejected(Rejection::AddressTaken { .. }) => (
+            "peer.advertise".to_owned(),
+            "give the address of this node, which no other has; when that other one has moved, start it first",
+        ),
+        Excluded::Rejected(Rejection::NodeRemoved(_) | Rejection::NodeUnknown(_)) => {
+            (folder(), "move this folder and that of the configuration away first: neither is used again")
+        }
+        Excluded::Rejected(_) | Excluded::Refused(_) => (
+            folder(),
+            "give the node the folder that it had; where that is lost, or the node was removed, it joins under a new id with an \
+             empty one (gateway node remove, gateway token, gateway join)",
+        ),
+    };
+    Refusal::new(subject, reason.to_string(), remedy)
 }
 
 fn peers_refusal(error: PeersError) -> anyhow::Error {
@@ -316,6 +325,16 @@ fn port_refusal(key: &str, error: &ServeError) -> Refusal {
 fn admission(config: &Config) -> Admission {
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
     let most = config.connections.most.min(usize::try_from(files / 4).unwrap_or(usize::MAX));
+    if most < config.connections.most {
+        let wanted = config.connections.most;
+        tracing::warn!(
+            files,
+            most,
+            wanted,
+            "this process may open few files, and a port takes no more connections than a quarter of these: raise the limit \
+             (LimitNOFILE, ulimit -n) to four times connections.most, or lower that"
+        );
+    }
     Admission { most, ..config.connections }
 }
 
@@ -541,5 +560,19 @@ fn http(
         metrics_text: Arc::new(move || telemetry::text(&metrics)),
         operator_tls: None,
         operator_tokens,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_was_removed_is_not_sent_to_look_for_its_folder() {
+        let told = |reason: Excluded| exclusion(&reason, Path::new("/data")).to_string();
+        let removed = told(Excluded::Rejected(Rejection::NodeRemoved(4)));
+        assert!(removed.contains("gateway join") && !removed.contains("that it had"), "{removed}");
+        let wiped = told(Excluded::Refused("node 4 came with another folder".to_owned()));
+        assert!(wiped.contains("that it had") && wiped.contains("gateway join"), "{wiped}");
     }
 }
