@@ -86,7 +86,7 @@ type Judge = fn(&ClusterView, &TargetPolicy) -> Vec<Observation>;
 
 /// What is checked, how, and what is said of it when nothing is wrong.
 const TABLE: [(&str, Judge, &str); 13] = [
-    ("nodes", |view, _| nodes(view), "all {nodes} nodes answer"),
+    ("nodes", |view, _| nodes(view), "all nodes answer: {nodes}"),
     ("shards", |view, _| shards(view), "every shard has a leader, and all its replicas keep up"),
     ("replicas", |view, _| replicas(view), "no replicas were found to differ"),
     ("lose_a_node", |view, _| lose_a_node(view), "any one node can be lost now"),
@@ -231,14 +231,15 @@ fn shards(view: &ClusterView) -> Vec<Observation> {
     let leaderless = of(
         GroupState::NoLeader,
         Level::Failing,
-        "without a leader: its channels are not served",
+        "without a leader: channels there are not served",
         "bring back the nodes that were not heard",
     );
     let short = of(
         GroupState::Degraded,
         Level::Failing,
-        "with replicas that are away or behind",
-        "bring back the nodes that were not heard; one that is behind catches up by itself",
+        "with replicas that are away, behind or stopped",
+        "bring back the nodes that were not heard; one that is behind catches up by itself; of one that stopped (gateway \
+         shards) the log of its node says why",
     );
     let stalled = view.heard().filter_map(|(node, heard)| {
         let groups = heard.report.host.groups.iter().filter(|group| group.stalled).map(|group| group.id);
@@ -379,7 +380,8 @@ fn connections(view: &ClusterView) -> Vec<Observation> {
         heard.report.status.crowded_ports.iter().map(move |port| {
             let message =
                 format!("node {node} had no place for a connection to its {port} port within the last minute");
-            let remedy = "see who opens them; raise connections.most, or connections.most_per_address for one client";
+            let remedy = "see who opens them; raise connections.most and the limit of open files to four times that, or \
+                          connections.most_per_address for one client";
             Observation::of_node(node, Level::Warning, message, remedy)
         })
     });
@@ -418,7 +420,11 @@ fn secrets(view: &ClusterView) -> Vec<Observation> {
     });
     let several = (view.sealed_under.len() > 1).then(|| {
         let message = format!("data keys are sealed under {} master keys", view.sealed_under.len());
-        Observation::of_cluster(Level::Warning, message, "wait for gateway secrets rewrap to end")
+        Observation::of_cluster(
+            Level::Warning,
+            message,
+            "the cluster ends it by itself: gateway secrets status tells how far it is",
+        )
     });
     let rotates = view.authority_rotates.then(|| {
         let message = "the authority by which nodes know each other is being rotated".to_owned();
