@@ -359,7 +359,8 @@ fn disk(view: &ClusterView) -> Vec<Observation> {
             node,
             level,
             message,
-            "make room, or shorten history.retention_days and media.retention_days; it goes on by itself",
+            "make room; a shorter history.retention_days frees some, a shorter media.retention_days keeps less of what comes; it \
+             goes on by itself",
         ))
     });
     judged.collect()
