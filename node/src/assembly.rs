@@ -1,6 +1,7 @@
 //! Puts a node together, from the floor up: peers, Raft, the messaging network, the cluster, the two ports; and takes
 //! it apart in the opposite order.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,6 +153,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             membership: membership(&config, own),
             secrets: Secrets::new(keyring).keeping_former(keep_former),
             certificates: certificates(config.node.id, shown.clone(), &[&certificate, &operators_certificate]),
+            alike: alike(&config),
             ports: vec![peer_port, api_port.clone(), ops_port.clone()],
             network: driver(&config)?,
             suffixes: config.network.suffixes(),
@@ -404,6 +406,23 @@ fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) ->
             .filter_map(|(key, pem, authorities)| Some(CertificateFacts { authorities, ..facts(key, &first(pem)?)? }));
         own.chain(ports.iter().filter_map(|(key, shown)| facts(key, &shown()?))).collect()
     })
+}
+
+/// What has to be alike on all nodes: each says it of itself, and checks compare it. With another timing a former owner's fence
+/// may outlast the election of the next one.
+fn alike(config: &Config) -> BTreeMap<String, String> {
+    let Timing { heartbeat, election_min, election_max } = config.cluster.timing.intervals();
+    let bucket = config.media.bucket().map(|s3| format!("s3 {}/{}", s3.bucket, s3.prefix));
+    let driver = match config.network.driver {
+        Driver::Simulated => "simulated",
+        Driver::Whatsapp => "whatsapp",
+    };
+    let pairs = [
+        ("cluster.timing", format!("{heartbeat:?}, {election_min:?}, {election_max:?}")),
+        ("media.store", bucket.unwrap_or_else(|| "local".to_owned())),
+        ("network.driver", driver.to_owned()),
+    ];
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn membership(config: &Config, own: Identity) -> MembershipConfig {

@@ -2,6 +2,7 @@
 //! be lost now?
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::id::{NodeId, ShardId};
@@ -98,7 +99,11 @@ const TABLE: [(&str, Judge, &str); 13] = [
     ("connections", |view, _| connections(view), "no port has refused a connection lately"),
     ("certificates", |view, _| certificates(view, Timestamp::now()), "no certificate expires soon"),
     ("secrets", |view, _| secrets(view), "everything is sealed under one master key, which every node has"),
-    ("configuration", |_, policy| configuration(policy), "nothing is allowed that production forbids"),
+    (
+        "configuration",
+        |view, policy| alike(view).into_iter().chain(configuration(policy)).collect(),
+        "the nodes agree in what has to be alike, and nothing is allowed that production forbids",
+    ),
 ];
 
 pub const CHECKS: [&str; TABLE.len()] = {
@@ -434,6 +439,24 @@ fn secrets(view: &ClusterView) -> Vec<Observation> {
     lacks.chain(several).chain(rotates).collect()
 }
 
+/// Keys of the configuration that have to be alike, as far as nodes say what they are.
+fn alike(view: &ClusterView) -> Vec<Observation> {
+    let mut said: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    for (node, heard) in view.heard() {
+        for (key, value) in &heard.report.alike {
+            said.entry(key.as_str()).or_default().entry(value.as_str()).or_default().push(format!("node {node}"));
+        }
+    }
+    let differing = said.into_iter().filter(|(_, values)| values.len() > 1).map(|(key, values)| {
+        let values: Vec<String> =
+            values.into_iter().map(|(value, nodes)| format!("{value} at {}", nodes.join(", "))).collect();
+        let message = format!("{key} has to be alike on all nodes: {}", values.join("; "));
+        let remedy = "stop all nodes, correct it where it is wrong, and start them: one after the other is not safe";
+        Observation::of_cluster(Level::Failing, message, remedy)
+    });
+    differing.collect()
+}
+
 fn configuration(policy: &TargetPolicy) -> Vec<Observation> {
     let mut said = Vec::new();
     let mut warn = |message: String, remedy| said.push(Observation::of_cluster(Level::Warning, message, remedy));
@@ -459,8 +482,6 @@ fn configuration(policy: &TargetPolicy) -> Vec<Observation> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use model::format::Format;
     use raft::host::facts::{GroupFacts, HostFacts};
     use shard::facts::{Heard, NodeReport};
@@ -494,6 +515,7 @@ mod tests {
             directory_is_fresh: true,
             master_keys: Vec::new(),
             certificates: Vec::new(),
+            alike: BTreeMap::new(),
             channels: BTreeMap::new(),
         };
         Heard { report, clock_ahead: 0, clock_doubt: Duration::ZERO }
@@ -508,6 +530,21 @@ mod tests {
             sealed_under: BTreeMap::new(),
             authority_rotates: false,
         }
+    }
+
+    #[test]
+    fn what_has_to_be_alike_is_named_with_the_nodes_that_differ() {
+        let mut view = view(&[false, false, false, false]);
+        // The fourth is of an earlier release, which does not say.
+        for (node, timing) in [(1, "80ms"), (2, "250ms"), (3, "80ms")] {
+            let Some(Ok(heard)) = view.survey.get_mut(&node) else { panic!("node {node} was heard") };
+            heard.report.alike = BTreeMap::from([("cluster.timing".to_owned(), timing.to_owned())]);
+        }
+        let said: Vec<(Level, String)> = alike(&view).into_iter().map(|said| (said.level, said.message)).collect();
+        let message = "cluster.timing has to be alike on all nodes: 250ms at node 2; 80ms at node 1, node 3";
+        assert_eq!(said, [(Level::Failing, message.to_owned())]);
+        view.survey.remove(&2);
+        assert!(alike(&view).is_empty());
     }
 
     #[test]
