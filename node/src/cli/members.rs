@@ -143,6 +143,7 @@ pub enum ShardCommand {
             Example:\n  gateway shard move 7 --to 2 --wait"
     )]
     Move {
+        /// The shard's number, as gateway shards shows it
         shard: ShardId,
         /// The node that shall lead it
         #[arg(long, value_name = "NODE")]
