@@ -346,6 +346,15 @@ fn files_that_are_not_in_order_are_named() {
 }
 
 #[test]
+fn a_certificate_that_has_expired_takes_no_others_place() {
+    let (_folder, config, _) = complete();
+    let tls = expired(&config);
+    files::certified(files::API_TLS, &tls).unwrap();
+    let refusal = files::renewed(files::API_TLS, &tls).map(drop).unwrap_err();
+    assert!(refusal.to_string().contains("expired at 2020-01-01"), "{refusal}");
+}
+
+#[test]
 fn operators_tokens_come_from_the_configuration_and_from_its_file() {
     let (folder, mut config, _) = complete();
     let (ann, bob) = ("a1".repeat(32), "B2".repeat(32));
