@@ -13,6 +13,7 @@ use api::{
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::id::NodeId;
+use model::limit::BucketRule;
 use model::target::TargetPolicy;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
@@ -409,18 +410,29 @@ fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) ->
 }
 
 /// What has to be alike on all nodes: each says it of itself, and checks compare it. With another timing a former owner's fence
-/// may outlast the election of the next one.
+/// may outlast the election of the next one; all else would hang on who owns a channel.
 fn alike(config: &Config) -> BTreeMap<String, String> {
     let Timing { heartbeat, election_min, election_max } = config.cluster.timing.intervals();
-    let bucket = config.media.bucket().map(|s3| format!("s3 {}/{}", s3.bucket, s3.prefix));
+    let store = config.media.bucket().map(|s3| format!("s3 {}/{}", s3.bucket, s3.prefix));
     let driver = match config.network.driver {
         Driver::Simulated => "simulated",
         Driver::Whatsapp => "whatsapp",
     };
+    let bucket = |rule: BucketRule| format!("{} + {}/s", rule.burst, rule.refill_per_second);
+    let (suffixes, webhooks) = (config.network.suffixes(), &config.webhooks);
+    let ranges: Vec<String> = webhooks.allow_cidrs.iter().map(ToString::to_string).collect();
     let pairs = [
         ("cluster.timing", format!("{heartbeat:?}, {election_min:?}, {election_max:?}")),
-        ("media.store", bucket.unwrap_or_else(|| "local".to_owned())),
+        ("limits.customer", bucket(config.limits.customer)),
+        ("limits.channel", bucket(config.limits.channel)),
+        ("media.store", store.unwrap_or_else(|| "local".to_owned())),
         ("network.driver", driver.to_owned()),
+        ("network.phone_suffix", suffixes.phone),
+        ("network.group_suffix", suffixes.group),
+        ("network.newsletter_suffix", suffixes.newsletter),
+        ("webhooks.allow_http", webhooks.allow_http.to_string()),
+        ("webhooks.allow_loopback", webhooks.allow_loopback.to_string()),
+        ("webhooks.allow_cidrs", format!("[{}]", ranges.join(", "))),
     ];
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
