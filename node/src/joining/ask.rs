@@ -88,7 +88,8 @@ fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
         (None, None) => return Err(Refusal::new("--token-file", "is missing", remedy)),
     };
     // What `gateway token` prints may have been kept whole: the token is its first line.
-    text.lines()
+    text.trim_start()
+        .lines()
         .next()
         .unwrap_or_default()
         .parse()
