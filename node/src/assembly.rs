@@ -1,6 +1,7 @@
 //! Puts a node together, from the floor up: peers, Raft, the messaging network, the cluster, the two ports; and takes
 //! it apart in the opposite order.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use api::{
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::id::NodeId;
+use model::limit::BucketRule;
 use model::target::TargetPolicy;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
@@ -112,7 +114,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     })
     .await
     .map_err(store_refusal)?;
-    let [peer_port, api_port, ops_port] = ["peer", "api", "ops"].map(|name| Port::new(name, admission(&config)));
+    let admission = admission(&config);
+    let [peer_port, api_port, ops_port] = ["peer", "api", "ops"].map(|name| Port::new(name, admission));
     let peers = Peers::start(PeersConfig {
         node: config.node.id,
         listen: config.peer.listen,
@@ -151,6 +154,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             membership: membership(&config, own),
             secrets: Secrets::new(keyring).keeping_former(keep_former),
             certificates: certificates(config.node.id, shown.clone(), &[&certificate, &operators_certificate]),
+            alike: alike(&config),
             ports: vec![peer_port, api_port.clone(), ops_port.clone()],
             network: driver(&config)?,
             suffixes: config.network.suffixes(),
@@ -239,23 +243,7 @@ impl Assembly {
 
     /// Returns when the cluster has refused this node.
     pub async fn excluded(&self) -> Refusal {
-        let reason = self.cluster.excluded().await;
-        let (subject, remedy) = match &reason {
-            Excluded::MasterKey(_) => (
-                "secrets.master_key_file".to_owned(),
-                "give the node the master keys that the other nodes have; secrets.previous_master_key_file may go when \
-                 `gateway secrets status` says so",
-            ),
-            Excluded::Rejected(Rejection::AddressTaken { .. }) => (
-                "peer.advertise".to_owned(),
-                "give the address of this node, which no other has; when that other one has moved, start it first",
-            ),
-            Excluded::Rejected(_) | Excluded::Refused(_) => (
-                format!("node.data_dir ({})", self.folder.path.display()),
-                "give the node the folder that it had; where that is lost, remove the node and join under a new id",
-            ),
-        };
-        Refusal::new(subject, reason.to_string(), remedy)
+        exclusion(&self.cluster.excluded().await, &self.folder.path)
     }
 
     /// Hands over, answers what was taken, and closes, from the top down.
@@ -272,6 +260,30 @@ impl Assembly {
         self.host.shutdown().await;
         self.peers.shutdown().await;
     }
+}
+
+fn exclusion(reason: &Excluded, data_dir: &Path) -> Refusal {
+    let folder = || format!("node.data_dir ({})", data_dir.display());
+    let (subject, remedy) = match reason {
+        Excluded::MasterKey(_) => (
+            "secrets.master_key_file".to_owned(),
+            "give the node the master keys that the other nodes have; secrets.previous_master_key_file may go when \
+             `gateway secrets status` says so",
+        ),
+        Excluded::Rejected(Rejection::AddressTaken { .. }) => (
+            "peer.advertise".to_owned(),
+            "give the address of this node, which no other has; when that other one has moved, start it first",
+        ),
+        Excluded::Rejected(Rejection::NodeRemoved(_) | Rejection::NodeUnknown(_)) => {
+            (folder(), "move this folder and that of the configuration away first: neither is used again")
+        }
+        Excluded::Rejected(_) | Excluded::Refused(_) => (
+            folder(),
+            "give the node the folder that it had; where that is lost, or the node was removed, it joins under a new id with an \
+             empty one (gateway node remove, gateway token, gateway join)",
+        ),
+    };
+    Refusal::new(subject, reason.to_string(), remedy)
 }
 
 fn peers_refusal(error: PeersError) -> anyhow::Error {
@@ -316,6 +328,16 @@ fn port_refusal(key: &str, error: &ServeError) -> Refusal {
 fn admission(config: &Config) -> Admission {
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
     let most = config.connections.most.min(usize::try_from(files / 4).unwrap_or(usize::MAX));
+    if most < config.connections.most {
+        let wanted = config.connections.most;
+        tracing::warn!(
+            files,
+            most,
+            wanted,
+            "this process may open few files, and a port takes no more connections than a quarter of these: raise the limit \
+             (LimitNOFILE, ulimit -n) to four times connections.most, or lower that"
+        );
+    }
     Admission { most, ..config.connections }
 }
 
@@ -385,6 +407,34 @@ fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) ->
             .filter_map(|(key, pem, authorities)| Some(CertificateFacts { authorities, ..facts(key, &first(pem)?)? }));
         own.chain(ports.iter().filter_map(|(key, shown)| facts(key, &shown()?))).collect()
     })
+}
+
+/// What has to be alike on all nodes: each says it of itself, and checks compare it. With another timing a former owner's fence
+/// may outlast the election of the next one; all else would hang on who owns a channel.
+fn alike(config: &Config) -> BTreeMap<String, String> {
+    let Timing { heartbeat, election_min, election_max } = config.cluster.timing.intervals();
+    let store = config.media.bucket().map(|s3| format!("s3 {}/{}", s3.bucket, s3.prefix));
+    let driver = match config.network.driver {
+        Driver::Simulated => "simulated",
+        Driver::Whatsapp => "whatsapp",
+    };
+    let bucket = |rule: BucketRule| format!("{} + {}/s", rule.burst, rule.refill_per_second);
+    let (suffixes, webhooks) = (config.network.suffixes(), &config.webhooks);
+    let ranges: Vec<String> = webhooks.allow_cidrs.iter().map(ToString::to_string).collect();
+    let pairs = [
+        ("cluster.timing", format!("{heartbeat:?}, {election_min:?}, {election_max:?}")),
+        ("limits.customer", bucket(config.limits.customer)),
+        ("limits.channel", bucket(config.limits.channel)),
+        ("media.store", store.unwrap_or_else(|| "local".to_owned())),
+        ("network.driver", driver.to_owned()),
+        ("network.phone_suffix", suffixes.phone),
+        ("network.group_suffix", suffixes.group),
+        ("network.newsletter_suffix", suffixes.newsletter),
+        ("webhooks.allow_http", webhooks.allow_http.to_string()),
+        ("webhooks.allow_loopback", webhooks.allow_loopback.to_string()),
+        ("webhooks.allow_cidrs", format!("[{}]", ranges.join(", "))),
+    ];
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn membership(config: &Config, own: Identity) -> MembershipConfig {
@@ -541,5 +591,19 @@ fn http(
         metrics_text: Arc::new(move || telemetry::text(&metrics)),
         operator_tls: None,
         operator_tokens,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_was_removed_is_not_sent_to_look_for_its_folder() {
+        let told = |reason: Excluded| exclusion(&reason, Path::new("/data")).to_string();
+        let removed = told(Excluded::Rejected(Rejection::NodeRemoved(4)));
+        assert!(removed.contains("gateway join") && !removed.contains("that it had"), "{removed}");
+        let wiped = told(Excluded::Refused("node 4 came with another folder".to_owned()));
+        assert!(wiped.contains("that it had") && wiped.contains("gateway join"), "{wiped}");
     }
 }

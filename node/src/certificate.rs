@@ -73,7 +73,7 @@ impl ApiCertificate {
     }
 
     /// Takes up what the files say, until the stop. While they do not fit together, as between the renewal of the one and
-    /// of the other, the certificate stays what it was.
+    /// of the other, and where the new one has expired, the certificate stays what it was.
     pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
         let mut seen = self.contents().await;
         let mut ticks = tokio::time::interval(LOOK_EVERY);
@@ -84,7 +84,7 @@ impl ApiCertificate {
             }
             seen = now;
             let (section, files) = (self.section, self.files.clone());
-            match tokio::task::spawn_blocking(move || files::certified(section, &files)).await {
+            match tokio::task::spawn_blocking(move || files::renewed(section, &files)).await {
                 Ok(Ok(certified)) => {
                     *self.current.0.write() = Arc::new(certified);
                     tracing::info!(file = %self.files.cert_file.display(), "a new certificate is in use");

@@ -43,7 +43,8 @@ impl Configured {
         let operator_token = files::operator_token(&config)?;
         let keyring = files::keyring(&config)?;
         let identity = files::peer_identity(&config);
-        let identity = identity.or_else(|refusal| peer_certificate::rescue(&config, &keyring).ok_or(refusal))?;
+        let identity =
+            identity.or_else(|refusal| peer_certificate::rescue(&config, &keyring, &refusal).ok_or(refusal))?;
         let webhook_authorities = files::webhook_authorities(&config)?;
         let media_secret = files::media_secret(&config)?;
         let operator_tokens = files::operator_tokens(&config, &operator_token)?;

@@ -37,6 +37,7 @@ use crate::config::{Config, Secret};
 use crate::joining::service;
 use crate::key_files::write_private_durably;
 use crate::pki::{Authority, BACKDATED, Pair};
+use crate::refusal::Refusal;
 
 /// How often at most the dates and the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -56,12 +57,12 @@ pub fn peer_tls(identity: PeerIdentity) -> PeerTls {
 
 /// A certificate for a node whose own has expired while nobody ran, by the authority that its folder keeps; `None` where
 /// that cannot be. Nothing is written.
-pub fn rescue(config: &Config, keyring: &Keyring) -> Option<PeerIdentity> {
+pub fn rescue(config: &Config, keyring: &Keyring, refusal: &Refusal) -> Option<PeerIdentity> {
     let kept = files::kept_authority(config)?;
     let authority = service::open(&kept, &Secrets::new(keyring.clone())).ok()?;
     let (given, _) = files::given_identity(config).ok()?;
     let issued = issue(&authority, &given.ca_pem, config.node.id, config.peer.certificate_life.0).ok()?;
-    tracing::warn!("the certificate of this node had expired: it has made itself another one");
+    tracing::warn!(%refusal, "the certificate of this node proves nothing any more: it has made itself another one");
     Some(issued)
 }
 
@@ -349,10 +350,11 @@ mod tests {
         let refusal = loop {
             match files::peer_identity(&config) {
                 Ok(_) => assert!(Instant::now() < deadline, "it does not expire"),
-                Err(refusal) => break refusal.to_string(),
+                Err(refusal) => break refusal,
             }
         };
-        assert!(refusal.contains("peer.cert_file") && rescue(&config, &keyring()).is_none(), "{refusal}");
+        assert!(refusal.subject.contains("peer.cert_file"), "{refusal}");
+        assert!(rescue(&config, &keyring(), &refusal).is_none(), "nothing is kept that could sign");
 
         let key = Secrets::new(keyring()).seal_authority(MasterKey::new([7; 32]).id(), &authority.pair.key).unwrap();
         let certificate = authority.pair.certificate.clone();
@@ -360,8 +362,8 @@ mod tests {
         let text = serde_json::to_string(&record).unwrap();
         write_private(&config.node.data_dir.join(AUTHORITY_FILE), &text).unwrap();
         assert!(!text.contains("PRIVATE"), "it is sealed");
-        assert!(rescue(&config, &Keyring::of(MasterKey::new([8; 32]))).is_none(), "another master key");
-        let rescued = rescue(&config, &keyring()).unwrap();
+        assert!(rescue(&config, &Keyring::of(MasterKey::new([8; 32])), &refusal).is_none(), "another master key");
+        let rescued = rescue(&config, &keyring(), &refusal).unwrap();
         files::proves(&authority.pair.certificate, &rescued.cert_pem, 1).unwrap();
 
         let renewed = authority.issue(1, LIFE).unwrap();

@@ -37,9 +37,25 @@ pub fn in_short(error: &anyhow::Error) -> String {
     if said == cause { said } else { format!("{said}: {cause}") }
 }
 
-/// Whether a certificate was shown that nothing here vouches for.
-pub fn is_distrusted(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.to_string().contains("invalid peer certificate"))
+/// What to do about a certificate that was shown and that nothing here vouches for; `None` for any other error.
+pub fn distrust(error: &anyhow::Error) -> Option<&'static str> {
+    const REMEDIES: [(&str, &str); 4] = [
+        (
+            "CaUsedAsEndEntity",
+            "it is an authority's own, which no port may show: have it sign another one, or make one that is none's (openssl \
+             req -x509 with -addext basicConstraints=critical,CA:FALSE)",
+        ),
+        (
+            "ApplicationVerificationFailure",
+            "it is not the one in ops.tls.cert_file of that configuration: the node's log says why, or name the port with --ops \
+             and its authority with --ca-file",
+        ),
+        ("certificate expired", "have it renewed, and see that the clocks are right"),
+        ("not valid for name", "ask by a name that it bears"),
+    ];
+    let said = error.chain().map(|cause| cause.to_string()).find(|said| said.contains("invalid peer certificate"))?;
+    let remedy = REMEDIES.iter().find(|(problem, _)| said.contains(*problem)).map(|(_, remedy)| *remedy);
+    remedy.or(Some("give the authority that signed it with --ca-file"))
 }
 
 /// Whether a disk had no room.

@@ -98,6 +98,8 @@ pub struct ClusterConfig {
     pub membership: MembershipConfig,
     pub secrets: Secrets,
     pub certificates: Certificates,
+    /// Keys of the configuration that have to be alike on all nodes, and what they are here.
+    pub alike: BTreeMap<String, String>,
     /// Of this node, for what it says of itself.
     pub ports: Vec<Arc<Port>>,
     pub network: Arc<dyn Network>,
@@ -169,6 +171,7 @@ impl Cluster {
             release: config.release,
             master_keys: config.secrets.known(),
             certificates: config.certificates,
+            alike: config.alike,
             ports: config.ports,
             drain_wait: config.drain_wait,
         };

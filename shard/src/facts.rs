@@ -79,6 +79,9 @@ pub struct NodeReport {
     /// The certificates that it shows and trusts. Earlier releases do not say.
     #[serde(default)]
     pub certificates: Vec<CertificateFacts>,
+    /// Keys of the configuration that have to be alike on all nodes, and what they are here. Earlier releases do not say.
+    #[serde(default)]
+    pub alike: BTreeMap<String, String>,
     /// Channels of the shards that it owns that were ever touched.
     pub channels: BTreeMap<Status, u64>,
 }
@@ -193,6 +196,7 @@ pub(crate) mod tests {
             directory_is_fresh: true,
             master_keys: Vec::new(),
             certificates: Vec::new(),
+            alike: BTreeMap::new(),
             channels: BTreeMap::new(),
         };
         Heard::new(facts, Timestamp(asked), Duration::from_millis(took))

@@ -142,6 +142,8 @@ pub struct About {
     /// The master keys that it was given.
     pub master_keys: Vec<MasterKeyId>,
     pub certificates: Certificates,
+    /// See [`NodeReport::alike`](crate::facts::NodeReport::alike).
+    pub alike: BTreeMap<String, String>,
     pub ports: Vec<Arc<Port>>,
     /// How long it says that it is not ready before its leads go, for balancers to hear of it.
     pub drain_wait: Duration,

@@ -91,7 +91,7 @@ pub fn describe() {
     describe_histogram!(
         "gateway_failover_seconds",
         Unit::Seconds,
-        "From an election won to the channels of the shard being claimed."
+        "From an election won to the channels of the shard being recovered."
     );
     describe_histogram!(
         "gateway_inbound_to_webhook_seconds",

@@ -2,6 +2,7 @@
 //! be lost now?
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::id::{NodeId, ShardId};
@@ -86,7 +87,7 @@ type Judge = fn(&ClusterView, &TargetPolicy) -> Vec<Observation>;
 
 /// What is checked, how, and what is said of it when nothing is wrong.
 const TABLE: [(&str, Judge, &str); 13] = [
-    ("nodes", |view, _| nodes(view), "all {nodes} nodes answer"),
+    ("nodes", |view, _| nodes(view), "all nodes answer: {nodes}"),
     ("shards", |view, _| shards(view), "every shard has a leader, and all its replicas keep up"),
     ("replicas", |view, _| replicas(view), "no replicas were found to differ"),
     ("lose_a_node", |view, _| lose_a_node(view), "any one node can be lost now"),
@@ -98,7 +99,11 @@ const TABLE: [(&str, Judge, &str); 13] = [
     ("connections", |view, _| connections(view), "no port has refused a connection lately"),
     ("certificates", |view, _| certificates(view, Timestamp::now()), "no certificate expires soon"),
     ("secrets", |view, _| secrets(view), "everything is sealed under one master key, which every node has"),
-    ("configuration", |_, policy| configuration(policy), "nothing is allowed that production forbids"),
+    (
+        "configuration",
+        |view, policy| alike(view).into_iter().chain(configuration(policy)).collect(),
+        "the nodes agree in what has to be alike, and nothing is allowed that production forbids",
+    ),
 ];
 
 pub const CHECKS: [&str; TABLE.len()] = {
@@ -231,14 +236,15 @@ fn shards(view: &ClusterView) -> Vec<Observation> {
     let leaderless = of(
         GroupState::NoLeader,
         Level::Failing,
-        "without a leader: its channels are not served",
+        "without a leader: channels there are not served",
         "bring back the nodes that were not heard",
     );
     let short = of(
         GroupState::Degraded,
         Level::Failing,
-        "with replicas that are away or behind",
-        "bring back the nodes that were not heard; one that is behind catches up by itself",
+        "with replicas that are away, behind or stopped",
+        "bring back the nodes that were not heard; one that is behind catches up by itself; of one that stopped (gateway \
+         shards) the log of its node says why",
     );
     let stalled = view.heard().filter_map(|(node, heard)| {
         let groups = heard.report.host.groups.iter().filter(|group| group.stalled).map(|group| group.id);
@@ -358,7 +364,8 @@ fn disk(view: &ClusterView) -> Vec<Observation> {
             node,
             level,
             message,
-            "make room, or shorten history.retention_days and media.retention_days; it goes on by itself",
+            "make room; a shorter history.retention_days frees some, a shorter media.retention_days keeps less of what comes; it \
+             goes on by itself",
         ))
     });
     judged.collect()
@@ -379,7 +386,8 @@ fn connections(view: &ClusterView) -> Vec<Observation> {
         heard.report.status.crowded_ports.iter().map(move |port| {
             let message =
                 format!("node {node} had no place for a connection to its {port} port within the last minute");
-            let remedy = "see who opens them; raise connections.most, or connections.most_per_address for one client";
+            let remedy = "see who opens them; raise connections.most and the limit of open files to four times that, or \
+                          connections.most_per_address for one client";
             Observation::of_node(node, Level::Warning, message, remedy)
         })
     });
@@ -418,13 +426,43 @@ fn secrets(view: &ClusterView) -> Vec<Observation> {
     });
     let several = (view.sealed_under.len() > 1).then(|| {
         let message = format!("data keys are sealed under {} master keys", view.sealed_under.len());
-        Observation::of_cluster(Level::Warning, message, "wait for gateway secrets rewrap to end")
+        Observation::of_cluster(
+            Level::Warning,
+            message,
+            "the cluster ends it by itself: gateway secrets status tells how far it is",
+        )
     });
     let rotates = view.authority_rotates.then(|| {
         let message = "the authority by which nodes know each other is being rotated".to_owned();
         Observation::of_cluster(Level::Warning, message, "gateway secrets status tells which nodes it waits for")
     });
     lacks.chain(several).chain(rotates).collect()
+}
+
+/// Keys of the configuration that have to be alike, as far as nodes say what they are.
+fn alike(view: &ClusterView) -> Vec<Observation> {
+    let mut said: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    for (node, heard) in view.heard() {
+        for (key, value) in &heard.report.alike {
+            said.entry(key.as_str()).or_default().entry(value.as_str()).or_default().push(format!("node {node}"));
+        }
+    }
+    let differing = said.into_iter().filter(|(_, values)| values.len() > 1).map(|(key, values)| {
+        let values: Vec<String> =
+            values.into_iter().map(|(value, nodes)| format!("{value} at {}", nodes.join(", "))).collect();
+        let message = format!("{key} has to be alike on all nodes: {}", values.join("; "));
+        let (level, remedy) = match key {
+            // The fence of one timing may outlast the elections of another.
+            "cluster.timing" => (
+                Level::Failing,
+                "stop all nodes, correct it where it is wrong, and start them: one after the other is not safe",
+            ),
+            // As it is for a while in a change that goes from node to node.
+            _ => (Level::Warning, "correct it where it is wrong, and restart those nodes"),
+        };
+        Observation::of_cluster(level, message, remedy)
+    });
+    differing.collect()
 }
 
 fn configuration(policy: &TargetPolicy) -> Vec<Observation> {
@@ -452,8 +490,6 @@ fn configuration(policy: &TargetPolicy) -> Vec<Observation> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use model::format::Format;
     use raft::host::facts::{GroupFacts, HostFacts};
     use shard::facts::{Heard, NodeReport};
@@ -487,6 +523,7 @@ mod tests {
             directory_is_fresh: true,
             master_keys: Vec::new(),
             certificates: Vec::new(),
+            alike: BTreeMap::new(),
             channels: BTreeMap::new(),
         };
         Heard { report, clock_ahead: 0, clock_doubt: Duration::ZERO }
@@ -501,6 +538,24 @@ mod tests {
             sealed_under: BTreeMap::new(),
             authority_rotates: false,
         }
+    }
+
+    #[test]
+    fn what_has_to_be_alike_is_named_with_the_nodes_that_differ() {
+        let mut view = view(&[false, false, false, false]);
+        // The fourth is of an earlier release, which does not say.
+        for (node, timing) in [(1, "80ms"), (2, "250ms"), (3, "80ms")] {
+            let Some(Ok(heard)) = view.survey.get_mut(&node) else { panic!("node {node} was heard") };
+            let driver = if node == 1 { "whatsapp" } else { "simulated" };
+            let said = [("cluster.timing", timing), ("media.store", "local"), ("network.driver", driver)];
+            heard.report.alike = said.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        }
+        let said: Vec<(Level, String)> = alike(&view).into_iter().map(|said| (said.level, said.message)).collect();
+        let timing = "cluster.timing has to be alike on all nodes: 250ms at node 2; 80ms at node 1, node 3";
+        let driver = "network.driver has to be alike on all nodes: simulated at node 2, node 3; whatsapp at node 1";
+        assert_eq!(said, [(Level::Failing, timing.to_owned()), (Level::Warning, driver.to_owned())]);
+        view.survey.retain(|node, _| *node > 2);
+        assert!(alike(&view).is_empty());
     }
 
     #[test]

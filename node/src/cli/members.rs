@@ -34,7 +34,7 @@ fn life(text: &str) -> Result<Duration, String> {
 pub struct NodeRef {
     /// The node's number
     pub node: NodeId,
-    /// Return when it is done, and not when it has begun
+    /// Return when it is done, and not when it has begun; who stops the command then takes nothing back
     #[arg(long)]
     pub wait: bool,
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub enum NodeCommand {
     Weigh {
         /// The node's number
         node: NodeId,
-        /// Its share, relative to the other nodes
+        /// Its share, relative to the other nodes: 1 to 1000
         #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
         weight: u32,
         #[command(flatten)]
@@ -143,11 +143,12 @@ pub enum ShardCommand {
             Example:\n  gateway shard move 7 --to 2 --wait"
     )]
     Move {
+        /// The shard's number, as gateway shards shows it
         shard: ShardId,
         /// The node that shall lead it
         #[arg(long, value_name = "NODE")]
         to: NodeId,
-        /// Return when the node leads it, and not when the move has begun
+        /// Return when the node leads it, and not when the move has begun; who stops the command then takes nothing back
         #[arg(long)]
         wait: bool,
         #[command(flatten)]

@@ -133,7 +133,7 @@ pub enum OperatorCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum SecretsCommand {
-    /// Seal everything under the master key that the nodes were given last; stopped, it goes on when it is run again
+    /// Seal everything under the master key that the nodes were given last; the cluster ends it by itself once it has begun
     #[command(
         after_help = "Before: make a key (openssl rand -hex 32), name it in secrets.master_key_file of every node, \
             and the former one in secrets.previous_master_key_file; restart the nodes one after the other.\n\

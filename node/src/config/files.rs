@@ -41,7 +41,7 @@ pub fn check(config: &Config) -> Result<(), Refusal> {
     media_secret(config)?;
     for (section, tls) in [(API_TLS, &config.api.tls), (OPS_TLS, &config.ops.tls)] {
         if let Some(tls) = tls {
-            lasts(section, &certified(section, tls)?, &tls.cert_file)?;
+            lasts(section, &certified(section, tls)?.cert, &tls.cert_file)?;
         }
     }
     for (key, path) in secret_files(config) {
@@ -294,6 +294,17 @@ pub fn certified(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
     belong_together(&named(&key_key, &tls.key_file), &cert_key, &chain, &key_pem)
 }
 
+/// As [`certified`], for what takes the place of another one, which may still be good.
+///
+/// # Errors
+/// Those, and when it has expired.
+pub fn renewed(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
+    let certified = certified(section, tls)?;
+    // Of those behind it clients need none where they know another way to an authority.
+    lasts(section, certified.cert.get(..1).unwrap_or_default(), &tls.cert_file)?;
+    Ok(certified)
+}
+
 /// A chain with the key of its first certificate, which the key named `cert_key` tells.
 fn belong_together(
     subject: &str,
@@ -368,8 +379,8 @@ fn named(key: &str, path: &Path) -> String {
 }
 
 /// Whether the certificate of a port still proves anything.
-fn lasts(section: &str, certified: &CertifiedKey, path: &Path) -> Result<(), Refusal> {
-    let until = certified.cert.iter().filter_map(expires_at).min();
+fn lasts(section: &str, chain: &[CertificateDer<'static>], path: &Path) -> Result<(), Refusal> {
+    let until = chain.iter().filter_map(expires_at).min();
     match until.filter(|until| *until <= Timestamp::now()) {
         Some(until) => {
             let problem = format!("expired at {until}");

@@ -10,6 +10,13 @@ use crate::refusal::Refusal;
 /// `GATEWAY__API__LISTEN` sets `api.listen`.
 const ENV_PREFIX: &str = "GATEWAY__";
 
+/// How values are written of which a reader says no more than what they are not: the end of its words, and an example.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("expected a duration", "as in 10s, 5m or 1h 30m"),
+    ("invalid socket address syntax", "as in 0.0.0.0:8080"),
+    ("invalid IP address syntax", "as in 10.20.0.0/16"),
+];
+
 /// One key set outside the file.
 #[derive(Clone, Debug)]
 struct Override {
@@ -122,9 +129,13 @@ fn assemble(base: Table, overrides: &[Override], file: Option<&Path>) -> Result<
         };
         let key = error.path().to_string();
         let message = error.inner().message().to_owned();
+        let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
         let culprit = overrides.iter().rposition(|item| {
             let path = item.path.join(".");
-            path == key || key.starts_with(&format!("{path}.")) || key.starts_with(&format!("{path}["))
+            let is_within = key.starts_with(&format!("{path}.")) || key.starts_with(&format!("{path}["));
+            // A section that nobody knows is told of without the key that was set in it.
+            let is_around = unknown.is_some_and(|name| item.path.iter().any(|part| part == name));
+            path == key || is_within || is_around && path.starts_with(&format!("{key}."))
         });
         match culprit {
             Some(index) if !plain[index] && message.starts_with("invalid type") => plain[index] = true,
@@ -140,7 +151,8 @@ fn insert(table: &mut Table, item: &Override, plain: bool) -> Result<(), Refusal
         Ok(value) if !plain => value,
         _ => Value::String(item.text.clone()),
     };
-    let [sections @ .., key] = item.path.as_slice() else {
+    let named = item.path.split_last().filter(|_| item.path.iter().all(|part| !part.is_empty()));
+    let Some((key, sections)) = named else {
         return Err(Refusal::new(&item.origin, "names no key", "write section.key=value"));
     };
     let mut place = table;
@@ -186,7 +198,16 @@ fn explain(path: &str, message: &str, origin: Option<&str>, file: Option<&Path>)
         let remedy = format!("set it there or as {ENV_PREFIX}{}", key.to_ascii_uppercase().replace('.', "__"));
         return Refusal::new(key, format!("missing in {}", place()), remedy);
     }
-    Refusal::new(path, message, format!("correct it in {}", place()))
+    // A table's name in the code is not the operator's.
+    let message = match message.split_once("expected struct ") {
+        Some((said, _)) => format!("{said}expected a table"),
+        None => message.to_owned(),
+    };
+    let remedy = match EXAMPLES.iter().find(|(end, _)| message.ends_with(*end)) {
+        Some((_, example)) => format!("write it in {} {example}", place()),
+        None => format!("correct it in {}", place()),
+    };
+    Refusal::new(path, message, remedy)
 }
 
 /// The known name that was probably meant.

@@ -123,6 +123,7 @@ fn a_text_that_looks_like_a_number_is_a_text_where_one_belongs() {
 #[test]
 fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
     let listen = "listen = \"0.0.0.0:8080\"";
+    let base_url = "base_url = \"https://gateway.example.com\"";
     let member = "peer = \"node-2.lan:8082\"";
     // One line of the example, what stands in its place, and what the answer must hold.
     let cases: &[(&str, &str, &[&str])] = &[
@@ -137,10 +138,12 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         ("id = 1 ", "id = 7", &["cluster.nodes", "id 7"]),
         ("id = 1 ", "id = 1\nweight = 0", &["node.weight"]),
         ("id = 1 ", "id = 1\nmax_channels = 0", &["node.max_channels"]),
-        (listen, "listen = \"localhost\"", &["api.listen", "socket address"]),
+        (listen, "listen = \"localhost\"", &["api.listen", "socket address", "as in 0.0.0.0:8080"]),
         (listen, "listen = \"0.0.0.0:0\"", &["api.listen", "port 0"]),
         (listen, "listen = \"0.0.0.0:8081\"", &["ops.listen", "another listener"]),
-        ("base_url = \"https://gateway.example.com\"", "base_url = \"gateway\"", &["api.base_url", "http"]),
+        (base_url, "base_url = \"gateway\"", &["api.base_url", "http"]),
+        (base_url, "base_url = \"https://ann:pw@gateway.example.com\"", &["api.base_url", "a user"]),
+        (base_url, "base_url = \"https://gateway.example.com/?a=b\"", &["api.base_url", "a query"]),
         (listen, "listen = \"0.0.0.0:8080\"\ntrusted_proxies = [\"10.0.0.0/64\"]", &["api.trusted_proxies"]),
         ("# proxy_protocol = false", "proxy_protocol = true", &["api.proxy_protocol", "trusted_proxies"]),
         ("# cors_origins = []", "cors_origins = [\"app.example.com\"]", &["api.cors_origins", "app.example.com"]),
@@ -195,7 +198,8 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         ("# ip = {", "ip = { burst = 1, refill_per_second = 0 } #", &["limits.ip.refill_per_second"]),
         ("# ip = {", "ip = { burst = 1 } #", &["limits.ip.refill_per_second", "missing"]),
         ("[drain]", "[drain]\ninitial_wait = \"1h\"", &["drain.initial_wait"]),
-        ("[drain]", "[drain]\ninitial_wait = 10", &["drain.initial_wait"]),
+        ("[drain]", "[drain]\ninitial_wait = 10", &["drain.initial_wait", "as in 10s"]),
+        ("[disk]", "[disk]\nlow = \"1GiB\" #", &["disk.low", "expected a table"]),
         ("# retention_days = 30", "retention_days = 400 #", &["history.retention_days", "365"]),
         ("# retention_days = 30", "retention = \"366d\" #", &["history.retention", "365"]),
         ("# keep_lids = ", "keep_lids = \"1h\" #", &["history.keep_lids", "365d"]),
@@ -225,6 +229,11 @@ fn a_wrong_variable_or_flag_is_named_as_the_operator_knows_it() {
     assert!(line(&[], &["node.id"]).contains("--set node.id"));
     assert!(line(&[], &["node.id=x"]).contains("--set node.id=x"));
     assert!(line(&[], &["node.id.deep=1"]).contains("\"id\" is a value"));
+    let unknown = line(&[], &["nodes.id=1"]);
+    assert!(unknown.contains("--set nodes.id=1") && unknown.contains("did you mean \"node\""), "{unknown}");
+    for nameless in ["=1", "node.=1", ".id=1"] {
+        assert!(line(&[], &[nameless]).contains(&format!("--set {nameless}: names no key")), "{nameless}");
+    }
 }
 
 #[test]
@@ -334,6 +343,15 @@ fn files_that_are_not_in_order_are_named() {
             assert!(line.contains(part), "{line:?} without {part:?}");
         }
     }
+}
+
+#[test]
+fn a_certificate_that_has_expired_takes_no_others_place() {
+    let (_folder, config, _) = complete();
+    let tls = expired(&config);
+    files::certified(files::API_TLS, &tls).unwrap();
+    let refusal = files::renewed(files::API_TLS, &tls).map(drop).unwrap_err();
+    assert!(refusal.to_string().contains("expired at 2020-01-01"), "{refusal}");
 }
 
 #[test]

@@ -107,7 +107,12 @@ fn reachable(key: &str, address: &HostPort) -> Result<(), Refusal> {
 }
 
 fn ports(config: &Config) -> Result<(), Refusal> {
-    ensure(is_http_url(&config.api.base_url), "api.base_url", "is no http or https URL", "write https://host[:port]")?;
+    ensure(
+        is_base_url(&config.api.base_url),
+        "api.base_url",
+        "is no http or https URL, or has a user, a query or a fragment: links to media begin with it",
+        "write https://host[:port]",
+    )?;
     cors_origins(&config.api.cors_origins)?;
     let strange = config.api.console_frame_ancestors.iter().find(|origin| !is_origin(origin));
     ensure(
@@ -193,6 +198,15 @@ fn is_http_url(text: &str) -> bool {
     let plain =
         !text.contains(char::is_whitespace) && text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with('/'));
     plain && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// What paths are put behind, and everybody is shown.
+fn is_base_url(text: &str) -> bool {
+    let is_plain = |url: Url| {
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        !has_user && url.query().is_none() && url.fragment().is_none()
+    };
+    is_http_url(text) && Url::parse(text).is_ok_and(is_plain)
 }
 
 /// Of a port of this machine, in the clear.
@@ -310,7 +324,7 @@ fn network(config: &Config) -> Result<(), Refusal> {
         ensure(seen.insert(suffix), key, "is taken by another kind of address", "give each kind its own suffix")?;
     }
     let starts = network.session_starts() > 0;
-    ensure(starts, "network.session_starts_per_second", "is 0", "give at least 1; 200 fits most networks")
+    ensure(starts, "network.session_starts_per_second", "is 0", "600 is usual, 50 with whatsapp")
 }
 
 /// What the driver of the real network can be told.

@@ -112,13 +112,15 @@ impl Folder {
     /// Makes the folder hold the chosen cluster; a former one of another plan is forgotten.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// A [`Refusal`] when the folder cannot be made; anything else when it cannot be written.
     pub fn establish(&self, plan: Plan) -> anyhow::Result<()> {
         let shown = self.root.display();
         if self.plan()?.is_some_and(|former| former != plan) {
             fs::remove_dir_all(&self.root).with_context(|| format!("emptying {shown}"))?;
         }
-        fs::create_dir_all(&self.root).with_context(|| format!("making {shown}"))?;
+        fs::create_dir_all(&self.root).map_err(|error| {
+            Refusal::new(format!("--data {shown}"), error.to_string(), "name a folder that this process may write")
+        })?;
         write_json(&self.root.join(MARKER), &plan)?;
         self.make_secrets(plan)
     }
@@ -301,6 +303,13 @@ mod tests {
         assert_eq!((fresh.nodes, fresh.base_port), (3, 8000));
         assert_ne!(folder.operator_token().unwrap(), token);
         assert_ne!(fresh.cluster_id, plan.cluster_id);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named_with_its_flag() {
+        let (folder, plan) = Folder::choose(Path::new("/proc/nowhere"), Some(1), None, None, false).unwrap();
+        let error = folder.establish(plan).unwrap_err();
+        assert!(error.is::<Refusal>() && error.to_string().starts_with("--data /proc/nowhere: "), "{error}");
     }
 
     #[test]

@@ -87,7 +87,11 @@ fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
         (None, Some(token)) => ("--token".to_owned(), token.to_owned()),
         (None, None) => return Err(Refusal::new("--token-file", "is missing", remedy)),
     };
-    text.trim()
+    // What `gateway token` prints may have been kept whole: the token is its first line.
+    text.trim_start()
+        .lines()
+        .next()
+        .unwrap_or_default()
         .parse()
         .map_err(|error: model::join_token::NotAJoinToken| Refusal::new(subject, error.to_string(), remedy))
 }
@@ -160,7 +164,8 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
     match rmp_serde::from_slice::<words::Answer>(&answer).context("reading the cluster's answer")? {
         Answer::Welcome(welcome) => Ok(*welcome),
         Answer::Refused(reason) => {
-            Err(Refusal::new("--token", reason, "make another one with gateway token, or mend what it names").into())
+            let remedy = "mend what it names and run this again, or give another token (gateway token)";
+            Err(Refusal::new(subject, format!("does not let this machine in: {reason}"), remedy).into())
         }
     }
 }

@@ -35,9 +35,9 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     first.accepts(&keys)?;
     first.make()?;
     let cluster_id = first.config.cluster.cluster_id;
-    let folder = ReservedFolder::unused(&first.config.node.data_dir)?;
+    // Before anything is written: where the configuration stands, all else does, and until then this may be run again.
+    ReservedFolder::unused(&first.config.node.data_dir)?.claim(cluster_id, FIRST_NODE, Format::FIRST)?;
     let place = first.write(&keys)?;
-    folder.claim(cluster_id, FIRST_NODE, Format::FIRST)?;
     say(format!("cluster {cluster_id}, node 1, in {}", args.node.dir.display()));
     say(format!(
         "  keep a copy of     {} (without it nothing stored can be opened)",
@@ -181,5 +181,48 @@ pub fn peer(node: &NodeArgs) -> Peer {
         key_file: Default::default(),
         ca_key_file: None,
         certificate_life: HumanDuration(Peer::CERTIFICATE_LIFE),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::cli::joining::NewClusterArgs;
+    use crate::config::HostPort;
+
+    #[test]
+    fn a_cluster_whose_data_folder_could_not_be_written_is_made_by_another_try() {
+        let root = tempfile::tempdir().unwrap();
+        let listen = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let args = InitArgs {
+            node: NodeArgs {
+                dir: root.path().join("etc"),
+                data_dir: root.path().join("data"),
+                advertise: HostPort::new("localhost", 7000),
+                peer_listen: listen(7000),
+                api_listen: listen(7001),
+                ops_listen: listen(7002),
+                zone: None,
+                weight: 1,
+                max_channels: 1,
+            },
+            cluster: NewClusterArgs {
+                base_url: "http://localhost:7001".to_owned(),
+                network: HostPort::new("localhost", 7003),
+                wan: false,
+            },
+            nodes: 1,
+            shards: Some(1),
+        };
+        // In the way of the identity.
+        let obstacle = args.node.data_dir.join("identity.json.tmp");
+        std::fs::create_dir_all(&obstacle).unwrap();
+        run(&args).unwrap_err();
+        std::fs::remove_dir(&obstacle).unwrap();
+        run(&args).unwrap();
+        assert!(args.node.dir.join("gateway.toml").exists());
     }
 }

@@ -14,7 +14,7 @@ use super::{Verdict, show};
 use crate::caller::{Caller, text_of};
 use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
-use crate::refusal::{Refusal, in_short, is_distrusted, is_full};
+use crate::refusal::{Refusal, distrust, in_short, is_full};
 
 /// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
 /// other nodes, and for a shard without an owner.
@@ -314,15 +314,11 @@ pub fn told<T: DeserializeOwned>(
 
 /// What the last node that was asked said, or that none answered.
 fn unanswered(last: Option<anyhow::Error>) -> anyhow::Error {
-    match last {
-        Some(error) if is_distrusted(&error) => {
-            anyhow::anyhow!("{}; give the authority that signed it with --ca-file", in_short(&error))
-        }
-        Some(error) if error.chain().any(|cause| cause.is::<reqwest::Error>()) => {
-            anyhow::anyhow!("{}; {OPERATORS_PORT}", in_short(&error))
-        }
-        Some(error) => error,
-        None => anyhow::anyhow!("no node to ask"),
+    let Some(error) = last else { return anyhow::anyhow!("no node to ask") };
+    let is_of_http = error.chain().any(|cause| cause.is::<reqwest::Error>());
+    match distrust(&error).or(is_of_http.then_some(OPERATORS_PORT)) {
+        Some(remedy) => anyhow::anyhow!("{}; {remedy}", in_short(&error)),
+        None => error,
     }
 }
 
@@ -419,6 +415,9 @@ mod tests {
         let error = anyhow::Error::new(std::io::Error::other(unknown)).context("GET https://n/x");
         let said = unanswered(Some(error)).to_string();
         assert!(said.starts_with("GET https://n/x: ") && said.ends_with("with --ca-file"), "{said}");
+        let own = anyhow::anyhow!("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))");
+        let said = unanswered(Some(own.context("GET https://n/x"))).to_string();
+        assert!(said.contains("CA:FALSE") && !said.contains("--ca-file"), "{said}");
     }
 
     #[test]

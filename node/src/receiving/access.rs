@@ -13,10 +13,6 @@ use crate::operator::access::{USUAL_DEV, given_secret};
 use crate::refusal::Refusal;
 use crate::trust::Trust;
 
-/// Said of a certificate that is not trusted.
-pub const DISTRUSTED: &str =
-    "nothing here vouches for that certificate: give the authority that signed it with --ca-file";
-
 /// The way to an account.
 pub struct Account {
     /// Base URLs without a trailing slash; at least one.

@@ -11,13 +11,13 @@ use reqwest::{Client, Response};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::access::{Account, DISTRUSTED, failure};
+use super::access::{Account, failure};
 use super::forward::Receiver;
 use super::frames::{Frame, Frames};
 use crate::caller::text_of;
 use crate::cli::receiving::ListenArgs;
 use crate::console::{is_read, printable, say, say_json, warn};
-use crate::refusal::{Refusal, in_short, is_distrusted};
+use crate::refusal::{Refusal, distrust, in_short};
 
 /// The gateway says something every 15 seconds; after three of them the connection is dead.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -80,9 +80,9 @@ impl Listening {
                 Ok(()) => warn(format_args!("gateway: {node} ended the stream; going on")),
                 Err(error) if error.is::<Refusal>() => return Err(error),
                 Err(error) => {
-                    let error = match is_distrusted(&error) {
-                        true => format!("{}; {DISTRUSTED}", in_short(&error)),
-                        false => in_short(&error),
+                    let error = match distrust(&error) {
+                        Some(remedy) => format!("{}; {remedy}", in_short(&error)),
+                        None => in_short(&error),
                     };
                     // Once a second is too often for what has not changed.
                     if self.told.insert(node.clone(), error.clone()).as_ref() != Some(&error) {

@@ -6,12 +6,12 @@ use model::time::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::access::{Account, DISTRUSTED, failure};
+use super::access::{Account, failure};
 use super::forward::Receiver;
 use crate::caller::Caller;
 use crate::cli::receiving::TriggerArgs;
 use crate::console::say;
-use crate::refusal::{Refusal, in_short, is_distrusted};
+use crate::refusal::{Refusal, distrust, in_short};
 
 /// Sends it once.
 ///
@@ -90,6 +90,6 @@ async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>
             Err(error) => return Err(error),
         }
     }
-    let remedy = if is_distrusted(&last) { DISTRUSTED } else { "name the gateway's API with --api" };
+    let remedy = distrust(&last).unwrap_or("name the gateway's API with --api");
     Err(anyhow!("{}; {remedy}", in_short(&last)))
 }

@@ -26,7 +26,7 @@ const END_FROM: Duration = Duration::from_secs(4);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long another node may take to say how it is, and how long the transfer of a lead may take.
-const VITALS_PATIENCE: Duration = Duration::from_millis(250);
+const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Owner {
@@ -82,7 +82,7 @@ pub(super) async fn give_lead_away(group: &Group, nodes: &dyn Nodes) {
         if node == nodes.node() {
             continue;
         }
-        let node_status = nodes.status_of(node, Instant::now() + VITALS_PATIENCE).await;
+        let node_status = nodes.status_of(node, Instant::now() + STATUS_PATIENCE).await;
         if node_status.is_none_or(|node_status| !node_status.is_ready())
             || !nodes.is_caught_up(node, shard, group.applied()).await
         {

@@ -53,7 +53,7 @@ const SETTLED_CHECKS: u32 = 5;
 const HOLD_PATIENCE: Duration = Duration::from_secs(180);
 
 /// How long the wanted node may take to say how it is.
-const VITALS_PATIENCE: Duration = Duration::from_millis(250);
+const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long channels may take to close when their shard is handed over, and the other node to take it: whatever time is left by them,
 /// and no less than so much.
@@ -166,7 +166,7 @@ impl Hosting {
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
         let former = self.former_owner();
         let (from, away_ms) = (former.map(|(from, _)| from), former.map(|(_, away)| away.as_millis() as u64));
-        tracing::info!(shard = self.shard, epoch, claimed = recovered, from, away_ms, "this node owns the shard");
+        tracing::info!(shard = self.shard, epoch, recovered, from, away_ms, "this node owns the shard");
         if let Some((from, away)) = former {
             self.context.take_overs.note(self.shard, from, away, recovered);
         }
@@ -375,7 +375,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
 /// to log in thousands of channels: it gets its leads a few at a time, from all nodes together, each when it has warmed up
 /// from the one before. A node that is never done with that (`waited_enough`) gets them all the same.
 async fn takes_one_more(owner: &Owner, target: NodeId, waited_enough: bool) -> bool {
-    let node_status = owner.node.nodes.status_of(target, Instant::now() + VITALS_PATIENCE).await;
+    let node_status = owner.node.nodes.status_of(target, Instant::now() + STATUS_PATIENCE).await;
     node_status.is_some_and(|node_status| node_status.ready && (!node_status.warming_up || waited_enough))
 }
 

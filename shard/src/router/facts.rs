@@ -75,6 +75,7 @@ impl Router {
             directory_is_fresh: self.directory_is_fresh(),
             master_keys: self.about().master_keys.clone(),
             certificates: (self.about().certificates)(),
+            alike: self.about().alike.clone(),
             channels: self.channels_by_status(),
             host,
             // Last, so that it is as young as can be when it is heard.
