@@ -280,6 +280,7 @@ async fn run(
                 if received == 0 {
                     return;
                 }
+                gather_ready(&mut immediate, &mut gathered).await;
                 if take_deferred(&mut lingering, &mut deferred) {
                     linger_until.get_or_insert(Instant::now() + LINGER);
                 }
@@ -319,6 +320,14 @@ async fn run(
         }
     }
     lost.cancel();
+}
+
+/// Gathers as well what tasks that are ready to run are about to submit: an entry costs every replica as much for one command as for
+/// all of them.
+async fn gather_ready(immediate: &mut mpsc::Receiver<Submission>, gathered: &mut Vec<Submission>) {
+    tokio::task::yield_now().await;
+    let room = BATCH_SUBMISSIONS.saturating_sub(gathered.len());
+    gathered.extend(std::iter::from_fn(|| immediate.try_recv().ok()).take(room));
 }
 
 /// Takes all that was deferred before what was just received: it stands in its queue by now, and is to stand in the log before it,
@@ -506,6 +515,16 @@ mod tests {
     #[test]
     fn callers_that_come_one_by_one_wait_for_nobody_and_many_for_about_as_many() {
         assert_eq!([0, 1, FEW, FEW + 1, 40].map(company_of), [0, 0, 0, FEW, 39]);
+    }
+
+    #[tokio::test]
+    async fn an_entry_takes_along_what_ready_tasks_are_about_to_submit() {
+        let (queue, mut immediate) = queue();
+        submit(&queue, &[of_size(10)]).await.unwrap();
+        tokio::spawn(async move { submit(&queue, &[of_size(20)]).await.map(drop) });
+        let mut gathered = vec![immediate.recv().await.unwrap()];
+        gather_ready(&mut immediate, &mut gathered).await;
+        assert_eq!(gathered.len(), 2);
     }
 
     #[tokio::test]
