@@ -237,7 +237,7 @@ async fn run(
     let mut bore = 0;
     let mut rest = Duration::ZERO;
     loop {
-        let queued = deferred.len() + gathered.len() + immediate.len();
+        let queued = deferred.len() + lingering.len() + gathered.len() + immediate.len();
         let has_room = may_submit(on_their_way.len(), last_submit.elapsed(), queued, rest);
         // What comes stays in its queue until there is room, so that it does not wake the committer one by one. What found no room
         // in the entry before goes first.
@@ -266,12 +266,10 @@ async fn run(
                     rest = rest_after(bore, last_submit.elapsed());
                 }
             }
-            _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.len() < BATCH_SUBMISSIONS => {
-                let now = Instant::now();
-                linger_until.get_or_insert(now + LINGER);
-                if deferred.iter().any(|submission| submission.has_more) {
-                    linger_until = Some(now);
-                }
+            // The first of them says until when. Those that come after it stay in their queue, so that they wake nobody.
+            _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.is_empty() => {
+                let has_more = deferred.iter().any(|submission| submission.has_more);
+                linger_until = Some(Instant::now() + if has_more { Duration::ZERO } else { LINGER });
                 continue;
             }
             received = immediate.recv_many(&mut gathered, BATCH_SUBMISSIONS), if is_received => {
@@ -279,22 +277,23 @@ async fn run(
                     return;
                 }
                 gather_ready(&mut immediate, &mut gathered).await;
-                if take_deferred(&mut lingering, &mut deferred) {
-                    linger_until.get_or_insert(Instant::now() + LINGER);
-                }
             }
             () = tokio::time::sleep_until(linger_until.unwrap_or_else(Instant::now).into()),
                 if has_room && linger_until.is_some() => {}
             () = tokio::time::sleep_until(room_at.into()), if on_their_way.len() < IN_FLIGHT && !is_received => {}
         }
         loop {
-            let queued = deferred.len() + gathered.len() + immediate.len();
+            let queued = deferred.len() + lingering.len() + gathered.len() + immediate.len();
             if !may_submit(on_their_way.len(), last_submit.elapsed(), queued, rest) {
                 break;
             }
             let lingered = linger_until.is_some_and(|until| until <= Instant::now());
             if gathered.is_empty() && !lingered {
                 break;
+            }
+            take_queued(&mut immediate, &mut gathered);
+            if take_deferred(&mut lingering, &mut deferred) {
+                linger_until.get_or_insert(Instant::now() + LINGER);
             }
             let before = gathered.len();
             let (entry, waiting) = entry_of(directory.format(), node, epoch, &mut deferred, &mut gathered);
@@ -323,11 +322,16 @@ async fn run(
 /// all of them.
 async fn gather_ready(immediate: &mut mpsc::Receiver<Submission>, gathered: &mut Vec<Submission>) {
     tokio::task::yield_now().await;
+    take_queued(immediate, gathered);
+}
+
+/// Takes what somebody waits for, no more than an entry holds.
+fn take_queued(immediate: &mut mpsc::Receiver<Submission>, gathered: &mut Vec<Submission>) {
     let room = BATCH_SUBMISSIONS.saturating_sub(gathered.len());
     gathered.extend(std::iter::from_fn(|| immediate.try_recv().ok()).take(room));
 }
 
-/// Takes all that was deferred before what was just received: it stands in its queue by now, and is to stand in the log before it,
+/// Takes all that was deferred before what was taken of the others: it stands in its queue by now, and is to stand in the log before it,
 /// as two receipts of one message may be on both ways. Whether anything is deferred.
 fn take_deferred(lingering: &mut mpsc::Receiver<Submission>, deferred: &mut Vec<Submission>) -> bool {
     deferred.extend(std::iter::from_fn(|| lingering.try_recv().ok()));
@@ -507,6 +511,18 @@ mod tests {
         let mut gathered = vec![immediate.recv().await.unwrap()];
         gather_ready(&mut immediate, &mut gathered).await;
         assert_eq!(gathered.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn no_more_is_taken_of_the_queue_than_an_entry_holds() {
+        let (queue, mut immediate) = queue();
+        for _ in 0..BATCH_SUBMISSIONS + 10 {
+            submit(&queue, &[of_size(10)]).await.unwrap();
+        }
+        let mut gathered = Vec::new();
+        take_queued(&mut immediate, &mut gathered);
+        take_queued(&mut immediate, &mut gathered);
+        assert_eq!((gathered.len(), immediate.len()), (BATCH_SUBMISSIONS, 10));
     }
 
     #[tokio::test]
