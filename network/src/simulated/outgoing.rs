@@ -147,7 +147,11 @@ impl Outgoing {
             match self.write_some(sink) {
                 // Under a steady load the socket never makes this wait, and the reader shares the task.
                 Ok(true) => tokio::task::coop::consume_budget().await,
-                Ok(false) => self.wake.notified().await,
+                Ok(false) => {
+                    self.wake.notified().await;
+                    // Sessions whose tasks are ready to run queue theirs first: all of it goes to the kernel at once.
+                    tokio::task::yield_now().await;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if let Err(error) = sink.writable().await {
                         return error;
@@ -250,5 +254,32 @@ impl Lane {
             }
             self.queue.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_ready_tasks_say_goes_to_the_kernel_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (_source, sink) = stream.into_split();
+        let outgoing = Arc::new(Outgoing::new());
+        let writing = Arc::clone(&outgoing);
+        tokio::spawn(async move { writing.run(&sink).await });
+        // Until it waits.
+        tokio::task::yield_now().await;
+        outgoing.push_now(None, Bytes::from_static(b"one"));
+        let queued = tokio::spawn(async move {
+            // It runs after the writer, which has been woken by the first.
+            outgoing.push_now(None, Bytes::from_static(b"another"));
+            outgoing.lane.lock().queue.len()
+        });
+        assert_eq!(queued.await.unwrap(), 2);
     }
 }

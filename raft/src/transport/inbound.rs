@@ -179,7 +179,7 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
         }
     };
     let write = async {
-        match stream::write(&mut writer, None, &mut queue, |_| true).await {
+        match stream::write(class, &mut writer, None, &mut queue, |_| true).await {
             Ok(()) => FrameError::Closed,
             Err(error) => FrameError::Io(error),
         }

@@ -291,7 +291,7 @@ impl Keeper {
         };
         let write = async {
             let wanted = |message: &Message| self.waiting.wants(message);
-            match stream::write(&mut writer, Some(first), &mut self.queue, wanted).await {
+            match stream::write(self.class, &mut writer, Some(first), &mut self.queue, wanted).await {
                 Ok(()) => FrameError::Closed,
                 Err(error) => FrameError::Io(error),
             }

@@ -7,6 +7,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use super::Class;
 use super::frame::{self, Kind, MAX_FRAME, Message};
 
 /// A frame is closed when it holds that much; one message may be larger.
@@ -29,7 +30,11 @@ impl Outgoing {
 
 /// Writes what comes through the queue until the queue ends or the stream fails, but for messages that are not `wanted` any
 /// more when their turn comes: on a slow link what was given up would hold up what took its place.
+///
+/// Calls come from many tasks: those that are ready to run hand theirs in before a frame goes, which costs both nodes as much for
+/// one as for all. Raft's messages wait for no task, which may be one that applies entries.
 pub(super) async fn write(
+    class: Class,
     stream: &mut (impl AsyncWrite + Unpin),
     first: Option<Outgoing>,
     queue: &mut mpsc::Receiver<Outgoing>,
@@ -46,6 +51,9 @@ pub(super) async fn write(
                 None => return Ok(()),
             },
         };
+        if class == Class::Call {
+            tokio::task::yield_now().await;
+        }
         if !wanted(&first.message) {
             continue;
         }

@@ -438,7 +438,7 @@ async fn messages_that_no_frame_can_carry_together_go_in_two() {
     }
     drop(queue);
     let mut written = Vec::new();
-    stream::write(&mut written, None, &mut waiting, |_| true).await.unwrap();
+    stream::write(Class::Log, &mut written, None, &mut waiting, |_| true).await.unwrap();
     let (mut written, mut buffer) = (&written[..], BytesMut::new());
     let mut read = Vec::new();
     while let Ok(mut frame) = frame::read(&mut written, &mut buffer).await {
@@ -447,4 +447,32 @@ async fn messages_that_no_frame_can_carry_together_go_in_two() {
         }
     }
     assert_eq!(read, sizes);
+}
+
+/// Hands in a message without a body.
+fn hand_in(queue: &tokio::sync::mpsc::Sender<stream::Outgoing>, id: u64) {
+    queue.try_send(stream::Outgoing::new(frame::Kind::Request, id, 3, Bytes::new(), Duration::ZERO)).ok().unwrap();
+}
+
+#[tokio::test]
+async fn a_call_takes_those_along_that_ready_tasks_hand_in_and_an_append_waits_for_none() {
+    for (class, expected) in [(Class::Call, 1), (Class::Log, 2)] {
+        let (queue, mut waiting) = tokio::sync::mpsc::channel(4);
+        let writing = tokio::spawn(async move {
+            let mut written = Vec::new();
+            stream::write(class, &mut written, None, &mut waiting, |_| true).await.unwrap();
+            written
+        });
+        tokio::spawn(async move {
+            hand_in(&queue, 1);
+            // It runs after the writer, which has been woken by the first.
+            tokio::spawn(async move { hand_in(&queue, 2) });
+        });
+        let written = writing.await.unwrap();
+        let (mut written, mut buffer, mut frames) = (&written[..], BytesMut::new(), 0);
+        while frame::read(&mut written, &mut buffer).await.is_ok() {
+            frames += 1;
+        }
+        assert_eq!(frames, expected, "{class:?}");
+    }
 }

@@ -44,10 +44,13 @@ const IN_FLIGHT: usize = 4;
 /// that follow earlier would keep them so. One far away is not waited for.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// How long after the last entry the next one waits for company, where that one bore more than a few submissions that somebody
-/// waits for: their callers are answered together, and what they bring next comes close upon each other.
-const COMPANY: Duration = Duration::from_millis(8);
+/// After an entry of more submissions than this that somebody waits for, the committer rests for as long again as that one took: its
+/// callers are answered together, and what they bring next comes close upon each other. Where processors are busy entries take long;
+/// fewer of them go then, which leaves more time for the sends. So few may be of callers that come one by one, who would wait for nobody.
 const FEW: usize = 2;
+
+/// Nor is there a rest behind an entry that took no longer than this: processors and disks had nothing else to do.
+const BRIEF: Duration = Duration::from_millis(2);
 
 /// So many submissions follow at once: an entry of them costs little more than they do.
 const WORTH_AN_ENTRY: usize = 64;
@@ -199,27 +202,19 @@ struct Announce {
     streams: Arc<Streams>,
 }
 
+/// How long after the last entry the next one goes, with so many on their way; `rest`: with none of them.
+fn pause(on_their_way: usize, rest: Duration) -> Duration {
+    if on_their_way == 0 { rest } else { GATHER }
+}
+
 /// Whether an entry may go out, with so many on their way, so long after the last one, and with so many submissions that wait.
-/// `has_company`: of those that somebody waits for there are as many as [`company_of`] the last one asks for.
-fn may_submit(on_their_way: usize, since_last: Duration, waiting: usize, has_company: bool) -> bool {
-    match on_their_way {
-        0 => has_company || since_last >= COMPANY,
-        1..IN_FLIGHT => since_last >= GATHER || waiting >= WORTH_AN_ENTRY,
-        _ => false,
-    }
+fn may_submit(on_their_way: usize, since_last: Duration, queued: usize, rest: Duration) -> bool {
+    on_their_way < IN_FLIGHT && (since_last >= pause(on_their_way, rest) || queued >= WORTH_AN_ENTRY)
 }
 
-/// Whether what somebody waits for is taken out of its queue as it comes. With entries on their way it stays there until there is room,
-/// so that it does not wake the committer one by one. With none, each may be the last of the company that is waited for.
-fn receives(on_their_way: usize, has_room: bool, gathered: usize) -> bool {
-    // What found no room in the entry before goes first.
-    on_their_way == 0 || (has_room && gathered == 0)
-}
-
-/// How many are waited for behind an entry that bore so many submissions that somebody waits for: about as many again. What bore few
-/// may be of callers that come one by one, who would wait for nobody.
-fn company_of(bore: usize) -> usize {
-    if bore > FEW { bore - 1 } else { 0 }
+/// The rest after an entry that bore so many submissions that somebody waits for, and took so long.
+fn rest_after(bore: usize, took: Duration) -> Duration {
+    if bore > FEW && took > BRIEF { (took * 2).min(GATHER) } else { Duration::ZERO }
 }
 
 async fn run(
@@ -238,16 +233,16 @@ async fn run(
     // Until when the oldest of the lingering commands waits.
     let mut linger_until: Option<Instant> = None;
     let mut last_submit = Instant::now();
-    // Of the last entry.
-    let mut company = 0;
+    // How many submissions that somebody waits for the last entry bore, and the rest after it.
+    let mut bore = 0;
+    let mut rest = Duration::ZERO;
     loop {
-        let awaited = gathered.len() + immediate.len();
-        let since_last = last_submit.elapsed();
-        let has_room = may_submit(on_their_way.len(), since_last, deferred.len() + awaited, awaited >= company);
-        let pause = if on_their_way.is_empty() { COMPANY } else { GATHER };
-        let is_received = receives(on_their_way.len(), has_room, gathered.len());
-        // Also what was left of the last entry gathers.
-        let gathers = on_their_way.len() < IN_FLIGHT && !(has_room && gathered.is_empty());
+        let queued = deferred.len() + lingering.len() + gathered.len() + immediate.len();
+        let has_room = may_submit(on_their_way.len(), last_submit.elapsed(), queued, rest);
+        // What comes stays in its queue until there is room, so that it does not wake the committer one by one. What found no room
+        // in the entry before goes first.
+        let is_received = has_room && gathered.is_empty();
+        let room_at = last_submit + pause(on_their_way.len(), rest);
         tokio::select! {
             () = lost.cancelled() => return,
             Some(outcome) = on_their_way.next() => {
@@ -267,40 +262,42 @@ async fn run(
                     // A caller that has gone away needs no answer.
                     let _ = caller.reply.send(own);
                 }
-            }
-            _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.len() < BATCH_SUBMISSIONS => {
-                let now = Instant::now();
-                linger_until.get_or_insert(now + LINGER);
-                if deferred.iter().any(|submission| submission.has_more) {
-                    linger_until = Some(now);
+                if on_their_way.is_empty() {
+                    rest = rest_after(bore, last_submit.elapsed());
                 }
+            }
+            // The first of them says until when. Those that come after it stay in their queue, so that they wake nobody.
+            _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.is_empty() => {
+                let has_more = deferred.iter().any(|submission| submission.has_more);
+                linger_until = Some(Instant::now() + if has_more { Duration::ZERO } else { LINGER });
                 continue;
             }
             received = immediate.recv_many(&mut gathered, BATCH_SUBMISSIONS), if is_received => {
                 if received == 0 {
                     return;
                 }
-                if take_deferred(&mut lingering, &mut deferred) {
-                    linger_until.get_or_insert(Instant::now() + LINGER);
-                }
+                gather_ready(&mut immediate, &mut gathered).await;
             }
             () = tokio::time::sleep_until(linger_until.unwrap_or_else(Instant::now).into()),
                 if has_room && linger_until.is_some() => {}
-            () = tokio::time::sleep_until((last_submit + pause).into()), if gathers => {}
+            () = tokio::time::sleep_until(room_at.into()), if on_their_way.len() < IN_FLIGHT && !is_received => {}
         }
         loop {
-            let awaited = gathered.len() + immediate.len();
-            let since_last = last_submit.elapsed();
-            if !may_submit(on_their_way.len(), since_last, deferred.len() + awaited, awaited >= company) {
+            let queued = deferred.len() + lingering.len() + gathered.len() + immediate.len();
+            if !may_submit(on_their_way.len(), last_submit.elapsed(), queued, rest) {
                 break;
             }
             let lingered = linger_until.is_some_and(|until| until <= Instant::now());
             if gathered.is_empty() && !lingered {
                 break;
             }
+            take_queued(&mut immediate, &mut gathered);
+            if take_deferred(&mut lingering, &mut deferred) {
+                linger_until.get_or_insert(Instant::now() + LINGER);
+            }
             let before = gathered.len();
             let (entry, waiting) = entry_of(directory.format(), node, epoch, &mut deferred, &mut gathered);
-            company = company_of(before - gathered.len());
+            bore = before - gathered.len();
             if deferred.is_empty() {
                 linger_until = None;
             }
@@ -321,7 +318,20 @@ async fn run(
     lost.cancel();
 }
 
-/// Takes all that was deferred before what was just received: it stands in its queue by now, and is to stand in the log before it,
+/// Gathers as well what tasks that are ready to run are about to submit: an entry costs every replica as much for one command as for
+/// all of them.
+async fn gather_ready(immediate: &mut mpsc::Receiver<Submission>, gathered: &mut Vec<Submission>) {
+    tokio::task::yield_now().await;
+    take_queued(immediate, gathered);
+}
+
+/// Takes what somebody waits for, no more than an entry holds.
+fn take_queued(immediate: &mut mpsc::Receiver<Submission>, gathered: &mut Vec<Submission>) {
+    let room = BATCH_SUBMISSIONS.saturating_sub(gathered.len());
+    gathered.extend(std::iter::from_fn(|| immediate.try_recv().ok()).take(room));
+}
+
+/// Takes all that was deferred before what was taken of the others: it stands in its queue by now, and is to stand in the log before it,
 /// as two receipts of one message may be on both ways. Whether anything is deferred.
 fn take_deferred(lingering: &mut mpsc::Receiver<Submission>, deferred: &mut Vec<Submission>) -> bool {
     deferred.extend(std::iter::from_fn(|| lingering.try_recv().ok()));
@@ -466,46 +476,53 @@ mod tests {
 
     #[test]
     fn an_entry_follows_one_on_its_way_after_a_while_or_when_it_is_worth_it() {
-        let soon = GATHER / 2;
+        let (soon, rest) = (GATHER / 2, GATHER / 4);
         let table = [
-            (0, Duration::ZERO, 1, true, true),
-            (0, COMPANY / 2, 1, false, false),
-            (0, COMPANY, 1, false, true),
-            (1, soon, 1, true, false),
-            (1, soon, WORTH_AN_ENTRY - 1, true, false),
-            (1, soon, WORTH_AN_ENTRY, false, true),
-            (IN_FLIGHT - 1, GATHER, 1, false, true),
-            (IN_FLIGHT, GATHER * 100, BATCH_SUBMISSIONS, true, false),
+            (0, Duration::ZERO, 1, Duration::ZERO, true),
+            (0, rest / 2, 1, rest, false),
+            (0, rest / 2, WORTH_AN_ENTRY, rest, true),
+            (0, rest, 1, rest, true),
+            (1, soon, 1, Duration::ZERO, false),
+            (1, soon, WORTH_AN_ENTRY - 1, rest, false),
+            (1, soon, WORTH_AN_ENTRY, rest, true),
+            (IN_FLIGHT - 1, GATHER, 1, rest, true),
+            (IN_FLIGHT, GATHER * 100, BATCH_SUBMISSIONS, Duration::ZERO, false),
         ];
-        for (on_their_way, since_last, waiting, has_company, expected) in table {
-            let found = may_submit(on_their_way, since_last, waiting, has_company);
-            assert_eq!(
-                found, expected,
-                "{on_their_way} on their way, {since_last:?}, {waiting} waiting, {has_company}"
-            );
+        for (on_their_way, since_last, queued, rest, expected) in table {
+            let found = may_submit(on_their_way, since_last, queued, rest);
+            assert_eq!(found, expected, "{on_their_way} on their way, {since_last:?}, {queued} waiting, {rest:?}");
         }
     }
 
     #[test]
-    fn what_comes_is_received_where_it_may_be_the_last_that_is_waited_for() {
-        let table = [
-            (0, true, 0, true),
-            (0, false, 0, true),
-            (0, false, FEW, true),
-            (0, true, FEW, true),
-            (1, true, 0, true),
-            (1, true, 1, false),
-            (1, false, 0, false),
-        ];
-        for (on_their_way, has_room, gathered, expected) in table {
-            let found = receives(on_their_way, has_room, gathered);
-            assert_eq!(found, expected, "{on_their_way} on their way, room: {has_room}, {gathered} gathered");
-        }
+    fn an_entry_of_many_is_followed_by_a_rest_as_long_as_it_took_and_one_of_few_or_a_brief_one_by_none() {
+        let took = BRIEF * 2;
+        assert_eq!([0, 1, FEW].map(|bore| rest_after(bore, took)), [Duration::ZERO; 3]);
+        assert_eq!([FEW + 1, 40].map(|bore| rest_after(bore, took)), [took * 2; 2]);
+        assert_eq!(rest_after(40, BRIEF), Duration::ZERO);
+        assert_eq!(rest_after(40, GATHER * 50), GATHER, "it is over by then");
     }
 
-    #[test]
-    fn callers_that_come_one_by_one_wait_for_nobody_and_many_for_about_as_many() {
-        assert_eq!([0, 1, FEW, FEW + 1, 40].map(company_of), [0, 0, 0, FEW, 39]);
+    #[tokio::test]
+    async fn an_entry_takes_along_what_ready_tasks_are_about_to_submit() {
+        let (queue, mut immediate) = queue();
+        submit(&queue, &[of_size(10)]).await.unwrap();
+        tokio::spawn(async move { submit(&queue, &[of_size(20)]).await.map(drop) });
+        let mut gathered = vec![immediate.recv().await.unwrap()];
+        gather_ready(&mut immediate, &mut gathered).await;
+        assert_eq!(gathered.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn no_more_is_taken_of_the_queue_than_an_entry_holds() {
+        let (queue, mut immediate) = queue();
+        for _ in 0..BATCH_SUBMISSIONS + 10 {
+            submit(&queue, &[of_size(10)]).await.unwrap();
+        }
+        let mut gathered = Vec::new();
+        take_queued(&mut immediate, &mut gathered);
+        take_queued(&mut immediate, &mut gathered);
+        assert_eq!((gathered.len(), immediate.len()), (BATCH_SUBMISSIONS, 10));
     }
 
     #[tokio::test]
