@@ -286,6 +286,15 @@ pub fn of_group(group: &Group, rows: &mut Rows<'_>) {
     rows.put(&row);
 }
 
+/// As [`of_group`], and tells of a chat that is shown when its messages stay for another time from now on.
+pub fn of_changed_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
+    let before = one(&group.id, rows);
+    of_group(group, rows);
+    let Some(before) = before else { return Vec::new() };
+    let after = Chat { ephemeral_expiration: group.ephemeral, ..before.clone() };
+    tell(&before, after, Vec::new(), context)
+}
+
 /// The person behind a LID became known: its chat goes by the phone address from now on, as its messages do.
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     let Some(row) = rows.get::<ChatRow>(lid.as_str()) else { return };

@@ -139,6 +139,7 @@ pub fn take(
 ) -> Vec<EmittedEvent> {
     let timestamp = context.at.unix_seconds();
     let known = rows.get::<Group>(id.as_str());
+    let mut of_chat = Vec::new();
     let payload = match (news, known) {
         (GroupNews::Entered { group, origin }, None) => {
             let group = seen(group, rows, context);
@@ -155,7 +156,7 @@ pub fn take(
         (GroupNews::Changed(changes), Some(mut group)) => {
             let changes = group.change(changes.clone());
             rows.put(&group);
-            chats::of_group(&group, rows);
+            of_chat = chats::of_changed_group(&group, rows, context);
             let updated = GroupUpdated { group_id: id.clone(), changes, actor, timestamp };
             (!updated.changes.is_empty()).then_some(Payload::GroupUpdated(updated))
         }
@@ -190,7 +191,8 @@ pub fn take(
             }
         }
     };
-    payload.map(|payload| EmittedEvent { payload, chat: Some(id.clone()) }).into_iter().collect()
+    let of_group = payload.map(|payload| EmittedEvent { payload, chat: Some(id.clone()) });
+    of_group.into_iter().chain(of_chat).collect()
 }
 
 /// Adds those who are not in the group, and says who that was, whether or not the row holds them all.
@@ -245,6 +247,7 @@ fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, co
 pub mod tests {
     use model::error::ErrorCode;
     use model::group::{AddedReason, GroupChanges, GroupOrigin, RemovedReason};
+    use model::payload::ChatField;
     use model::time::Timestamp;
 
     use super::*;
@@ -319,6 +322,20 @@ pub mod tests {
         let subject = || GroupChanges { subject: Some("Others".to_owned()), ..GroupChanges::default() };
         assert_eq!(told(&mut projection, GroupNews::Changed(subject())).len(), 1);
         assert!(told(&mut projection, GroupNews::Changed(subject())).is_empty());
+    }
+
+    #[test]
+    fn a_chat_tells_when_its_group_keeps_messages_for_another_time() {
+        let mut projection = joined();
+        let kept = || GroupNews::Changed(GroupChanges { ephemeral: Some(86_400), ..GroupChanges::default() });
+        match &told(&mut projection, kept())[..] {
+            [Payload::GroupUpdated(_), Payload::ChatUpdated(updated)] => {
+                assert_eq!(updated.changed, [ChatField::EphemeralExpiration]);
+                assert_eq!(updated.chat.ephemeral_expiration, 86_400);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(told(&mut projection, kept()).is_empty());
     }
 
     #[test]
