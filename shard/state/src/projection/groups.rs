@@ -121,7 +121,15 @@ fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
     group.created_by = group.created_by.map(|creator| context.best(&creator));
     let fetched = || rows.get::<Group>(group.id.as_str()).and_then(|known| known.invite_code);
     group.invite_code = group.invite_code.clone().or_else(fetched);
+    keep_invite_to_admins(&mut group, context);
     group
+}
+
+/// Forgets the invite code of a group in which the channel is no admin.
+fn keep_invite_to_admins(group: &mut Group, context: &Context<'_>) {
+    if group.participants.iter().any(|member| !member.rank.is_admin() && context.is_own(&member.id)) {
+        group.invite_code = None;
+    }
 }
 
 /// A group is a chat, and its members are contacts.
@@ -239,6 +247,7 @@ fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, co
             changed.push(address);
         }
     }
+    keep_invite_to_admins(&mut group, context);
     rows.put(&group);
     changed
 }
@@ -381,12 +390,44 @@ pub mod tests {
         projection.at(Timestamp(0), |rows, context| {
             let invite = GroupOperation::Invite { group: address(GROUP) };
             absorb(&invite, &GroupAnswer::Invite { invite_code: "ABC".to_owned() }, rows, context);
-            absorb(&GroupOperation::List, &GroupAnswer::Groups(vec![group(GROUP, &[OWN, ANNS_LID])]), rows, context);
+            let mut led = group(GROUP, &[OWN, ANNS_LID]);
+            led.participants[0].rank = Rank::Admin;
+            absorb(&GroupOperation::List, &GroupAnswer::Groups(vec![led]), rows, context);
             let known: Option<Group> = rows.get(GROUP);
             let seen = known.map(|known| (known.invite_code, known.participants[1].id.clone()));
             assert_eq!(seen, Some((Some("ABC".to_owned()), address(ANN))));
             absorb(&GroupOperation::List, &GroupAnswer::Groups(Vec::new()), rows, context);
             assert!(!rows.has::<Group>(GROUP));
         });
+    }
+
+    #[test]
+    fn an_invite_code_is_forgotten_once_the_channel_is_no_admin() {
+        let mut projection = joined();
+        let own = || vec![address(OWN)];
+        let code = |projection: &mut Projection| {
+            projection.at(Timestamp(0), |rows, _| rows.get::<Group>(GROUP)).and_then(|known| known.invite_code)
+        };
+        let fetch = |projection: &mut Projection| {
+            projection.at(Timestamp(0), |rows, context| {
+                let invite = GroupOperation::Invite { group: address(GROUP) };
+                absorb(&invite, &GroupAnswer::Invite { invite_code: "ABC".to_owned() }, rows, context);
+            });
+            code(projection)
+        };
+        assert_eq!(named(&mut projection, GroupNews::Promoted { participants: own() }), own());
+        assert_eq!(fetch(&mut projection).as_deref(), Some("ABC"));
+        assert_eq!(named(&mut projection, GroupNews::Demoted { participants: own() }), own());
+        assert_eq!(code(&mut projection), None);
+
+        // As a refresh finds it, too.
+        assert_eq!(named(&mut projection, GroupNews::Promoted { participants: own() }), own());
+        fetch(&mut projection);
+        projection.at(Timestamp(0), |rows, context| {
+            let show = GroupOperation::Show { group: address(GROUP) };
+            let answer = GroupAnswer::Group(group(GROUP, &[OWN, ANNS_LID]));
+            absorb(&show, &answer, rows, context);
+        });
+        assert_eq!(code(&mut projection), None);
     }
 }
