@@ -229,7 +229,10 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
             known.read(context.at);
             known.row.cleared_at = Some(context.at);
             if *deleted {
-                known.row.flags = ChatFlags::default();
+                // How long the messages of a group stay is the group's own.
+                let is_group = known.row.id.kind(context.suffixes) == AddressKind::Group;
+                let ephemeral_expiration = if is_group { before.ephemeral_expiration } else { 0 };
+                known.row.flags = ChatFlags { ephemeral_expiration, ..ChatFlags::default() };
                 known.row.deleted_at = Some(context.at);
             }
             changed.push(if *deleted { ChatField::Deleted } else { ChatField::Cleared });
