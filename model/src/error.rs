@@ -247,7 +247,12 @@ impl CallError {
     }
 
     pub fn not_connected(status: Status) -> Self {
-        Self::new(ErrorCode::NotConnected, format!("the channel is {status}; connect it first"))
+        let change = match status {
+            Status::Pending | Status::Qr => "pair it with a phone first",
+            Status::Connecting | Status::Reconnecting => "try again once it is connected",
+            _ => "connect it first",
+        };
+        Self::new(ErrorCode::NotConnected, format!("the channel is {status}; {change}"))
             .with_details(json!({ "status": status }))
     }
 }
@@ -409,6 +414,14 @@ mod tests {
         for code in ErrorCode::ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
+    }
+
+    #[test]
+    fn whoever_waits_for_a_channel_is_told_what_helps() {
+        let told = |status| CallError::not_connected(status).message;
+        assert_eq!(told(Status::Qr), "the channel is qr; pair it with a phone first");
+        assert_eq!(told(Status::Reconnecting), "the channel is reconnecting; try again once it is connected");
+        assert_eq!(told(Status::Disconnected), "the channel is disconnected; connect it first");
     }
 
     #[test]

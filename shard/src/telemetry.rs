@@ -1,5 +1,5 @@
-//! What the metrics of this crate say, for those who read them. Counters are there from the start: a rate of what has not
-//! happened yet is 0 and not unknown.
+//! What the metrics of this crate say, for those who read them. Counters and histograms are there from the start: a rate of
+//! what has not happened yet is 0 and not unknown.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -110,6 +110,9 @@ pub fn describe() {
     counter!("gateway_media_repaired_total").increment(0);
     counter!("gateway_media_removed_total").increment(0);
     counter!("gateway_media_damaged_total").increment(0);
+    drop(histogram!("gateway_send_seconds"));
+    drop(histogram!("gateway_failover_seconds"));
+    drop(histogram!("gateway_inbound_to_webhook_seconds"));
 }
 
 /// The metrics of sends that the network took. They are looked up by name when they are first needed: a node installs its

@@ -54,6 +54,8 @@ fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts<'_>) {
                     json!({ "description": "Frames with `id`, `event` and `data`, a JSON text." })
                 }
                 text if text.starts_with("text/") => json!({ "type": "string" }),
+                // Of JSON that is no answer of a call, as the document itself, no more is told.
+                document if *document == "application/json" => json!({ "type": "object" }),
                 _ => binary(),
             };
             answer["content"][media_type] = json!({ "schema": schema });

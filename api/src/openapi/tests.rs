@@ -132,6 +132,20 @@ fn every_field_has_a_description() {
     assert!(found.is_empty(), "describe these in openapi/fields.rs, or at their types: {found:#?}");
 }
 
+#[test]
+fn no_answer_in_json_is_said_to_be_bytes() {
+    for (port, routes) in both() {
+        let document = with_deployment(|deployment| document(port, &routes, deployment));
+        let operations = document["paths"].as_object().into_iter().flatten();
+        for (_, operation) in operations.flat_map(|(_, path)| path.as_object().into_iter().flatten()) {
+            for (status, answer) in operation["responses"].as_object().into_iter().flatten() {
+                let schema = &answer["content"]["application/json"]["schema"];
+                assert_ne!(schema["format"], "binary", "{port}: {} {status}", operation["operationId"]);
+            }
+        }
+    }
+}
+
 /// What in a schema that a caller fills has no bound: texts and lists of any length, objects of any size.
 ///
 /// Words of a fixed list need none, nor does an object whose fields are named.

@@ -190,7 +190,9 @@ pub struct Cost {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     pub shard: ShardId,
+    /// The node that led it.
     pub from: NodeId,
+    /// The node that is to lead it.
     pub to: NodeId,
 }
 

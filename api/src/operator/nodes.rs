@@ -80,6 +80,7 @@ pub fn routes() -> Vec<Route> {
 #[schemars(rename = "Node")]
 pub struct NodeView {
     pub id: u64,
+    /// Where its peers reach it.
     pub address: String,
     /// `null` while the node does not answer, as are all that only it knows.
     pub version: Option<String>,

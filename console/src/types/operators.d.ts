@@ -813,7 +813,7 @@ export interface components {
         Moved: {
             /**
              * Format: uint64
-             * @description Who wrote it: the phone address when it is known, otherwise the linked-device address.
+             * @description The node that led it.
              */
             from: number;
             /**
@@ -823,7 +823,7 @@ export interface components {
             shard: number;
             /**
              * Format: uint64
-             * @description Who gets it: an address, or the digits of a number.
+             * @description The node that is to lead it.
              */
             to: number;
         };
@@ -1022,7 +1022,7 @@ export interface components {
         };
         /** @description A node that leaves, or would. */
         NodeRemoval: {
-            /** @description Where it is, as text. */
+            /** @description Where its peers reach it. */
             address: string;
             /**
              * Format: uint64

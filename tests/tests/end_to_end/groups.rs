@@ -64,6 +64,9 @@ async fn a_group_is_made_shown_changed_and_left_through_any_node() {
     assert_has(&closed, &json!({ "announce": true, "ephemeral": 86400, "restrict": false }));
     let told = scene.event("group.updated", "settings", |data| data["changes"]["announce"] == true).await;
     assert_eq!(told["changes"], json!({ "announce": true, "ephemeral": 86400 }));
+    let kept = json!(["ephemeral_expiration"]);
+    let told = scene.event("chat.updated", "ephemeral", |data| data["changed"] == kept).await;
+    assert_has(&told["chat"], &json!({ "id": group.id, "ephemeral_expiration": 86400 }));
     assert_eq!(scene.simulator.api().get(&group.peers("")).await.expect(200)["announce"], true);
 
     let list = api.get(&scene.path("/groups?participants=false")).await.expect(200);

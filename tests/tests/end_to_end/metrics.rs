@@ -201,6 +201,12 @@ async fn what_operators_forget_is_measured_for_their_alerts() {
     let tenant = Tenant::new(&cluster).await;
     let operator = cluster.operator(1, &client());
 
+    // What has not happened yet is nothing, and not unknown.
+    for name in ["gateway_send_seconds", "gateway_failover_seconds", "gateway_inbound_to_webhook_seconds"] {
+        let count = value(&cluster, 1, &format!("{name}_count")).await;
+        assert!(count >= 0.0, "{name} is not there");
+    }
+
     // Without a backup, its age is that of the cluster; the last part of one that is handed out makes it young.
     becomes(&cluster, "gateway_backup_age_seconds", |age| age > 0.0).await;
     let asked = Instant::now();

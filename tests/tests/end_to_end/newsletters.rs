@@ -170,6 +170,13 @@ async fn what_is_published_is_listed_with_its_views_and_reactions() {
     assert_eq!(refused.expect_error(422, "other")["upstream_code"], 403);
     let missing = api.post(&newsletter.path("/messages/7/reaction"), json!({ "emoji": "" })).await;
     missing.expect_error(404, "message_not_found");
+
+    // A name that the author's gateway has for the bytes is nobody else's.
+    let media = upload(api, &scene.channel.id, "image/png", picture(20, 10)).await;
+    let body = json!({ "type": "image", "to": newsletter.id, "media_url": media["url"], "mime_type": "image/png" });
+    api.post(&scene.path("/messages"), body).await.expect(202);
+    let shown = newsletter.messages("?limit=1").await;
+    assert_has(&shown["data"][0]["media"], &json!({ "id": null, "url": null, "state": "skipped" }));
 }
 
 #[tokio::test]

@@ -92,12 +92,11 @@ impl Asked {
     /// For a query that asks for more than this. What the cluster itself has seen is told where it is named, and else by its
     /// timeline.
     pub fn of(query: &Query<'_>, list: ListId) -> Self {
-        let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
         let action = query.text("action").map(str::to_owned);
         let actor = query.text("actor").map(str::to_owned);
         let is_named = action.is_some();
         let about = move |action: &str| is_named || !is_observation(action);
-        Self { limit, action, actor, ..Self::about(query, list, about) }
+        Self { action, actor, ..Self::about(query, list, about) }
     }
 
     /// For a list of other actions.
@@ -162,4 +161,23 @@ pub async fn page(
 fn is_actor(actor: &AuditActor, text: &str) -> bool {
     let is = |part: &Option<String>| part.as_deref() == Some(text);
     actor.kind == text || is(&actor.id) || is(&actor.prefix) || is(&actor.email)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use salvo::Request;
+
+    #[test]
+    fn each_wrong_part_of_a_query_is_named_once() {
+        let mut request = Request::new();
+        let query = "limit=0&since=yesterday&cursor=none";
+        request.set_uri(format!("http://gateway.example/v1/account/audit-log?{query}").parse().unwrap());
+        let refused = Asked::read(Query::of(&request), ListId::only()).err().unwrap();
+        let issues = refused.details.unwrap();
+        let paths: Vec<&str> =
+            issues.as_array().unwrap().iter().map(|issue| issue["path"][0].as_str().unwrap()).collect();
+        assert_eq!(paths, ["limit", "since", "cursor"]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::error::CallError;
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, rule};
 use model::id::CustomerId;
 use model::scope::Scopes;
@@ -92,7 +92,14 @@ fn hold(places: &Shares, account: CustomerId, wait: Duration) -> (Option<Share>,
 
 async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
     let wait = waits(call.query())?;
-    let mut live = call.ask(Lifecycle { trigger, by_operator: false }).await?;
+    let asked = call.ask(Lifecycle { trigger, by_operator: false }).await;
+    let mut live = asked.map_err(|error| match error.code {
+        // The owner knows that the operator alone may do it, and not what the caller may.
+        ErrorCode::InsufficientScope => {
+            CallError::insufficient_scope(&["operator".to_owned()], &granted(&call.caller.scopes))
+        }
+        _ => error,
+    })?;
     let (_place, held) = hold(&call.app.held_answers, call.customer_id(), wait);
     let until = Instant::now() + held;
     while !live.status.lasts() && Instant::now() + LOOK_AGAIN < until {

@@ -229,7 +229,10 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
             known.read(context.at);
             known.row.cleared_at = Some(context.at);
             if *deleted {
-                known.row.flags = ChatFlags::default();
+                // How long the messages of a group stay is the group's own.
+                let is_group = known.row.id.kind(context.suffixes) == AddressKind::Group;
+                let ephemeral_expiration = if is_group { before.ephemeral_expiration } else { 0 };
+                known.row.flags = ChatFlags { ephemeral_expiration, ..ChatFlags::default() };
                 known.row.deleted_at = Some(context.at);
             }
             changed.push(if *deleted { ChatField::Deleted } else { ChatField::Cleared });
@@ -284,6 +287,15 @@ pub fn of_group(group: &Group, rows: &mut Rows<'_>) {
     let mut row = row.unwrap_or_else(|| ChatRow::new(group.id.clone()));
     row.flags.ephemeral_expiration = group.ephemeral;
     rows.put(&row);
+}
+
+/// As [`of_group`], and tells of a chat that is shown when its messages stay for another time from now on.
+pub fn of_changed_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
+    let before = one(&group.id, rows);
+    of_group(group, rows);
+    let Some(before) = before else { return Vec::new() };
+    let after = Chat { ephemeral_expiration: group.ephemeral, ..before.clone() };
+    tell(&before, after, Vec::new(), context)
 }
 
 /// The person behind a LID became known: its chat goes by the phone address from now on, as its messages do.

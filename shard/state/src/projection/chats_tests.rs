@@ -7,6 +7,7 @@ use super::*;
 use crate::keys::Direction;
 use crate::machine::tests::row;
 use crate::projection::fixture::{Projection, address};
+use crate::projection::groups::tests::group;
 use crate::records::MessageRow;
 
 const PEER: &str = "15551230000@s.example";
@@ -109,6 +110,17 @@ fn a_deleted_chat_is_back_with_the_next_message_and_without_its_flags() {
     heard(&mut projection, PEER, 14);
     assert!(shown(&mut projection, PEER).is_some_and(|chat| chat.unread && !chat.pinned));
     assert!(told(&mut projection, LID, deleted(), 15).is_empty(), "nothing of it was ever seen here");
+}
+
+#[test]
+fn the_deleted_chat_of_a_group_keeps_the_groups_time() {
+    const GROUP: &str = "120363@g.example";
+    let mut projection = Projection::new();
+    let group = Group { ephemeral: 86_400, ..group(GROUP, &[]) };
+    projection.at(at(9), |rows, _| of_group(&group, rows));
+    assert_eq!(told(&mut projection, GROUP, ChatNews::Cleared { deleted: true }, 10), ["Deleted"]);
+    heard(&mut projection, GROUP, 11);
+    assert_eq!(shown(&mut projection, GROUP).map(|chat| chat.ephemeral_expiration), Some(86_400));
 }
 
 #[test]

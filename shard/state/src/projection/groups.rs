@@ -121,7 +121,15 @@ fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
     group.created_by = group.created_by.map(|creator| context.best(&creator));
     let fetched = || rows.get::<Group>(group.id.as_str()).and_then(|known| known.invite_code);
     group.invite_code = group.invite_code.clone().or_else(fetched);
+    keep_invite_to_admins(&mut group, context);
     group
+}
+
+/// Forgets the invite code of a group in which the channel is no admin.
+fn keep_invite_to_admins(group: &mut Group, context: &Context<'_>) {
+    if group.participants.iter().any(|member| !member.rank.is_admin() && context.is_own(&member.id)) {
+        group.invite_code = None;
+    }
 }
 
 /// A group is a chat, and its members are contacts.
@@ -139,6 +147,7 @@ pub fn take(
 ) -> Vec<EmittedEvent> {
     let timestamp = context.at.unix_seconds();
     let known = rows.get::<Group>(id.as_str());
+    let mut of_chat = Vec::new();
     let payload = match (news, known) {
         (GroupNews::Entered { group, origin }, None) => {
             let group = seen(group, rows, context);
@@ -155,7 +164,7 @@ pub fn take(
         (GroupNews::Changed(changes), Some(mut group)) => {
             let changes = group.change(changes.clone());
             rows.put(&group);
-            chats::of_group(&group, rows);
+            of_chat = chats::of_changed_group(&group, rows, context);
             let updated = GroupUpdated { group_id: id.clone(), changes, actor, timestamp };
             (!updated.changes.is_empty()).then_some(Payload::GroupUpdated(updated))
         }
@@ -190,7 +199,8 @@ pub fn take(
             }
         }
     };
-    payload.map(|payload| EmittedEvent { payload, chat: Some(id.clone()) }).into_iter().collect()
+    let of_group = payload.map(|payload| EmittedEvent { payload, chat: Some(id.clone()) });
+    of_group.into_iter().chain(of_chat).collect()
 }
 
 /// Adds those who are not in the group, and says who that was, whether or not the row holds them all.
@@ -237,6 +247,7 @@ fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, co
             changed.push(address);
         }
     }
+    keep_invite_to_admins(&mut group, context);
     rows.put(&group);
     changed
 }
@@ -245,6 +256,7 @@ fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, co
 pub mod tests {
     use model::error::ErrorCode;
     use model::group::{AddedReason, GroupChanges, GroupOrigin, RemovedReason};
+    use model::payload::ChatField;
     use model::time::Timestamp;
 
     use super::*;
@@ -322,6 +334,20 @@ pub mod tests {
     }
 
     #[test]
+    fn a_chat_tells_when_its_group_keeps_messages_for_another_time() {
+        let mut projection = joined();
+        let kept = || GroupNews::Changed(GroupChanges { ephemeral: Some(86_400), ..GroupChanges::default() });
+        match &told(&mut projection, kept())[..] {
+            [Payload::GroupUpdated(_), Payload::ChatUpdated(updated)] => {
+                assert_eq!(updated.changed, [ChatField::EphemeralExpiration]);
+                assert_eq!(updated.chat.ephemeral_expiration, 86_400);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(told(&mut projection, kept()).is_empty());
+    }
+
+    #[test]
     fn a_group_is_gone_with_the_channel_and_unknown_ones_are_not_told_of() {
         let mut projection = joined();
         let leave = GroupOperation::Leave { group: address(GROUP) };
@@ -364,12 +390,44 @@ pub mod tests {
         projection.at(Timestamp(0), |rows, context| {
             let invite = GroupOperation::Invite { group: address(GROUP) };
             absorb(&invite, &GroupAnswer::Invite { invite_code: "ABC".to_owned() }, rows, context);
-            absorb(&GroupOperation::List, &GroupAnswer::Groups(vec![group(GROUP, &[OWN, ANNS_LID])]), rows, context);
+            let mut led = group(GROUP, &[OWN, ANNS_LID]);
+            led.participants[0].rank = Rank::Admin;
+            absorb(&GroupOperation::List, &GroupAnswer::Groups(vec![led]), rows, context);
             let known: Option<Group> = rows.get(GROUP);
             let seen = known.map(|known| (known.invite_code, known.participants[1].id.clone()));
             assert_eq!(seen, Some((Some("ABC".to_owned()), address(ANN))));
             absorb(&GroupOperation::List, &GroupAnswer::Groups(Vec::new()), rows, context);
             assert!(!rows.has::<Group>(GROUP));
         });
+    }
+
+    #[test]
+    fn an_invite_code_is_forgotten_once_the_channel_is_no_admin() {
+        let mut projection = joined();
+        let own = || vec![address(OWN)];
+        let code = |projection: &mut Projection| {
+            projection.at(Timestamp(0), |rows, _| rows.get::<Group>(GROUP)).and_then(|known| known.invite_code)
+        };
+        let fetch = |projection: &mut Projection| {
+            projection.at(Timestamp(0), |rows, context| {
+                let invite = GroupOperation::Invite { group: address(GROUP) };
+                absorb(&invite, &GroupAnswer::Invite { invite_code: "ABC".to_owned() }, rows, context);
+            });
+            code(projection)
+        };
+        assert_eq!(named(&mut projection, GroupNews::Promoted { participants: own() }), own());
+        assert_eq!(fetch(&mut projection).as_deref(), Some("ABC"));
+        assert_eq!(named(&mut projection, GroupNews::Demoted { participants: own() }), own());
+        assert_eq!(code(&mut projection), None);
+
+        // As a refresh finds it, too.
+        assert_eq!(named(&mut projection, GroupNews::Promoted { participants: own() }), own());
+        fetch(&mut projection);
+        projection.at(Timestamp(0), |rows, context| {
+            let show = GroupOperation::Show { group: address(GROUP) };
+            let answer = GroupAnswer::Group(group(GROUP, &[OWN, ANNS_LID]));
+            absorb(&show, &answer, rows, context);
+        });
+        assert_eq!(code(&mut projection), None);
     }
 }

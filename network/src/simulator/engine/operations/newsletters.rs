@@ -201,8 +201,12 @@ fn show_post(post: &Post) -> NewsletterMessage {
         message_id: post.message.id.to_string(),
         kind: content.type_name().to_owned(),
         text: post.edited.clone().or_else(|| content.text().map(str::to_owned)),
-        // Whoever only looks stores no bytes.
-        media: content.media().map(|media| MediaRef { state: MediaState::Skipped, ..MediaRef::not_here(media) }),
+        // Whoever only looks stores no bytes, and has no name for them: the message bears its author's.
+        media: content.media().map(|media| MediaRef {
+            id: None,
+            state: MediaState::Skipped,
+            ..MediaRef::not_here(media)
+        }),
         view_count: Some(count(post.view_count())),
         reactions: post.reactions(),
         timestamp: post.message.at.unix_seconds(),
