@@ -18,7 +18,7 @@ pub const STRANGERS_LIMIT_BYTES: u64 = 16 * 1024;
 
 /// How much of a body that is too large is read to its end and thrown away. Most clients write all before they read, and
 /// would see a broken connection instead of the answer; what is larger still is cut off.
-const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
+pub const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 
 /// The bytes of a JSON body, of which there are `limit` at most.
 ///
