@@ -14,7 +14,7 @@
 //!   a port share; `status_summary`: how the gateway does as a whole.
 //! - `audit`, `key_use`: what is written beside the answers, in batches; `flush`: when. `caller`: who calls. `auth`: members' way in.
 //!   `config`: what the node says; `backups`: what it does for operators. `client`, `ip_bucket`: addresses.
-//!   `turns`: large bodies of an account. `memory`: what clients have a node keep.
+//!   `turns`: large bodies of an account. `memory`: what clients have a node keep; `unread`: what is left of their bodies.
 //! - `failure`: where failures of the floors below become codes of the interface.
 
 mod app;
@@ -51,6 +51,7 @@ mod status_summary;
 mod support;
 mod telemetry;
 mod turns;
+mod unread;
 
 pub use auth::{AuthConfig, MailConfig, OidcConfig, OperatorToken, OperatorTokens, SmtpConfig, SmtpSecurity};
 pub use backups::{BackupJob, BackupState, Backups};

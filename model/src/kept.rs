@@ -216,9 +216,11 @@ impl Content {
         }
     }
 
-    /// Whether a content that says something by its fields has lost them: it is not shown as if they were zero.
+    /// Whether a content that says something by its fields has lost them: it is not shown as if they were zero, and does not
+    /// go out again. Media that nothing leads to says so itself.
     pub fn holds_nothing(&self) -> bool {
         match self {
+            Self::Text { text } => text.is_empty(),
             Self::Location { latitude, longitude, name: None, address: None, .. } => {
                 *latitude == 0.0 && *longitude == 0.0
             }
@@ -313,6 +315,22 @@ mod tests {
             let mut long = Content::Text { text: letter.repeat(LONGEST_TEXT + 1) };
             assert!(long.cut());
             assert_eq!(long, before);
+        }
+    }
+
+    #[test]
+    fn what_is_withheld_holds_nothing() {
+        let mut contents = [
+            Content::Text { text: "hello".into() },
+            Content::Location { latitude: 1.0, longitude: 0.0, name: None, address: None, live: false },
+            Content::Contact { contacts: vec![card(1)] },
+            Content::Poll { name: "Lunch?".into(), options: vec!["Pizza".into()], selectable_count: 1 },
+            Content::Product { product_id: "p".into() },
+        ];
+        for content in &mut contents {
+            assert!(!content.holds_nothing(), "{}", content.type_name());
+            content.withhold();
+            assert!(content.holds_nothing(), "{}", content.type_name());
         }
     }
 

@@ -24,7 +24,7 @@ use model::id::{ChannelId, CustomerId, RequestId};
 use model::limit::LimitScope;
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
-use salvo::http::header::{ACCEPT_ENCODING, ALLOW, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
+use salvo::http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use salvo::http::{HeaderName, HeaderValue, Method};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use shard::trace::{self, Kind, Place};
@@ -44,6 +44,7 @@ use crate::openapi::judge_parameter;
 use crate::reply::{HTTPS_ALONE, Outcome, Reply};
 use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
+use crate::unread::Unread;
 use authentication::ticket;
 use cors::Judgement;
 use path_metrics::PathMetrics;
@@ -294,6 +295,7 @@ impl Handler for Gate {
         let origin = self.app.cors_origins.judge(request);
         let path = self.paths.as_ref().map_or("", |paths| paths.path);
         let encodings: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
+        let unread = Unread::of(request);
         let ctx = RequestContext {
             app: self.app.clone(),
             request_id: request_id.clone(),
@@ -322,6 +324,10 @@ impl Handler for Gate {
             Some(begun.linked(theirs).with("http.request.method", method.as_str()).with("http.route", path))
         });
         let Answered { outcome, rate } = self.answer(ctx, &origin).instrument(span.clone()).await;
+        let goes_on = match unread {
+            Some(unread) => unread.discard().await,
+            None => true,
+        };
         let mut refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
         let has_done_something = outcome.is_ok() && !method.is_safe();
         let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error.into(), &request_id));
@@ -349,6 +355,9 @@ impl Handler for Gate {
             reply = reply.with(REQUEST_ID, value);
         }
 
+        if !goes_on {
+            reply = reply.with(CONNECTION, HeaderValue::from_static("close"));
+        }
         reply = origin.write(reply).with(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if self.app.is_https {
             reply = reply.with(STRICT_TRANSPORT_SECURITY, HTTPS_ALONE);

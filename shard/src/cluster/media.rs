@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, MediaId};
+use model::issue::{IssueCode, Violation};
 use model::media::{FetchReason, MediaState};
 
 use super::{CallContext, Cluster};
@@ -59,8 +60,8 @@ impl Cluster {
         }
     }
 
-    /// Fetches a URL that a caller names into a temporary file. A link of this gateway's own is read from the store.
-    /// `customer` is whose request it is.
+    /// Fetches a URL that a caller names into a temporary file, which is never empty. A link of this gateway's own is read
+    /// from the store. `customer` is whose request it is.
     ///
     /// # Errors
     /// [`FetchError`]; nothing is left behind.
@@ -71,12 +72,20 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Fetched, FetchError> {
         let media = self.media();
-        let Some(token) = media.own_token(url) else { return media.fetcher.fetch(url, customer, &media.blobs).await };
-        let token = media.read_token(token).map_err(own_link)?;
-        let row = self.linked_media(&token, context).await.map_err(own_link)?;
-        let bytes = media.open(&row, None).await.map_err(CallError::from)?;
-        let spooled = media.spool(For::Account(customer)).await?.fill(bytes).await?;
-        Ok(Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename })
+        let fetched = match media.own_token(url) {
+            None => media.fetcher.fetch(url, customer, &media.blobs).await?,
+            Some(token) => {
+                let token = media.read_token(token).map_err(own_link)?;
+                let row = self.linked_media(&token, context).await.map_err(own_link)?;
+                let bytes = media.open(&row, None).await.map_err(CallError::from)?;
+                let spooled = media.spool(For::Account(customer)).await?.fill(bytes).await?;
+                Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename }
+            }
+        };
+        if fetched.spooled.size == 0 {
+            return Err(FetchError::Url(Violation::new(IssueCode::Empty, "must lead to a file that is not empty")));
+        }
+        Ok(fetched)
     }
 }
 

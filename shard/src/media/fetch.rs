@@ -37,7 +37,7 @@ const MOST_REDIRECTS: usize = 3;
 /// Why a URL was not fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The text is no URL that may be called at all.
+    /// The text is no URL that may be called at all, or it leads to a file without bytes.
     #[error("no usable URL: {0:?}")]
     Url(Violation),
     /// It leads to an address that is not public.

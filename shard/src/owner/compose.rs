@@ -104,7 +104,9 @@ impl Channel {
 
     /// The content of a stored message, as it goes out again. Its bytes are named, not fetched.
     fn forwarded(&self, key: &MessageKey) -> Result<Content, CallError> {
-        let row = self.named(key).ok_or_else(|| CallError::message_not_found(key.id.as_str()))?;
+        // What is stored without its body has nothing that could go out.
+        let row = self.named(key).filter(|row| !row.content.holds_nothing());
+        let row = row.ok_or_else(|| CallError::message_not_found(key.id.as_str()))?;
         let kind = row.content.type_name();
         let content = match row.content {
             // What may be seen once is not for others.
@@ -133,7 +135,8 @@ impl Channel {
     fn quoted(&self, key: MessageKey) -> Quoted {
         match self.named(&key) {
             Some(row) => {
-                let text = row.content.text().map(|text| Quoted::excerpt(text.to_owned()));
+                let text = row.content.text().filter(|text| !text.is_empty());
+                let text = text.map(|text| Quoted::excerpt(text.to_owned()));
                 Quoted { message_id: key.id, from: row.from, text }
             }
             None => {

@@ -73,10 +73,11 @@ pub async fn work(
         }
         MediaWork::Delete(id) => match find(owner, customer, channel, id).filter(|row| !row.deleted) {
             None => done(None),
-            Some(row) => {
-                commit(owner, MediaCommand::Delete { channel, id, at: Timestamp::now() }).await?;
-                done(Some(row))
-            }
+            Some(row) => match commit(owner, MediaCommand::Delete { channel, id, at: Timestamp::now() }).await? {
+                // Another call came first.
+                Reply::Unchanged => done(None),
+                _ => done(Some(row)),
+            },
         },
     }
 }

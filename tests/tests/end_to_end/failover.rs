@@ -8,7 +8,7 @@ use serde_json::json;
 use tests::cluster::{Cluster, Options};
 use tests::http::string;
 use tests::receiver::Receiver;
-use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
+use tests::tenant::{CONNECT, Paired, Tenant, address, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 const CHANNELS: usize = 20;
@@ -208,6 +208,31 @@ async fn the_sends_of_a_channel_that_stops_end_before_the_stop_is_answered_thoug
         check(own.len() == 1, format!("{own:?}"))
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reaction_that_outlives_its_owner_is_told_of_whole_where_no_bodies_are_stored() {
+    let cluster = Cluster::start(Options::nodes(1)).await;
+    let tenant = Tenant::new(&cluster).await;
+    let channel = tenant.paired("Sales").await;
+    let (simulator, receiver, to) = (tenant.simulator(), Receiver::start().await, number());
+    simulator.phone(&to, json!({})).await;
+    tenant.endpoint(&receiver.url("/"), &["message.reaction"], json!({})).await;
+    let (api, messages) = (tenant.api(1), channel.path("/messages"));
+    api.patch(&channel.path("/settings"), json!({ "store_bodies": false })).await.expect(200);
+    let sent = api.post(&messages, text(&to, "hello")).await.expect(202);
+
+    simulator.faults(json!({ "cut_node": [1] })).await;
+    wait_status(&api, &channel.id, "reconnecting", CONNECT).await;
+    let key = json!({ "id": sent["message_id"], "from_me": true, "remote_jid": address(&to) });
+    let reaction = json!({ "type": "reaction", "message_key": key, "emoji": "👍" });
+    let waiting = api.post(&messages, reaction).await.expect(202);
+    assert_eq!(waiting["status"], "queued");
+    cluster.kill(1);
+    cluster.restart(&[1]).await;
+    simulator.clear_faults().await;
+    let told = receiver.wait_message("message.reaction", &string(&waiting["message_id"]), seconds(30)).await;
+    assert_eq!(told.json()["data"]["emoji"], "👍", "no emoji would say that it was taken back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -170,6 +170,16 @@ async fn deleted_media_is_gone_for_every_link_to_it() {
         assert_eq!(details, json!({ "resource": "media", "id": made["id"] }));
         tenant.api(node).delete(&own).await.expect_error(404, "not_found");
     }
+    // Of several calls at once one deletes it.
+    let api = tenant.api(2);
+    for n in 0..5 {
+        let made = upload(&api, &channel, "text/plain", noise(10, n)).await;
+        let own = format!("/v1/channels/{channel}/media/{}", string(&made["id"]));
+        let answers = futures::future::join_all((0..4).map(|_| api.delete(&own))).await;
+        let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [204, 404, 404, 404]);
+    }
     // Media goes with its channel.
     let made = upload(&tenant.api(1), &channel, "text/plain", b"with its channel".to_vec()).await;
     assert_eq!(tenant.api(1).delete(&format!("/v1/channels/{channel}")).await.status, 204);

@@ -240,6 +240,7 @@ async fn what_cannot_be_fetched_or_sent_leaves_nothing_behind() {
     }
     let details = scene.api().post(&path, image(&scene.web.url("/large"))).await.expect_error(413, "media_too_large");
     assert_eq!(details, json!({ "limit_bytes": 26_214_400, "size_bytes": 26_214_401 }));
+    scene.api().post(&path, image(&scene.web.url("/empty"))).await.expect_issue(&json!(["media_url"]), "empty");
 
     // A sticker is WebP, in both shapes of the body.
     let sticker = scene.media("sticker", "/a.png", "image/webp", json!({}));

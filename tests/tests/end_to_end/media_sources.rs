@@ -91,7 +91,7 @@ async fn a_url_that_cannot_be_fetched_says_why() {
     let details = source.of_url(&server("/large")).await.expect_error(413, "media_too_large");
     assert_eq!(details["size_bytes"], LARGEST + 1);
     source.server.answer(|_| Reply::Status(200));
-    source.of_url(&server("/empty")).await.expect_issue(&json!(["file"]), "empty");
+    source.of_url(&server("/empty")).await.expect_issue(&json!(["url"]), "empty");
     for (url, code) in [("no url", "format"), ("ftp://example.com/x", "url_scheme"), ("", "too_short|empty")] {
         source.of_url(url).await.expect_issue(&json!(["url"]), code);
     }

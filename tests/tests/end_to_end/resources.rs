@@ -210,6 +210,26 @@ async fn answered(stream: &mut TcpStream, request: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_goes_on_after_a_request_whose_body_nobody_wanted() {
+    const LENGTH: usize = 100_000;
+    let tenant = Tenant::new(&Cluster::shared().await).await;
+    let (address, stranger) = (host(tenant.any().base()), format!("zpk_{}", "A".repeat(24)));
+    let elsewhere = "/v1/channels/00000000-0000-4000-8000-000000000000/messages";
+    for (path, key, status) in
+        [("/v1/nothing", &tenant.key, 404), (elsewhere, &tenant.key, 404), ("/v1/channels", &stranger, 401)]
+    {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n");
+        let body = "x".repeat(LENGTH);
+        let request = format!("{head}Content-Type: application/json\r\nContent-Length: {LENGTH}\r\n\r\n{body}");
+        let told = answered(&mut stream, &request).await;
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {told}");
+        let told = answered(&mut stream, &format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n")).await;
+        assert!(told.starts_with("HTTP/1.1 200 "), "{path}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_who_send_requests_give_way_to_who_comes_and_a_connection_with_a_key_stays() {
     let options = Options::nodes(1).arg("--set=connections.most=200").arg("--set=connections.most_per_address=50");
     let cluster = Cluster::start(options).await;

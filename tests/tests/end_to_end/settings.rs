@@ -244,6 +244,13 @@ async fn history_keeps_what_the_channel_wants_kept() {
         row(&envelope),
         &json!({ "type": "text", "text": null, "chat_id": tests::tenant::address(&scene.peer) }),
     );
+    let forward = async |id: &str| {
+        let key = json!({ "id": id, "from_me": false, "remote_jid": tests::tenant::address(&scene.peer) });
+        let body = json!({ "type": "forward", "to": scene.peer, "message_key": key });
+        scene.api.post(&scene.path("/messages"), body).await
+    };
+    forward(&whole).await.expect(202);
+    forward(&envelope).await.expect_error(404, "message_not_found");
 
     settle(&scene, json!({ "history_retention_days": 0 })).await;
     write("unwritten").await;

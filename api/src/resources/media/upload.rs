@@ -24,6 +24,9 @@ pub async fn upload(call: &mut ChannelCall) -> Outcome {
     call.has_media_room(None).await?;
     let app = call.app.clone();
     let received = receive::file(call.customer_id(), &mut call.http, app.cluster.media()).await?;
+    if received.spooled.size == 0 {
+        return Err(Violation::new(IssueCode::Empty, "must not be empty").at(&["file"]));
+    }
     store(call, received).await
 }
 
@@ -79,9 +82,6 @@ pub fn content() -> Vec<(&'static str, Value)> {
 /// Keeps the bytes, and then the row that refers to them.
 async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
     let Received { spooled, declared, filename } = received;
-    if spooled.size == 0 {
-        return Err(Violation::new(IssueCode::Empty, "must not be empty").at(&["file"]));
-    }
     let mime_type = sniff::settle(&spooled.head, declared.as_deref());
     let room = call.has_media_room(Some(spooled.size)).await?;
     let row = Box::new(new_row(call, &spooled, mime_type, filename));

@@ -39,6 +39,7 @@ pub async fn web() -> Receiver {
     let web = Receiver::start().await;
     web.answer(|request| match request.path.as_str() {
         "/missing" => Reply::Status(404),
+        "/empty" => Reply::Status(200),
         "/hang" => Reply::Hang,
         "/cut" => Reply::Cut,
         "/large" => Reply::Body(200, Bytes::from(vec![0; 26_214_401])),
