@@ -19,6 +19,9 @@ use crate::body::DISCARDED_BYTES;
 /// How long after the head of a request its answer waits for a body that nobody wants.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long it waits for the next piece of one: some clients send nothing before they have an answer.
+const PIECE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Where the body of a request comes back to.
 pub struct Unread {
     rest: oneshot::Receiver<Rest>,
@@ -49,17 +52,15 @@ impl Unread {
     /// cannot go on then.
     pub async fn discard(mut self) -> bool {
         let Ok(Rest { mut body, mut arrived }) = self.rest.try_recv() else { return true };
-        let reading = async {
-            while arrived <= DISCARDED_BYTES {
-                match body.next().await {
-                    Some(Ok(frame)) => arrived += length(&frame),
-                    Some(Err(_)) => return false,
-                    None => return true,
-                }
+        while arrived.saturating_add(Body::size_hint(&body).lower()) <= DISCARDED_BYTES {
+            let until = self.until.min(Instant::now() + PIECE_PATIENCE);
+            match timeout_at(until, body.next()).await {
+                Ok(Some(Ok(frame))) => arrived += length(&frame),
+                Ok(None) => return true,
+                Ok(Some(Err(_))) | Err(_) => return false,
             }
-            false
-        };
-        timeout_at(self.until, reading).await.unwrap_or(false)
+        }
+        false
     }
 }
 

@@ -312,7 +312,7 @@ async fn slow_way(to: std::net::SocketAddr, first: Duration) -> std::net::Socket
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
             match passed {
                 0 => tokio::time::sleep(first).await,
-                ..=0x8000 => {}
+                1..=0x8000 => {}
                 _ => tokio::time::sleep(Duration::from_millis(30)).await,
             }
             passed += count;

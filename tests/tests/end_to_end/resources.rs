@@ -1,6 +1,6 @@
 //! What one tenant, a stranger or a full disk can take of a node: not the others' share.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -226,6 +226,15 @@ async fn a_connection_goes_on_after_a_request_whose_body_nobody_wanted() {
         assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {told}");
         let told = answered(&mut stream, &format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n")).await;
         assert!(told.starts_with("HTTP/1.1 200 "), "{path}: {told}");
+        // Who sends no body before the answer has it soon, and at once where all of it would not be read.
+        for length in [1_000, 20_000_000] {
+            let mut stream = TcpStream::connect(&address).await.unwrap();
+            let asked = Instant::now();
+            let request = format!("{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
+            let told = answered(&mut stream, &request).await.to_lowercase();
+            assert!(told.starts_with(&format!("http/1.1 {status} ")) && told.contains("connection: close"), "{told}");
+            assert!(asked.elapsed() < Duration::from_secs(8), "{path}: {:?}", asked.elapsed());
+        }
     }
 }
 
