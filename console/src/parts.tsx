@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Signal, signal } from "@preact/signals";
-import { type Page, Refused, door } from "./api";
+import { type Page, Refused, door, nodeTime } from "./api";
 import { onEvent, opened, reloads, state, type Event } from "./live";
 import { href, place } from "./router";
 import { ended } from "./session";
@@ -68,7 +68,7 @@ const minutes = clock(60_000);
 /** The time, for what is drawn anew each second. */
 export function now(): number {
   void seconds.value;
-  return Date.now();
+  return nodeTime();
 }
 
 function refused(error: unknown): Refused {
@@ -110,7 +110,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
       began = Date.now();
       try {
         const data = await latest.current.load(stop.signal);
-        if (!stop.signal.aborted) show({ data, loading: false, at: Date.now() });
+        if (!stop.signal.aborted) show({ data, loading: false, at: nodeTime() });
       } catch (error) {
         if (!stop.signal.aborted) show((before) => ({ ...before, error: refused(error), loading: false }));
       }
@@ -156,7 +156,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
     loading: shown.loading,
     at: shown.at,
     reload: () => loading.current.again(),
-    set: (data) => show({ data, loading: false, at: Date.now() }),
+    set: (data) => show({ data, loading: false, at: nodeTime() }),
   };
 }
 
@@ -391,7 +391,7 @@ const units: [Intl.RelativeTimeFormatUnit, number][] = [
 ];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
-export function ago(then: number, now = Date.now()): string {
+export function ago(then: number, now = nodeTime()): string {
   const seconds = Math.round((then - now) / 1000);
   const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
   return relative.format(Math.trunc(seconds / size), unit);
@@ -452,7 +452,7 @@ export function Time({ at }: { at: string | number | null | undefined }) {
   if (at === null || at === undefined) return <span class="none">–</span>;
   const time = new Date(at);
   const face = clockFace.value;
-  if (face === "ago") void (Math.abs(time.getTime() - Date.now()) < 60_000 ? seconds : minutes).value;
+  if (face === "ago") void (Math.abs(time.getTime() - nodeTime()) < 60_000 ? seconds : minutes).value;
   return (
     <time dateTime={time.toISOString()} title={time.toISOString()}>
       {face === "ago" ? ago(time.getTime()) : inZone(time, face === "UTC" ? "UTC" : zone.value)}
