@@ -356,7 +356,7 @@ function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: (
           <>
             <Secret label="On the new machine" secret={line} />
             <p class="fine">
-              Good once, until <Time at={token.expires_at} />. Then: <code>gateway run --config /etc/gateway/gateway.toml</code>
+              Good once, and ends <Time at={token.expires_at} />. Then: <code>gateway run --config /etc/gateway/gateway.toml</code>
             </p>
           </>
         ) : (

@@ -284,7 +284,7 @@ function Standing({ of, secrets }: { of: Rotation; secrets: O["Secrets"] }) {
     return (
       <>
         rotated <Time at={session.rotated_at} />
-        {session.former_until && <>, the key before is taken until <Time at={session.former_until} /></>}
+        {session.former_until && <>, the key before ends <Time at={session.former_until} /></>}
       </>
     );
   }
