@@ -1,5 +1,5 @@
 // The page on which a number is paired: the code at once, the next one before it is missed, and every refusal in words.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Page, type Refused, get, nodeTime, post } from "../api";
 import { onEvent, state } from "../live";
 import { Failure, Field, Time, announce, now, useAction, useLoad, whileSeen } from "../parts";
@@ -276,7 +276,7 @@ function ByCode({ channel }: { channel: Channel }) {
 
 function Connected({ channel }: { channel: Channel }) {
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // What had the focus may have gone with the code.
     if (document.activeElement === document.body) heading.current?.focus();
   }, []);
