@@ -24,6 +24,8 @@ test("a wrong token shows nothing but the sign-in, and the right one is kept onl
   await page.getByText("That did not match.").waitFor();
   assert.equal(await pages(page).count(), 0);
   await judge(page, "operators-sign-in");
+  await signIn(page, node(), "a token of other – letters");
+  await page.getByText("a token has letters, digits and signs of ASCII alone").waitFor();
   await signIn(page);
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
   const stored = () => page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href]));
