@@ -7,6 +7,11 @@ export function toTitle(): void {
   shown.querySelector<HTMLElement>("h1, h2")?.focus({ preventScroll: true });
 }
 
+/** Goes to the title of a page that was opened, once that is drawn. A dialog over it has chosen a place of its own. */
+export function arrive(): void {
+  requestAnimationFrame(() => document.querySelector("dialog[open]") ?? toTitle());
+}
+
 /** From now on, what takes the focus away with it leaves it to the title. */
 export function keepPlace(): void {
   let last: EventTarget | null = null;

@@ -1,6 +1,6 @@
 // Pages by the address: `/console/NAME?id=...`. Ids stand in the query, so that a page's own part of the path is one word.
 import { computed, signal } from "@preact/signals";
-import { toTitle } from "./focus";
+import { arrive } from "./focus";
 
 const ROOT = "/console";
 
@@ -32,7 +32,7 @@ function show(to: string): boolean {
   const before = subject(place.value);
   address.value = to;
   const isOther = subject(place.value) !== before;
-  if (isOther) requestAnimationFrame(toTitle);
+  if (isOther) arrive();
   return isOther;
 }
 
@@ -52,5 +52,5 @@ export function follow(event: MouseEvent): void {
   if (link.origin !== location.origin || (path !== ROOT && !path.startsWith(`${ROOT}/`)) || path.startsWith(`${ROOT}/assets/`)) return;
   event.preventDefault();
   go(path + link.search);
-  requestAnimationFrame(toTitle);
+  arrive();
 }

@@ -236,7 +236,10 @@ test("the focus stays at a filter, and goes to the title of what comes in place 
 
   await openPage(page, "API keys");
   await press(page, page.getByRole("link", { name: "Create a key" }).first());
-  await write(page, dialogOf(page).getByLabel("Name"), "for the focus");
+  await hasFocus(page, "INPUT name");
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+  assert.equal(await focused(page), "INPUT name", "the field has the focus");
+  await page.keyboard.type("for the focus");
   await press(page, dialogOf(page).getByRole("button", { name: "Create", exact: true }));
   await hasFocus(page, "H2 The key");
   await press(page, dialogOf(page).getByRole("button", { name: "Copy", exact: true }));
