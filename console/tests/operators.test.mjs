@@ -423,7 +423,7 @@ test("keys are rotated by the page, and what needs more says what is missing", a
   await page.getByRole("button", { name: "Rotate the session key" }).click();
   await dialog.getByRole("button", { name: "Rotate the session key" }).click();
   await dialog.waitFor({ state: "detached" });
-  await page.getByText("the key before is taken until").first().waitFor();
+  await page.getByText("the key before ends").first().waitFor();
   assert.notEqual((await operator("GET", "/v1/admin/secrets")).session_key.rotated_at, null);
   // A second one too soon is refused in words.
   await page.getByRole("button", { name: "Rotate the session key" }).click();
