@@ -12,13 +12,25 @@ export interface Issue {
   message: string;
 }
 
+/** By how many milliseconds the node's clock is ahead of this browser's: 0, as long as no answer says otherwise. */
+let ahead = 0;
+
+/** The time by the node's clock: what the node says of times is held against it, whatever the clock of this browser says. */
+export const nodeTime = () => Date.now() + ahead;
+
+/** `ahead` as little changed as the date of an answer allows, which the node wrote, to the second, after the call had begun. */
+function setClock(date: string | null, began: number): void {
+  const dated = Date.parse(date ?? "");
+  if (!Number.isNaN(dated)) ahead = Math.min(Math.max(ahead, dated - Date.now()), dated + 1_000 - began);
+}
+
 /** Of an answer that is not the gateway's own, or of none. */
 const UNREACHABLE = "unreachable";
 
 /** An answer that is no success, or none at all. */
 export class Refused extends Error {
-  /** By this browser's clock: `retryAfter` counts from here. */
-  readonly at = Date.now();
+  /** By the node's clock: `retryAfter` counts from here. */
+  readonly at = nodeTime();
 
   constructor(
     readonly status: number,
@@ -118,8 +130,10 @@ export async function request<T>(path: string, init: RequestInit, read: (respons
   if (signal?.aborted) end();
   const patience = body instanceof FormData ? UPLOAD_MS : method === "GET" ? READ_MS : CHANGE_MS;
   const timer = setTimeout(end, patience);
+  const began = Date.now();
   try {
     const response = await fetch(path, { ...init, cache: "no-store", signal: own.signal });
+    setClock(response.headers.get("date"), began);
     if (!response.ok) throw await refusal(response);
     const data = await read(response);
     reachable.value = true;

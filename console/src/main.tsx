@@ -3,8 +3,9 @@ import { render } from "preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type ComponentChildren, type ComponentType } from "preact";
 import { Refused, door, get, reachable } from "./api";
+import { keepPlace } from "./focus";
 import { begin as beginLive, state } from "./live";
-import { ClockSwitch, CopyByHand, Theirs, Tip, Word, accountChanges, announcement, byHand, nameWindow, plain, say, toast, useLoad, zone } from "./parts";
+import { ClockSwitch, CopyByHand, Theirs, Tip, Toast, Word, accountChanges, announcement, byHand, nameWindow, plain, say, useLoad, zone } from "./parts";
 import { follow, href, place } from "./router";
 import { begin, choosing, ended, signOut, who } from "./session";
 import { Search } from "./search";
@@ -222,11 +223,7 @@ function Spoken() {
       <p class="hidden" role="status" aria-live="polite">
         {announcement.value}
       </p>
-      {toast.value && (
-        <p class="toast" aria-hidden="true">
-          {toast.value}
-        </p>
-      )}
+      <Toast />
       {byHand.value !== null && <CopyByHand text={byHand.value} />}
       <Tip />
     </>
@@ -253,6 +250,7 @@ export function start(pages: Pages): void {
   document.getElementById("loading")?.remove();
   const root = document.getElementById("app")!;
   root.replaceChildren();
+  keepPlace();
   render(<App />, root);
   void begin().finally(beginLive);
 }

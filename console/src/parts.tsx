@@ -1,8 +1,9 @@
 // The parts that pages are made of.
-import type { ComponentChildren, JSX } from "preact";
+import type { CSSProperties, ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Signal, signal } from "@preact/signals";
-import { type Page, Refused, door } from "./api";
+import { type Page, Refused, door, nodeTime } from "./api";
+import { toTitle } from "./focus";
 import { onEvent, opened, reloads, state, type Event } from "./live";
 import { href, place } from "./router";
 import { ended } from "./session";
@@ -68,7 +69,7 @@ const minutes = clock(60_000);
 /** The time, for what is drawn anew each second. */
 export function now(): number {
   void seconds.value;
-  return Date.now();
+  return nodeTime();
 }
 
 function refused(error: unknown): Refused {
@@ -110,7 +111,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
       began = Date.now();
       try {
         const data = await latest.current.load(stop.signal);
-        if (!stop.signal.aborted) show({ data, loading: false, at: Date.now() });
+        if (!stop.signal.aborted) show({ data, loading: false, at: nodeTime() });
       } catch (error) {
         if (!stop.signal.aborted) show((before) => ({ ...before, error: refused(error), loading: false }));
       }
@@ -156,7 +157,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
     loading: shown.loading,
     at: shown.at,
     reload: () => loading.current.again(),
-    set: (data) => show({ data, loading: false, at: Date.now() }),
+    set: (data) => show({ data, loading: false, at: nodeTime() }),
   };
 }
 
@@ -244,7 +245,9 @@ export function useAction(): {
         busy.current = false;
         // A button that was disabled meanwhile has lost the focus.
         requestAnimationFrame(() => {
-          if (document.activeElement === document.body && focused instanceof HTMLElement) focused.focus();
+          const isLost = () => document.activeElement === document.body && focused !== document.body;
+          if (isLost() && focused instanceof HTMLElement) focused.focus();
+          if (isLost()) toTitle();
         });
       }
     },
@@ -268,13 +271,33 @@ export function announce(sentence: string): void {
   else speak();
 }
 
-export const toast = signal("");
+const toast = signal<Shown>();
 let toastTimer: ReturnType<typeof setTimeout> | undefined;
 export function say(sentence: string): void {
-  toast.value = sentence;
+  toast.value = { at: performance.now(), text: sentence };
   announce(sentence);
   clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => (toast.value = ""), 4000);
+  toastTimer = setTimeout(() => (toast.value = undefined), 4000);
+}
+
+export function Toast() {
+  return <Above class="toast" shown={toast.value} />;
+}
+
+interface Shown {
+  at: number;
+  text: string;
+}
+
+/** A sentence over everything. A dialog is over everything but what is opened after it, and so each sentence gets an element of its own. */
+function Above({ shown, ...more }: { shown: Shown | undefined; class: string; style?: CSSProperties }) {
+  const own = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => own.current?.showPopover?.(), [shown]);
+  return shown ? (
+    <div key={shown.at} ref={own} popover="manual" aria-hidden="true" {...more}>
+      {shown.text}
+    </div>
+  ) : null;
 }
 
 // Text that others wrote.
@@ -347,8 +370,7 @@ export function Standing({ channel: { status, status_reason: reason } }: { chann
 
 /** Shows the sentence of what has the focus. A mouse that stays over something gets it from the browser. */
 export function Tip() {
-  const [tip, show] = useState<{ at: number; text: string; left: number; top: number }>();
-  const own = useRef<HTMLDivElement>(null);
+  const [tip, show] = useState<Shown & { left: number; top: number }>();
   useEffect(() => {
     let isMouse = false;
     const hide = () => show(undefined);
@@ -372,15 +394,7 @@ export function Tip() {
       window.removeEventListener("resize", hide);
     };
   }, []);
-  // A dialog is over everything but what is opened after it, and so each sentence gets an element of its own.
-  useLayoutEffect(() => {
-    if (tip) own.current?.showPopover?.();
-  }, [tip]);
-  return tip ? (
-    <div key={tip.at} ref={own} class="tip" popover="manual" aria-hidden="true" style={{ left: `${tip.left}px`, top: `${tip.top}px` }}>
-      {tip.text}
-    </div>
-  ) : null;
+  return <Above class="tip" shown={tip} style={{ left: `${tip?.left}px`, top: `${tip?.top}px` }} />;
 }
 
 const units: [Intl.RelativeTimeFormatUnit, number][] = [
@@ -391,7 +405,7 @@ const units: [Intl.RelativeTimeFormatUnit, number][] = [
 ];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
-export function ago(then: number, now = Date.now()): string {
+export function ago(then: number, now = nodeTime()): string {
   const seconds = Math.round((then - now) / 1000);
   const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
   return relative.format(Math.trunc(seconds / size), unit);
@@ -452,7 +466,7 @@ export function Time({ at }: { at: string | number | null | undefined }) {
   if (at === null || at === undefined) return <span class="none">–</span>;
   const time = new Date(at);
   const face = clockFace.value;
-  if (face === "ago") void (Math.abs(time.getTime() - Date.now()) < 60_000 ? seconds : minutes).value;
+  if (face === "ago") void (Math.abs(time.getTime() - nodeTime()) < 60_000 ? seconds : minutes).value;
   return (
     <time dateTime={time.toISOString()} title={time.toISOString()}>
       {face === "ago" ? ago(time.getTime()) : inZone(time, face === "UTC" ? "UTC" : zone.value)}
@@ -784,13 +798,15 @@ export function Dialog({
       own?.close();
       // What has opened it may be gone, as a row that was deleted is.
       if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
-      else document.querySelector<HTMLElement>("h1")?.focus();
+      else toTitle();
     };
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={id} onCancel={close} onClose={() => !isGone.current && close()}>
       <header>
-        <h2 id={id}>{title}</h2>
+        <h2 id={id} tabIndex={-1}>
+          {title}
+        </h2>
         <button type="button" class="quiet" onClick={close} aria-label="Close">
           ✕
         </button>

@@ -1,5 +1,6 @@
 // Pages by the address: `/console/NAME?id=...`. Ids stand in the query, so that a page's own part of the path is one word.
 import { computed, signal } from "@preact/signals";
+import { arrive } from "./focus";
 
 const ROOT = "/console";
 
@@ -9,7 +10,7 @@ export interface Place {
 }
 
 const address = signal(location.pathname + location.search);
-window.addEventListener("popstate", () => (address.value = location.pathname + location.search));
+window.addEventListener("popstate", () => show(location.pathname + location.search));
 
 export const place = computed<Place>(() => {
   const url = new URL(address.value, location.origin);
@@ -23,16 +24,23 @@ export function href(page: string, query: Record<string, string | undefined | nu
   return (page === "home" ? ROOT : `${ROOT}/${page}`) + search;
 }
 
+/** What a place is about, however it is filtered or sorted. */
+const subject = ({ page, query }: Place) => [page, ...["id", "tab", "chat"].map((name) => query.get(name))].join(" ");
+
+/** Says whether it is about something else than before. Whoever filters a list stays at the filter. */
+function show(to: string): boolean {
+  const before = subject(place.value);
+  address.value = to;
+  const isOther = subject(place.value) !== before;
+  if (isOther) arrive();
+  return isOther;
+}
+
 export function go(to: string, replace = false): void {
   if (to === address.value) return;
   if (replace) history.replaceState(null, "", to);
   else history.pushState(null, "", to);
-  address.value = to;
-  if (!replace) {
-    window.scrollTo(0, 0);
-    // Whoever listens instead of looking hears what page it is.
-    requestAnimationFrame(() => document.querySelector<HTMLElement>("h1")?.focus());
-  }
+  if (show(to) && !replace) window.scrollTo(0, 0);
 }
 
 /** Follows links within the console without loading a page. */
@@ -44,4 +52,5 @@ export function follow(event: MouseEvent): void {
   if (link.origin !== location.origin || (path !== ROOT && !path.startsWith(`${ROOT}/`)) || path.startsWith(`${ROOT}/assets/`)) return;
   event.preventDefault();
   go(path + link.search);
+  arrive();
 }

@@ -262,6 +262,8 @@ function forgetToken(): void {
 }
 
 export async function enterToken(text: string, keep: boolean): Promise<void> {
+  // A browser calls nobody with another character in a header.
+  if (!/^[!-~]*$/.test(text)) throw new Refused(401, "auth_invalid", "a token has letters, digits and signs of ASCII alone", null, null, 0);
   operatorToken = text;
   use({ ...operators, renew: async () => false });
   let status: O["ClusterStatus"];

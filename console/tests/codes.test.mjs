@@ -62,6 +62,22 @@ test("six codes pass without a blank, the page offers to start again, and a rest
   }
 });
 
+test("a code is shown as long as it is good, however wrong the browser's clock is", async () => {
+  for (const wrong of [120_000, -90_000]) {
+    const { page, context, leave } = await person(browser);
+    await context.addInitScript((wrong) => {
+      const now = Date.now;
+      Date.now = () => now() + wrong;
+    }, wrong);
+    await signIn(page, place.owner);
+    await pairing(page, `Wrong by ${wrong} ms`);
+    const said = /^This code is good for (\d+) s$/;
+    const left = Number(said.exec(await page.getByText(said).innerText())[1]);
+    assert.ok(left <= 61, `by a clock that is wrong by ${wrong} ms it is good for ${left} s`);
+    await leave();
+  }
+});
+
 test("each refusal is told in words, with what to do", async () => {
   const { page, leave } = await person(browser);
   await signIn(page, place.owner);

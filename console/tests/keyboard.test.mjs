@@ -203,6 +203,70 @@ test("a member does the whole job by the keyboard alone", async () => {
   }
 });
 
+/** What has the focus, in words. */
+const focused = (page) => page.evaluate(() => `${document.activeElement.tagName} ${document.activeElement.name || document.activeElement.textContent}`);
+const hasFocus = (page, what) => eventually(`the focus is at ${what}`, async () => (await focused(page)) === what);
+
+test("the focus stays at a filter, and goes to the title of what comes in place of what had it", async () => {
+  const { page, leave } = await person(browser);
+  await page.goto(`${node().api}/console`);
+  await hasFocus(page, "INPUT email");
+  await page.keyboard.type(place.owner);
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(place.password);
+  await page.keyboard.press("Enter");
+  await hasFocus(page, "H1 Home");
+
+  await openPage(page, "Channels");
+  await reach(page, page.getByLabel("Status", { exact: true }));
+  await page.keyboard.press("ArrowDown");
+  await page.waitForURL(/status=pending/);
+  await page.keyboard.press("ArrowDown");
+  await page.waitForURL(/status=qr/);
+  assert.equal(await focused(page), "SELECT status");
+  await openPage(page, "Deliveries");
+  await write(page, page.getByLabel("http_status"), "200");
+  await page.keyboard.press("Tab");
+  await page.waitForURL(/http_status=200/);
+  await settled(page);
+  assert.equal(await focused(page), "INPUT since");
+  await page.goBack();
+  await page.goBack();
+  await hasFocus(page, "H1 Channels");
+
+  await openPage(page, "API keys");
+  await press(page, page.getByRole("link", { name: "Create a key" }).first());
+  await hasFocus(page, "INPUT name");
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+  assert.equal(await focused(page), "INPUT name", "the field has the focus");
+  await page.keyboard.type("for the focus");
+  await press(page, dialogOf(page).getByRole("button", { name: "Create", exact: true }));
+  await hasFocus(page, "H2 The key");
+  await press(page, dialogOf(page).getByRole("button", { name: "Copy", exact: true }));
+  const notice = page.locator("[popover]").getByText("Copied", { exact: true });
+  assert.ok(await notice.evaluate((element) => element.matches(":popover-open")), "what is said lies over the dialog");
+  await page.keyboard.press("Escape");
+  await dialogOf(page).waitFor({ state: "detached" });
+  const key = page.getByRole("row", { name: /for the focus/ });
+  await press(page, key.getByRole("button", { name: "Revoke" }));
+  await press(page, dialogOf(page).getByRole("button", { name: "Revoke" }));
+  await key.waitFor({ state: "detached" });
+  await hasFocus(page, "H1 API keys");
+
+  await openPage(page, "Support");
+  await press(page, page.getByRole("link", { name: "Ask for help" }).first());
+  await write(page, dialogOf(page).getByLabel("Subject"), "Where am I?");
+  await write(page, dialogOf(page).getByLabel("What is the matter"), "The focus.");
+  await press(page, dialogOf(page).getByRole("button", { name: "Send" }));
+  const title = page.getByRole("heading", { level: 1, name: /Where am I\?$/ });
+  await eventually("the ticket's title has the focus", () => title.evaluate((heading) => heading === document.activeElement));
+  await page.goBack();
+  await hasFocus(page, "H1 Support");
+  await press(page, page.getByRole("button", { name: "Sign out" }));
+  await hasFocus(page, "H1 Sign in");
+  await leave();
+});
+
 test("an operator drains, limits and suspends by the keyboard alone", async () => {
   await paired("Operated", OTHER);
   const { name } = await api("GET", "/v1/account");

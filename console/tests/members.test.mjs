@@ -524,6 +524,11 @@ test("names full of markup run nothing, and nothing secret stays in the browser"
   await page.getByText("⟨U+202E⟩evil").waitFor();
   // It can be deleted by what can be seen of it, and a long one makes no page too wide.
   const long = await api("POST", "/v1/channels", { name: `${"W".repeat(64)}  \u202e!` });
+  await page.reload();
+  await page.getByRole("link", { name: /^W+ ./ }).waitFor();
+  await judge(page, "long-name-in-a-list");
+  const cell = await page.getByRole("cell").filter({ has: page.getByRole("link", { name: /^W+ ./ }) }).boundingBox();
+  assert.ok(cell.width < 500, `a long name takes ${cell.width} pixels of a list`);
   await page.goto(`${node().api}/console/channel?id=${long.id}&tab=status`);
   await page.getByRole("button", { name: "Delete", exact: true }).click();
   await judge(page, "long-name");
@@ -839,7 +844,10 @@ test("where a browser gives no clipboard and no locks, a text is copied by hand 
   const { page, context, leave, asked } = await person(browser);
   await context.addInitScript(() => {
     for (const name of ["clipboard", "locks"]) Object.defineProperty(Navigator.prototype, name, { get: () => undefined });
+    Object.defineProperty(window, "isSecureContext", { value: false });
   });
+  await page.goto(`${node().api}/console`);
+  await page.getByText("Nobody can sign in on such a page.").waitFor();
   await signIn(page, place.owner);
   await page.getByText("Live updates are on.").waitFor({ state: "attached" });
   const other = await context.newPage();

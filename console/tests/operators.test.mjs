@@ -24,6 +24,8 @@ test("a wrong token shows nothing but the sign-in, and the right one is kept onl
   await page.getByText("That did not match.").waitFor();
   assert.equal(await pages(page).count(), 0);
   await judge(page, "operators-sign-in");
+  await signIn(page, node(), "a token of other – letters");
+  await page.getByText("a token has letters, digits and signs of ASCII alone").waitFor();
   await signIn(page);
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
   const stored = () => page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href]));
@@ -421,7 +423,7 @@ test("keys are rotated by the page, and what needs more says what is missing", a
   await page.getByRole("button", { name: "Rotate the session key" }).click();
   await dialog.getByRole("button", { name: "Rotate the session key" }).click();
   await dialog.waitFor({ state: "detached" });
-  await page.getByText("the key before is taken until").first().waitFor();
+  await page.getByText("the key before ends").first().waitFor();
   assert.notEqual((await operator("GET", "/v1/admin/secrets")).session_key.rotated_at, null);
   // A second one too soon is refused in words.
   await page.getByRole("button", { name: "Rotate the session key" }).click();

@@ -72,7 +72,8 @@ pub(super) fn require_own_page(ctx: &RequestContext) -> Result<(), CallError> {
     if site == Some(b"same-origin") {
         return Ok(());
     }
-    let advice = "this call is for the console's own pages; a program logs in with POST /v1/auth/login";
+    let advice = "this call is for the console's own pages, of which browsers say so over HTTPS or on the node's machine; \
+        a program logs in with POST /v1/auth/login";
     Err(CallError::bad_request(advice))
 }
 

@@ -46,7 +46,7 @@ function Form({ account }: { account: M["Account"] }) {
           <Field label="Time zone" name="timezone" required value={timezone} error={error} hint="Such as Europe/Berlin." onInput={(event) => setTimezone(event.currentTarget.value)} />
           <Failure error={error} />
           {may("account") && (
-            <button type="submit" disabled={busy || (name === account.name && timezone === account.timezone)}>
+            <button type="submit" disabled={busy}>
               Save
             </button>
           )}

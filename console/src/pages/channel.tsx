@@ -3,6 +3,7 @@ import { get } from "../api";
 import { Badge, Faces, Id, Tabs, Theirs, Time, Title, param, useLoad } from "../parts";
 import { href } from "../router";
 import type { Channel } from "../types";
+import { Channels } from "./channels";
 import { Chats } from "./chats";
 import { Pairing } from "./pairing";
 import { Messages } from "./messages";
@@ -22,7 +23,7 @@ export const PAIRED = ["connected", "connecting", "reconnecting", "disconnected"
 
 export function ChannelPage() {
   const id = param("id");
-  return <One key={id} id={id} />;
+  return id ? <One key={id} id={id} /> : <Channels />;
 }
 
 function One({ id }: { id: string }) {

@@ -1,6 +1,6 @@
 // The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
 import { useEffect, useState } from "preact/hooks";
-import { type Page, Refused, asCurl, get, patch, post, remove } from "../api";
+import { type Page, Refused, asCurl, get, nodeTime, patch, post, remove } from "../api";
 import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, span, useAction, useLoad } from "../parts";
 import { go, href, place } from "../router";
 import { may } from "../session";
@@ -356,7 +356,7 @@ function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: (
           <>
             <Secret label="On the new machine" secret={line} />
             <p class="fine">
-              Good once, until <Time at={token.expires_at} />. Then: <code>gateway run --config /etc/gateway/gateway.toml</code>
+              Good once, and ends <Time at={token.expires_at} />. Then: <code>gateway run --config /etc/gateway/gateway.toml</code>
             </p>
           </>
         ) : (
@@ -506,7 +506,7 @@ export function Layout() {
     });
   }, []);
   const change = shown.data?.change;
-  const rate = change?.began_at ? change.done / Math.max(1, (Date.now() - Date.parse(change.began_at)) / 1000) : 0;
+  const rate = change?.began_at ? change.done / Math.max(1, (nodeTime() - Date.parse(change.began_at)) / 1000) : 0;
   const left = change && rate > 0 ? Math.ceil((change.total - change.done - change.cancelled) / rate) : undefined;
   return (
     <>

@@ -1,6 +1,6 @@
 // Customers, their plans and their limits.
 import { useState } from "preact/hooks";
-import { type Page, asCurl, get, patch, post, remove } from "../api";
+import { type Page, asCurl, get, nodeTime, patch, post, remove } from "../api";
 import { Badge, Confirm, CopyButton, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, bytes, number, param, plain, say, useAction, useLoad } from "../parts";
 import { href } from "../router";
 import { may } from "../session";
@@ -91,7 +91,7 @@ function All() {
       {asked?.what === "suspend" && (
         <Confirm title={`Suspend ${plain(asked.customer.name)}`} action="Suspend" command={`gateway customer suspend ${asked.customer.id}`} close={close}
           about={<p>Its sends, stories and new channels are refused from now on, as with a payment that is overdue. It can still read, and its channels stay connected. It can be undone.</p>}
-          work={() => patch(`${PATH}/${asked.customer.id}`, { plan: { overdue_since: new Date().toISOString() } })} />
+          work={() => patch(`${PATH}/${asked.customer.id}`, { plan: { overdue_since: new Date(nodeTime()).toISOString() } })} />
       )}
       {asked?.what === "delete" && (
         <Confirm title="Delete the customer" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={asked.customer.name}
@@ -186,7 +186,7 @@ function Create({ close }: { close: () => void }) {
   const { busy, error, run } = useAction();
   if (made) {
     return (
-      <Dialog title={made.name} close={close}>
+      <Dialog title={plain(made.name)} close={close}>
         <Secret label="The first API key" secret={made.api_key.secret} />
         <Failure error={error} />
         <Done close={close} />

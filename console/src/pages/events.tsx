@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { nodeTime } from "../api";
 import { type Event, onEvent, state } from "../live";
 import { Dialog, Field, Id, Table, Time, Title, now, plain } from "../parts";
 import { href } from "../router";
@@ -27,7 +28,7 @@ export function Events() {
   useEffect(() => {
     let due = 0;
     const stop = onEvent((event) => {
-      const at = Date.now();
+      const at = nodeTime();
       times.current.push(at);
       while (times.current[0]! <= at - RATE_MS) times.current.shift();
       if (stopped.current) return;

@@ -1,6 +1,6 @@
 // What the nodes had to do lately, as lines over time; a table has the same numbers.
 import { useState } from "preact/hooks";
-import { get } from "../api";
+import { get, nodeTime } from "../api";
 import { Faces, Field, Table, bytes, number, param, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
@@ -16,7 +16,7 @@ type Point = O["FiguresPoint"];
 export function Figures() {
   const minutes = param("minutes") || "30";
   const shown = useLoad(
-    (signal) => get<O["Figures"]>("/v1/admin/figures", { since: new Date(Date.now() - Number(minutes) * 60_000).toISOString() }, signal),
+    (signal) => get<O["Figures"]>("/v1/admin/figures", { since: new Date(nodeTime() - Number(minutes) * 60_000).toISOString() }, signal),
     [minutes],
     { every: 20_000 },
   );

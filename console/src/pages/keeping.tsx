@@ -1,6 +1,6 @@
 // What keeps the cluster: backups, what its secrets are sealed under, and which releases it runs.
 import { useState } from "preact/hooks";
-import { type Page, get, post } from "../api";
+import { type Page, get, nodeTime, post } from "../api";
 import { Badge, Confirm, CopyButton, Faces, Failure, Field, Table, Theirs, Time, Title, number, param, say, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
@@ -58,7 +58,7 @@ function Last() {
   return (
     <Faces of={taken} isEmpty={({ data }) => data.length === 0} empty={<p>No backup was taken in the last 90 days.</p>}>
       {({ data: [last] }) => {
-        const isOld = Date.now() - Date.parse(last!.at) > OLD_MS;
+        const isOld = nodeTime() - Date.parse(last!.at) > OLD_MS;
         return (
           <p class={isOld ? "stale" : ""}>
             The last backup was read out <Time at={last!.at} /> by <Theirs text={last!.actor.id ?? last!.actor.type} />.{isOld && " That is more than two days: take another one."} Whether it is whole says{" "}
@@ -284,7 +284,7 @@ function Standing({ of, secrets }: { of: Rotation; secrets: O["Secrets"] }) {
     return (
       <>
         rotated <Time at={session.rotated_at} />
-        {session.former_until && <>, the key before is taken until <Time at={session.former_until} /></>}
+        {session.former_until && <>, the key before ends <Time at={session.former_until} /></>}
       </>
     );
   }

@@ -220,7 +220,8 @@ function lanes(steps: Step[]): Lane[] {
   const own = steps.filter((step) => !step.endpoint_id);
   const endpoints = [...new Set(steps.map((step) => step.endpoint_id).filter((id) => id !== null))];
   const of = (id: string) => steps.filter((step) => step.endpoint_id === id);
-  return [{ name: "Message", steps: own }, ...endpoints.map((id) => ({ name: `Endpoint ${id.slice(0, 8)}…`, steps: of(id) }))];
+  // By the end of its id: those that were made within the same minute begin with the same letters.
+  return [{ name: "Message", steps: own }, ...endpoints.map((id) => ({ name: `Endpoint …${id.slice(-4)}`, steps: of(id) }))];
 }
 
 const at = (step: Step) => Date.parse(step.at);

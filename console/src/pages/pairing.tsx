@@ -1,6 +1,6 @@
 // The page on which a number is paired: the code at once, the next one before it is missed, and every refusal in words.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { type Page, type Refused, get, post } from "../api";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { type Page, type Refused, get, nodeTime, post } from "../api";
 import { onEvent, state } from "../live";
 import { Failure, Field, Time, announce, now, useAction, useLoad, whileSeen } from "../parts";
 import { href } from "../router";
@@ -126,7 +126,7 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
   failed.current = error;
   const asking = useRef(false);
   /** The same code may come twice, by the answer and by the event. */
-  const put = (next: Omit<Code, "at">) => setCode((before) => ({ ...next, at: before?.raw === next.raw ? before.at : Date.now() }));
+  const put = (next: Omit<Code, "at">) => setCode((before) => ({ ...next, at: before?.raw === next.raw ? before.at : nodeTime() }));
 
   const ask = async () => {
     if (asking.current) return;
@@ -153,11 +153,11 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
 
   useEffect(() => {
     return whileSeen(1_000, () => {
-      const due = shown.current && Date.parse(shown.current.expires_at) + 500 < Date.now();
+      const due = shown.current && Date.parse(shown.current.expires_at) + 500 < nodeTime();
       // With live updates the next code comes by itself; it is asked for where it does not.
-      const late = shown.current && Date.parse(shown.current.expires_at) + 3_000 < Date.now();
+      const late = shown.current && Date.parse(shown.current.expires_at) + 3_000 < nodeTime();
       // While the node that serves the page is replaced, nothing answers: the page goes on by itself once another one does.
-      const isLost = failed.current?.unanswered && failed.current.at + 1_000 < Date.now();
+      const isLost = failed.current?.unanswered && failed.current.at + 1_000 < nodeTime();
       if (late || isLost || (due && state.value !== "on")) void ask();
     });
   }, [channel.id]);
@@ -249,7 +249,7 @@ function ByCode({ channel }: { channel: Channel }) {
         void run(async () => {
           const code = await post<M["PairCode"]>(`/v1/channels/${channel.id}/pair-code`, { phone_number: phone.replace(/[^0-9]/g, "") });
           setGiven(code);
-          setUntil(Date.now() + 60_000);
+          setUntil(nodeTime() + 60_000);
           announce(`The code is ${[...code.code].join(" ")}.`);
         });
       }}
@@ -276,7 +276,7 @@ function ByCode({ channel }: { channel: Channel }) {
 
 function Connected({ channel }: { channel: Channel }) {
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // What had the focus may have gone with the code.
     if (document.activeElement === document.body) heading.current?.focus();
   }, []);

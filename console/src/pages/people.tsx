@@ -141,12 +141,12 @@ function Invited({ invited, close }: { invited: M["InvitedMember"]; close: () =>
     <Dialog title="Invited" close={close}>
       {mailed ? (
         <p>
-          A message is on its way to <Theirs text={invited.email} />. Its link is good once, until <Time at={expires_at} />.
+          A message is on its way to <Theirs text={invited.email} />. Its link is good once, and ends <Time at={expires_at} />.
         </p>
       ) : (
         <>
           <p>
-            This deployment sends no mail: give this to <Theirs text={invited.email} />. It is good once, until <Time at={expires_at} />.
+            This deployment sends no mail: give this to <Theirs text={invited.email} />. It is good once, and ends <Time at={expires_at} />.
           </p>
           <Secret label={url ? "The link" : "The token, for PUT /v1/auth/password/reset"} secret={url ?? token ?? ""} />
         </>

@@ -9,6 +9,14 @@ export function SignIn() {
     <main class="sign-in">
       <h1 tabIndex={-1}>{door === "members" ? "Sign in" : "Gateway operators"}</h1>
       {why.value && <p role="status">{why.value}</p>}
+      {!isSecureContext && (
+        <p class="failure" role="note">
+          This page came over plain HTTP from another machine.{" "}
+          {door === "members"
+            ? "Nobody can sign in on such a page. Open it by HTTPS, or at localhost on the machine of the node."
+            : "Whoever listens on the way reads the token."}
+        </p>
+      )}
       {door === "members" ? <Member /> : <Operator />}
     </main>
   );
@@ -27,7 +35,7 @@ function Member() {
         void run(() => signIn(email, password));
       }}
     >
-      <Field label="E-mail address" name="email" type="email" autocomplete="username" required value={email} error={error}
+      <Field label="E-mail address" name="email" type="email" autocomplete="username" required autofocus value={email} error={error}
         onInput={(event) => setEmail(event.currentTarget.value)} />
       <Field label="Password" name="password" type="password" autocomplete="current-password" required value={password} error={error}
         onInput={(event) => setPassword(event.currentTarget.value)} />
@@ -57,7 +65,7 @@ function Choose() {
           void run(() => choosePassword(password));
         }}
       >
-        <Field label="Password" name="password" type="password" autocomplete="new-password" required minLength={12} maxLength={128} value={password} error={error}
+        <Field label="Password" name="password" type="password" autocomplete="new-password" required autofocus minLength={12} maxLength={128} value={password} error={error}
           hint="Twelve characters or more." onInput={(event) => setPassword(event.currentTarget.value)} />
         {error?.status === 401 ? (
           <p class="failure" role="alert">
@@ -113,13 +121,10 @@ function Forgotten({ close }: { close: () => void }) {
   );
 }
 
-const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
-
 function Operator() {
   const [token, setToken] = useState("");
   const [keep, setKeep] = useState(false);
   const { busy, error, run } = useAction();
-  const exposed = location.protocol === "http:" && !LOOPBACK.includes(location.hostname);
   return (
     <form
       onSubmit={(event) => {
@@ -127,12 +132,7 @@ function Operator() {
         void run(() => enterToken(token.trim(), keep));
       }}
     >
-      {exposed && (
-        <p class="failure" role="note">
-          This page came over plain HTTP from another machine: whoever listens on the way reads the token.
-        </p>
-      )}
-      <Field label="Operator token" name="token" type="password" autocomplete="off" required value={token}
+      <Field label="Operator token" name="token" type="password" autocomplete="off" required autofocus value={token}
         onInput={(event) => setToken(event.currentTarget.value)} />
       <label class="check">
         <input type="checkbox" checked={keep} onChange={(event) => setKeep(event.currentTarget.checked)} /> Keep it until this tab

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { type Page, asCurl, get, post, remove } from "../api";
+import { type Page, asCurl, get, nodeTime, post, remove } from "../api";
 import { Badge, Confirm, Faces, Failure, Table, Time, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
@@ -24,7 +24,7 @@ function height(status: Status): ["up" | "draining" | "down", number] {
 /** The changes, the newest first, as a line over time that ends now. */
 function Line({ of }: { of: M["StatusChange"][] }) {
   const from = Date.parse(of.at(-1)!.at);
-  const to = Date.now();
+  const to = nodeTime();
   const x = (at: number) => ((at - from) / Math.max(1, to - from)) * 1_000;
   const share = of.reduce((sum, row, index) => sum + (row.to === "connected" ? (index === 0 ? to : Date.parse(of[index - 1]!.at)) - Date.parse(row.at) : 0), 0) / Math.max(1, to - from);
   return (

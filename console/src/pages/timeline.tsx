@@ -1,6 +1,6 @@
 // What happened to the cluster: a line for each node with marks, and the same as a list.
 import { useState } from "preact/hooks";
-import { type Page, asCurl, get, withQuery } from "../api";
+import { type Page, asCurl, get, nodeTime, withQuery } from "../api";
 import { CopyButton, Faces, Field, More, Table, Theirs, Time, Title, Word, isNothing, param, useGrowing } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
@@ -25,7 +25,7 @@ export function Timeline() {
   const part = (since: string, cursor?: string | null, signal?: AbortSignal) => get<Page<Entry>>("/v1/admin/timeline", { since, kind, limit: 100, cursor }, signal);
   const shown = useGrowing(
     async (signal) => {
-      const until = Date.now();
+      const until = nodeTime();
       const since = new Date(until - Number(hours) * 3_600_000).toISOString();
       const [nodes, first] = await Promise.all([get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal), part(since, undefined, signal)]);
       const data = [...first.data];

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { type Page, asCurl, call, get, patch, post, remove } from "../api";
+import { type Page, asCurl, call, get, nodeTime, patch, post, remove } from "../api";
 import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, number, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
@@ -331,7 +331,7 @@ function Recover({ path, close }: { path: string; close: () => void }) {
   const [done, setDone] = useState<number>();
   const { busy, error, run } = useAction();
   const body = (dry: boolean) => ({
-    since: new Date(Date.now() - Number(hours) * 3_600_000).toISOString(),
+    since: new Date(nodeTime() - Number(hours) * 3_600_000).toISOString(),
     states: ["exhausted"],
     ...(dry && { dry_run: true }),
   });
