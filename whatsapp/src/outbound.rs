@@ -64,6 +64,9 @@ const MOST_WRITTEN: usize = 4_096;
 /// The network's code for a message to other members than a group has: the outbox sends it again, to those.
 const OTHER_MEMBERS: &str = "421";
 
+/// What the network says to a device that writes too much, whoever it writes to.
+const TOO_MANY: &str = "429";
+
 pub struct Outgoing {
     line: Arc<Line>,
     // Boxed: the queue of each session has room for 32 of them from the start.
@@ -87,6 +90,8 @@ struct State {
     told: HashMap<String, u64>,
     /// Groups whose members are others than was thought: they are asked for again before the next message.
     stale: HashSet<Jid>,
+    /// Until when nothing is written, as the network has said that the channel writes too much.
+    quiet_until: Option<Instant>,
 }
 
 struct Written {
@@ -134,6 +139,9 @@ impl State {
 
     /// What is written next of those that were refused for now, and of those that are held, in their order.
     fn next(&mut self, held: &VecDeque<Held>, now: Instant) -> Next {
+        if self.quiet_until.is_some_and(|until| now < until) {
+            return Next::Nothing(self.quiet_until);
+        }
         let refused = self.last.values().filter(|last| last.is_refused && last.refusals <= MOST_AGAIN);
         let again = refused.min_by_key(|last| last.until);
         if let Some(again) = again.filter(|again| again.until <= now) {
@@ -446,8 +454,12 @@ impl Outgoing {
             if refused.is_some() {
                 state.settle(&id);
             } else if let Some(last) = state.last.values_mut().find(|last| last.message.id == id) {
-                last.until = Instant::now() + again_after(last.refusals);
+                let until = Instant::now() + again_after(last.refusals);
+                last.until = until;
                 (last.refusals, last.is_refused) = (last.refusals + 1, true);
+                if code == TOO_MANY {
+                    state.quiet_until = state.quiet_until.max(Some(until));
+                }
             }
         }
         self.heard.notify_one();
@@ -626,6 +638,15 @@ mod tests {
         let waiting = VecDeque::from([held("B", "15550000002", now), held("C", "15550000003", now)]);
         assert_eq!(next(&mut state, &waiting, now), Err(Some(HEARD_WITHIN)));
         assert_eq!(next(&mut state, &waiting, now + HEARD_WITHIN), Ok("B".into()));
+    }
+
+    #[test]
+    fn a_channel_that_writes_too_much_writes_nothing_for_a_while() {
+        let (mut state, now) = (State::default(), Instant::now());
+        state.quiet_until = Some(now + AGAIN_AFTER);
+        let waiting = VecDeque::from([held("A", "15550000002", now)]);
+        assert_eq!(next(&mut state, &waiting, now), Err(Some(AGAIN_AFTER)));
+        assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));
     }
 
     #[test]
