@@ -148,7 +148,7 @@ fn next(
         if let Some(command) = retarget(state, layout, away) {
             return Some(Step::Retarget(command));
         }
-        let shards = due(layout, &away.full);
+        let shards = due(layout, &holders(state), away);
         return (!shards.is_empty()).then_some(Step::Start(layout.number, shards));
     }
     let present: Vec<&PlacementRecord> = state.placement.values().map(|place| &**place).collect();
@@ -179,28 +179,39 @@ fn next(
 }
 
 /// The first move that runs towards a node that leaves, or is dead. One that has its replica already is waited for: it has
-/// the shard, and comes back with it or is removed. Then the first towards one that has been full for long, where that gives up no
-/// replica: else the move waits for room.
+/// the shard, and comes back with it or is removed. Then the first towards one that has been full for long.
 fn retarget(state: &DirectoryState, layout: &LayoutRecord, away: &Away) -> Option<LayoutCommand> {
     let nodes = holders(state);
-    let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
     let running = || layout.moves.iter().filter(|each| each.state == MoveState::Running);
-    let stays = |each: &MoveRecord, id: &NodeId, without: &BTreeSet<NodeId>| {
-        holds(id) && (each.from.contains(id) || !without.contains(id))
-    };
-    let elsewhere = |each: &MoveRecord, without: &BTreeSet<NodeId>| {
-        let left: Vec<NodeRecord> = nodes.iter().filter(|node| stays(each, &node.id, without)).cloned().collect();
-        plan::elsewhere(&**state.placement.get(&each.shard)?, &left)
-    };
-    let lost = running().find(|each| !each.to.iter().all(|id| stays(each, id, &away.dead)));
+    let stays =
+        |each: &MoveRecord, id: &NodeId| nodes.iter().any(|node| node.id == *id && may_have(each, node, &away.dead));
+    let lost = running().find(|each| !each.to.iter().all(|id| stays(each, id)));
     let (moving, (to, leader)) = match lost {
-        Some(lost) => (lost, elsewhere(lost, &away.dead)?),
-        None => running().filter(|each| goes_to(each, &away.full_for_long)).find_map(|each| {
-            let found = elsewhere(each, &(&away.full | &away.dead))?;
-            (found.0.len() >= each.to.len()).then_some((each, found))
-        })?,
+        Some(lost) => (lost, elsewhere(lost, &nodes, &away.dead)?),
+        None => running().find_map(|each| Some((each, around_full(each, &nodes, away)?)))?,
     };
     Some(LayoutCommand::Retarget { number: layout.number, shard: moving.shard, to, leader })
+}
+
+/// Whether a move may give a replica to a node, or leave one there, where none is given to others.
+fn may_have(each: &MoveRecord, node: &NodeRecord, others: &BTreeSet<NodeId>) -> bool {
+    each.from.contains(&node.id) || !others.contains(&node.id)
+}
+
+/// Where a move goes instead that gives no replica to these nodes.
+fn elsewhere(each: &MoveRecord, nodes: &[NodeRecord], without: &BTreeSet<NodeId>) -> Option<(Vec<NodeId>, NodeId)> {
+    let left: Vec<NodeRecord> = nodes.iter().filter(|node| may_have(each, node, without)).cloned().collect();
+    plan::elsewhere(each, &left)
+}
+
+/// Where a move goes instead that gives a replica to a node that has been full for long, if no replica is given up by that: else it
+/// waits for room.
+fn around_full(each: &MoveRecord, nodes: &[NodeRecord], away: &Away) -> Option<(Vec<NodeId>, NodeId)> {
+    if !goes_to(each, &away.full_for_long) {
+        return None;
+    }
+    let found = elsewhere(each, nodes, &(&away.full | &away.dead))?;
+    (found.0.len() >= each.to.len()).then_some(found)
 }
 
 /// Whether a move gives a replica to one of these nodes.
@@ -209,16 +220,17 @@ fn goes_to(each: &MoveRecord, nodes: &BTreeSet<NodeId>) -> bool {
 }
 
 /// The moves that may start: one of a shard at a time, in their order. Those that go to nodes that are full wait for room there, and
-/// hold up no others.
-fn due(layout: &LayoutRecord, full: &BTreeSet<NodeId>) -> Vec<u16> {
+/// hold up no others; one that can be led elsewhere starts, and then is.
+fn due(layout: &LayoutRecord, nodes: &[NodeRecord], away: &Away) -> Vec<u16> {
     let of = |state| layout.moves.iter().filter(move |each| each.state == state);
-    let going_on = of(MoveState::Running).filter(|each| !goes_to(each, full)).count();
+    let going_on = of(MoveState::Running).filter(|each| !goes_to(each, &away.full)).count();
     let free = usize::from(layout.at_once.max(1)).saturating_sub(going_on);
     let is_moving = |shard| of(MoveState::Running).any(|each| each.shard == shard);
+    let waits = |each: &MoveRecord| goes_to(each, &away.full) && around_full(each, nodes, away).is_none();
     let (mut shards, mut seen) = (Vec::new(), BTreeSet::new());
     for each in of(MoveState::Waiting) {
         let is_next = seen.insert(each.shard);
-        if is_next && shards.len() < free && !is_moving(each.shard) && !goes_to(each, full) {
+        if is_next && shards.len() < free && !is_moving(each.shard) && !waits(each) {
             shards.push(each.shard);
         }
     }
@@ -363,6 +375,22 @@ pub(super) mod tests {
         assert_eq!(to.into_iter().collect::<BTreeSet<NodeId>>(), BTreeSet::from([1, 2, 3]));
         state.nodes.insert(3, Arc::new(leaving(3)));
         assert_eq!(next(&state, |_| true, &for_long, &idle(), Timestamp(1)), None, "two replicas are less than three");
+    }
+
+    #[test]
+    fn a_move_that_has_not_begun_begins_where_it_can_be_led_around_a_node_that_is_full_for_long() {
+        let nodes: Vec<NodeRecord> = three().into_iter().chain([node(4, "a", 1)]).collect();
+        let at = PlacementRecord { shard: 1, replicas: vec![1, 2, 3], leader: 2, formed: true, settled: true };
+        let waiting = MoveRecord::waiting(&at, vec![1, 2, 4], 2);
+        let mut state = state(&nodes, vec![at]);
+        state.layout = Some(Arc::new(begin(&state, vec![waiting], 1, true, Timestamp(1))));
+        let full = BTreeSet::from([4]);
+        let lately = Away { full: full.clone(), ..none() };
+        assert_eq!(next(&state, |_| true, &lately, &idle(), Timestamp(1)), None);
+        let for_long = Away { full: full.clone(), full_for_long: full, ..none() };
+        assert_eq!(next(&state, |_| true, &for_long, &idle(), Timestamp(1)), Some(Step::Start(1, vec![1])));
+        state.nodes.insert(3, Arc::new(leaving(3)));
+        assert_eq!(next(&state, |_| true, &for_long, &idle(), Timestamp(1)), None, "it would give up a replica");
     }
 
     #[test]

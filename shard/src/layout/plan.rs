@@ -68,12 +68,11 @@ pub fn even_out(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Load
     present.iter().filter_map(led_elsewhere).collect()
 }
 
-/// Where a shard should go instead when it was to go to nodes that hold no replicas any more.
-pub fn elsewhere(place: &PlacementRecord, nodes: &[NodeRecord]) -> Option<(Vec<NodeId>, NodeId)> {
-    let held: Vec<NodeId> =
-        place.replicas.iter().copied().filter(|id| nodes.iter().any(|node| node.id == *id)).collect();
-    let to = Ring::of(nodes).replicas_beside(place.shard, &held, &BTreeSet::new());
-    let leader = Some(place.leader).filter(|leader| to.contains(leader)).or(to.first().copied())?;
+/// Where a move should go instead of to other nodes than these.
+pub fn elsewhere(each: &MoveRecord, nodes: &[NodeRecord]) -> Option<(Vec<NodeId>, NodeId)> {
+    let held: Vec<NodeId> = each.to.iter().copied().filter(|id| nodes.iter().any(|node| node.id == *id)).collect();
+    let to = Ring::of(nodes).replicas_beside(each.shard, &held, &BTreeSet::new());
+    let leader = Some(each.leader).filter(|leader| to.contains(leader)).or(to.first().copied())?;
     Some((to, leader))
 }
 

@@ -460,7 +460,8 @@ impl Owner {
         let _ = self.work(customer, channel, Work::Forget, Uuid::new_v4(), request, deadline).await;
     }
 
-    /// Closes all sessions in order, so that the next owner finds nothing in its way. New calls go elsewhere meanwhile.
+    /// Closes all sessions in order, so that the next owner finds nothing in its way, and cuts those that are not closed by the
+    /// deadline. New calls go elsewhere meanwhile.
     pub async fn hand_over(&self, deadline: Instant) {
         self.handing_over.store(true, Ordering::Release);
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
@@ -473,6 +474,8 @@ impl Owner {
         let all = futures::future::join_all(handed_over);
         if tokio::time::timeout_at(deadline.into(), all).await.is_err() {
             tracing::warn!(shard = self.shard, "not all channels were handed over in time");
+            // Whoever takes the lead is elected at once, however young the last quorum contact is.
+            self.fence.revoke();
         }
     }
 }
