@@ -12,6 +12,9 @@ use salvo::hyper::body::Frame;
 /// How long a body may take to arrive. A client that dribbles holds a connection, not a worker, but not for ever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The same for a channel's session, of which there may be 48 MiB: `gateway channel import` waits two minutes for all of it.
+const OCTETS_TIMEOUT: Duration = Duration::from_secs(90);
+
 /// The largest JSON body of somebody who has not shown yet who he is: of a login, say. A thousand of them that come slowly
 /// hold 16 MiB; the longest that is of use has a refresh token of 8 KiB.
 pub const STRANGERS_LIMIT_BYTES: u64 = 16 * 1024;
@@ -25,7 +28,7 @@ pub const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 /// # Errors
 /// `bad_request` for another type, `payload_too_large` for more bytes (of which no more is kept).
 pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
-    if is_json(request) { bytes(request, limit).await } else { Err(no_json()) }
+    if is_json(request) { bytes(request, limit, ARRIVAL_TIMEOUT).await } else { Err(no_json()) }
 }
 
 /// As [`json`]; `None` when there is no body at all. Many clients name a type for a body of no bytes, too.
@@ -33,7 +36,7 @@ pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, CallError>
 /// # Errors
 /// As [`json`].
 pub async fn optional_json(request: &mut Request, limit: u64) -> Result<Option<Bytes>, CallError> {
-    let bytes = bytes(request, limit).await?;
+    let bytes = bytes(request, limit, ARRIVAL_TIMEOUT).await?;
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -45,7 +48,7 @@ pub async fn optional_json(request: &mut Request, limit: u64) -> Result<Option<B
 /// # Errors
 /// As [`json`], but for its type.
 pub async fn octets(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
-    bytes(request, limit).await
+    bytes(request, limit, OCTETS_TIMEOUT).await
 }
 
 fn no_json() -> CallError {
@@ -67,14 +70,14 @@ fn is_json_type(content_type: &str) -> bool {
 /// answer.
 pub async fn throw_away(request: &mut Request) {
     // It is refused for another reason already, and nothing of it is kept.
-    let _ = bytes(request, 0).await;
+    let _ = bytes(request, 0, ARRIVAL_TIMEOUT).await;
 }
 
-async fn bytes(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
+async fn bytes(request: &mut Request, limit: u64, within: Duration) -> Result<Bytes, CallError> {
     let body = request.take_body();
-    match tokio::time::timeout(ARRIVAL_TIMEOUT, read(body, limit)).await {
+    match tokio::time::timeout(within, read(body, limit)).await {
         Ok(read) => read,
-        Err(_) => Err(CallError::bad_request("the body did not arrive in 30 seconds")),
+        Err(_) => Err(CallError::bad_request(format!("the body did not arrive in {} seconds", within.as_secs()))),
     }
 }
 

@@ -97,7 +97,7 @@ impl Caller {
         let answer = fill(request).send().await.map_err(reqwest::Error::without_url);
         let answer = answer.with_context(|| format!("POST {}{path}", self.base))?;
         let status = answer.status();
-        let read = bytes_of(answer, LARGEST_EXCHANGE).await;
+        let read = bytes_of(answer, LARGEST_EXCHANGE, EXCHANGE).await;
         Ok((status, read.with_context(|| format!("POST {}{path}", self.base))?))
     }
 
@@ -148,10 +148,10 @@ impl Caller {
 /// # Errors
 /// When it does not come to its end in time, or has more bytes than any answer of the gateway's.
 pub async fn text_of(answer: Response) -> anyhow::Result<String> {
-    Ok(String::from_utf8_lossy(&bytes_of(answer, LARGEST).await?).into_owned())
+    Ok(String::from_utf8_lossy(&bytes_of(answer, LARGEST, TIMEOUT).await?).into_owned())
 }
 
-async fn bytes_of(mut answer: Response, most: usize) -> anyhow::Result<Vec<u8>> {
+async fn bytes_of(mut answer: Response, most: usize, within: Duration) -> anyhow::Result<Vec<u8>> {
     let reading = async {
         let mut bytes = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(reqwest::Error::without_url)? {
@@ -160,8 +160,8 @@ async fn bytes_of(mut answer: Response, most: usize) -> anyhow::Result<Vec<u8>> 
         }
         anyhow::Ok(bytes)
     };
-    let read = tokio::time::timeout(TIMEOUT, reading).await;
-    read.with_context(|| format!("the answer did not end within {TIMEOUT:?}"))?
+    let read = tokio::time::timeout(within, reading).await;
+    read.with_context(|| format!("the answer did not end within {within:?}"))?
 }
 
 /// The text at a JSON pointer of an answer.
