@@ -51,11 +51,6 @@ const MOST_STRANGERS: usize = 256;
 /// Entries of an hour and a node that tell apart what fails of one account.
 const MOST_OF_AN_ACCOUNT: usize = 256;
 
-/// The begin of the minute or hour, of so many milliseconds, that a time lies in.
-fn begin_of(at: Timestamp, length: i64) -> Timestamp {
-    Timestamp(at.0 - at.0.rem_euclid(length))
-}
-
 /// What an audit entry is about.
 pub struct Target {
     pub kind: &'static str,
@@ -128,7 +123,6 @@ struct Fold {
 
 impl Fold {
     fn new(actor: &AuditActor, customer: Option<CustomerId>, ip: IpAddr, code: ErrorCode, at: Timestamp) -> Self {
-        let begin = |length| begin_of(at, length);
         let code = code.as_str();
         match customer {
             Some(_) => Self {
@@ -136,7 +130,7 @@ impl Fold {
                 shown: actor.prefix.clone().or_else(|| actor.id.clone()).unwrap_or_default(),
                 ip: Some(network_of(ip)),
                 code,
-                begin: begin(MINUTE_MILLIS),
+                begin: at.begin_of(MINUTE_MILLIS),
                 length: MINUTE_MILLIS,
             },
             None => Self {
@@ -144,7 +138,7 @@ impl Fold {
                 shown: String::new(),
                 ip: Some(network_of(ip)),
                 code,
-                begin: begin(HOUR_MILLIS),
+                begin: at.begin_of(HOUR_MILLIS),
                 length: HOUR_MILLIS,
             },
         }
@@ -152,7 +146,7 @@ impl Fold {
 
     /// The hour that it lies in.
     fn hour(&self) -> Timestamp {
-        begin_of(self.begin, HOUR_MILLIS)
+        self.begin.begin_of(HOUR_MILLIS)
     }
 
     /// How many entries of an hour tell apart what fails of the same account, or of strangers.

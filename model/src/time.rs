@@ -53,6 +53,11 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// The begin of the stretch of so many milliseconds that it lies in: of its minute, or its hour.
+    pub fn begin_of(self, millis: i64) -> Self {
+        Self(self.0 - self.0.rem_euclid(millis))
+    }
+
     /// How long after `earlier` this is; zero when it is not after.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -203,7 +203,7 @@ impl Figures {
 
 /// The last multiple of a step.
 fn floor(at: Timestamp, step: u32) -> Timestamp {
-    Timestamp(at.0 - at.0.rem_euclid(i64::from(step.max(1)) * 1000))
+    at.begin_of(i64::from(step.max(1)) * 1000)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use raft::directory::records::{AuditActor, AuditEntry};
 use uuid::Uuid;
 
-use super::{HOUR_MILLIS, begin_of};
+use super::HOUR_MILLIS;
 
 /// Entries of an hour and a node that tell apart the logins of an account and their ends.
 const MOST_TOLD_APART: usize = 1_024;
@@ -31,7 +31,7 @@ impl LoginLog {
     /// What is written of a login or its end: the entry itself, or the one that it shares with others.
     pub fn told(&self, entry: AuditEntry) -> AuditEntry {
         let Some(customer) = entry.customer_id else { return entry };
-        let begin = begin_of(entry.created_at, HOUR_MILLIS);
+        let begin = entry.created_at.begin_of(HOUR_MILLIS);
         let mut hour = self.0.lock();
         // What comes late counts for the hour that is.
         if begin > hour.begin {

@@ -83,7 +83,7 @@ impl Asker<'_> {
             Rejection::TokenExpired(_) => "join_token_expired",
             _ => return None,
         };
-        let minute = at.0 - at.0.rem_euclid(MINUTE_MILLIS);
+        let minute = at.begin_of(MINUTE_MILLIS).0;
         let name = format!("auth.failed|{code}|{}|{minute}", network_of(self.from));
         let id = AuditId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()));
         let details = BTreeMap::from([("code".to_owned(), code.to_owned())]);

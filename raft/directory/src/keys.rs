@@ -93,8 +93,8 @@ pub fn audit_range(customer: Option<CustomerId>, since: Timestamp, until: Timest
 /// The minute of an entry in its customer's log.
 pub fn audit_minute(entry: &AuditEntry) -> (Vec<u8>, Vec<u8>) {
     const MINUTE_MILLIS: i64 = 60_000;
-    let begin = entry.created_at.0 - entry.created_at.0.rem_euclid(MINUTE_MILLIS);
-    audit_range(entry.customer_id, Timestamp(begin), Timestamp(begin + MINUTE_MILLIS))
+    let begin = entry.created_at.begin_of(MINUTE_MILLIS);
+    audit_range(entry.customer_id, begin, Timestamp(begin.0 + MINUTE_MILLIS))
 }
 
 /// All audit entries, of all customers.
