@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use metrics::gauge;
 use model::id::{ChannelId, CustomerId};
+use model::seal::SealError;
 use network::driver::{AuthError, AuthStore, AuthWrite};
 use parking_lot::Mutex;
 use raft::directory::records::CustomerRecord;
@@ -14,6 +15,7 @@ use tokio::sync::{RwLock, watch};
 use super::Owner;
 use crate::command::{Command, Reply};
 use crate::keys;
+use crate::secrets::Secrets;
 
 /// Bytes of one batch at most, names and values: a driver cuts what it stores.
 const LARGEST_BATCH: usize = 256 << 10;
@@ -44,7 +46,7 @@ impl ReplicatedAuth {
     }
 
     fn customer(&self) -> Result<Arc<CustomerRecord>, AuthError> {
-        let customer = self.owner.node.directory.read(|state| state.customers.get(&self.customer).cloned());
+        let customer = self.owner.node.customer(self.customer);
         customer.ok_or_else(|| AuthError::Unavailable("the customer is not known here yet".into()))
     }
 
@@ -87,6 +89,17 @@ impl ReplicatedAuth {
     }
 }
 
+/// A write as it is stored.
+pub(super) fn sealed(
+    secrets: &Secrets,
+    customer: &CustomerRecord,
+    channel: ChannelId,
+    AuthWrite { key, value }: AuthWrite,
+) -> Result<AuthWrite, SealError> {
+    let value = value.map(|value| secrets.seal(customer, &purpose(channel, &key), &value)).transpose()?;
+    Ok(AuthWrite { key, value })
+}
+
 /// What a value is sealed for: its place, so that a value moved elsewhere does not open.
 pub(super) fn purpose(channel: ChannelId, key: &str) -> String {
     format!("auth/{channel}/{key}")
@@ -117,15 +130,9 @@ impl AuthStore for ReplicatedAuth {
             return Err(AuthError::Unavailable(why));
         }
         let customer = self.customer()?;
-        let seal = |write: AuthWrite| {
-            let sealed = write
-                .value
-                .map(|value| self.owner.node.secrets.seal(&customer, &self.purpose(&write.key), &value))
-                .transpose()
-                .map_err(|error| AuthError::Unavailable(error.to_string()))?;
-            Ok(AuthWrite { key: write.key, value: sealed })
-        };
-        let writes = batch.into_iter().map(seal).collect::<Result<Vec<_>, AuthError>>()?;
+        let seal = |write| sealed(&self.owner.node.secrets, &customer, self.channel, write);
+        let writes = batch.into_iter().map(seal).collect::<Result<Vec<_>, SealError>>();
+        let writes = writes.map_err(|error| AuthError::Unavailable(error.to_string()))?;
         self.door.pass(self.store(writes)).await
     }
 }

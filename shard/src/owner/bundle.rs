@@ -14,7 +14,7 @@ use raft::directory::records::CustomerRecord;
 use raft::machine::View;
 use uuid::Uuid;
 
-use super::auth::purpose;
+use super::auth::{self, purpose};
 use super::channel::{Channel, Worked};
 use super::committer::LeadershipLost;
 use super::lifecycle::Extra;
@@ -191,15 +191,14 @@ impl Channel {
 
     fn sealed(&self, rows: Vec<StateRow>) -> Result<Vec<AuthWrite>, CallError> {
         let customer = self.customer()?;
-        let seal = |StateRow { name: key, value }: StateRow| {
-            let sealed = self.owner.node.secrets.seal(&customer, &purpose(self.row.id, &key), &value);
-            let value = sealed.map_err(|error| {
-                tracing::error!(channel = %self.row.id, %error, "what a channel holds cannot be sealed");
-                CallError::internal_error()
-            })?;
-            Ok(AuthWrite { key, value: Some(value) })
+        let seal = |StateRow { name: key, value }| {
+            let write = AuthWrite { key, value: Some(value.into()) };
+            auth::sealed(&self.owner.node.secrets, &customer, self.row.id, write)
         };
-        rows.into_iter().map(seal).collect()
+        rows.into_iter().map(seal).collect::<Result<_, _>>().map_err(|error| {
+            tracing::error!(channel = %self.row.id, %error, "what a channel holds cannot be sealed");
+            CallError::internal_error()
+        })
     }
 
     /// What makes a number known that was behind a LID before. It is no news, and no event tells of it.
@@ -224,8 +223,7 @@ impl Channel {
     }
 
     fn customer(&self) -> Result<Arc<CustomerRecord>, CallError> {
-        let customer = self.owner.node.directory.read(|state| state.customers.get(&self.row.customer).cloned());
-        customer.ok_or_else(CallError::no_leader)
+        self.owner.node.customer(self.row.customer).ok_or_else(CallError::no_leader)
     }
 }
 

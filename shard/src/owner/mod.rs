@@ -57,6 +57,7 @@ use network::driver::{Network, PairCodeError};
 use network::fence::Fence;
 use parking_lot::Mutex;
 use raft::directory::Directory;
+use raft::directory::records::CustomerRecord;
 use raft::directory::state::DirectoryState;
 use raft::group::{Group, StateReader};
 use raft::machine::View;
@@ -158,8 +159,12 @@ pub struct NodeContext {
 impl NodeContext {
     /// What the plan of an account allows it to keep.
     pub fn allowed(&self, customer: CustomerId, quota: Quota) -> u64 {
-        let record = self.directory.read(|state| state.customers.get(&customer).cloned());
-        record.map(|customer| customer.limits.storage).unwrap_or_default().limit(quota)
+        self.customer(customer).map(|customer| customer.limits.storage).unwrap_or_default().limit(quota)
+    }
+
+    /// An account, as far as this node knows it yet.
+    pub fn customer(&self, customer: CustomerId) -> Option<Arc<CustomerRecord>> {
+        self.directory.read(|state| state.customers.get(&customer).cloned())
     }
 }
 

@@ -144,7 +144,7 @@ fn former(
     to: &[u8],
     with_proxy: bool,
 ) -> Result<Former, SealError> {
-    let record = owner.node.directory.read(|state| state.customers.get(&customer).cloned());
+    let record = owner.node.customer(customer);
     // One that came later has but one key; of one that is gone nothing opens any more.
     let Some(record) = record.filter(|record| record.former_data_key.is_some()) else {
         return Ok((Vec::new(), None, None));

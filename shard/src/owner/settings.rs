@@ -173,7 +173,7 @@ impl Channel {
 
     fn opened(&self, sealed: &Bytes) -> Result<String, UnreadableProxy> {
         let (customer, node) = (self.row.customer, &self.owner.node);
-        let record = node.directory.read(|state| state.customers.get(&customer).cloned()).ok_or(UnreadableProxy)?;
+        let record = node.customer(customer).ok_or(UnreadableProxy)?;
         let opened = node.secrets.open(&record, &proxy_purpose(self.row.id), sealed).map_err(|_| UnreadableProxy)?;
         String::from_utf8(opened).map_err(|_| UnreadableProxy)
     }
