@@ -26,8 +26,8 @@ const END_FROM: Duration = Duration::from_secs(4);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long another node may take to say how it is, and how long the transfer of a lead may take.
-const STATUS_PATIENCE: Duration = Duration::from_millis(250);
-const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const STATUS_PATIENCE: Duration = Duration::from_millis(250);
+pub(super) const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Owner {
     /// Whether channels may begin something.

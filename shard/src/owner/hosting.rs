@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::committer::Committer;
-use super::hearing::{Deaf, give_lead_away, is_deaf};
+use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_lead_away, is_deaf};
 use super::settling::Settling;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
@@ -52,13 +52,9 @@ const SETTLED_CHECKS: u32 = 5;
 /// up.
 const HOLD_PATIENCE: Duration = Duration::from_secs(180);
 
-/// How long the wanted node may take to say how it is.
-const STATUS_PATIENCE: Duration = Duration::from_millis(250);
-
 /// How long channels may take to close when their shard is handed over, and the other node to take it: whatever time is left by them,
-/// and no less than so much.
+/// and no less than [`TRANSFER_PATIENCE`].
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
-const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A task beside an ownership, as it is begun.
 type Upkeep = fn(Arc<Owner>) -> BoxFuture<'static, ()>;
