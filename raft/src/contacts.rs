@@ -33,6 +33,14 @@ impl<I> Inner<I> {
     fn new(term: u64) -> Self {
         Self { term, asked: BTreeMap::new(), refused: BTreeMap::new() }
     }
+
+    /// Begins anew where this term is a later one; `None` where it is an earlier one.
+    fn of_term(&mut self, term: u64) -> Option<&mut Self> {
+        if self.term < term {
+            *self = Self::new(term);
+        }
+        (self.term == term).then_some(self)
+    }
 }
 
 impl<I> Default for Contacts<I> {
@@ -55,25 +63,16 @@ pub(crate) fn is_loyal<C: GatewayTypes>(answer: &AppendEntriesResponse<C>) -> bo
 impl<I: Copy + Ord> Contacts<I> {
     /// Notes that a follower has answered, as a loyal one, what was sent at this time as the leader of this term.
     pub(crate) fn answered(&self, term: u64, follower: NodeId, sent: I) {
-        let mut inner = self.inner.lock();
-        if inner.term < term {
-            *inner = Inner::new(term);
-        }
-        if inner.term == term {
+        if let Some(inner) = self.inner.lock().of_term(term) {
             let asked = inner.asked.entry(follower).or_insert(sent);
             *asked = sent.max(*asked);
         }
-        drop(inner);
         self.heard.notify_waiters();
     }
 
     /// Notes that a follower has no room for entries that were sent at this time as the leader of this term.
     pub(crate) fn refused(&self, term: u64, follower: NodeId, sent: I) {
-        let mut inner = self.inner.lock();
-        if inner.term < term {
-            *inner = Inner::new(term);
-        }
-        if inner.term == term {
+        if let Some(inner) = self.inner.lock().of_term(term) {
             inner.refused.insert(follower, sent);
         }
     }
