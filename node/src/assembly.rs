@@ -148,15 +148,16 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         ..AttemptConfig::new(target_policy(&config), VERSION)
     };
     let keep_former = config.secrets.keep_former_data_keys.map_or(KEEP_FORMER, |keep| keep.0);
+    let network = driver(&config)?;
     let cluster = Cluster::start(
         ClusterConfig {
             release: release(&folder.path),
             membership: membership(&config, own),
             secrets: Secrets::new(keyring).keeping_former(keep_former),
             certificates: certificates(config.node.id, shown.clone(), &[&certificate, &operators_certificate]),
-            alike: alike(&config),
+            alike: alike(&config, &*network),
             ports: vec![peer_port, api_port.clone(), ops_port.clone()],
-            network: driver(&config)?,
+            network,
             suffixes: config.network.suffixes(),
             session_starts_per_second: config.network.session_starts(),
             drain_wait: config.drain.initial_wait.0,
@@ -411,13 +412,9 @@ fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) ->
 
 /// What has to be alike on all nodes: each says it of itself, and checks compare it. With another timing a former owner's fence
 /// may outlast the election of the next one; all else would hang on who owns a channel.
-fn alike(config: &Config) -> BTreeMap<String, String> {
+fn alike(config: &Config, network: &dyn Network) -> BTreeMap<String, String> {
     let Timing { heartbeat, election_min, election_max } = config.cluster.timing.intervals();
     let store = config.media.bucket().map(|s3| format!("s3 {}/{}", s3.bucket, s3.prefix));
-    let driver = match config.network.driver {
-        Driver::Simulated => "simulated",
-        Driver::Whatsapp => "whatsapp",
-    };
     let bucket = |rule: BucketRule| format!("{} + {}/s", rule.burst, rule.refill_per_second);
     let (suffixes, webhooks) = (config.network.suffixes(), &config.webhooks);
     let ranges: Vec<String> = webhooks.allow_cidrs.iter().map(ToString::to_string).collect();
@@ -426,7 +423,7 @@ fn alike(config: &Config) -> BTreeMap<String, String> {
         ("limits.customer", bucket(config.limits.customer)),
         ("limits.channel", bucket(config.limits.channel)),
         ("media.store", store.unwrap_or_else(|| "local".to_owned())),
-        ("network.driver", driver.to_owned()),
+        ("network.driver", network.name().to_owned()),
         ("network.phone_suffix", suffixes.phone),
         ("network.group_suffix", suffixes.group),
         ("network.newsletter_suffix", suffixes.newsletter),
