@@ -66,13 +66,6 @@ fn is_json_type(content_type: &str) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// Reads a body that nobody wants: most clients write all before they read, and would see a broken connection instead of the
-/// answer.
-pub async fn throw_away(request: &mut Request) {
-    // It is refused for another reason already, and nothing of it is kept.
-    let _ = bytes(request, 0, ARRIVAL_TIMEOUT).await;
-}
-
 async fn bytes(request: &mut Request, limit: u64, within: Duration) -> Result<Bytes, CallError> {
     let body = request.take_body();
     match tokio::time::timeout(within, read(body, limit)).await {

@@ -119,7 +119,7 @@ impl RequestContext {
     /// # Errors
     /// As [`RequestContext::object`].
     pub async fn optional_object(&mut self) -> Result<Body, CallError> {
-        self.can_take_body(self.body_limit).await?;
+        self.can_take_body(self.body_limit)?;
         match body::optional_json(&mut self.http, self.body_limit).await? {
             Some(bytes) => self.parse(&bytes).await,
             None => Ok(Body::default()),
@@ -131,12 +131,12 @@ impl RequestContext {
     /// # Errors
     /// `payload_too_large`, and `storage_full` while there is little room on the disks.
     pub async fn octets(&mut self, limit: u64) -> Result<Bytes, CallError> {
-        self.can_take_body(limit).await?;
+        self.can_take_body(limit)?;
         body::octets(&mut self.http, limit).await
     }
 
     async fn object_within(&mut self, limit: u64) -> Result<Body, CallError> {
-        self.can_take_body(limit).await?;
+        self.can_take_body(limit)?;
         let bytes = body::json(&mut self.http, limit).await?;
         self.parse(&bytes).await
     }
@@ -150,24 +150,17 @@ impl RequestContext {
 
     /// What is large is not taken while there is little room on the disks, as it would be stored, nor while the node keeps much
     /// of its account already.
-    async fn can_take_body(&mut self, limit: u64) -> Result<(), CallError> {
+    fn can_take_body(&mut self, limit: u64) -> Result<(), CallError> {
         let announced = self.http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let is_empty = self.http.body().is_end_stream();
         let is_small = is_empty || announced.is_some_and(|length: u64| length <= SMALL_BODY);
         if !is_small && self.cluster().room().large() != Level::Enough {
             metrics::counter!("gateway_refused_for_room_total", "what" => "body").increment(1);
-            body::throw_away(&mut self.http).await;
             return Err(CallError::storage_full());
         }
         let length = if is_empty { 0 } else { announced.unwrap_or(limit).min(limit) as usize };
         if let Some(account) = self.account.get().copied().filter(|_| length > turns::SMALL) {
-            match self.app.memory.body(Holder::Account(account), length) {
-                Ok(kept) => self.kept = Some(kept),
-                Err(refused) => {
-                    body::throw_away(&mut self.http).await;
-                    return Err(refused);
-                }
-            }
+            self.kept = Some(self.app.memory.body(Holder::Account(account), length)?);
         }
         Ok(())
     }

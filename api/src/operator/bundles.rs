@@ -19,7 +19,6 @@ use shard::machine::CREDENTIALS;
 
 use self::sealed::{BundleError, Content, LARGEST_BUNDLE};
 use super::channels::{PlacedChannel, ask, audited, find, record};
-use crate::body;
 use crate::openapi::{Doc, binary};
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -137,17 +136,8 @@ async fn read(call: &OperatorCall, channel: &ChannelRecord) -> Result<Content, C
 
 async fn import(call: &mut OperatorCall) -> Outcome {
     let app = call.app.clone();
-    let ready = ready(call).and_then(|(passphrase, channel)| {
-        let place = app.bundles.try_acquire().map_err(|_| CallError::worker_at_capacity())?;
-        Ok((passphrase, channel, place))
-    });
-    let (passphrase, channel, _place) = match ready {
-        Ok(ready) => ready,
-        Err(error) => {
-            body::throw_away(&mut call.http).await;
-            return Err(error);
-        }
-    };
+    let (passphrase, channel) = ready(call)?;
+    let _place = app.bundles.try_acquire().map_err(|_| CallError::worker_at_capacity())?;
     let bundle = call.octets(LARGEST_BUNDLE).await?;
     let open = move || sealed::open(&bundle, &passphrase);
     let content = app.auth.passwords.run(call.client.ip, open).await?.map_err(refused)?;
