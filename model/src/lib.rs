@@ -25,6 +25,7 @@ pub mod limit;
 pub mod media;
 pub mod member;
 pub mod message;
+pub mod msgpack;
 pub mod newsletter;
 pub mod page;
 pub mod payload;

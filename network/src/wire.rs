@@ -10,6 +10,7 @@ use std::io;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use model::id::{Epoch, MessageId, NodeId};
+use model::msgpack;
 use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -205,7 +206,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         tokio::task::coop::consume_budget().await;
         loop {
             if let Some(body) = self.whole_frame()? {
-                return rmp_serde::from_slice(&body)
+                return msgpack::from_slice(&body)
                     .map(Some)
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));
             }

@@ -4,6 +4,7 @@
 //! in. Everything rarer goes through MessagePack. Every form starts with a version byte.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use model::msgpack;
 use openraft::EntryPayload;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::vote::RaftLeaderId;
@@ -30,7 +31,7 @@ pub(crate) enum CodecError {
     #[error("unknown kind {0}")]
     Kind(u8),
     #[error("{0}")]
-    MessagePack(#[from] rmp_serde::decode::Error),
+    MessagePack(#[from] msgpack::Error),
 }
 
 impl From<CodecError> for std::io::Error {
@@ -60,7 +61,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Bytes {
 
 pub(crate) fn decode<T: DeserializeOwned>(mut bytes: Bytes) -> Result<T, CodecError> {
     take_version(&mut bytes)?;
-    Ok(rmp_serde::from_slice(&bytes)?)
+    Ok(msgpack::from_slice(&bytes)?)
 }
 
 /// Appends one entry: version, term, index, kind, payload.

@@ -13,6 +13,7 @@ use futures::future::join_all;
 use model::error::{CallError, ErrorCode};
 use model::format::Format;
 use model::id::{CustomerId, NodeId, ShardId};
+use model::msgpack;
 use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
@@ -288,7 +289,7 @@ impl Router {
 
     async fn ask_node(&self, node: NodeId, request: Request, deadline: Instant) -> Result<Response, PeerError> {
         let answer = self.peers.call(node, Class::Call, SHARD_SERVICE, body_of(&request), deadline).await?;
-        rmp_serde::from_slice(&answer).map_err(|error| PeerError::Refused(error.to_string()))
+        msgpack::from_slice(&answer).map_err(|error| PeerError::Refused(error.to_string()))
     }
 
     /// How the nodes are that answer at once, this one among them.
@@ -610,7 +611,7 @@ pub fn candidate(
 #[async_trait]
 impl Handler for Router {
     async fn handle(&self, from: NodeId, body: Bytes) -> Bytes {
-        let response = match rmp_serde::from_slice(&body) {
+        let response = match msgpack::from_slice(&body) {
             Ok(Request::Call(call)) if call.version <= CALL_VERSION => Response::Answer(self.answer(from, *call).await),
             Ok(Request::NodeStatus) => Response::NodeStatus(self.own_status()),
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
@@ -726,7 +727,7 @@ mod tests {
             started_at: Timestamp(0),
         };
         let said = rmp_serde::to_vec_named(&said).expect("plain fields are written");
-        let node_status: NodeStatus = rmp_serde::from_slice(&said).expect("what it lacks has a default");
+        let node_status: NodeStatus = msgpack::from_slice(&said).expect("what it lacks has a default");
         assert!(node_status.ready && !node_status.warming_up && node_status.work.is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use model::format::Foreign;
+use model::msgpack;
 use raft::directory::command::Proposal;
 use raft::directory::simulated;
 use raft::machine::{GroupId, Machine, Position, State, View};
@@ -65,7 +66,7 @@ impl Machine for Shard {
             }
             _ => self.machine.apply(at, command, state)?,
         };
-        match rmp_serde::from_slice(&reply) {
+        match msgpack::from_slice(&reply) {
             Ok(BatchReply::Replies(replies, _)) => {
                 if epoch != at.term {
                     let group = self.group;

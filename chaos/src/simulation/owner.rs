@@ -11,6 +11,7 @@ use model::event::{EventId, EventName};
 use model::format::Format;
 use model::id::{ChannelId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId, ShardId};
 use model::message::{Content, Surroundings};
+use model::msgpack;
 use model::status::{Reason, Status};
 use parking_lot::Mutex;
 use raft::directory::command::Command as DirectoryCommand;
@@ -165,7 +166,7 @@ impl Owner {
     async fn commit(&self, commands: Vec<Command>) -> Option<Vec<Reply>> {
         let entry = self.entry(commands);
         let answer = self.group.propose(entry, COMMIT_PATIENCE).await;
-        let replies = answer.ok().and_then(|answer| match rmp_serde::from_slice(&answer).ok()? {
+        let replies = answer.ok().and_then(|answer| match msgpack::from_slice(&answer).ok()? {
             BatchReply::Replies(replies, _) => Some(replies),
             BatchReply::Fenced => None,
         });

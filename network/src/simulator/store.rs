@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use model::msgpack;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -236,6 +237,6 @@ fn parse<'a>(bytes: &'a [u8], path: &Path) -> Result<(Head, Vec<&'a [u8]>), Stor
         left = after;
     }
     let (head, records) = records.split_first().ok_or_else(|| damaged("it holds nothing"))?;
-    let head = rmp_serde::from_slice(head).map_err(|error| damaged(&error.to_string()))?;
+    let head = msgpack::from_slice(head).map_err(|error| damaged(&error.to_string()))?;
     Ok((head, records.to_vec()))
 }

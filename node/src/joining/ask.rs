@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use model::format::Format;
 use model::id::NodeId;
 use model::join_token::JoinToken;
+use model::msgpack;
 use raft::transport::unauthenticated::{self, UnauthenticatedError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -161,7 +162,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
             Refusal::new(&subject, reason, remedy)
         }
     })?;
-    match rmp_serde::from_slice::<words::Answer>(&answer).context("reading the cluster's answer")? {
+    match msgpack::from_slice::<words::Answer>(&answer).context("reading the cluster's answer")? {
         Answer::Welcome(welcome) => Ok(*welcome),
         Answer::Refused(reason) => {
             let remedy = "mend what it names and run this again, or give another token (gateway token)";

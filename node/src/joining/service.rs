@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use model::format::Format;
 use model::id::NodeId;
+use model::msgpack;
 use model::seal::Keyring;
 use model::time::Timestamp;
 use raft::directory::UpdateError;
@@ -54,7 +55,7 @@ pub struct JoinService {
 #[async_trait]
 impl UnauthenticatedHandler for JoinService {
     async fn answer(&self, question: Bytes, from: IpAddr) -> Bytes {
-        let answer = match rmp_serde::from_slice::<Question>(&question) {
+        let answer = match msgpack::from_slice::<Question>(&question) {
             Ok(question) if question.version == VERSION => match self.welcome(question, from).await {
                 Ok(welcome) => Answer::Welcome(Box::new(welcome)),
                 Err(reason) => Answer::Refused(reason),

@@ -4,6 +4,7 @@ use model::customer::{Limits, Plan, Quota};
 use model::field::Change;
 use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SessionId, ShardId};
+use model::msgpack;
 use model::payload::ChatTypeFilter;
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
@@ -46,11 +47,7 @@ impl Proposal {
     /// # Errors
     /// [`Foreign`] when this release does not understand it.
     pub fn read(bytes: &[u8]) -> Result<Self, Foreign> {
-        Foreign::judge(
-            rmp_serde::from_slice(bytes),
-            |proposal: &Self| proposal.version,
-            || rmp_serde::from_slice(bytes),
-        )
+        Foreign::judge(msgpack::from_slice(bytes), |proposal: &Self| proposal.version, || msgpack::from_slice(bytes))
     }
 }
 

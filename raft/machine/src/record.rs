@@ -1,6 +1,7 @@
 //! How state machines store their records: a version byte, then named fields, so that a later release can add some.
 
 use model::format::Foreign;
+use model::msgpack;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -23,9 +24,7 @@ pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
 /// [`Foreign`] when it was written in another way, or is damaged.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Foreign> {
     match bytes.split_first() {
-        Some((&VERSION, record)) => {
-            rmp_serde::from_slice(record).map_err(|error| Foreign::Unreadable(error.to_string()))
-        }
+        Some((&VERSION, record)) => msgpack::from_slice(record).map_err(|error| Foreign::Unreadable(error.to_string())),
         Some((&version, _)) if version > VERSION => Err(Foreign::Newer(version)),
         _ => Err(Foreign::Unreadable("it bears no version".to_owned())),
     }

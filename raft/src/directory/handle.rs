@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use model::format::{Foreign, Format};
 use model::id::{CustomerId, NodeId};
+use model::msgpack;
 use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -377,5 +378,5 @@ fn encode_message<T: Serialize>(message: &T) -> Vec<u8> {
 }
 
 fn decode_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    rmp_serde::from_slice(bytes).ok()
+    msgpack::from_slice(bytes).ok()
 }

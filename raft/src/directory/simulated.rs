@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use model::msgpack;
 
 use super::command::{Proposal, Rejection, Reply};
 use super::machine::{DirectoryMachine, Outcome};
@@ -41,6 +42,6 @@ pub fn encode(proposal: &Proposal) -> Bytes {
 
 /// What the machine answered: the position of the proposal in the log, and the outcome.
 pub fn answer(bytes: &[u8]) -> Option<(u64, Result<Reply, Rejection>)> {
-    let outcome: Outcome = rmp_serde::from_slice(bytes).ok()?;
+    let outcome: Outcome = msgpack::from_slice(bytes).ok()?;
     Some((outcome.index, outcome.result))
 }

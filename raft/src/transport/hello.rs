@@ -5,6 +5,7 @@
 
 use model::format::Format;
 use model::id::NodeId;
+use model::msgpack;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -98,7 +99,7 @@ pub(super) async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + 
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
-    rmp_serde::from_slice(&body).map_err(|_| HelloError::Damaged)
+    msgpack::from_slice(&body).map_err(|_| HelloError::Damaged)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use futures::StreamExt;
 use futures::stream::try_unfold;
 use model::error::CallError;
 use model::id::NodeId;
+use model::msgpack;
 use network::driver::ByteStream;
 use parking_lot::Mutex;
 use raft::backup::export::Export;
@@ -186,7 +187,7 @@ struct Service(Weak<Exports>);
 #[async_trait]
 impl Handler for Service {
     async fn handle(&self, _from: NodeId, body: Bytes) -> Bytes {
-        let response = match (self.0.upgrade(), rmp_serde::from_slice(&body)) {
+        let response = match (self.0.upgrade(), msgpack::from_slice(&body)) {
             (Some(exports), Ok(request)) => exports.answer(request).await,
             (None, _) => Response::Failed("this node stops".to_owned()),
             (_, Err(_)) => Response::Failed("written by a newer release".to_owned()),
@@ -199,5 +200,5 @@ async fn ask(peers: &Peers, node: NodeId, request: Request, patience: Duration) 
     let body = rmp_serde::to_vec_named(&request).expect("a request of plain fields is always written");
     let deadline = Instant::now() + patience;
     let answer = peers.call(node, Class::Media, EXPORT_SERVICE, Bytes::from(body), deadline).await;
-    rmp_serde::from_slice(&answer.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+    msgpack::from_slice(&answer.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
 }

@@ -12,6 +12,7 @@ use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use model::format::Format;
 use model::id::{Epoch, NodeId};
+use model::msgpack;
 use raft::directory::Directory;
 use raft::failpoint::{self, Point};
 use raft::group::{Group, ProposeError};
@@ -381,7 +382,7 @@ const ARRAY_HEAD: usize = 5;
 
 /// The machine's replies and effects, or `None` when the owner must stop: refused, in doubt, or fenced.
 fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<(Vec<Reply>, Vec<Effect>)> {
-    match rmp_serde::from_slice(&outcome.ok()?).ok()? {
+    match msgpack::from_slice(&outcome.ok()?).ok()? {
         BatchReply::Replies(replies, effects) => Some((replies, effects)),
         BatchReply::Fenced => None,
     }

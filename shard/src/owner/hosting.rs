@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
+use model::msgpack;
 use model::status::Status;
 use network::fence::Fence;
 use parking_lot::{Mutex, RwLock};
@@ -237,7 +238,7 @@ impl Hosting {
         let entry = rmp_serde::to_vec_named(&barrier).expect("a batch of plain fields is always written");
         let answer = self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
         // The lead may have been lost and won again meanwhile: then the barrier is of the past.
-        if !matches!(rmp_serde::from_slice(&answer), Ok(BatchReply::Replies(..))) {
+        if !matches!(msgpack::from_slice(&answer), Ok(BatchReply::Replies(..))) {
             return None;
         }
         let cluster = self.context.directory.read(|state| state.cluster.clone())?;

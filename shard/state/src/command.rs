@@ -5,6 +5,7 @@ use model::address::Address;
 use model::event::{EventId, EventName};
 use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId, ShardId};
+use model::msgpack;
 use model::status::{Reason, Status, StatusDetails};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,7 @@ impl Batch {
     /// # Errors
     /// [`Foreign`] when this release does not understand it.
     pub fn read(entry: &[u8]) -> Result<Self, Foreign> {
-        Foreign::judge(rmp_serde::from_slice(entry), |batch: &Self| batch.version, || rmp_serde::from_slice(entry))
+        Foreign::judge(msgpack::from_slice(entry), |batch: &Self| batch.version, || msgpack::from_slice(entry))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use model::id::{Epoch, NodeId};
+use model::msgpack;
 use model::presence::Presence;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,7 @@ impl Engine {
     pub(super) fn admit(&mut self, now: Timestamp, id: SessionId) {
         let Some(session) = self.session(id) else { return };
         let Phase::LoggingIn { credentials } = &session.phase else { return };
-        let (epoch, shown) = (session.epoch, rmp_serde::from_slice::<Credentials>(credentials).ok());
+        let (epoch, shown) = (session.epoch, msgpack::from_slice::<Credentials>(credentials).ok());
         let (number, device_id) = match self.check_login(now, shown) {
             Ok(device) => device,
             Err(reason) => return self.dismiss(now, id, reason),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use model::msgpack;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -206,7 +207,7 @@ impl Snapshot {
 }
 
 fn decoded<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, String> {
-    rmp_serde::from_slice(bytes).map_err(|error| error.to_string())
+    msgpack::from_slice(bytes).map_err(|error| error.to_string())
 }
 
 impl Engine {

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use model::id::{NodeId, ShardId};
 use model::media::{LARGEST_MEDIA, Sha256Hex};
+use model::msgpack;
 use network::driver::{ByteStream, MEDIA_PIECE};
 use raft::transport::{Class, Handler};
 use serde::{Deserialize, Serialize};
@@ -70,7 +71,7 @@ struct Service(Weak<Blobs>);
 #[async_trait]
 impl Handler for Service {
     async fn handle(&self, from: NodeId, body: Bytes) -> Bytes {
-        let request = rmp_serde::from_slice::<Request>(&body).ok().filter(|request| request.version <= VERSION);
+        let request = msgpack::from_slice::<Request>(&body).ok().filter(|request| request.version <= VERSION);
         let answer = match (self.0.upgrade(), request) {
             (Some(blobs), Some(request)) => blobs.answer(from, request).await,
             (None, _) => Answer::Failed("this node stops".into()),
@@ -214,7 +215,7 @@ async fn call(
     let unreachable = |why: String| BlobError::Unavailable(format!("node {node}: {why}"));
     let answer = peers.call(node, Class::Media, BLOB_SERVICE, Bytes::from(body), deadline).await;
     let answer = answer.map_err(|error| unreachable(error.to_string()))?;
-    rmp_serde::from_slice(&answer).map_err(|error| unreachable(error.to_string()))
+    msgpack::from_slice(&answer).map_err(|error| unreachable(error.to_string()))
 }
 
 fn failure(node: NodeId, answer: Answer) -> BlobError {
