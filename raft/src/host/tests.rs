@@ -484,6 +484,25 @@ async fn leadership_moves_on_request_and_reads_work_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_read_is_confirmed_by_followers_whose_disks_stand_still() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let group = cluster.group(leader);
+    let followers: Vec<_> = [1, 2, 3].into_iter().filter(|node| *node != leader).collect();
+    let disks: Vec<_> = followers.iter().map(|node| cluster.node(*node).host.inner.shared.logs.stand_still()).collect();
+    let waits = group.submit(Bytes::from_static(b"b=2")).unwrap();
+    until("the followers have the entry", || {
+        followers.iter().all(|node| cluster.group(*node).last_index() == group.last_index())
+    })
+    .await;
+    group.read_index(soon()).await.unwrap();
+    drop(disks);
+    tokio::time::timeout_at(soon().into(), waits).await.unwrap().unwrap();
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn members_join_and_leave() {
     let mut cluster = Cluster::start(&[1], LogLimits::default()).await;
     cluster.put("a", "1").await;

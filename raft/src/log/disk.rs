@@ -147,6 +147,12 @@ impl Disk {
         self.db.flush_cf(self.meta()).expect("a disk that works");
     }
 
+    /// Lets no write be done, nor anybody be told so, for as long as the guard lives: a disk that stands still.
+    #[cfg(test)]
+    pub(crate) fn stand_still(&self) -> parking_lot::MutexGuard<'_, Mark> {
+        self.mark.lock()
+    }
+
     /// The number of the last write, synced or not.
     pub(crate) fn written(&self) -> u64 {
         self.db.latest_sequence_number()
