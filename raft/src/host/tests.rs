@@ -529,6 +529,34 @@ async fn members_join_and_leave() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_removal_was_cut_off_can_be_put_there_again() {
+    let mut cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    for value in ["1", "2", "3"] {
+        cluster.put("a", value).await;
+    }
+    let leader = cluster.leader().await;
+    let (gone, rest) = if leader == 3 { (1, [2, 3]) } else { (3, [1, 2]) };
+    assert_eq!(cluster.get(gone, "a").await.as_deref(), Some("3"));
+    cluster.group(leader).change_members(BTreeSet::from(rest), false, soon()).await.unwrap();
+    // It dies when its log is erased, and its state is not.
+    let host = &cluster.node(gone).host;
+    host.close(GROUP).await;
+    host.inner.shared.writer.written(|done| Write::Erase { group: GROUP, done }).await.unwrap();
+    cluster.stop(gone).await;
+    cluster.run(gone).await;
+    assert!(cluster.group(gone).is_pristine().await && cluster.group(gone).reader().get(b"key/a").is_none());
+    let leader = cluster.leader().await;
+    cluster.group(leader).add_learner(gone, soon()).await.unwrap();
+    cluster.group(leader).change_members(BTreeSet::from([1, 2, 3]), false, soon()).await.unwrap();
+    assert_eq!(cluster.get(gone, "a").await.as_deref(), Some("3"));
+    // What it has got since stays.
+    cluster.stop(gone).await;
+    cluster.run(gone).await;
+    assert!(!cluster.group(gone).is_pristine().await && cluster.group(gone).reader().get(b"key/a").is_some());
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_is_away_has_not_caught_up_though_it_lacks_nothing() {
     let mut cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
     cluster.put("a", "1").await;

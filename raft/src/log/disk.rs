@@ -25,6 +25,8 @@ pub(crate) enum Meta {
     Vote = 1,
     Committed = 2,
     Purged = 3,
+    /// All of it was erased here, and its state was to follow.
+    Erased = 4,
 }
 
 /// Log key: group, index. Both big-endian, so that a group's entries lie together and in order.
@@ -62,6 +64,8 @@ pub(crate) struct Recovered {
     pub(crate) last: Option<LogId>,
     /// Bytes of an average entry, of a sample at the end.
     pub(crate) entry_bytes: u64,
+    /// The group was once removed here.
+    pub(crate) erased: bool,
 }
 
 /// The database, how far it was synced, and what to do when it fails.
@@ -236,6 +240,7 @@ impl Disk {
         let vote = self.get_meta(group, Meta::Vote)?.map(codec::decode).transpose()?;
         let committed: Option<LogId> = self.get_meta(group, Meta::Committed)?.map(codec::decode).transpose()?;
         let purged: Option<LogId> = self.get_meta(group, Meta::Purged)?.map(codec::decode).transpose()?;
+        let erased = self.get_meta(group, Meta::Erased)?.is_some();
         let mut first = purged.map_or(0, |id| id.index + 1);
         let entries = |mode| {
             let mut options = ReadOptions::default();
@@ -259,7 +264,8 @@ impl Disk {
         let last = last.max(purged);
         // The commit position is written without a sync, so it can be behind; it cannot be ahead of the log.
         let committed = committed.min(last);
-        Ok(Recovered { vote, committed, purged, first, last, entry_bytes: bytes.checked_div(count).unwrap_or(0) })
+        let entry_bytes = bytes.checked_div(count).unwrap_or(0);
+        Ok(Recovered { vote, committed, purged, first, last, entry_bytes, erased })
     }
 }
 

@@ -124,6 +124,7 @@ impl Write {
                 for what in [Meta::Vote, Meta::Committed, Meta::Purged] {
                     batch.delete_cf(disk.meta(), meta_key(*group, what));
                 }
+                batch.put_cf(disk.meta(), meta_key(*group, Meta::Erased), b"");
             }
             Self::Barrier { .. } | Self::Stop { .. } => {}
         }
