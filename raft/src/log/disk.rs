@@ -89,10 +89,11 @@ impl Disk {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", mark_path.display()));
         // The database's own pointer to its files is there once the database was made; the mark was made before it.
         let was_made = path.join("CURRENT").exists();
-        let (mark, noted) = if was_made || mark_path.exists() {
-            Mark::open(&mark_path).map_err(named)?
-        } else {
-            (Mark::create(&mark_path).map_err(named)?, 0)
+        let (mark, noted) = match (was_made || mark_path.exists()).then(|| Mark::open(&mark_path)) {
+            Some(Ok(found)) => found,
+            Some(Err(error)) if path.exists() => return Err(named(error)),
+            // Also where a process ended while it made the mark, for want of room, say: it made no log then.
+            Some(Err(_)) | None => (Mark::create(&mark_path).map_err(named)?, 0),
         };
         if noted > 0 && !was_made {
             return Err(lost(path, noted));
