@@ -52,7 +52,7 @@ impl Stores {
         let (logs, state, installs, heard) = (folder.logs(), folder.state(), folder.installs(), folder.heard());
         let (buffer, told) = (config.buffer, fatal.clone());
         let opening = tokio::task::spawn_blocking(move || {
-            let failed = |path: &PathBuf, reason: String| StartError::of_folder(path, reason);
+            let failed = StartError::of_folder;
             let log_disk = Disk::open(&logs, buffer, told.clone()).map_err(|error| failed(&logs, error.to_string()))?;
             let state_disk = StateDisk::open(&state, installs.clone(), buffer, told)
                 .map_err(|error| failed(&state, error.to_string()))?;
