@@ -138,7 +138,7 @@ impl RaftService for Numbered {
                 services.incoming.lock().of.remove(&group);
                 failure(status::NO_GROUP)
             }
-            service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core)).boxed(),
+            service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core, body)).boxed(),
             service::SNAPSHOT_CHUNK => held.tracked(services.chunk(from, group, body)).boxed(),
             service::SNAPSHOT_END => held.tracked(services.end(from, core, body)).boxed(),
             service::READ_INDEX => held.tracked(read_index(core)).boxed(),
@@ -282,9 +282,12 @@ async fn read_index(core: Arc<Core>) -> Bytes {
 }
 
 impl Services {
-    async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>) -> Bytes {
-        if core.raft().is_none() {
-            return refused(status::NO_GROUP);
+    async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
+        let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+        // A leader that stood still must not end the transfer of the one that has followed it. Earlier releases do not say in
+        // which term they lead.
+        if codec::decode::<Vote>(body).is_ok_and(|vote| vote.leader_id.term < running.log.term()) {
+            return refused(status::BAD);
         }
         let sink = Sink::start(core.state_disk(), core.id());
         self.incoming.lock().begin(core.id(), from, sink);

@@ -14,12 +14,14 @@ use tempfile::TempDir;
 
 use super::compare::Compared;
 use super::*;
+use crate::codec;
 use crate::group::{ChangeError, Leadership, MAX_COMMAND, ProposeError};
 use crate::machine::{Position, State, View};
 use crate::network::{addressed, status};
 use crate::room::tests::{ALWAYS, NEVER};
 use crate::testing::{Authority, peers_config};
 use crate::transport::{Class, MAX_BODY, PeersConfig};
+use crate::types::Vote;
 
 /// Keeps the last value of `key=value` commands, and the list of all commands. `panic` panics, once.
 struct Toy {
@@ -302,6 +304,24 @@ async fn a_snapshot_that_finds_no_room_gives_up_what_has_come_of_it() {
     let first = 0_u64.to_be_bytes();
     assert_eq!(&call(service::SNAPSHOT_CHUNK, &first).await[..], [status::NO_GROUP]);
     until("its files are gone", || arriving() == 0).await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_of_an_earlier_term_begins_no_snapshot() {
+    let cluster = Cluster::start(&[1, 2], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let follower = 3 - leader;
+    let term = cluster.group(leader).leadership().borrow().term;
+    until("the follower keeps to it", || cluster.group(follower).leadership().borrow().term == term).await;
+    let begin = async |term: u64| {
+        let body = addressed(GROUP, &codec::encode(&Vote::new_committed(term, leader)));
+        let peers = &cluster.node(leader).peers;
+        peers.call(follower, Class::Snapshot, service::SNAPSHOT_BEGIN, body, soon()).await.unwrap()
+    };
+    assert_eq!(&begin(term - 1).await[..], [status::BAD]);
+    assert_eq!(&begin(term).await[..], [status::OK]);
     cluster.shutdown().await;
 }
 

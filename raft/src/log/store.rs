@@ -116,6 +116,11 @@ impl GroupLog {
         self.inner.lock().last
     }
 
+    /// The term of this node's vote.
+    pub(crate) fn term(&self) -> u64 {
+        self.inner.lock().vote.map_or(0, |vote| vote.leader_id.term)
+    }
+
     /// Whether all entries are known to be synced.
     pub(crate) fn is_synced(&self) -> bool {
         let inner = self.inner.lock();
