@@ -314,6 +314,7 @@ fn cluster_refusal(error: ClusterError) -> anyhow::Error {
         ClusterError::Media(BlobError::Disk(error)) => {
             Refusal::new("node.data_dir", error.to_string(), "name a folder whose blobs can be written").into()
         }
+        full @ ClusterError::Media(BlobError::NoSpace) => full.into(),
         ClusterError::Media(error) => {
             Refusal::new("media.s3", error.to_string(), "correct the bucket's settings").into()
         }
@@ -594,6 +595,18 @@ fn http(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_on_a_full_disk_is_no_refusal_so_that_it_is_tried_again() {
+        let refused = |reason: &str| {
+            let error = StartError::of_folder(Path::new("/data/raft"), reason.to_owned());
+            store_refusal(error).is::<Refusal>()
+        };
+        assert!(!refused("IO error: No space left on device: While appending to file: /data/raft/000012.sst"));
+        assert!(!refused("Disk quota exceeded (os error 122)"));
+        assert!(refused("is locked: another process uses this folder"));
+        assert!(!cluster_refusal(ClusterError::Media(BlobError::NoSpace)).is::<Refusal>());
+    }
 
     #[test]
     fn a_node_that_was_removed_is_not_sent_to_look_for_its_folder() {

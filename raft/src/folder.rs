@@ -15,17 +15,34 @@ pub const USUAL_BUFFER: usize = 32 << 20;
 const FORMAT: u32 = 1;
 const STAMP: &str = "raft-store";
 
+/// What systems say of a disk that is full; the store passes on no more than their words.
+const FULL: [&str; 2] = ["no space left on device", "quota exceeded"];
+
 /// Why a host did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error("{path}: {reason}")]
     Folder { path: PathBuf, reason: String },
+    /// The folder is in order, and can be opened once there is room.
+    #[error("{path}: {reason}")]
+    NoRoom { path: PathBuf, reason: String },
     #[error("cannot start the log writer: {0}")]
     Thread(std::io::Error),
     #[error("the timing does not work: {0}")]
     Timing(String),
     #[error("this processor lacks the instructions SSE 4.2 and PCLMULQDQ, with which checksums are made")]
     Processor,
+}
+
+impl StartError {
+    /// Why a folder cannot be opened.
+    pub fn of_folder(path: &Path, reason: String) -> Self {
+        let (path, said) = (path.to_owned(), reason.to_lowercase());
+        match FULL.iter().any(|full| said.contains(full)) {
+            true => Self::NoRoom { path, reason },
+            false => Self::Folder { path, reason },
+        }
+    }
 }
 
 /// An open data folder; the lock goes with it.
@@ -42,7 +59,7 @@ impl StoreFolder {
         if !(is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq")) {
             return Err(StartError::Processor);
         }
-        let failed = |path: &Path, reason: String| StartError::Folder { path: path.to_owned(), reason };
+        let failed = StartError::of_folder;
         fs::create_dir_all(path).map_err(|error| failed(path, error.to_string()))?;
         let stamp_path = path.join(STAMP);
         let io = |error: std::io::Error| failed(&stamp_path, error.to_string());

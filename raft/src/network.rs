@@ -249,7 +249,7 @@ impl Network {
             let answer = answer.map_err(|error| self.error(error, RPCTypes::InstallSnapshot, timeout))?;
             accepted(answer)
         };
-        call(service::SNAPSHOT_BEGIN, addressed(self.group, &[]), CHUNK_TIMEOUT).await?;
+        call(service::SNAPSHOT_BEGIN, addressed(self.group, &codec::encode(&vote)), CHUNK_TIMEOUT).await?;
         let copying = self.copies.begin(self.target);
         // Not before: nothing is read for a peer that is down.
         let mut chunks = source.read();

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::fatal::Fatal;
@@ -72,6 +72,16 @@ pub fn noticed<T>(task: &'static str, work: impl Future<Output = T>) -> impl Fut
     AssertUnwindSafe(work).catch_unwind().map(move |ended| ended.inspect_err(|panic| note(task, &**panic)).ok())
 }
 
+/// What a thread, or another task, has made. Its panic goes on in the task that waits, for whoever looks after that one; `None` where
+/// it was cut off, because everything ends.
+pub async fn joined<T>(work: JoinHandle<T>) -> Option<T> {
+    match work.await.map_err(JoinError::try_into_panic) {
+        Ok(made) => Some(made),
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(_)) => None,
+    }
+}
+
 /// Does the work of a thread; `None` when it panicked, which is logged and counted.
 pub(crate) fn noticed_in_thread<T>(task: &'static str, work: impl FnOnce() -> T) -> Option<T> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| note(task, &**panic)).ok()
@@ -102,6 +112,20 @@ mod tests {
             done
         });
         assert_eq!(output.await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_panic_on_a_thread_is_one_of_the_task_that_waits_for_it() {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let output = restarted("a test", || {
+            let tries = tries.clone();
+            joined(tokio::task::spawn_blocking(move || {
+                let done = tries.fetch_add(1, Ordering::SeqCst);
+                assert!(done >= 1, "not yet");
+                done
+            }))
+        });
+        assert_eq!(output.await, Some(1));
     }
 
     #[tokio::test]

@@ -173,11 +173,7 @@ impl Directory {
     /// gives up what it owns, where that comes late among their requests.
     pub async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
         let runtime = self.group.runtime().clone();
-        if let Err(ended) = runtime.spawn(self.confirm_regularly(stop)).await
-            && let Ok(panic) = ended.try_into_panic()
-        {
-            std::panic::resume_unwind(panic);
-        }
+        supervise::joined(runtime.spawn(self.confirm_regularly(stop))).await;
     }
 
     async fn confirm_regularly(self: Arc<Self>, stop: CancellationToken) {

@@ -213,7 +213,7 @@ pub(super) struct Listener {
 }
 
 impl RaftService for Listener {
-    fn handle(&self, _from: NodeId, mut body: Bytes) -> BoxFuture<'static, Bytes> {
+    fn handle(&self, _from: NodeId, _class: Class, mut body: Bytes) -> BoxFuture<'static, Bytes> {
         let host = self.host.clone();
         async move {
             let refused = |status: u8| Bytes::copy_from_slice(&[status]);

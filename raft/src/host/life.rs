@@ -112,6 +112,10 @@ impl Life {
         let (copies, most_log_bytes) = (self.core.copies.clone(), self.most_log_bytes());
         let opened = tokio::task::spawn_blocking(move || {
             let log = GroupLog::open(id, disk)?;
+            if log.was_erased() {
+                // A process that ended amid the removal of a replica has left a state, which reads like that of a lost log.
+                state.erase(id)?;
+            }
             let applier = Applier::open(state, log.clone(), machine, position, meter, cut, right)?;
             Ok::<_, std::io::Error>((log, applier.keeping_log(copies, most_log_bytes)))
         });

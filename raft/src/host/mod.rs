@@ -288,7 +288,7 @@ impl Host {
 
     /// Returns when the other nodes know nothing of this one that its log has not.
     async fn witness(folder: &StoreFolder, shared: &Shared) -> Result<Arc<Witness>, StartError> {
-        let failed = |error: std::io::Error| StartError::Folder { path: folder.heard(), reason: error.to_string() };
+        let failed = |error: std::io::Error| StartError::of_folder(&folder.heard(), error.to_string());
         let storage_id = shared.peers.identity().storage_id;
         let witness =
             Witness::open(folder.heard(), storage_id, shared.logs.clone(), shared.fatal.clone()).map_err(failed)?;

@@ -23,7 +23,7 @@ use crate::machine::GroupId;
 use crate::network::{is_cut, service, status};
 use crate::state::snapshot::{Sink, SnapshotData};
 use crate::telemetry;
-use crate::transport::{Peers, RaftService};
+use crate::transport::{Class, Peers, RaftService};
 use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 
 /// Answers to the heartbeats of one frame come about together; so long they wait for each other.
@@ -106,7 +106,7 @@ struct Numbered {
 }
 
 impl RaftService for Numbered {
-    fn handle(&self, from: NodeId, mut body: Bytes) -> BoxFuture<'static, Bytes> {
+    fn handle(&self, from: NodeId, class: Class, mut body: Bytes) -> BoxFuture<'static, Bytes> {
         if body.remaining() < 2 {
             return failure(status::BAD);
         }
@@ -127,14 +127,18 @@ impl RaftService for Numbered {
             service::VOTE | service::PRE_VOTE | service::TRANSFER => {
                 held.tracked(votes(self.number, core, body)).boxed()
             }
-            service::APPEND => held.tracked(append(core, body, takes_entries)).boxed(),
+            // A heartbeat that a read waits for.
+            service::APPEND if class == Class::Control => {
+                held.tracked(append(core, body, takes_entries, Until::Taken)).boxed()
+            }
+            service::APPEND => held.tracked(append(core, body, takes_entries, Until::Synced)).boxed(),
             service::HEARTBEAT => held.tracked(heartbeat(from, core, body)).boxed(),
             // It is begun again and again until there is room, of which what has come of it takes some.
             service::SNAPSHOT_BEGIN | service::SNAPSHOT_CHUNK if !takes_entries => {
                 services.incoming.lock().of.remove(&group);
                 failure(status::NO_GROUP)
             }
-            service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core)).boxed(),
+            service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core, body)).boxed(),
             service::SNAPSHOT_CHUNK => held.tracked(services.chunk(from, group, body)).boxed(),
             service::SNAPSHOT_END => held.tracked(services.end(from, core, body)).boxed(),
             service::READ_INDEX => held.tracked(read_index(core)).boxed(),
@@ -193,8 +197,8 @@ async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
 ///
 /// A node without room takes no entries. Its leader goes on with those that have room, and heartbeats reach it as before, so
 /// that it neither stands for election nor ends: it catches up once there is room.
-async fn append(core: Arc<Core>, body: Bytes, takes_entries: bool) -> Bytes {
-    match try_append(&core, body, takes_entries, Until::Synced).await {
+async fn append(core: Arc<Core>, body: Bytes, takes_entries: bool, until: Until) -> Bytes {
+    match try_append(&core, body, takes_entries, until).await {
         Ok(response) => accepted(&codec::encode_append_answer(&response)),
         Err(status) => refused(status),
     }
@@ -278,9 +282,12 @@ async fn read_index(core: Arc<Core>) -> Bytes {
 }
 
 impl Services {
-    async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>) -> Bytes {
-        if core.raft().is_none() {
-            return refused(status::NO_GROUP);
+    async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
+        let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+        // A leader that stood still must not end the transfer of the one that has followed it. Earlier releases do not say in
+        // which term they lead.
+        if codec::decode::<Vote>(body).is_ok_and(|vote| vote.leader_id.term < running.log.term()) {
+            return refused(status::BAD);
         }
         let sink = Sink::start(core.state_disk(), core.id());
         self.incoming.lock().begin(core.id(), from, sink);

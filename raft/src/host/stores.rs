@@ -52,7 +52,7 @@ impl Stores {
         let (logs, state, installs, heard) = (folder.logs(), folder.state(), folder.installs(), folder.heard());
         let (buffer, told) = (config.buffer, fatal.clone());
         let opening = tokio::task::spawn_blocking(move || {
-            let failed = |path: &PathBuf, reason: String| StartError::Folder { path: path.clone(), reason };
+            let failed = StartError::of_folder;
             let log_disk = Disk::open(&logs, buffer, told.clone()).map_err(|error| failed(&logs, error.to_string()))?;
             let state_disk = StateDisk::open(&state, installs.clone(), buffer, told)
                 .map_err(|error| failed(&state, error.to_string()))?;
@@ -66,9 +66,8 @@ impl Stores {
             let copy = LocalCopy::of_members(&StateReader::new(state_disk.clone(), ALL_NODES), met);
             Ok((log_disk, state_disk, copy))
         });
-        let (logs, state, copy) = opening.await.unwrap_or_else(|error| {
-            Err(StartError::Folder { path: config.data_dir.clone(), reason: error.to_string() })
-        })?;
+        let (logs, state, copy) =
+            opening.await.unwrap_or_else(|error| Err(StartError::of_folder(&config.data_dir, error.to_string())))?;
         Ok(Self { node: config.node, folder, logs, state, copy, fatal })
     }
 

@@ -14,12 +14,14 @@ use tempfile::TempDir;
 
 use super::compare::Compared;
 use super::*;
+use crate::codec;
 use crate::group::{ChangeError, Leadership, MAX_COMMAND, ProposeError};
 use crate::machine::{Position, State, View};
 use crate::network::{addressed, status};
 use crate::room::tests::{ALWAYS, NEVER};
 use crate::testing::{Authority, peers_config};
 use crate::transport::{Class, MAX_BODY, PeersConfig};
+use crate::types::Vote;
 
 /// Keeps the last value of `key=value` commands, and the list of all commands. `panic` panics, once.
 struct Toy {
@@ -306,6 +308,24 @@ async fn a_snapshot_that_finds_no_room_gives_up_what_has_come_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leader_of_an_earlier_term_begins_no_snapshot() {
+    let cluster = Cluster::start(&[1, 2], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let follower = 3 - leader;
+    let term = cluster.group(leader).leadership().borrow().term;
+    until("the follower keeps to it", || cluster.group(follower).leadership().borrow().term == term).await;
+    let begin = async |term: u64| {
+        let body = addressed(GROUP, &codec::encode(&Vote::new_committed(term, leader)));
+        let peers = &cluster.node(leader).peers;
+        peers.call(follower, Class::Snapshot, service::SNAPSHOT_BEGIN, body, soon()).await.unwrap()
+    };
+    assert_eq!(&begin(term - 1).await[..], [status::BAD]);
+    assert_eq!(&begin(term).await[..], [status::OK]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_node_alone_leads_answers_and_keeps_its_state_over_a_restart() {
     let mut cluster = Cluster::start(&[1], LogLimits::default()).await;
     cluster.put("a", "1").await;
@@ -484,6 +504,25 @@ async fn leadership_moves_on_request_and_reads_work_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_read_is_confirmed_by_followers_whose_disks_stand_still() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let group = cluster.group(leader);
+    let followers: Vec<_> = [1, 2, 3].into_iter().filter(|node| *node != leader).collect();
+    let disks: Vec<_> = followers.iter().map(|node| cluster.node(*node).host.inner.shared.logs.stand_still()).collect();
+    let waits = group.submit(Bytes::from_static(b"b=2")).unwrap();
+    until("the followers have the entry", || {
+        followers.iter().all(|node| cluster.group(*node).last_index() == group.last_index())
+    })
+    .await;
+    group.read_index(soon()).await.unwrap();
+    drop(disks);
+    tokio::time::timeout_at(soon().into(), waits).await.unwrap().unwrap();
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn members_join_and_leave() {
     let mut cluster = Cluster::start(&[1], LogLimits::default()).await;
     cluster.put("a", "1").await;
@@ -506,6 +545,34 @@ async fn members_join_and_leave() {
     cluster.put("b", "2").await;
     cluster.node(1).host.remove_group(GROUP).await.unwrap();
     assert_eq!(cluster.node(1).group.propose(Bytes::new(), soon()).await, Err(ProposeError::Stopped));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_whose_removal_was_cut_off_can_be_put_there_again() {
+    let mut cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    for value in ["1", "2", "3"] {
+        cluster.put("a", value).await;
+    }
+    let leader = cluster.leader().await;
+    let (gone, rest) = if leader == 3 { (1, [2, 3]) } else { (3, [1, 2]) };
+    assert_eq!(cluster.get(gone, "a").await.as_deref(), Some("3"));
+    cluster.group(leader).change_members(BTreeSet::from(rest), false, soon()).await.unwrap();
+    // It dies when its log is erased, and its state is not.
+    let host = &cluster.node(gone).host;
+    host.close(GROUP).await;
+    host.inner.shared.writer.written(|done| Write::Erase { group: GROUP, done }).await.unwrap();
+    cluster.stop(gone).await;
+    cluster.run(gone).await;
+    assert!(cluster.group(gone).is_pristine().await && cluster.group(gone).reader().get(b"key/a").is_none());
+    let leader = cluster.leader().await;
+    cluster.group(leader).add_learner(gone, soon()).await.unwrap();
+    cluster.group(leader).change_members(BTreeSet::from([1, 2, 3]), false, soon()).await.unwrap();
+    assert_eq!(cluster.get(gone, "a").await.as_deref(), Some("3"));
+    // What it has got since stays.
+    cluster.stop(gone).await;
+    cluster.run(gone).await;
+    assert!(!cluster.group(gone).is_pristine().await && cluster.group(gone).reader().get(b"key/a").is_some());
     cluster.shutdown().await;
 }
 

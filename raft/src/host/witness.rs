@@ -221,7 +221,7 @@ pub(super) struct Listener {
 }
 
 impl RaftService for Listener {
-    fn handle(&self, from: NodeId, body: Bytes) -> BoxFuture<'static, Bytes> {
+    fn handle(&self, from: NodeId, _class: Class, body: Bytes) -> BoxFuture<'static, Bytes> {
         let witness = self.witness.clone();
         let taken = self.runtime.spawn_blocking(move || {
             let answer = codec::encode(&witness.word_to(from));

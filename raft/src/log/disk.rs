@@ -25,6 +25,8 @@ pub(crate) enum Meta {
     Vote = 1,
     Committed = 2,
     Purged = 3,
+    /// All of it was erased here, and its state was to follow.
+    Erased = 4,
 }
 
 /// Log key: group, index. Both big-endian, so that a group's entries lie together and in order.
@@ -62,6 +64,8 @@ pub(crate) struct Recovered {
     pub(crate) last: Option<LogId>,
     /// Bytes of an average entry, of a sample at the end.
     pub(crate) entry_bytes: u64,
+    /// The group was once removed here.
+    pub(crate) erased: bool,
 }
 
 /// The database, how far it was synced, and what to do when it fails.
@@ -85,10 +89,11 @@ impl Disk {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", mark_path.display()));
         // The database's own pointer to its files is there once the database was made; the mark was made before it.
         let was_made = path.join("CURRENT").exists();
-        let (mark, noted) = if was_made || mark_path.exists() {
-            Mark::open(&mark_path).map_err(named)?
-        } else {
-            (Mark::create(&mark_path).map_err(named)?, 0)
+        let (mark, noted) = match (was_made || mark_path.exists()).then(|| Mark::open(&mark_path)) {
+            Some(Ok(found)) => found,
+            Some(Err(error)) if path.exists() => return Err(named(error)),
+            // Also where a process ended while it made the mark, for want of room, say: it made no log then.
+            Some(Err(_)) | None => (Mark::create(&mark_path).map_err(named)?, 0),
         };
         if noted > 0 && !was_made {
             return Err(lost(path, noted));
@@ -145,6 +150,12 @@ impl Disk {
     #[cfg(test)]
     pub(crate) fn flush_meta(&self) {
         self.db.flush_cf(self.meta()).expect("a disk that works");
+    }
+
+    /// Lets no write be done, nor anybody be told so, for as long as the guard lives: a disk that stands still.
+    #[cfg(test)]
+    pub(crate) fn stand_still(&self) -> parking_lot::MutexGuard<'_, Mark> {
+        self.mark.lock()
     }
 
     /// The number of the last write, synced or not.
@@ -230,6 +241,7 @@ impl Disk {
         let vote = self.get_meta(group, Meta::Vote)?.map(codec::decode).transpose()?;
         let committed: Option<LogId> = self.get_meta(group, Meta::Committed)?.map(codec::decode).transpose()?;
         let purged: Option<LogId> = self.get_meta(group, Meta::Purged)?.map(codec::decode).transpose()?;
+        let erased = self.get_meta(group, Meta::Erased)?.is_some();
         let mut first = purged.map_or(0, |id| id.index + 1);
         let entries = |mode| {
             let mut options = ReadOptions::default();
@@ -253,7 +265,8 @@ impl Disk {
         let last = last.max(purged);
         // The commit position is written without a sync, so it can be behind; it cannot be ahead of the log.
         let committed = committed.min(last);
-        Ok(Recovered { vote, committed, purged, first, last, entry_bytes: bytes.checked_div(count).unwrap_or(0) })
+        let entry_bytes = bytes.checked_div(count).unwrap_or(0);
+        Ok(Recovered { vote, committed, purged, first, last, entry_bytes, erased })
     }
 }
 

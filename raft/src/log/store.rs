@@ -47,6 +47,8 @@ struct Inner {
     /// Bytes appended so far, and that count at some indexes: how large the log is, and where to cut it.
     grown: u64,
     marks: std::collections::VecDeque<(u64, u64)>,
+    /// The group was once removed here.
+    erased: bool,
 }
 
 impl Inner {
@@ -96,6 +98,7 @@ impl GroupLog {
             cut: (0, 0),
             grown,
             marks,
+            erased: found.erased,
         };
         Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner) }))
     }
@@ -113,6 +116,11 @@ impl GroupLog {
         self.inner.lock().last
     }
 
+    /// The term of this node's vote.
+    pub(crate) fn term(&self) -> u64 {
+        self.inner.lock().vote.map_or(0, |vote| vote.leader_id.term)
+    }
+
     /// Whether all entries are known to be synced.
     pub(crate) fn is_synced(&self) -> bool {
         let inner = self.inner.lock();
@@ -128,6 +136,11 @@ impl GroupLog {
     pub(crate) fn is_pristine(&self) -> bool {
         let inner = self.inner.lock();
         inner.last.is_none() && inner.vote.is_none()
+    }
+
+    /// Whether the group was removed here, and has had no vote or entry since.
+    pub(crate) fn was_erased(&self) -> bool {
+        self.is_pristine() && self.inner.lock().erased
     }
 
     /// The effects of the entries up to this one are in the state: none of them may ever change.

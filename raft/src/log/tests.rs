@@ -292,6 +292,21 @@ async fn a_log_that_is_gone_and_one_without_its_mark_are_refused() {
 }
 
 #[tokio::test]
+async fn a_first_start_that_had_no_room_for_the_mark_is_followed_by_another() {
+    // What is left when nothing of it could be written, and where its size alone could be set.
+    for left in [Vec::new(), vec![0_u8; 1024]] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("raft.synced"), left).unwrap();
+        let log = Log::open(folder.path());
+        append(&mut log.group(1), vec![entry(1, 0)]).await;
+        log.close();
+        let log = Log::open(folder.path());
+        assert_eq!(ids(&mut log.group(1)).await, [(1, 0)]);
+        log.close();
+    }
+}
+
+#[tokio::test]
 async fn what_is_committed_or_applied_is_never_cut_off() {
     for by_state in [false, true] {
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
 //! The one thread that writes the logs and votes of all groups.
 //!
-//! It drains its queue, writes all that it found as one batch with one sync, and completes the writes in the order in
+//! It drains its queue, writes what it found as one batch with one sync, and completes the writes of a group in the order in
 //! which they came. While it syncs, the next batch gathers: the time of a sync itself forms the batch, and no delay is
-//! added. Votes, appends, truncations and purges share the queue, because none may overtake another.
+//! added. Votes, appends, truncations and purges share the queue, because none may overtake another of its group.
 
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,9 +25,12 @@ use crate::types::TypeConfig;
 
 /// Writes that may wait. A full queue holds back the Raft core that wants to write, and with it its proposers.
 const QUEUE: usize = 8192;
-/// Bounds of one batch, so that the first write in it does not wait for too many others.
+/// Bounds of one batch, so that the first write in it does not wait for too many others. The bytes are those of small writes, and
+/// once more those of large ones.
 const BATCH_WRITES: usize = 2048;
-const BATCH_BYTES: usize = 8 << 20;
+const BATCH_BYTES: usize = 2 << 20;
+/// A larger write gives way to small ones of other groups.
+const SMALL: usize = 64 << 10;
 
 /// Encoded entries: one buffer, and where each ends in it.
 #[derive(Default)]
@@ -92,6 +96,14 @@ impl Write {
         }
     }
 
+    /// The group whose writes keep their order with this one; `None` for what comes behind all of them.
+    fn group_id(&self) -> Option<GroupId> {
+        match self {
+            Self::Erase { group, .. } => Some(*group),
+            other => other.group().map(|group| group.id()),
+        }
+    }
+
     fn group(&self) -> Option<&Arc<GroupLog>> {
         match self {
             Self::Append { group, .. }
@@ -124,6 +136,7 @@ impl Write {
                 for what in [Meta::Vote, Meta::Committed, Meta::Purged] {
                     batch.delete_cf(disk.meta(), meta_key(*group, what));
                 }
+                batch.put_cf(disk.meta(), meta_key(*group, Meta::Erased), b"");
             }
             Self::Barrier { .. } | Self::Stop { .. } => {}
         }
@@ -197,28 +210,50 @@ fn stopped() -> io::Error {
 }
 
 fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs) {
-    let mut writes = Vec::new();
+    let mut waiting = VecDeque::new();
     // After a failed write nothing more is written: what came after it may depend on it.
     let mut broken: Option<String> = None;
-    while let Some(first) = queue.blocking_recv() {
-        let mut bytes = first.bytes();
-        writes.push(first);
-        while writes.len() < BATCH_WRITES && bytes < BATCH_BYTES {
-            let Ok(next) = queue.try_recv() else { break };
-            bytes += next.bytes();
-            writes.push(next);
+    loop {
+        if waiting.is_empty() {
+            let Some(first) = queue.blocking_recv() else { return };
+            waiting.push_back(first);
         }
+        let room = BATCH_WRITES.saturating_sub(waiting.len());
+        waiting.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(room));
+        let writes = next_batch(&mut waiting);
         if broken.is_none() {
             broken = write_all(disk, &writes, syncs).err().map(|error| error.to_string());
         }
         let stop = writes.iter().any(|write| matches!(write, Write::Stop { .. }));
-        for write in writes.drain(..) {
+        for write in writes {
             write.complete(broken.as_ref().map_or(Ok(()), |reason| Err(io::Error::other(reason.clone()))));
         }
         if stop {
             return;
         }
     }
+}
+
+/// Takes what is to be written next, and leaves the rest in its order. Of a group that has much to write, as one that catches up, a
+/// part waits, and all that it has behind it: the votes and entries of others do not.
+fn next_batch(waiting: &mut VecDeque<Write>) -> Vec<Write> {
+    let (mut batch, mut left) = (Vec::new(), VecDeque::new());
+    let mut behind: HashSet<GroupId> = HashSet::new();
+    let (mut small, mut large) = (0, 0);
+    for write in waiting.drain(..) {
+        let (group, bytes) = (write.group_id(), write.bytes());
+        let taken = if bytes > SMALL { &mut large } else { &mut small };
+        let is_in_turn = group.map_or(left.is_empty(), |group| !behind.contains(&group));
+        if is_in_turn && (*taken == 0 || *taken + bytes <= BATCH_BYTES) {
+            *taken += bytes;
+            batch.push(write);
+        } else {
+            behind.extend(group);
+            left.push_back(write);
+        }
+    }
+    *waiting = left;
+    batch
 }
 
 fn write_all(disk: &Disk, writes: &[Write], syncs: &Syncs) -> io::Result<()> {
@@ -244,4 +279,64 @@ fn write_all(disk: &Disk, writes: &[Write], syncs: &Syncs) -> io::Result<()> {
     let entries: usize = writes.iter().map(Write::entry_bytes).sum();
     telemetry::log_synced(ended - started, writes.len(), entries);
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::fatal::Fatal;
+    use crate::folder::USUAL_BUFFER;
+
+    const LARGE: usize = BATCH_BYTES / 2;
+
+    /// The groups and sizes of the batches that come of what waits.
+    fn batches(waiting: impl IntoIterator<Item = (Option<GroupId>, usize)>) -> Vec<Vec<(Option<GroupId>, usize)>> {
+        let folder = tempfile::tempdir().unwrap();
+        let fatal: Fatal = Arc::new(|reason| panic!("{reason}"));
+        let disk = Disk::open(&folder.path().join("raft"), USUAL_BUFFER, fatal).unwrap();
+        let write = |(group, bytes): (Option<GroupId>, usize)| match group {
+            Some(group) => Write::Append {
+                group: GroupLog::open(group, disk.clone()).unwrap(),
+                number: 1,
+                entries: Encoded { bytes: vec![0; bytes], ends: Vec::new() },
+                done: IOFlushed::noop(),
+            },
+            None => Write::Barrier { done: oneshot::channel().0 },
+        };
+        let mut waiting: VecDeque<Write> = waiting.into_iter().map(write).collect();
+        let mut batches = Vec::new();
+        while !waiting.is_empty() {
+            let batch = next_batch(&mut waiting);
+            assert!(!batch.is_empty());
+            batches.push(batch.iter().map(|write| (write.group_id(), write.bytes())).collect());
+        }
+        batches
+    }
+
+    #[test]
+    fn what_a_group_has_much_of_waits_for_the_small_writes_of_others_and_passes_nothing_of_its_own() {
+        let (one, two, three, barrier) = (Some(1), Some(2), Some(3), (None, 64));
+        let waiting = [
+            (one, LARGE),
+            (one, LARGE),
+            (one, LARGE),
+            (one, 10),
+            (two, 20),
+            barrier,
+            (three, LARGE),
+            (two, 30),
+            (three, 40),
+        ];
+        let first = vec![(one, LARGE), (one, LARGE), (two, 20), (two, 30)];
+        let second = vec![(one, LARGE), (one, 10), barrier, (three, LARGE), (three, 40)];
+        assert_eq!(batches(waiting), [first, second]);
+    }
+
+    #[test]
+    fn one_write_of_any_size_is_taken_and_small_ones_have_a_bound_too() {
+        assert_eq!(batches([(Some(1), BATCH_BYTES * 9), (Some(2), 10)]).len(), 1);
+        let many = (0..2 * BATCH_BYTES / SMALL).map(|_| (Some(1), SMALL));
+        assert_eq!(batches(many).iter().map(Vec::len).collect::<Vec<_>>(), [BATCH_BYTES / SMALL; 2]);
+    }
 }

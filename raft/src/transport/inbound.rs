@@ -236,7 +236,7 @@ impl Session {
                     return self.refuse(id, &PeerError::Busy);
                 };
                 let patience = handler.patience();
-                let mut work = handler.handle(self.peer, body);
+                let mut work = handler.handle(self.peer, self.class, body);
                 // The budget of this task may be used up by what came in one frame: work that could begin would then wait for
                 // another task, behind what came after it.
                 match unconstrained(&mut work).now_or_never() {

@@ -187,7 +187,8 @@ pub trait Handler: Send + Sync + 'static {
 
 /// A service of the host itself: begun in the order of the requests, on the Raft runtime.
 pub(crate) trait RaftService: Send + Sync + 'static {
-    fn handle(&self, from: NodeId, body: Bytes) -> BoxFuture<'static, Bytes>;
+    /// Answers what has come by a connection of this class.
+    fn handle(&self, from: NodeId, class: Class, body: Bytes) -> BoxFuture<'static, Bytes>;
 
     /// How long an answer may wait for others to share its frame.
     fn patience(&self) -> Duration {
@@ -424,7 +425,7 @@ impl Peers {
     ) -> Result<Bytes, PeerError> {
         let answer = async {
             if to == self.shared.node {
-                self.call_self(service, body).await
+                self.call_self(class, service, body).await
             } else {
                 self.begin(to, class, service, body, Duration::ZERO)?.await
             }
@@ -432,13 +433,13 @@ impl Peers {
         tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or(Err(PeerError::TimedOut))
     }
 
-    async fn call_self(&self, service: u16, body: Bytes) -> Result<Bytes, PeerError> {
+    async fn call_self(&self, class: Class, service: u16, body: Bytes) -> Result<Bytes, PeerError> {
         let handler = self.shared.services.read().get(&service).cloned();
         let node = self.shared.node;
         // As for a peer's call: a caller that gives up does not cut the handler off in the middle.
         let work = match handler {
             None => return Err(PeerError::Refused(format!("service {service} is not known"))),
-            Some(Service::Raft(handler)) => self.shared.runtime.spawn(handler.handle(node, body)),
+            Some(Service::Raft(handler)) => self.shared.runtime.spawn(handler.handle(node, class, body)),
             Some(Service::Call(handler)) => self.shared.caller.spawn(async move { handler.handle(node, body).await }),
         };
         work.await.map_err(|_| PeerError::Unreachable("the call failed".into()))

@@ -399,7 +399,7 @@ async fn what_must_not_wait_for_other_calls_is_worked_on_apart_from_them() {
 struct Stuck(AtomicUsize);
 
 impl RaftService for Stuck {
-    fn handle(&self, _: NodeId, _: Bytes) -> BoxFuture<'static, Bytes> {
+    fn handle(&self, _: NodeId, _: Class, _: Bytes) -> BoxFuture<'static, Bytes> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
     }

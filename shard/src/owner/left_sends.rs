@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, stream};
 use model::id::{ChannelId, CustomerId, RequestId};
 use raft::machine::View;
+use raft::supervise;
 use uuid::Uuid;
 
 use super::Owner;
@@ -77,7 +78,8 @@ fn weight(command: &Command) -> usize {
 /// Has the channels seen to whose outbox should be empty and is not.
 pub async fn run(owner: Arc<Owner>) {
     let reader = owner.reader.clone();
-    let Ok(left) = tokio::task::spawn_blocking(move || left_behind(&reader)).await else { return };
+    let looking = tokio::task::spawn_blocking(move || left_behind(&reader));
+    let Some(left) = supervise::joined(looking).await else { return };
     if !left.is_empty() {
         tracing::info!(
             shard = owner.shard,

@@ -352,8 +352,8 @@ impl Channel {
             self.start_at = Some(Instant::now() + DIRECTORY_RETRY);
             return Ok(());
         }
-        if self.owner.is_deleted(self.row.id) {
-            // It is about to be wiped.
+        if self.owner.is_handing_over() || self.owner.is_deleted(self.row.id) {
+            // Another owner may log in at any moment; or it is about to be wiped.
             return Ok(());
         }
         self.end_session();

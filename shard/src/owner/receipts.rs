@@ -16,6 +16,9 @@ impl Channel {
         self.settle_accepted(batch, &receipt.message_id, at, None);
         // Its row is gone with the history.
         let Some(row) = self.stored_message(&receipt.message_id) else { return };
+        if !is_of(row.is_group, &receipt) {
+            return;
+        }
         let status = match receipt.status {
             ReceiptStatus::Delivered => AckStatus::Delivered,
             ReceiptStatus::Read => AckStatus::Read,
@@ -37,5 +40,32 @@ impl Channel {
             at,
             event,
         });
+    }
+}
+
+/// Whether a receipt can be of such a message. The members of a group know the ids of its messages, and none of them speaks for all,
+/// as whoever a message is for alone does.
+fn is_of(group: bool, receipt: &Receipt) -> bool {
+    !group || receipt.participant.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::address::Suffixes;
+    use model::id::MessageId;
+
+    use super::*;
+
+    #[test]
+    fn nobody_says_alone_how_far_a_message_to_a_group_came() {
+        let member = Suffixes::simulated().phone_address("15551230000");
+        let receipt = |participant| Receipt {
+            message_id: MessageId("A".to_owned()),
+            chat: member.clone(),
+            participant,
+            status: ReceiptStatus::Read,
+        };
+        assert!(!is_of(true, &receipt(None)) && is_of(true, &receipt(Some(member.clone()))));
+        assert!(is_of(false, &receipt(None)));
     }
 }

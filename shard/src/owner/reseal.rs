@@ -11,6 +11,7 @@ use model::seal::{SealError, TOLD_BY};
 use model::time::Timestamp;
 use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::secrets::SecretsCommand;
+use raft::supervise;
 
 use super::Owner;
 use super::committer::LeadershipLost;
@@ -171,5 +172,5 @@ fn former(
 
 /// Reads where it holds nobody up.
 async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send + 'static) -> Result<T, LeadershipLost> {
-    tokio::task::spawn_blocking(looking).await.map_err(|_| LeadershipLost)
+    supervise::joined(tokio::task::spawn_blocking(looking)).await.ok_or(LeadershipLost)
 }

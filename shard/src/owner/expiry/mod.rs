@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use model::id::{ChannelId, EndpointId};
 use model::time::Timestamp;
 use raft::machine::View;
+use raft::supervise;
 
 use crate::command::{Command, Reply};
 use crate::history::{Place, is_withheld};
@@ -202,7 +203,7 @@ async fn read<T: Send + 'static>(
     reading: impl FnOnce(&dyn View) -> T + Send + 'static,
 ) -> Result<T, LeadershipLost> {
     let reader = owner.reader.clone();
-    tokio::task::spawn_blocking(move || reading(&reader)).await.map_err(|_| LeadershipLost)
+    supervise::joined(tokio::task::spawn_blocking(move || reading(&reader))).await.ok_or(LeadershipLost)
 }
 
 /// Has a step done, whole, and lets others go first after it.
