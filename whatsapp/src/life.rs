@@ -252,7 +252,8 @@ fn caches() -> CacheConfig {
         group_cache: CacheEntryConfig::new(HOUR, 64),
         device_registry_cache: CacheEntryConfig::new(HOUR, 512),
         recent_messages: CacheEntryConfig::new(HOUR, 0),
-        sender_key_devices_cache: CacheEntryConfig::new(HOUR, 64),
+        // The rows say who has a group's key. Kept in memory, the library would forget somebody under one name alone.
+        sender_key_devices_cache: CacheEntryConfig::new(HOUR, 0),
         session_locks_capacity: 2_000,
         chat_lanes_capacity: 512,
         resend_rate_limiter_capacity: 256,

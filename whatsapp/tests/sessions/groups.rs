@@ -181,6 +181,34 @@ async fn receipts_of_a_group_are_told_after_the_acceptance_of_what_an_earlier_ow
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_could_not_read_a_group_s_new_key_asks_for_one_message_and_reads_the_next_ones() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND, OTHER]).await;
+    let text = |text: &str| Content::Text { text: text.into() };
+    line.send_to(group.clone(), "3EB0A1", text("under the first key")).await;
+    line.accepted("3EB0A1").await;
+    until("the members read it", async || (read_by(&world, FRIEND).await.len() == 1).then_some(())).await;
+    // The next key comes in a session that the phone has lost.
+    world.post(&format!("/phones/{FRIEND}/forget-session"), json!({ "with": CHANNEL })).await;
+    let participants = vec![person(OTHER)];
+    let remove = GroupOperation::Participants { group: group.clone(), action: ParticipantAction::Remove, participants };
+    ask(&mut line, remove).await;
+    line.send_to(group.clone(), "3EB0A2", text("asked for")).await;
+    line.accepted("3EB0A2").await;
+    until("it comes again", async || (read_by(&world, FRIEND).await.len() == 2).then_some(())).await;
+    line.send_to(group.clone(), "3EB0A3", text("read at once")).await;
+    line.accepted("3EB0A3").await;
+    line.send_to(group, "3EB0A4", text("and on")).await;
+    line.accepted("3EB0A4").await;
+    let all = ["under the first key", "asked for", "read at once", "and on"];
+    until("it reads on", async || (read_by(&world, FRIEND).await == all).then_some(())).await;
+    // What it has asked for once is no finding; what it cannot read after that is one.
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_dies_amid_messages_to_a_group_loses_and_doubles_none_and_uses_no_key_twice() {
     const KILLS: usize = 6;
     let mut world = World::new().await;
