@@ -255,7 +255,8 @@ fn caches() -> CacheConfig {
         // The rows say who has a group's key. Kept in memory, the library would forget somebody under one name alone.
         sender_key_devices_cache: CacheEntryConfig::new(HOUR, 0),
         session_locks_capacity: 2_000,
-        chat_lanes_capacity: 512,
+        // Each takes some 30 KiB, whether anything is in it or not; one that is busy stays beyond that.
+        chat_lanes_capacity: 32,
         resend_rate_limiter_capacity: 256,
         sent_message_ttl_secs: 7 * 86_400,
         seed_msg_secrets_from_history: false,
