@@ -40,8 +40,11 @@ const SETTLED_AFTER: Duration = Duration::from_secs(10);
 /// How often a live session looks after itself.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// How far both watermarks of prekeys rise after a restore: ids that were uploaded after the backup must never get another key.
+/// How far both watermarks of prekeys rise after a restore, at least: ids that were uploaded after the backup must never get another key.
 const PREKEYS_AHEAD: u32 = 20_000;
+
+/// How much further they rise, by chance: the same backup may be restored twice, and each time other keys are offered.
+const PREKEYS_APART: u32 = 1_000_000;
 const HIGHEST_PREKEY: u32 = 16_777_215;
 
 /// A refusal so soon after the pairing says that the network never got its end.
@@ -222,7 +225,7 @@ fn identity(client: &Client) -> Identity {
 
 async fn raise_prekeys(devices: &PersistenceManager) {
     let next = devices.get_device_snapshot().next_pre_key_id;
-    let ahead = (next + PREKEYS_AHEAD) % HIGHEST_PREKEY + 1;
+    let ahead = (next + PREKEYS_AHEAD + rand::random_range(0..PREKEYS_APART)) % HIGHEST_PREKEY + 1;
     let command = DeviceCommand::SetPreKeyWatermarks { next_pre_key_id: ahead, first_unupload_pre_key_id: ahead };
     devices.process_command(command).await;
 }
