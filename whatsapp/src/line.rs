@@ -43,6 +43,8 @@ struct State {
     logged_in: bool,
     /// A code may be asked for: the network has shown the first QR text, and no phone has taken it.
     pairs: bool,
+    /// The account is not to be shown as available.
+    hides: bool,
     muted: bool,
 }
 
@@ -199,6 +201,15 @@ impl Line {
 
     pub fn logged_in(&self) {
         self.state.lock().logged_in = true;
+    }
+
+    /// Whether the account is not to be shown as available.
+    pub fn hides(&self) -> bool {
+        self.state.lock().hides
+    }
+
+    pub fn set_hides(&self, hides: bool) {
+        self.state.lock().hides = hides;
     }
 
     /// Tells the owner, behind what was told before.

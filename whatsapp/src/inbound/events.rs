@@ -2,6 +2,7 @@
 //! durable before the network can be told that it came.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use model::id::MessageId;
 use model::message::UndecryptableReason;
@@ -13,7 +14,7 @@ use wacore::types::events::{
 };
 use wacore::types::presence::ReceiptType;
 use wacore_binary::JidExt;
-use whatsapp_rust::Client;
+use whatsapp_rust::{Client, NodeFilter};
 
 use super::message::{self, Own};
 use super::{best, groups};
@@ -23,7 +24,10 @@ use crate::state::backend::Backend;
 use crate::verdict;
 
 /// What nobody sends again: the network keeps messages no longer.
-const NETWORK_KEEPS: std::time::Duration = std::time::Duration::from_secs(14 * 86_400);
+const NETWORK_KEEPS: Duration = Duration::from_secs(14 * 86_400);
+
+/// How soon the library shows an account as available that has another name, if it does.
+const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 
 pub struct Events {
     pub line: Arc<Line>,
@@ -75,6 +79,7 @@ impl EventHandler for Events {
                 }
             }
             Event::OfflineSyncCompleted(_) => self.line.ratchets().live(),
+            Event::SelfPushNameUpdated(_) => self.stay_hidden(),
             Event::ServerAck(ack) if ack.class.as_deref() == Some("message") => self.outgoing.acknowledged(ack),
             Event::Receipt(receipt) => self.receipt(receipt),
             Event::UndecryptableMessage(message) => self.undecryptable(message),
@@ -116,6 +121,23 @@ impl Events {
         if let Some(client) = self.client.upgrade() {
             client.signal_shutdown_sync();
         }
+    }
+
+    /// The library shows an account as available that has another name. That is taken back where it is not to be shown.
+    fn stay_hidden(&self) {
+        let Some(client) = self.client.upgrade() else { return };
+        let shown = client.wait_for_sent_node(NodeFilter::tag("presence").attr("type", "available"));
+        let (line, client) = (Arc::clone(&self.line), Weak::clone(&self.client));
+        tokio::spawn(async move {
+            let is_shown = matches!(tokio::time::timeout(SHOWN_WITHIN, shown).await, Ok(Ok(_)));
+            if is_shown
+                && line.hides()
+                && let Some(client) = client.upgrade()
+                && let Err(error) = client.presence().set_unavailable().await
+            {
+                tracing::debug!(%error, "an account that has another name is shown as available");
+            }
+        });
     }
 
     fn receipt(&self, receipt: &told::Receipt) {
