@@ -3,7 +3,8 @@
 use model::address::Address;
 use model::group::{GroupChanges, GroupOrigin, ParticipantAction, ParticipantStatus, RemovedReason};
 use model::message::Content;
-use network::driver::{InboundItem, InboundKind, SessionEvent};
+use model::time::Timestamp;
+use network::driver::{InboundItem, InboundKind, Purpose, SessionEvent};
 use network::notice::{GroupNews, News};
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use network::operation::{Answer, Operation, RefusedKind};
@@ -376,6 +377,35 @@ async fn a_group_that_is_asked_for_twice_under_one_id_is_made_once() {
         let groups = world.get(&format!("/phones/{FRIEND}/groups")).await;
         assert_eq!(groups["total"], json!(round + 1), "{groups}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invite_is_revoked_by_the_next_owner_where_the_first_one_died_before_it_asked() {
+    /// What an owner notes before it asks.
+    #[derive(serde::Serialize)]
+    struct Asked {
+        at: Timestamp,
+        answer: Option<()>,
+    }
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    let invite = |answer: GroupAnswer| match answer {
+        GroupAnswer::Invite { invite_code } => invite_code,
+        other => panic!("{other:?}"),
+    };
+    let first = invite(ask(&mut line, GroupOperation::Invite { group: group.clone() }).await.1);
+    line.session.drain().await;
+    let (id, mut row) = (Uuid::new_v4(), vec![1_u8]);
+    rmp_serde::encode::write_named(&mut row, &Asked { at: Timestamp::now(), answer: None }).unwrap();
+    world.store.rows.lock().insert(format!("o/{id}"), row);
+    let mut line = world.open(Purpose::Login).await;
+    line.logged_in().await;
+    let (_, answer) = line.ask(id, Operation::Groups(GroupOperation::RevokeInvite { group: group.clone() })).await;
+    let Answer::Groups(answer) = answer.unwrap() else { panic!("no answer about groups") };
+    let second = invite(answer);
+    assert_ne!(first, second);
+    assert_eq!(invite(ask(&mut line, GroupOperation::Invite { group }).await.1), second);
 }
 
 #[tokio::test(flavor = "multi_thread")]
