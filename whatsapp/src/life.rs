@@ -26,6 +26,7 @@ use crate::state::backend::{Backend, THINNED_ABOVE, THINNED_TO};
 use crate::state::keys;
 use crate::threads::SessionRuntime;
 use crate::verdict;
+use crate::version::{self, ClientVersion, Versions};
 use crate::wire::dial::{Endpoint, Way};
 use crate::wire::http::Http;
 use crate::wire::transport::Dialler;
@@ -58,7 +59,7 @@ pub struct Birth {
     pub endpoint: Endpoint,
     /// Of everything that the session says or fetches.
     pub way: Way,
-    pub version: (u32, u32, u32),
+    pub versions: Arc<Versions>,
     pub runtime: SessionRuntime,
     pub outgoing: Arc<Outgoing>,
     pub messages: mpsc::Receiver<Box<Outbound>>,
@@ -73,11 +74,20 @@ pub async fn live(birth: Birth) {
     line.log().live_here();
     let writer = tokio::spawn(Arc::clone(line.log()).write());
     let clients = birth.clients.clone();
+    let (versions, endpoint) = (Arc::clone(&birth.versions), birth.endpoint.clone());
+    let version = versions.now();
     let lived = tokio::select! {
-        lived = run(birth) => lived,
+        lived = run(birth, version) => lived,
         () = line.stopped().cancelled() => Ok(()),
         error = line.log().poisoned() => Err(end_of(error)),
     };
+    if line.is_outdated() {
+        let newest = Box::pin(version::newest(&endpoint));
+        tokio::select! {
+            is_known = versions.is_later_known(version, newest) => if is_known { line.soften_outdated() },
+            () = line.stopped().cancelled() => {}
+        }
+    }
     line.cut(lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into())));
     line.close_events();
     // The owner's hold on the session must not keep the client.
@@ -88,8 +98,8 @@ pub async fn live(birth: Birth) {
     let _ = writer.await;
 }
 
-async fn run(birth: Birth) -> Result<(), EndReason> {
-    let Birth { line, node, purpose, endpoint, way, version, runtime, outgoing, messages, operations, clients } = birth;
+async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
+    let Birth { line, node, purpose, endpoint, way, runtime, outgoing, messages, operations, clients, .. } = birth;
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
     if pairs && !line.log().has(keys::DEVICE) {
@@ -122,7 +132,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         .with_persistence_manager(Arc::clone(&devices))
         .with_transport_factory_arc(dialler)
         .with_http_client(http)
-        .with_version_override(version)
+        .with_version_override(version.parts())
         .with_cache_config(caches())
         .with_skip_history_sync(true)
         .with_background_saver_interval(SAVE_EVERY)

@@ -150,6 +150,20 @@ impl Line {
         }
     }
 
+    /// Whether the network refuses the version of its client that the session says it is.
+    pub fn is_outdated(&self) -> bool {
+        matches!(self.state.lock().last, Some(SessionEvent::Ended(EndReason::ClientOutdated)))
+    }
+
+    /// There is a later one, which the next session says it is.
+    pub fn soften_outdated(&self) {
+        let mut state = self.state.lock();
+        if matches!(state.last, Some(SessionEvent::Ended(EndReason::ClientOutdated))) {
+            let why = "the network refuses a version of its client, and a later one is known now";
+            state.last = Some(SessionEvent::Ended(EndReason::Transport(why.into())));
+        }
+    }
+
     /// A connection that broke did so for a reason that the library makes no event of.
     pub fn note_too_many_logins(&self) {
         let mut state = self.state.lock();
