@@ -261,6 +261,17 @@ fn a_lid_is_found_by_either_side_and_told_once() {
 }
 
 #[test]
+fn the_names_of_tens_of_thousands_of_people_are_told_at_once() {
+    let World { backend, pairs } = world();
+    let people: Vec<LidPnMappingEntry> = (0..40_000)
+        .map(|n| pair(&format!("1000000000{n:05}"), &format!("49150000{n:05}"), "migration_sync_latest"))
+        .collect();
+    now(backend.put_lid_mappings(&people));
+    assert_eq!(pairs.lock().len(), people.len());
+    assert_eq!(now(backend.get_pn_mapping("4915000039999")).unwrap().lid, "100000000039999");
+}
+
+#[test]
 fn a_pair_that_a_message_brings_is_kept_whichever_name_it_came_under() {
     let World { backend, pairs } = world();
     let learn = |sender: &str, alternative: Option<&str>| {
