@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::header::{HeaderName, HeaderValue};
 use model::id::NodeId;
 use network::driver::{EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use wacore::store::DevicePropsOverride;
 use wacore::store::commands::DeviceCommand;
@@ -148,6 +149,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         backend: Arc::clone(&backend),
         outgoing: Arc::clone(&outgoing),
         pairing: Pairing::default(),
+        backlog: Mutex::default(),
         client: Arc::downgrade(&client),
     });
     client.subscribe_handler(events).detach();

@@ -261,6 +261,11 @@ impl Line {
         if self.stopped.is_cancelled() { Err(Silent::Ended) } else { Ok(()) }
     }
 
+    /// Whether the owner has more of what came in before it.
+    pub fn is_behind(&self) -> bool {
+        self.inbox.is_behind()
+    }
+
     /// No event follows but the last one.
     pub fn close_events(&self) {
         self.state.lock().events = None;

@@ -2,12 +2,12 @@
 //! durable before the network can be told that it came.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::id::MessageId;
 use model::message::UndecryptableReason;
 use model::time::Timestamp;
-use network::driver::{PasskeyStep, Receipt, ReceiptStatus, SessionEvent};
+use network::driver::{EndReason, PasskeyStep, Receipt, ReceiptStatus, SessionEvent};
 use parking_lot::Mutex;
 use wacore::types::events::{
     self as told, DecryptFailMode, Event, EventHandler, UnavailableType, UndecryptableMessage,
@@ -34,6 +34,7 @@ pub struct Events {
     pub backend: Arc<Backend>,
     pub outgoing: Arc<Outgoing>,
     pub pairing: Pairing,
+    pub backlog: Mutex<Option<Backlog>>,
     pub client: Weak<Client>,
 }
 
@@ -44,6 +45,30 @@ const MOST_RECEIPTED: usize = 1_024;
 #[derive(Default)]
 pub struct Pairing {
     shown: Mutex<u8>,
+}
+
+/// What the network said at the log-in that it keeps.
+///
+/// The library asks for it piece by piece, and for no more of it after a minute. The rest would come at the next log-in, and
+/// whatever is new behind it.
+pub struct Backlog {
+    announced: i32,
+    since: Instant,
+}
+
+/// A little less than the minute that the library asks for pieces: it counts from elsewhere.
+const ASKED_FOR: Duration = Duration::from_secs(50);
+
+impl Backlog {
+    fn of(announced: i32) -> Self {
+        Self { announced, since: Instant::now() }
+    }
+
+    /// Whether the library has given up on it amid its pieces: the owner `is_behind` with what came of them. Else the network had
+    /// counted wrong, and nothing more of it would come after another log-in.
+    fn is_left(&self, came: i32, now: Instant, is_behind: bool) -> bool {
+        came < self.announced && now.duration_since(self.since) >= ASKED_FOR && is_behind
+    }
 }
 
 impl EventHandler for Events {
@@ -78,7 +103,14 @@ impl EventHandler for Events {
                     tracing::debug!(%error, "the first sync could not be noted");
                 }
             }
-            Event::OfflineSyncCompleted(_) => self.line.ratchets().live(),
+            Event::OfflineSyncPreview(preview) => *self.backlog.lock() = Some(Backlog::of(preview.total)),
+            Event::OfflineSyncCompleted(done) => {
+                self.line.ratchets().live();
+                let backlog = self.backlog.lock().take();
+                if backlog.is_some_and(|backlog| backlog.is_left(done.count, Instant::now(), self.line.is_behind())) {
+                    self.line.cut(EndReason::Transport("what waits at the network takes another log-in".into()));
+                }
+            }
             Event::SelfPushNameUpdated(_) => self.stay_hidden(),
             Event::ServerAck(ack) if ack.class.as_deref() == Some("message") => self.outgoing.acknowledged(ack),
             Event::Receipt(receipt) => self.receipt(receipt),
@@ -98,7 +130,7 @@ impl EventHandler for Events {
                 }
             }
             Event::Disconnected(gone) => {
-                self.line.note_end(network::driver::EndReason::Transport(gone.reason.to_string()));
+                self.line.note_end(EndReason::Transport(gone.reason.to_string()));
             }
             event => {
                 if let Some(reason) = verdict::of(event) {
@@ -176,5 +208,22 @@ impl Events {
         if let Some(kind) = message::undecryptable(&told.info, &self.own(), reason) {
             self.line.keep(None, at, kind);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_logs_in_anew_for_what_the_library_does_not_ask_for_any_more() {
+        let backlog = Backlog::of(1_000);
+        let late = backlog.since + Duration::from_secs(60);
+        assert!(backlog.is_left(900, late, true));
+        assert!(!backlog.is_left(1_000, late, true), "all of it came, slowly");
+        assert!(!backlog.is_left(1_020, late, true), "and what was new");
+        assert!(!backlog.is_left(900, late, false), "the network counted wrong");
+        let soon = backlog.since + Duration::from_secs(1);
+        assert!(!backlog.is_left(900, soon, true), "the network said that this is the end");
     }
 }
