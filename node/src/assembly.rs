@@ -463,7 +463,7 @@ fn driver(config: &Config) -> anyhow::Result<Arc<dyn Network>> {
 /// The real network, or, in builds for tests, one on this machine.
 #[cfg(feature = "whatsapp")]
 fn real_network(settings: &crate::config::Whatsapp, targets: TargetPolicy) -> anyhow::Result<Arc<dyn Network>> {
-    use whatsapp::{ClientVersion, Endpoint, Settings, VERSION, WhatsappNetwork};
+    use whatsapp::{ClientVersion, Endpoint, Settings, WhatsappNetwork};
 
     #[cfg(feature = "testnet")]
     let endpoint = match &settings.endpoint {
@@ -477,7 +477,7 @@ fn real_network(settings: &crate::config::Whatsapp, targets: TargetPolicy) -> an
     };
     #[cfg(not(feature = "testnet"))]
     let endpoint = Endpoint::network()?;
-    let version = ClientVersion::parse(&settings.version).unwrap_or(VERSION);
+    let version = ClientVersion::parse(&settings.version);
     tracing::warn!(
         "the driver whatsapp speaks the protocol of WhatsApp Web as an unofficial client. It is not made, endorsed or supported \
          by WhatsApp or Meta, whose terms of service do not allow unofficial or automated clients; numbers that use it can be \

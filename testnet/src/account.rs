@@ -8,7 +8,7 @@ use wacore_binary::{Node, NodeRef};
 
 use crate::number::{DeviceAddress, Number};
 use crate::phone::Phone;
-use crate::stanza::{bytes, empty, key, parent, text, uint};
+use crate::stanza::{bytes, element, empty, key, parent, text, uint};
 use crate::state::{ConnectionId, State};
 
 /// How many stanzas wait for a device; the oldest goes first.
@@ -249,6 +249,23 @@ impl State {
 
     pub fn device_mut(&mut self, at: DeviceAddress) -> Option<&mut Device> {
         self.accounts.get_mut(&at.number)?.devices.get_mut(&at.device)
+    }
+
+    /// The account has another name: its devices are told.
+    pub fn tell_of_name(&mut self, number: Number, name: &str) {
+        let devices: Vec<u16> =
+            self.accounts.get(&number).map(|account| account.devices.keys().copied().collect()).unwrap_or_default();
+        for device in devices {
+            let id = format!("name-{}", self.next());
+            let notice = element("notification")
+                .attr("from", number.pn())
+                .attr("id", id.as_str())
+                .attr("type", "account_sync")
+                .attr("t", self.seconds())
+                .attr("pushname", name)
+                .build();
+            self.enqueue(number.device(device), "notification", &id, notice);
+        }
     }
 
     /// A device shows how it is: `<presence type>`, or `<chatstate to>` with what it does there in it.

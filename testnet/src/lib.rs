@@ -27,7 +27,7 @@
 //!
 //! | Method and path | Remarks |
 //! |---|---|
-//! | `POST /phones`, `POST /phones/bulk` | registers phones; each gets an identity, prekeys and a LID of its own |
+//! | `POST /phones`, `POST /phones/bulk` | registers phones; each gets an identity, prekeys and a LID of its own. Linked devices are told of another `name` |
 //! | `GET`, `DELETE /phones/{n}` | `channel_session` of a device says which node and epoch is logged in |
 //! | `POST /phones/{n}/link` `{ raw }` or `{ pair_code }` | scans a QR text or types a code. 200 `{ device }` once the companion has *answered the pairing* (`pair-device-sign`), 400 where it did not within 10 s, refused it, or the text is unknown or expired |
 //! | `POST /phones/{n}/unlink` `{ device? }` | stream error 401 `device_removed`, later log-ins get 401 |

@@ -7,6 +7,7 @@
 //! - [`threads`]: session threads. [`watchdog`]: cuts sessions whose fence has passed.
 //! - [`state`]: the state log and the library's store over it. [`wire`]: connections, and the gate before them.
 //! - [`operations`]: what is asked beside messages. [`inbound`], [`outbound`]: messages and what is said of them. [`transfers`]: media. [`verdict`]: why the network ends a session.
+//! - [`version`]: which client of the network's sessions say they are.
 //!
 //! Nothing of the library's types leaves the crate.
 
@@ -25,6 +26,7 @@ mod state;
 mod threads;
 mod transfers;
 mod verdict;
+mod version;
 mod watchdog;
 mod wire;
 
@@ -44,34 +46,19 @@ use self::session::Handle;
 use self::state::log::StateLog;
 use self::threads::Threads;
 use self::transfers::Transfers;
+pub use self::version::ClientVersion;
+use self::version::Versions;
 use self::watchdog::Watchdog;
 use self::wire::dial::Way;
 pub use self::wire::dial::{Endpoint, EndpointError};
 use self::wire::proxy::Proxy;
 
-/// The version of the network's own client that this release says it is.
-pub const VERSION: ClientVersion = ClientVersion(2, 3_000, 1_042_742_319);
-
-/// A version of the network's client: it refuses old ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientVersion(u32, u32, u32);
-
-impl ClientVersion {
-    /// Reads `2.3000.N`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split('.').map(|part| part.parse().ok());
-        match (parts.next()??, parts.next()??, parts.next()??, parts.next()) {
-            (first, second, third, None) => Some(Self(first, second, third)),
-            _ => None,
-        }
-    }
-}
-
 /// How a node speaks to the network.
 pub struct Settings {
     /// Session threads; 0 takes half the cores.
     pub threads: usize,
-    pub version: ClientVersion,
+    /// What sessions say they are; without one, the release's until the network refuses it.
+    pub version: Option<ClientVersion>,
     pub endpoint: Endpoint,
     /// Sessions of this node at most.
     pub sessions_max: usize,
@@ -89,7 +76,7 @@ struct Shared {
     threads: Threads,
     watchdog: Watchdog,
     transfers: Transfers,
-    version: ClientVersion,
+    versions: Arc<Versions>,
     endpoint: Endpoint,
     sessions_max: usize,
     targets: Arc<TargetPolicy>,
@@ -108,7 +95,7 @@ impl WhatsappNetwork {
                 threads,
                 watchdog,
                 transfers: Transfers::new(),
-                version,
+                versions: Arc::new(Versions::new(version)),
                 endpoint,
                 sessions_max,
                 targets: Arc::new(targets),
@@ -144,14 +131,13 @@ impl Network for WhatsappNetwork {
         let operations = Arc::new(Operations::new(Arc::clone(&line)));
         let (clients, client) = watch::channel(None);
         let (over, ended) = watch::channel(false);
-        let ClientVersion(first, second, third) = shared.version;
         let birth = Birth {
             line: Arc::clone(&line),
             node,
             purpose,
             endpoint: shared.endpoint.clone(),
             way,
-            version: (first, second, third),
+            versions: Arc::clone(&shared.versions),
             runtime: place.runtime(),
             outgoing: Arc::clone(&outgoing),
             messages,

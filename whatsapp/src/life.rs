@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::header::{HeaderName, HeaderValue};
 use model::id::NodeId;
 use network::driver::{EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use wacore::store::DevicePropsOverride;
 use wacore::store::commands::DeviceCommand;
@@ -26,6 +27,7 @@ use crate::state::backend::{Backend, THINNED_ABOVE, THINNED_TO};
 use crate::state::keys;
 use crate::threads::SessionRuntime;
 use crate::verdict;
+use crate::version::{self, ClientVersion, Versions};
 use crate::wire::dial::{Endpoint, Way};
 use crate::wire::http::Http;
 use crate::wire::transport::Dialler;
@@ -40,8 +42,11 @@ const SETTLED_AFTER: Duration = Duration::from_secs(10);
 /// How often a live session looks after itself.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// How far both watermarks of prekeys rise after a restore: ids that were uploaded after the backup must never get another key.
+/// How far both watermarks of prekeys rise after a restore, at least: ids that were uploaded after the backup must never get another key.
 const PREKEYS_AHEAD: u32 = 20_000;
+
+/// How much further they rise, by chance: the same backup may be restored twice, and each time other keys are offered.
+const PREKEYS_APART: u32 = 1_000_000;
 const HIGHEST_PREKEY: u32 = 16_777_215;
 
 /// A refusal so soon after the pairing says that the network never got its end.
@@ -55,7 +60,7 @@ pub struct Birth {
     pub endpoint: Endpoint,
     /// Of everything that the session says or fetches.
     pub way: Way,
-    pub version: (u32, u32, u32),
+    pub versions: Arc<Versions>,
     pub runtime: SessionRuntime,
     pub outgoing: Arc<Outgoing>,
     pub messages: mpsc::Receiver<Box<Outbound>>,
@@ -70,11 +75,20 @@ pub async fn live(birth: Birth) {
     line.log().live_here();
     let writer = tokio::spawn(Arc::clone(line.log()).write());
     let clients = birth.clients.clone();
+    let (versions, endpoint) = (Arc::clone(&birth.versions), birth.endpoint.clone());
+    let version = versions.now();
     let lived = tokio::select! {
-        lived = run(birth) => lived,
+        lived = run(birth, version) => lived,
         () = line.stopped().cancelled() => Ok(()),
         error = line.log().poisoned() => Err(end_of(error)),
     };
+    if line.is_outdated() {
+        let newest = Box::pin(version::newest(&endpoint));
+        tokio::select! {
+            is_known = versions.is_later_known(version, newest) => if is_known { line.soften_outdated() },
+            () = line.stopped().cancelled() => {}
+        }
+    }
     line.cut(lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into())));
     line.close_events();
     // The owner's hold on the session must not keep the client.
@@ -85,8 +99,8 @@ pub async fn live(birth: Birth) {
     let _ = writer.await;
 }
 
-async fn run(birth: Birth) -> Result<(), EndReason> {
-    let Birth { line, node, purpose, endpoint, way, version, runtime, outgoing, messages, operations, clients } = birth;
+async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
+    let Birth { line, node, purpose, endpoint, way, runtime, outgoing, messages, operations, clients, .. } = birth;
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
     if pairs && !line.log().has(keys::DEVICE) {
@@ -119,7 +133,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         .with_persistence_manager(Arc::clone(&devices))
         .with_transport_factory_arc(dialler)
         .with_http_client(http)
-        .with_version_override(version)
+        .with_version_override(version.parts())
         .with_cache_config(caches())
         .with_skip_history_sync(true)
         .with_background_saver_interval(SAVE_EVERY)
@@ -135,6 +149,7 @@ async fn run(birth: Birth) -> Result<(), EndReason> {
         backend: Arc::clone(&backend),
         outgoing: Arc::clone(&outgoing),
         pairing: Pairing::default(),
+        backlog: Mutex::default(),
         client: Arc::downgrade(&client),
     });
     client.subscribe_handler(events).detach();
@@ -222,7 +237,7 @@ fn identity(client: &Client) -> Identity {
 
 async fn raise_prekeys(devices: &PersistenceManager) {
     let next = devices.get_device_snapshot().next_pre_key_id;
-    let ahead = (next + PREKEYS_AHEAD) % HIGHEST_PREKEY + 1;
+    let ahead = (next + PREKEYS_AHEAD + rand::random_range(0..PREKEYS_APART)) % HIGHEST_PREKEY + 1;
     let command = DeviceCommand::SetPreKeyWatermarks { next_pre_key_id: ahead, first_unupload_pre_key_id: ahead };
     devices.process_command(command).await;
 }
@@ -252,9 +267,11 @@ fn caches() -> CacheConfig {
         group_cache: CacheEntryConfig::new(HOUR, 64),
         device_registry_cache: CacheEntryConfig::new(HOUR, 512),
         recent_messages: CacheEntryConfig::new(HOUR, 0),
-        sender_key_devices_cache: CacheEntryConfig::new(HOUR, 64),
+        // The rows say who has a group's key. Kept in memory, the library would forget somebody under one name alone.
+        sender_key_devices_cache: CacheEntryConfig::new(HOUR, 0),
         session_locks_capacity: 2_000,
-        chat_lanes_capacity: 512,
+        // Each takes some 30 KiB, whether anything is in it or not; one that is busy stays beyond that.
+        chat_lanes_capacity: 32,
         resend_rate_limiter_capacity: 256,
         sent_message_ttl_secs: 7 * 86_400,
         seed_msg_secrets_from_history: false,

@@ -43,6 +43,8 @@ struct State {
     logged_in: bool,
     /// A code may be asked for: the network has shown the first QR text, and no phone has taken it.
     pairs: bool,
+    /// The account is not to be shown as available.
+    hides: bool,
     muted: bool,
 }
 
@@ -148,6 +150,20 @@ impl Line {
         }
     }
 
+    /// Whether the network refuses the version of its client that the session says it is.
+    pub fn is_outdated(&self) -> bool {
+        matches!(self.state.lock().last, Some(SessionEvent::Ended(EndReason::ClientOutdated)))
+    }
+
+    /// There is a later one, which the next session says it is.
+    pub fn soften_outdated(&self) {
+        let mut state = self.state.lock();
+        if matches!(state.last, Some(SessionEvent::Ended(EndReason::ClientOutdated))) {
+            let why = "the network refuses a version of its client, and a later one is known now";
+            state.last = Some(SessionEvent::Ended(EndReason::Transport(why.into())));
+        }
+    }
+
     /// A connection that broke did so for a reason that the library makes no event of.
     pub fn note_too_many_logins(&self) {
         let mut state = self.state.lock();
@@ -201,6 +217,15 @@ impl Line {
         self.state.lock().logged_in = true;
     }
 
+    /// Whether the account is not to be shown as available.
+    pub fn hides(&self) -> bool {
+        self.state.lock().hides
+    }
+
+    pub fn set_hides(&self, hides: bool) {
+        self.state.lock().hides = hides;
+    }
+
     /// Tells the owner, behind what was told before.
     pub fn report(&self, event: SessionEvent) {
         let events = self.state.lock().events.clone();
@@ -234,6 +259,11 @@ impl Line {
             self.cut(EndReason::Transport("what came in is not taken in time".into()));
         }
         if self.stopped.is_cancelled() { Err(Silent::Ended) } else { Ok(()) }
+    }
+
+    /// Whether the owner has more of what came in before it.
+    pub fn is_behind(&self) -> bool {
+        self.inbox.is_behind()
     }
 
     /// No event follows but the last one.

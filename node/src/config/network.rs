@@ -75,7 +75,8 @@ impl Network {
 pub struct Whatsapp {
     /// Threads that carry sessions; 0 takes half the cores.
     pub threads: usize,
-    /// The version of the network's own client that this one says it is, as `2.3000.N`; empty takes that of the release.
+    /// The version of the network's own client that this one says it is, as `2.3000.N`; empty takes that of the release, and the
+    /// newest once the network refuses it.
     pub version: String,
     /// Sessions of this node at most.
     pub sessions_max: usize,

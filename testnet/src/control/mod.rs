@@ -110,12 +110,16 @@ impl State {
 
     fn set_up(&mut self, number: Number, settings: &PhoneSettings) {
         let account = self.accounts.entry(number).or_insert_with(Account::new);
+        let renamed = settings.name.as_ref().filter(|name| account.name.as_ref() != Some(*name));
         account.name = settings.name.clone().or(account.name.take());
         account.online = settings.online.unwrap_or(account.online);
         account.read_receipts = settings.read_receipts.unwrap_or(account.read_receipts);
         account.business = settings.business.unwrap_or(account.business);
         account.hide_number = settings.hide_number.unwrap_or(account.hide_number);
         account.auto_read_ms = settings.auto_read_ms.unwrap_or(account.auto_read_ms);
+        if let Some(name) = renamed {
+            self.tell_of_name(number, name);
+        }
         self.phone_wakes(number);
     }
 

@@ -2,18 +2,19 @@
 //! durable before the network can be told that it came.
 
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use model::id::MessageId;
 use model::message::UndecryptableReason;
 use model::time::Timestamp;
-use network::driver::{PasskeyStep, Receipt, ReceiptStatus, SessionEvent};
+use network::driver::{EndReason, PasskeyStep, Receipt, ReceiptStatus, SessionEvent};
 use parking_lot::Mutex;
 use wacore::types::events::{
     self as told, DecryptFailMode, Event, EventHandler, UnavailableType, UndecryptableMessage,
 };
 use wacore::types::presence::ReceiptType;
 use wacore_binary::JidExt;
-use whatsapp_rust::Client;
+use whatsapp_rust::{Client, NodeFilter};
 
 use super::message::{self, Own};
 use super::{best, groups};
@@ -23,13 +24,17 @@ use crate::state::backend::Backend;
 use crate::verdict;
 
 /// What nobody sends again: the network keeps messages no longer.
-const NETWORK_KEEPS: std::time::Duration = std::time::Duration::from_secs(14 * 86_400);
+const NETWORK_KEEPS: Duration = Duration::from_secs(14 * 86_400);
+
+/// How soon the library shows an account as available that has another name, if it does.
+const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 
 pub struct Events {
     pub line: Arc<Line>,
     pub backend: Arc<Backend>,
     pub outgoing: Arc<Outgoing>,
     pub pairing: Pairing,
+    pub backlog: Mutex<Option<Backlog>>,
     pub client: Weak<Client>,
 }
 
@@ -40,6 +45,30 @@ const MOST_RECEIPTED: usize = 1_024;
 #[derive(Default)]
 pub struct Pairing {
     shown: Mutex<u8>,
+}
+
+/// What the network said at the log-in that it keeps.
+///
+/// The library asks for it piece by piece, and for no more of it after a minute. The rest would come at the next log-in, and
+/// whatever is new behind it.
+pub struct Backlog {
+    announced: i32,
+    since: Instant,
+}
+
+/// A little less than the minute that the library asks for pieces: it counts from elsewhere.
+const ASKED_FOR: Duration = Duration::from_secs(50);
+
+impl Backlog {
+    fn of(announced: i32) -> Self {
+        Self { announced, since: Instant::now() }
+    }
+
+    /// Whether the library has given up on it amid its pieces: the owner `is_behind` with what came of them. Else the network had
+    /// counted wrong, and nothing more of it would come after another log-in.
+    fn is_left(&self, came: i32, now: Instant, is_behind: bool) -> bool {
+        came < self.announced && now.duration_since(self.since) >= ASKED_FOR && is_behind
+    }
 }
 
 impl EventHandler for Events {
@@ -74,7 +103,15 @@ impl EventHandler for Events {
                     tracing::debug!(%error, "the first sync could not be noted");
                 }
             }
-            Event::OfflineSyncCompleted(_) => self.line.ratchets().live(),
+            Event::OfflineSyncPreview(preview) => *self.backlog.lock() = Some(Backlog::of(preview.total)),
+            Event::OfflineSyncCompleted(done) => {
+                self.line.ratchets().live();
+                let backlog = self.backlog.lock().take();
+                if backlog.is_some_and(|backlog| backlog.is_left(done.count, Instant::now(), self.line.is_behind())) {
+                    self.line.cut(EndReason::Transport("what waits at the network takes another log-in".into()));
+                }
+            }
+            Event::SelfPushNameUpdated(_) => self.stay_hidden(),
             Event::ServerAck(ack) if ack.class.as_deref() == Some("message") => self.outgoing.acknowledged(ack),
             Event::Receipt(receipt) => self.receipt(receipt),
             Event::UndecryptableMessage(message) => self.undecryptable(message),
@@ -93,7 +130,7 @@ impl EventHandler for Events {
                 }
             }
             Event::Disconnected(gone) => {
-                self.line.note_end(network::driver::EndReason::Transport(gone.reason.to_string()));
+                self.line.note_end(EndReason::Transport(gone.reason.to_string()));
             }
             event => {
                 if let Some(reason) = verdict::of(event) {
@@ -116,6 +153,23 @@ impl Events {
         if let Some(client) = self.client.upgrade() {
             client.signal_shutdown_sync();
         }
+    }
+
+    /// The library shows an account as available that has another name. That is taken back where it is not to be shown.
+    fn stay_hidden(&self) {
+        let Some(client) = self.client.upgrade() else { return };
+        let shown = client.wait_for_sent_node(NodeFilter::tag("presence").attr("type", "available"));
+        let (line, client) = (Arc::clone(&self.line), Weak::clone(&self.client));
+        tokio::spawn(async move {
+            let is_shown = matches!(tokio::time::timeout(SHOWN_WITHIN, shown).await, Ok(Ok(_)));
+            if is_shown
+                && line.hides()
+                && let Some(client) = client.upgrade()
+                && let Err(error) = client.presence().set_unavailable().await
+            {
+                tracing::debug!(%error, "an account that has another name is shown as available");
+            }
+        });
     }
 
     fn receipt(&self, receipt: &told::Receipt) {
@@ -154,5 +208,22 @@ impl Events {
         if let Some(kind) = message::undecryptable(&told.info, &self.own(), reason) {
             self.line.keep(None, at, kind);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_logs_in_anew_for_what_the_library_does_not_ask_for_any_more() {
+        let backlog = Backlog::of(1_000);
+        let late = backlog.since + Duration::from_secs(60);
+        assert!(backlog.is_left(900, late, true));
+        assert!(!backlog.is_left(1_000, late, true), "all of it came, slowly");
+        assert!(!backlog.is_left(1_020, late, true), "and what was new");
+        assert!(!backlog.is_left(900, late, false), "the network counted wrong");
+        let soon = backlog.since + Duration::from_secs(1);
+        assert!(!backlog.is_left(900, soon, true), "the network said that this is the end");
     }
 }

@@ -308,6 +308,11 @@ impl Inbox {
         tokio::time::timeout(ROOM_WITHIN, room).await.is_ok()
     }
 
+    /// Whether an item waits for the owner.
+    pub fn is_behind(&self) -> bool {
+        !self.items.lock().waiting.is_empty()
+    }
+
     /// The session has logged in. What an earlier one could not read comes again, if it does, from here on.
     pub fn open(&self) {
         let due = Instant::now() + READ_WITHIN;

@@ -55,8 +55,8 @@ impl Asked<'_> {
                 Ok(GroupAnswer::Done)
             }
             GroupOperation::Invite { group } => self.invite(&group, false).await,
-            // One that was made for this very question is the present one.
-            GroupOperation::RevokeInvite { group } => self.invite(&group, !self.is_again()).await,
+            // Asked again, too: whether the present one was made for this very question cannot be seen, and nobody was told that.
+            GroupOperation::RevokeInvite { group } => self.invite(&group, true).await,
             GroupOperation::Preview { invite_code } => {
                 let shown = groups.get_invite_info(&invite_code).await.map_err(outcome)?;
                 preview(&shown).map(GroupAnswer::Preview)

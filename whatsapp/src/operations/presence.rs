@@ -9,6 +9,10 @@ use super::{ANSWERED_WITHIN, Answered, Asked, CONFLICT, Outcome, jid, outcome};
 
 impl Asked<'_> {
     pub(super) async fn show(&self, presence: Presence, to: Option<Address>) -> Answered<()> {
+        if presence.is_of_account() {
+            // Whether it can be shown now or not: the library shows the account by itself, too.
+            self.line.set_hides(presence == Presence::Unavailable);
+        }
         let chat = || match &to {
             Some(to) => jid(to),
             None => Err(Outcome::Refused(Refused::new(400, "no chat is named"))),

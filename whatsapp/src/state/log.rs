@@ -26,8 +26,9 @@ const LARGEST_BATCH: usize = 240 << 10;
 /// Bytes of one row's value at most. A batch carries it, with its name and some others.
 pub const LARGEST_ROW: usize = 192 << 10;
 
-/// Bytes that may wait to be cut. More means that the store has not taken anything for long.
-const MOST_WAITING: usize = 8 << 20;
+/// Bytes that may wait to be cut: as many as the store takes of a channel in all. The phone of somebody who knows tens of thousands of
+/// people tells all of their names at once.
+const MOST_WAITING: usize = 32 << 20;
 
 /// How long an append waits for others to share its batch.
 const WIRE_LINGER: Duration = Duration::from_millis(20);

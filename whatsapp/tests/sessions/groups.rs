@@ -3,7 +3,8 @@
 use model::address::Address;
 use model::group::{GroupChanges, GroupOrigin, ParticipantAction, ParticipantStatus, RemovedReason};
 use model::message::Content;
-use network::driver::{InboundItem, InboundKind, SessionEvent};
+use model::time::Timestamp;
+use network::driver::{InboundItem, InboundKind, Purpose, SessionEvent};
 use network::notice::{GroupNews, News};
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use network::operation::{Answer, Operation, RefusedKind};
@@ -181,6 +182,34 @@ async fn receipts_of_a_group_are_told_after_the_acceptance_of_what_an_earlier_ow
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_could_not_read_a_group_s_new_key_asks_for_one_message_and_reads_the_next_ones() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND, OTHER]).await;
+    let text = |text: &str| Content::Text { text: text.into() };
+    line.send_to(group.clone(), "3EB0A1", text("under the first key")).await;
+    line.accepted("3EB0A1").await;
+    until("the members read it", async || (read_by(&world, FRIEND).await.len() == 1).then_some(())).await;
+    // The next key comes in a session that the phone has lost.
+    world.post(&format!("/phones/{FRIEND}/forget-session"), json!({ "with": CHANNEL })).await;
+    let participants = vec![person(OTHER)];
+    let remove = GroupOperation::Participants { group: group.clone(), action: ParticipantAction::Remove, participants };
+    ask(&mut line, remove).await;
+    line.send_to(group.clone(), "3EB0A2", text("asked for")).await;
+    line.accepted("3EB0A2").await;
+    until("it comes again", async || (read_by(&world, FRIEND).await.len() == 2).then_some(())).await;
+    line.send_to(group.clone(), "3EB0A3", text("read at once")).await;
+    line.accepted("3EB0A3").await;
+    line.send_to(group, "3EB0A4", text("and on")).await;
+    line.accepted("3EB0A4").await;
+    let all = ["under the first key", "asked for", "read at once", "and on"];
+    until("it reads on", async || (read_by(&world, FRIEND).await == all).then_some(())).await;
+    // What it has asked for once is no finding; what it cannot read after that is one.
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_dies_amid_messages_to_a_group_loses_and_doubles_none_and_uses_no_key_twice() {
     const KILLS: usize = 6;
     let mut world = World::new().await;
@@ -348,6 +377,35 @@ async fn a_group_that_is_asked_for_twice_under_one_id_is_made_once() {
         let groups = world.get(&format!("/phones/{FRIEND}/groups")).await;
         assert_eq!(groups["total"], json!(round + 1), "{groups}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invite_is_revoked_by_the_next_owner_where_the_first_one_died_before_it_asked() {
+    /// What an owner notes before it asks.
+    #[derive(serde::Serialize)]
+    struct Asked {
+        at: Timestamp,
+        answer: Option<()>,
+    }
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    let invite = |answer: GroupAnswer| match answer {
+        GroupAnswer::Invite { invite_code } => invite_code,
+        other => panic!("{other:?}"),
+    };
+    let first = invite(ask(&mut line, GroupOperation::Invite { group: group.clone() }).await.1);
+    line.session.drain().await;
+    let (id, mut row) = (Uuid::new_v4(), vec![1_u8]);
+    rmp_serde::encode::write_named(&mut row, &Asked { at: Timestamp::now(), answer: None }).unwrap();
+    world.store.rows.lock().insert(format!("o/{id}"), row);
+    let mut line = world.open(Purpose::Login).await;
+    line.logged_in().await;
+    let (_, answer) = line.ask(id, Operation::Groups(GroupOperation::RevokeInvite { group: group.clone() })).await;
+    let Answer::Groups(answer) = answer.unwrap() else { panic!("no answer about groups") };
+    let second = invite(answer);
+    assert_ne!(first, second);
+    assert_eq!(invite(ask(&mut line, GroupOperation::Invite { group }).await.1), second);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@
 mod coming;
 mod contacts;
 mod contents;
+mod devices;
 mod groups;
 mod media;
 mod pairing;

@@ -37,3 +37,23 @@ async fn a_restored_channel_offers_new_prekeys_though_its_first_log_in_came_to_n
     until("the phone reads it", async || (world.inbox().await == ["from the backup"]).then_some(())).await;
     world.assert_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_is_restored_twice_offers_no_prekey_under_an_id_of_the_other_time() {
+    let mut world = World::new().await;
+    let line = world.pair().await;
+    until("the channel offers prekeys", async || (highest_prekey(&world).await > 0).then_some(())).await;
+    line.session.drain().await;
+    drop(line);
+    let mut backup = world.store.rows.lock().clone();
+    backup.insert(RESTORED.to_owned(), Vec::new());
+    for _ in 0..2 {
+        *world.store.rows.lock() = backup.clone();
+        let mut line = world.open(Purpose::Login).await;
+        line.logged_in().await;
+        let is_over = async || (!world.store.rows.lock().contains_key(RESTORED)).then_some(());
+        until("the network has prekeys that the channel can use", is_over).await;
+        line.session.drain().await;
+    }
+    world.assert_clean().await;
+}

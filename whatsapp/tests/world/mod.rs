@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use testnet::{Config, TestNet};
 use tokio::sync::mpsc;
 use uuid::Uuid;
-use whatsapp::{Endpoint, Settings, VERSION, WhatsappNetwork};
+use whatsapp::{Endpoint, Settings, WhatsappNetwork};
 
 pub const CHANNEL: &str = "15550000001";
 pub const FRIEND: &str = "15550000002";
@@ -107,7 +107,7 @@ impl World {
         let net = TestNet::start(Config::anywhere()).await.unwrap();
         let endpoint = Endpoint::test(&format!("ws://{}/ws/chat", net.chat_address())).unwrap();
         let targets = TargetPolicy::dev();
-        let settings = Settings { threads: 1, version: VERSION, endpoint, sessions_max: 100, targets };
+        let settings = Settings { threads: 1, version: None, endpoint, sessions_max: 100, targets };
         let network = WhatsappNetwork::start(settings).unwrap();
         let world = Self { net, network, http: reqwest::Client::new(), store: Arc::default(), epoch: 1 };
         for number in [CHANNEL, FRIEND] {

@@ -64,6 +64,25 @@ impl Backend {
         Ok(row.unwrap_or(GroupDevices { all, group, devices: BTreeMap::new() }))
     }
 
+    /// A device's other name, by its LID or its number, where that is known.
+    fn other_name(&self, device: &Jid) -> Result<Option<Jid>> {
+        let row = if device.is_pn() {
+            keys::phone(&device.user)
+        } else if device.is_lid() {
+            keys::lid(&device.user)
+        } else {
+            return Ok(None);
+        };
+        let pair: Option<LidPnMappingEntry> = self.read(&row)?;
+        Ok(pair.map(|pair| {
+            if device.is_pn() {
+                Jid::lid_device(pair.lid, device.device)
+            } else {
+                Jid::pn_device(pair.phone_number, device.device)
+            }
+        }))
+    }
+
     /// The library names a session by the device's JID, with a number behind it that is always 0, and by its LID where that is known:
     /// groups name their members by numbers, too.
     fn has_session_with(&self, device: &str) -> Result<bool> {
@@ -72,8 +91,8 @@ impl Backend {
         if has(&jid) {
             return Ok(true);
         }
-        let pair: Option<LidPnMappingEntry> = if jid.is_pn() { self.read(&keys::phone(&jid.user))? } else { None };
-        Ok(pair.is_some_and(|pair| has(&Jid::lid_device(pair.lid, jid.device))))
+        let other = if jid.is_pn() { self.other_name(&jid)? } else { None };
+        Ok(other.is_some_and(|other| has(&other)))
     }
 
     /// How many times devices were told keys of groups so far.
@@ -230,24 +249,26 @@ impl ProtocolStore for Backend {
     }
 
     /// A device without a session cannot have got the key, whatever the library thinks, and one that was told it has it once the network
-    /// has the message: neither is marked as if it had.
+    /// has the message: neither is marked as if it had. One that has lost it is so under both of its names: it asks by its LID, and a
+    /// group may name it by its number.
     async fn set_sender_key_status(&self, group_jid: &str, entries: &[(&str, bool)]) -> Result<()> {
         let mut forgotten = Vec::new();
         for &(device, has_key) in entries {
-            let is_told = has_key && self.has_session_with(device)?;
-            let mut told = self.told.lock();
-            if is_told {
+            if !has_key {
+                let other = device.parse::<Jid>().ok().map(|jid| self.other_name(&jid)).transpose()?.flatten();
+                forgotten.push(device.to_owned());
+                forgotten.extend(other.map(|other| other.to_string()));
+            } else if self.has_session_with(device)? {
+                let mut told = self.told.lock();
                 told.last += 1;
                 let at = told.last;
                 told.groups.entry(group_jid.to_owned()).or_default().insert(device.to_owned(), at);
-            } else if !has_key {
-                if let Some(devices) = told.groups.get_mut(group_jid) {
-                    devices.remove(device);
-                }
-                forgotten.push(device);
             }
         }
-        self.note_sender_keys(Class::Wire, group_jid, forgotten, false)
+        if let Some(devices) = self.told.lock().groups.get_mut(group_jid) {
+            devices.retain(|device, _| !forgotten.contains(device));
+        }
+        self.note_sender_keys(Class::Wire, group_jid, forgotten.iter().map(String::as_str), false)
     }
 
     async fn clear_sender_key_devices(&self, group_jid: &str) -> Result<()> {

@@ -216,6 +216,29 @@ fn a_device_that_a_group_names_by_its_number_has_a_group_s_key_by_the_session_un
     assert_eq!(has(), [(number.to_owned(), true)]);
 }
 
+#[test]
+fn a_device_that_has_lost_a_group_s_key_is_told_it_again_whichever_of_its_names_it_asks_by() {
+    let World { backend, .. } = world();
+    let (group, number, lid) = ("1203@g.us", "11:2@s.whatsapp.net", "1:2@lid");
+    now(backend.put_lid_mapping(&pair("1", "11", "usync")));
+    now(backend.put_session("1:2@lid.0", b"s"));
+    let has = || now(backend.get_sender_key_devices(group)).into_iter().collect::<BTreeMap<_, _>>();
+    now(backend.set_sender_key_status(group, &[(number, true)]));
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+    assert_eq!(has().get(number), Some(&true));
+    now(backend.set_sender_key_status(group, &[(lid, false)]));
+    assert_eq!((has().get(number), has().get(lid)), (Some(&false), Some(&false)));
+    // It may ask before the network says that it has the message.
+    now(backend.set_sender_key_status(group, &[(number, true)]));
+    now(backend.set_sender_key_status(group, &[(lid, false)]));
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+    assert_eq!(has().get(number), Some(&false));
+    now(backend.set_sender_key_status(group, &[(lid, true)]));
+    now(backend.set_sender_key_status(group, &[(number, false)]));
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+    assert_eq!(has().get(lid), Some(&false));
+}
+
 fn pair(lid: &str, phone: &str, source: &str) -> LidPnMappingEntry {
     LidPnMappingEntry {
         lid: lid.into(),
@@ -235,6 +258,17 @@ fn a_lid_is_found_by_either_side_and_told_once() {
     assert_eq!(now(backend.get_pn_mapping("22")).unwrap().lid, "2");
     assert_eq!(now(backend.get_all_lid_mappings()).len(), 2);
     assert_eq!(*pairs.lock(), ["1", "2"]);
+}
+
+#[test]
+fn the_names_of_tens_of_thousands_of_people_are_told_at_once() {
+    let World { backend, pairs } = world();
+    let people: Vec<LidPnMappingEntry> = (0..40_000)
+        .map(|n| pair(&format!("1000000000{n:05}"), &format!("49150000{n:05}"), "migration_sync_latest"))
+        .collect();
+    now(backend.put_lid_mappings(&people));
+    assert_eq!(pairs.lock().len(), people.len());
+    assert_eq!(now(backend.get_pn_mapping("4915000039999")).unwrap().lid, "100000000039999");
 }
 
 #[test]

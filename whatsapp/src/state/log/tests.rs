@@ -159,11 +159,11 @@ async fn a_commit_that_fails_ends_everything() {
 }
 
 #[tokio::test]
-async fn a_store_that_takes_nothing_ends_the_session_at_eight_mebibytes() {
+async fn a_store_that_takes_nothing_ends_the_session_at_all_that_it_would_hold() {
     let store = Store::new(0);
     let log = log(&store);
     let piece = || [Write::put("k", vec![0_u8; (1 << 20) - 1])];
-    for _ in 0..8 {
+    for _ in 0..32 {
         log.append(Class::Lazy, piece()).unwrap();
     }
     assert!(log.append(Class::Lazy, piece()).is_err());
