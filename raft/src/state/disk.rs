@@ -166,7 +166,7 @@ impl StateDisk {
         // Rows that are deleted by age leave their remains in the way of every scan until they are compacted: do that
         // as soon as half of a stretch of a file is remains.
         options.add_compact_on_deletion_collector_factory(DELETION_WINDOW, DELETION_WINDOW / 2, 0.5);
-        options.set_compression_type(rocksdb::DBCompressionType::Lz4);
+        memtable::compress_later(&mut options);
         options
     }
 
