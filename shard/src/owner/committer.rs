@@ -50,6 +50,10 @@ const GATHER: Duration = Duration::from_millis(20);
 /// fewer of them go then, which leaves more time for the sends. So few may be of callers that come one by one, who would wait for nobody.
 const FEW: usize = 2;
 
+/// The longest rest, from when the entry went. It lasts so long where processors are all but overloaded: what waits here waits
+/// for them no longer, and takes less of them.
+const LONGEST_REST: Duration = Duration::from_millis(40);
+
 /// Nor is there a rest behind an entry that took no longer than this: processors and disks had nothing else to do.
 const BRIEF: Duration = Duration::from_millis(2);
 
@@ -234,7 +238,7 @@ fn may_submit(on_their_way: usize, since_last: Duration, queued: usize, rest: Du
 
 /// The rest after an entry that bore so many submissions that somebody waits for, and took so long.
 fn rest_after(bore: usize, took: Duration) -> Duration {
-    if bore > FEW && took > BRIEF { (took * 2).min(GATHER) } else { Duration::ZERO }
+    if bore > FEW && took > BRIEF { (took * 2).min(LONGEST_REST) } else { Duration::ZERO }
 }
 
 async fn run(
@@ -540,7 +544,7 @@ mod tests {
         assert_eq!([0, 1, FEW].map(|bore| rest_after(bore, took)), [Duration::ZERO; 3]);
         assert_eq!([FEW + 1, 40].map(|bore| rest_after(bore, took)), [took * 2; 2]);
         assert_eq!(rest_after(40, BRIEF), Duration::ZERO);
-        assert_eq!(rest_after(40, GATHER * 50), GATHER, "it is over by then");
+        assert_eq!(rest_after(40, LONGEST_REST * 50), LONGEST_REST, "it is over by then");
     }
 
     #[tokio::test]
