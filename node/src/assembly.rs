@@ -63,7 +63,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Threads of the runtime on which peers and Raft run apart from requests. Heartbeats need little; two threads keep
 /// one slow task from holding them up.
-const RAFT_THREADS: usize = 2;
+pub const RAFT_THREADS: usize = 2;
 
 /// In the data folder.
 const MEDIA_FOLDER: &str = "blobs";

@@ -32,6 +32,7 @@ mod trust;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use raft::failpoint;
 use raft::transport::STACK_BYTES;
 
 use cli::{Cli, Command, ConfigCommand, ConfigSource};
@@ -64,7 +65,7 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
             config::files::check(&config)?;
             console::say("ok");
         }
-        Command::Run(source) => in_runtime(run::run(configured(&source)?))?,
+        Command::Run(source) => on_threads(request_threads(config::cores()), run::run(configured(&source)?))?,
         Command::Init(args) => joining::init::run(&args)?,
         Command::Join(args) => in_runtime(async move { joining::ask::run(&args).await })?,
         Command::Backup(args) => return in_runtime(backup::run(*args)),
@@ -93,10 +94,23 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
     Ok(Verdict::Well)
 }
 
+/// How many threads of a node serve requests, of so many cores. Where Raft's own are as many, one: a second is woken again and again to
+/// take a part of what the first has found, and calls of ready tasks share frames and entries with those of their thread alone.
+fn request_threads(cores: usize) -> usize {
+    // What a build for tests pauses at a failpoint is let go on by a request.
+    let least = if failpoint::COMPILED { 2 } else { 1 };
+    if cores > assembly::RAFT_THREADS { cores } else { least }
+}
+
 fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    on_threads(config::cores(), work)
+}
+
+fn on_threads<T>(threads: usize, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     // The one crypto provider of the process: reqwest is built without one of its own.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build()?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(threads).enable_all().thread_stack_size(STACK_BYTES).build()?;
     let outcome = runtime.block_on(work);
     // What still runs in the background was told to end, or is no longer wanted.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
@@ -111,4 +125,16 @@ fn configured(source: &ConfigSource) -> Result<Config, Refusal> {
     };
     config::validate::validate(&config)?;
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_have_a_thread_for_each_core_and_few_where_rafts_fill_them() {
+        let few = request_threads(1);
+        assert!(few <= 2);
+        assert_eq!([assembly::RAFT_THREADS, 3, 8].map(request_threads), [few, 3, 8]);
+    }
 }

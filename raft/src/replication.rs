@@ -17,9 +17,9 @@ use crate::types::GatewayTypes;
 /// More than one, so that an entry does not wait for the round trip and the sync of the one before it.
 const APPENDS_IN_FLIGHT: usize = 16;
 
-/// How long a commit of a shard waits for entries to ride with. Nobody waits for it at followers: an owner answers by its own
-/// state, and whoever is elected commits what it holds.
-const COMMIT_PATIENCE: Duration = Duration::from_millis(20);
+/// How long a commit of a shard waits for entries to ride with: as long as a busy one may rest between two of them. Nobody waits for
+/// it at followers: an owner answers by its own state, and whoever is elected commits what it holds.
+const COMMIT_PATIENCE: Duration = Duration::from_millis(40);
 
 /// The directory's commits do not wait: they are rare, and some calls return when every node has applied theirs.
 pub(crate) fn commit_patience(group: GroupId) -> Duration {

@@ -125,7 +125,7 @@ impl Disk {
         let mut log = Options::default();
         memtable::set_buffer(&mut log, buffer);
         log.set_max_write_buffer_number(3);
-        log.set_compression_type(rocksdb::DBCompressionType::Lz4);
+        memtable::compress_later(&mut log);
         let mut meta = Options::default();
         meta.set_write_buffer_size(2 << 20);
         DB::open_cf_with_opts(&options, path, [(LOG, log), (META, meta)])

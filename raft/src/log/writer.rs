@@ -257,7 +257,8 @@ fn next_batch(waiting: &mut VecDeque<Write>) -> Vec<Write> {
 }
 
 fn write_all(disk: &Disk, writes: &[Write], syncs: &Syncs) -> io::Result<()> {
-    let mut batch = WriteBatch::default();
+    // An entry takes some bytes for its key; a batch that grows is copied each time.
+    let mut batch = WriteBatch::with_capacity_bytes(writes.iter().map(|write| write.bytes() + 64).sum());
     for write in writes {
         write.add_to(&mut batch, disk);
         // A group's commit position is never worth a sync of its own: it rides along.

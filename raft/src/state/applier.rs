@@ -167,7 +167,8 @@ impl Applier {
 
     fn write(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
         let Some(last) = self.last else { return Ok(()) };
-        let mut batch = WriteBatch::default();
+        // Beside its bytes each row takes some for its lengths; a batch that grows is copied each time.
+        let mut batch = WriteBatch::with_capacity_bytes(self.overlay.bytes() * 5 / 4 + 64);
         self.overlay.drain_into(&self.disk, &mut batch);
         self.disk.put_applied(&mut batch, self.group, &last, self.log.durable());
         if std::mem::take(&mut self.membership_moved) {

@@ -108,6 +108,8 @@ impl Applied {
 /// The database, and what to do when it fails.
 pub(crate) struct StateDisk {
     db: DB,
+    /// How a single row is read. Made once: there is one for each look at a row otherwise.
+    reads: ReadOptions,
     installs: PathBuf,
     /// A read or write has failed: nothing that was computed since may be written.
     failed: AtomicBool,
@@ -138,7 +140,8 @@ impl StateDisk {
         let mut state = Self::state_options();
         memtable::set_buffer(&mut state, buffer);
         let db = DB::open_cf_with_opts(&options, path, [(STATE, state), (META, meta)])?;
-        Ok(Arc::new(Self { db, installs, failed: AtomicBool::new(false), work: TaskTracker::new(), fatal }))
+        let reads = ReadOptions::default();
+        Ok(Arc::new(Self { db, reads, installs, failed: AtomicBool::new(false), work: TaskTracker::new(), fatal }))
     }
 
     /// How state is stored; files of a snapshot install are made with the same options.
@@ -166,7 +169,7 @@ impl StateDisk {
         // Rows that are deleted by age leave their remains in the way of every scan until they are compacted: do that
         // as soon as half of a stretch of a file is remains.
         options.add_compact_on_deletion_collector_factory(DELETION_WINDOW, DELETION_WINDOW / 2, 0.5);
-        options.set_compression_type(rocksdb::DBCompressionType::Lz4);
+        memtable::compress_later(&mut options);
         options
     }
 
@@ -222,7 +225,7 @@ impl StateDisk {
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        match self.db.get_cf(self.state(), key) {
+        match self.db.get_cf_opt(self.state(), key, &self.reads) {
             Ok(value) => value,
             Err(error) => {
                 self.fail("read", &error);

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-/// Bytes of one generation.
-pub(super) const GENERATION: usize = 128 << 10;
+/// Bytes of one generation: what some two hundred sends write and read. So many channels of a shard may send in turn until the rows
+/// of each are forgotten before its next send.
+pub(super) const GENERATION: usize = 256 << 10;
 
 /// Larger values are not remembered when they are written: those are messages, which nothing reads soon.
 pub(super) const LARGEST_WRITTEN: usize = 256;

@@ -28,6 +28,7 @@ use super::outbox::{Outbox, SendVerdict};
 use super::outbox_bytes::Charge;
 use super::pace::{Booking, SlotGuard};
 use super::send_delay::SendDelay;
+use super::settling::Settled;
 use super::submission::LARGEST_COMMAND;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
@@ -513,23 +514,22 @@ impl Channel {
     /// Leaves verdicts and receipts to share an entry with what comes next: nobody waits for them, and the next send of
     /// this channel must not either.
     async fn finish_deferred(&mut self, batch: Batch) -> Result<(), LeadershipLost> {
-        let committed = self.owner.committer.commit_deferred(batch.commands).await?;
+        let settled = Settled::of(&self.owner.settling, batch.settled);
+        let committed = self.owner.committer.commit_verdicts(batch.commands, settled).await?;
         let items = batch.on_commit.into_iter().filter_map(|after| match after {
             OnCommit::Acknowledge(item) => Some(item),
             OnCommit::Ask(_) | OnCommit::Send { .. } | OnCommit::Refuse(..) => None,
         });
         let items: Vec<ItemId> = items.collect();
-        let session = self.running.as_ref().map(|running| running.session.clone());
-        let (owner, settled) = (self.owner.clone(), batch.settled);
+        // Verdicts alone, as most are, have nothing that is to be acknowledged behind them: no task waits for their entry.
+        let Some(running) = self.running.as_ref().filter(|_| !items.is_empty()) else { return Ok(()) };
+        let session = running.session.clone();
         self.owner.tasks.spawn(async move {
             if committed.await.is_err() {
                 return;
             }
-            owner.settling.end(&settled);
             for item in items {
-                if let Some(session) = &session {
-                    acknowledge(&**session, item).await;
-                }
+                acknowledge(&*session, item).await;
             }
         });
         Ok(())

@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Webhooks;
+use super::settling::Settled;
 use super::submission::{Caller, Part, Submission, is_outdated, submissions};
 use crate::command::{Batch, BatchReply, Command, Effect, Reply};
 use crate::stream::Streams;
@@ -49,6 +50,10 @@ const GATHER: Duration = Duration::from_millis(20);
 /// callers are answered together, and what they bring next comes close upon each other. Where processors are busy entries take long;
 /// fewer of them go then, which leaves more time for the sends. So few may be of callers that come one by one, who would wait for nobody.
 const FEW: usize = 2;
+
+/// The longest rest, from when the entry went. It lasts so long where processors are all but overloaded: what waits here waits
+/// for them no longer, and takes less of them.
+const LONGEST_REST: Duration = Duration::from_millis(40);
 
 /// Nor is there a rest behind an entry that took no longer than this: processors and disks had nothing else to do.
 const BRIEF: Duration = Duration::from_millis(2);
@@ -149,7 +154,7 @@ impl Committer {
     /// [`LeadershipLost`] when the owner's right has ended; the commands may still have been applied. Also for events that were made
     /// by an old copy of the directory: nothing is committed then, and who owns the shard next makes them anew.
     pub async fn commit(&self, commands: Vec<Command>) -> Result<Vec<Reply>, LeadershipLost> {
-        submit(&self.queue, &commands).await?.replies().await
+        submit(&self.queue, &commands, None).await?.replies().await
     }
 
     /// Commits commands that nobody waits for, together with the next that somebody does, or soon.
@@ -160,7 +165,19 @@ impl Committer {
         &self,
         commands: Vec<Command>,
     ) -> Result<impl Future<Output = Result<Vec<Reply>, LeadershipLost>> + Send + use<>, LeadershipLost> {
-        Ok(submit(&self.deferred, &commands).await?.replies())
+        self.commit_verdicts(commands, None).await
+    }
+
+    /// [`Committer::commit_deferred`] of verdicts that readers are shown until they are committed: nobody need wait to end that.
+    ///
+    /// # Errors
+    /// As [`Committer::commit`].
+    pub async fn commit_verdicts(
+        &self,
+        commands: Vec<Command>,
+        settled: Option<Settled>,
+    ) -> Result<impl Future<Output = Result<Vec<Reply>, LeadershipLost>> + Send + use<>, LeadershipLost> {
+        Ok(submit(&self.deferred, &commands, settled).await?.replies())
     }
 
     /// Commits one command.
@@ -173,7 +190,11 @@ impl Committer {
 }
 
 /// Submits one part after the other, each once the one before it is committed.
-async fn submit(queue: &Queue, commands: &[Command]) -> Result<Submitted, LeadershipLost> {
+async fn submit(
+    queue: &Queue,
+    commands: &[Command],
+    mut settled: Option<Settled>,
+) -> Result<Submitted, LeadershipLost> {
     if is_outdated(commands) {
         return Err(LeadershipLost);
     }
@@ -184,6 +205,9 @@ async fn submit(queue: &Queue, commands: &[Command]) -> Result<Submitted, Leader
         match part {
             Part::Submission(mut submission, replied) => {
                 submission.has_more = parts.peek().is_some();
+                if !submission.has_more {
+                    submission.caller.settled = settled.take();
+                }
                 queue.put(submission).await?;
                 submitted.awaited = Some(replied);
             }
@@ -215,7 +239,7 @@ fn may_submit(on_their_way: usize, since_last: Duration, queued: usize, rest: Du
 
 /// The rest after an entry that bore so many submissions that somebody waits for, and took so long.
 fn rest_after(bore: usize, took: Duration) -> Duration {
-    if bore > FEW && took > BRIEF { (took * 2).min(GATHER) } else { Duration::ZERO }
+    if bore > FEW && took > BRIEF { (took * 2).min(LONGEST_REST) } else { Duration::ZERO }
 }
 
 async fn run(
@@ -260,6 +284,9 @@ async fn run(
                 let mut replies = replies.into_iter();
                 for caller in callers.pop_front().unwrap_or_default() {
                     let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();
+                    if let Some(settled) = caller.settled {
+                        settled.end();
+                    }
                     // A caller that has gone away needs no answer.
                     let _ = caller.reply.send(own);
                 }
@@ -392,10 +419,13 @@ fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<(Vec<Reply>, Vec<E
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use futures::FutureExt;
+    use model::id::{ChannelId, RowId};
+    use model::time::Timestamp;
     use raft::group::MAX_COMMAND;
 
     use super::*;
     use crate::command::BATCH_VERSION;
+    use crate::owner::settling::Settling;
     use crate::owner::submission::tests::{of_size, submitted};
     use crate::owner::submission::{LARGEST_COMMAND, PORTION};
 
@@ -408,7 +438,7 @@ mod tests {
     async fn whoever_submits_a_command_that_is_too_large_is_told_in_its_place() {
         let (queue, mut waiting) = queue();
         let commands = [of_size(10), of_size(LARGEST_COMMAND + 1), of_size(10)];
-        let replies = tokio::spawn(async move { submit(&queue, &commands).await?.replies().await });
+        let replies = tokio::spawn(async move { submit(&queue, &commands, None).await?.replies().await });
         while let Some(Submission { caller, .. }) = waiting.recv().await {
             caller.reply.send(vec![Reply::Done; caller.commands]).unwrap();
         }
@@ -420,10 +450,10 @@ mod tests {
         let (queue, mut waiting) = queue();
         let much = [of_size(PORTION), of_size(PORTION), of_size(10)];
         let loud = queue.clone();
-        let mut loud = tokio::spawn(async move { submit(&loud, &much).await?.replies().await });
+        let mut loud = tokio::spawn(async move { submit(&loud, &much, None).await?.replies().await });
         let first = waiting.recv().await.unwrap();
         assert!(first.has_more && waiting.try_recv().is_err(), "the second portion waits for the first");
-        let quiet = submit(&queue, &[of_size(20)]).await.unwrap();
+        let quiet = submit(&queue, &[of_size(20)], None).await.unwrap();
         let end = |submission: Submission| submission.caller.reply.send(vec![Reply::Done]).unwrap();
         end(first);
         for (bytes, has_more) in [(20, false), (PORTION, true), (10, false)] {
@@ -434,6 +464,20 @@ mod tests {
         }
         assert_eq!(loud.await.unwrap().unwrap(), vec![Reply::Done; 3]);
         assert_eq!(quiet.replies().await.unwrap(), [Reply::Done]);
+    }
+
+    #[tokio::test]
+    async fn verdicts_are_shown_until_the_last_of_their_commands_is_committed() {
+        let (queue, mut waiting) = queue();
+        let settling = Arc::<Settling>::default();
+        let settled = Settled::of(&settling, vec![settling.begin(ChannelId::random(), RowId::new(), Timestamp(0))]);
+        let verdicts = [of_size(PORTION), of_size(10)];
+        tokio::spawn(async move { submit(&queue, &verdicts, settled).await.map(drop) });
+        let first = waiting.recv().await.unwrap().caller;
+        assert!(first.settled.is_none());
+        first.reply.send(vec![Reply::Done]).unwrap();
+        assert!(waiting.recv().await.unwrap().caller.settled.is_some());
+        assert!(Settled::of(&settling, Vec::new()).is_none(), "receipts settle nothing");
     }
 
     #[tokio::test]
@@ -501,14 +545,14 @@ mod tests {
         assert_eq!([0, 1, FEW].map(|bore| rest_after(bore, took)), [Duration::ZERO; 3]);
         assert_eq!([FEW + 1, 40].map(|bore| rest_after(bore, took)), [took * 2; 2]);
         assert_eq!(rest_after(40, BRIEF), Duration::ZERO);
-        assert_eq!(rest_after(40, GATHER * 50), GATHER, "it is over by then");
+        assert_eq!(rest_after(40, LONGEST_REST * 50), LONGEST_REST, "it is over by then");
     }
 
     #[tokio::test]
     async fn an_entry_takes_along_what_ready_tasks_are_about_to_submit() {
         let (queue, mut immediate) = queue();
-        submit(&queue, &[of_size(10)]).await.unwrap();
-        tokio::spawn(async move { submit(&queue, &[of_size(20)]).await.map(drop) });
+        submit(&queue, &[of_size(10)], None).await.unwrap();
+        tokio::spawn(async move { submit(&queue, &[of_size(20)], None).await.map(drop) });
         let mut gathered = vec![immediate.recv().await.unwrap()];
         gather_ready(&mut immediate, &mut gathered).await;
         assert_eq!(gathered.len(), 2);
@@ -518,7 +562,7 @@ mod tests {
     async fn no_more_is_taken_of_the_queue_than_an_entry_holds() {
         let (queue, mut immediate) = queue();
         for _ in 0..BATCH_SUBMISSIONS + 10 {
-            submit(&queue, &[of_size(10)]).await.unwrap();
+            submit(&queue, &[of_size(10)], None).await.unwrap();
         }
         let mut gathered = Vec::new();
         take_queued(&mut immediate, &mut gathered);
@@ -530,9 +574,9 @@ mod tests {
     async fn what_was_deferred_before_a_commit_stands_in_the_log_before_it_however_much_there_is() {
         let ((deferring, mut lingering), (committing, mut immediate)) = (queue(), queue());
         for _ in 0..=2 * BATCH_SUBMISSIONS {
-            submit(&deferring, &[of_size(10)]).await.unwrap();
+            submit(&deferring, &[of_size(10)], None).await.unwrap();
         }
-        submit(&committing, &[of_size(PORTION)]).await.unwrap();
+        submit(&committing, &[of_size(PORTION)], None).await.unwrap();
         let (mut deferred, mut gathered) = (Vec::new(), vec![immediate.recv().await.unwrap()]);
         assert!(take_deferred(&mut lingering, &mut deferred));
         let mut entries = Vec::new();

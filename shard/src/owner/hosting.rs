@@ -24,7 +24,6 @@ use tokio_util::task::TaskTracker;
 
 use super::committer::Committer;
 use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_lead_away, is_deaf};
-use super::settling::Settling;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
 use super::{MOST_SWEEPS_OF_ONE, NodeContext, Owner, members};
@@ -278,7 +277,7 @@ impl Hosting {
             lost,
             tasks: TaskTracker::new(),
             status_counts: StatusCounts::default(),
-            settling: Settling::default(),
+            settling: Arc::default(),
             streams,
             channels: Mutex::new(HashMap::new()),
             recovering: Mutex::default(),

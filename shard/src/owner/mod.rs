@@ -190,7 +190,7 @@ pub struct Owner {
     /// Channels that have a row, by status.
     pub status_counts: StatusCounts,
     /// Acceptances that were answered and are not committed yet.
-    settling: Settling,
+    settling: Arc<Settling>,
     /// Event streams of the customers at home here, and events on their way to the homes of others.
     pub streams: Arc<Streams>,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,

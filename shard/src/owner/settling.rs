@@ -2,6 +2,7 @@
 //! milliseconds later; who reads the row right after a 202 `sent` finds `sent` all the same.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::id::{ChannelId, RowId};
 use model::time::Timestamp;
@@ -40,6 +41,24 @@ impl Settling {
         // Copied before anything is read: what is committed later than that is still here, and what was committed before
         // is found in the store.
         Shown { settling: self.0.lock().clone(), reader }
+    }
+}
+
+/// Verdicts that go into the log together.
+pub struct Settled {
+    of: Arc<Settling>,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Settled {
+    /// Of what [`Settling::begin`] has returned; `None` of nothing.
+    pub fn of(settling: &Arc<Settling>, keys: Vec<Vec<u8>>) -> Option<Self> {
+        (!keys.is_empty()).then(|| Self { of: settling.clone(), keys })
+    }
+
+    /// They stand in the store.
+    pub fn end(self) {
+        self.of.end(&self.keys);
     }
 }
 

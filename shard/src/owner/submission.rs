@@ -3,6 +3,7 @@
 use raft::group::MAX_COMMAND;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::settling::Settled;
 use crate::command::{Command, NewEvent, Reply};
 
 /// Bytes of a caller's commands that are on their way at once. What more it commits waits for them, so that others of the
@@ -22,6 +23,8 @@ pub const LARGEST_COMMAND: usize = MAX_COMMAND - BATCH_HEAD;
 pub struct Caller {
     pub commands: usize,
     pub reply: oneshot::Sender<Vec<Reply>>,
+    /// Verdicts that stand in the store once these commands, the last of their caller's, are committed.
+    pub settled: Option<Settled>,
 }
 
 /// Commands that go into one entry.
@@ -62,7 +65,7 @@ pub fn submissions(commands: &[Command]) -> Vec<Part> {
     let mut first = 0;
     let close = |encoded: Vec<u8>, commands: &[Command]| {
         let (reply, replied) = oneshot::channel();
-        let caller = Caller { commands: commands.len(), reply };
+        let caller = Caller { commands: commands.len(), reply, settled: None };
         Part::Submission(Submission { encoded, caller, room: None, has_more: false }, replied)
     };
     for (place, command) in commands.iter().enumerate() {
