@@ -289,9 +289,10 @@ impl Channel {
         self.reconnecting_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Ends the session at once.
+    /// Ends the session at once, and with it the code that it showed: nobody can scan that any more.
     pub fn end_session(&mut self) {
         self.operations.interrupted();
+        self.qr = None;
         if let Some(running) = self.running.take() {
             running.session.kill();
         }
