@@ -45,6 +45,9 @@ impl Channel {
                 }
                 self.row.forgotten = true;
                 self.row.status = Status::Pending;
+                // Whoever waits for the channel need not wait any longer.
+                self.qr_waiters.clear();
+                self.review_operations();
                 Ok(Ok(Worked::Done(Done::Nothing)))
             }
             Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))),
