@@ -81,11 +81,11 @@ impl Channel {
         if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
             return Ok(Err(CallError::insufficient_scope(&["operator".to_owned()], &[])));
         }
-        if self.needs_slot(trigger) && self.owner.node.slots.is_full() {
-            return Ok(Err(CallError::worker_at_capacity()));
-        }
         let before = self.row.status;
         let moves = status::transition(before, trigger, self.row.credentials).is_ok();
+        if moves && self.needs_slot(trigger) && self.owner.node.slots.is_full() {
+            return Ok(Err(CallError::worker_at_capacity()));
+        }
         if moves && matches!(trigger, Trigger::Disconnect | Trigger::Restart | Trigger::Disable) {
             // Before the answer: nothing of a channel that is to stop may still be on its way.
             self.close_in_order().await?;

@@ -107,6 +107,12 @@ async fn a_node_without_a_free_slot_says_when_to_come_back() {
     let answer = tenant.any().get(&format!("/v1/channels/{channel}/qr")).await;
     answer.expect_error(503, "worker_at_capacity");
     assert_eq!(answer.retry_after(), 5);
+    // What its status does not permit needs no slot.
+    let act = async |what: &str| tenant.any().act(&format!("/v1/channels/{channel}/{what}")).await;
+    act("connect").await.expect_error(503, "worker_at_capacity");
+    act("restart").await.expect_error(409, "invalid_lifecycle_transition");
+    act("disable").await.expect(202);
+    act("connect").await.expect_error(409, "channel_unavailable");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
