@@ -165,13 +165,18 @@ impl Channel {
     }
 
     async fn pairing(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
-        if let Err(error) = self.begin_pairing(CallError::pair_code_unavailable(self.row.status)).await? {
-            return Ok(Err(error));
-        }
         let now = Instant::now();
-        if let Some(wait) = self.pair_code_wait(now) {
+        let on_pairing = status::on_pairing(self.row.status, self.row.credentials);
+        // What is refused begins nothing.
+        if matches!(on_pairing, OnPairing::Start | OnPairing::Running)
+            && !self.row.forgotten
+            && let Some(wait) = self.pair_code_wait(now)
+        {
             let seconds = wait.as_secs_f64().ceil() as u32;
             return Ok(Err(CallError::rate_limited(LimitScope::Channel, 1, seconds)));
+        }
+        if let Err(error) = self.begin_pairing(CallError::pair_code_unavailable(self.row.status)).await? {
+            return Ok(Err(error));
         }
         let ready = if self.shown_qr().is_some() { None } else { Some(self.await_qr()) };
         let Some(running) = &self.running else { return Ok(Err(CallError::pair_code_failed(None))) };

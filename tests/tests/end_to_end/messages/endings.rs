@@ -78,6 +78,11 @@ async fn a_pair_code_that_the_network_refused_costs_no_minute() {
     talk.simulator.clear_faults().await;
     ask().await.expect(200);
     ask().await.expect_error(429, "rate_limited");
+    // What is refused starts nothing, either.
+    talk.api.act(&format!("/v1/channels/{channel}/disconnect")).await.expect(202);
+    ask().await.expect_error(429, "rate_limited");
+    let shown = talk.api.get(&format!("/v1/channels/{channel}")).await.expect(200);
+    assert_eq!(shown["status"], "stopped_by_user");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
