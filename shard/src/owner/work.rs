@@ -90,6 +90,9 @@ impl Channel {
             // Before the answer: nothing of a channel that is to stop may still be on its way.
             self.close_in_order().await?;
         }
+        if moves && trigger == Trigger::Logout {
+            self.open_to_unlink().await;
+        }
         let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
         Ok(match self.transition(trigger, Some(extra)).await? {
             Ok(()) => Ok(Worked::Done(Done::Live(self.look()))),

@@ -63,6 +63,31 @@ async fn a_session_that_is_ended_on_purpose_is_closed_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_logout_unlinks_the_device_of_a_channel_that_is_not_connected_too() {
+    // Faults are the whole network's.
+    let cluster = Cluster::start(Options::nodes(1)).await;
+    let talk = Conversation::on(&cluster).await;
+    for before in ["connected", "stopped_by_user", "connecting"] {
+        let channel = talk.tenant.paired("Left").await;
+        match before {
+            "stopped_by_user" => _ = talk.api.act(&channel.path("/disconnect")).await.expect(202),
+            "connecting" => {
+                talk.simulator.faults(json!({ "login_delay_ms": 1_000 })).await;
+                talk.api.act(&channel.path("/restart")).await.expect(202);
+            }
+            _ => {}
+        }
+        let left = talk.api.act(&channel.path("/logout")).await.expect(202);
+        assert_eq!(left["status"], "logged_out", "{before}");
+        eventually(&format!("the phone of a channel that was {before} lists no device"), super::SOON, async || {
+            let phone = talk.simulator.get_phone(&channel.number).await;
+            check(phone["devices"] == json!([]), phone.to_string())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pair_code_that_the_network_refused_costs_no_minute() {
     let cluster = Cluster::start(Options::nodes(1)).await;
     let talk = Conversation::on(&cluster).await;
