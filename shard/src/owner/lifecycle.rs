@@ -446,6 +446,16 @@ impl Channel {
         }
     }
 
+    /// Leaves `disconnected` once there is a slot (T17, T23): without one it would be back at once, with two events for it.
+    pub async fn resume(&mut self) -> Result<(), LeadershipLost> {
+        if self.owner.node.slots.is_full() {
+            self.resume_at = Some(Instant::now() + SLOT_RETRY);
+            return Ok(());
+        }
+        self.resume_at = None;
+        self.go_on(Trigger::Resume).await
+    }
+
     /// [`Channel::go`] for what happens by itself. Boxed, because it closes a circle of calls: moves open sessions, and
     /// failing to open one moves.
     pub async fn go_on(&mut self, trigger: Trigger) -> Result<(), LeadershipLost> {
