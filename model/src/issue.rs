@@ -79,6 +79,14 @@ impl CallError {
         };
         Self::new(ErrorCode::InvalidRequest, message).with_details(json!(issues))
     }
+
+    /// The same, where what it judges stands inside a field of the body.
+    pub fn inside(self, field: &str) -> Self {
+        let issues = self.details.as_ref().filter(|_| self.code == ErrorCode::InvalidRequest);
+        let Some(mut issues) = issues.and_then(|issues| Vec::<Issue>::deserialize(issues).ok()) else { return self };
+        issues.iter_mut().for_each(|issue| issue.path.insert(0, field.into()));
+        Self::invalid_request(&issues)
+    }
 }
 
 /// Why one value is refused, before it is known where the value stands.
@@ -179,6 +187,16 @@ mod tests {
             error.details,
             Some(json!([{ "path": ["participants", 0], "code": "too_short", "message": "at least 3 characters" }]))
         );
+    }
+
+    #[test]
+    fn what_is_refused_inside_a_field_says_where_it_stands_in_the_body() {
+        let refused = Violation::new(IssueCode::Conflict, "cannot be forwarded").at(&["message_key"]).inside("body");
+        assert_eq!(refused.message, "body.message_key: cannot be forwarded");
+        let path = refused.details.as_ref().map(|details| details[0]["path"].clone());
+        assert_eq!(path, Some(json!(["body", "message_key"])));
+        let other = CallError::message_not_found("3EB0");
+        assert_eq!(other.clone().inside("body"), other);
     }
 
     #[test]

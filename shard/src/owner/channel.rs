@@ -381,8 +381,7 @@ impl Channel {
             self.open_session().await?;
         }
         if self.resume_at.is_some_and(|at| at <= now) {
-            self.resume_at = None;
-            self.go_on(Trigger::Resume).await?;
+            self.resume().await?;
         }
         let opening = self.running.as_ref().filter(|running| !running.logged_in && self.row.status != Status::Qr);
         if opening.is_some_and(|running| running.opened_at + super::lifecycle::LOGIN_PATIENCE <= now) {

@@ -9,7 +9,7 @@ use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Paylo
 use model::status::{self, Move as Step, Reason, Refusal, Status, StatusDetails, Trigger};
 use model::time::Timestamp;
 use network::bounds::Fit;
-use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, SessionEvent};
+use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, Session, SessionEvent};
 use raft::failpoint::{self, Point};
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -19,7 +19,7 @@ use super::channel::{Batch, Channel, Running};
 use super::committer::LeadershipLost;
 use super::events::{self, About};
 use super::outbox::Entry;
-use super::pace::reconnect_delay;
+use super::pace::{SlotGuard, reconnect_delay};
 use crate::command::{Command, Move, NewEvent, Reply};
 use crate::machine::credentials_to_thin;
 use crate::picture;
@@ -51,8 +51,9 @@ const PAIRING_RETRY: Duration = Duration::from_millis(500);
 const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a driver may take to begin to open a session.
+/// How long a driver may take to begin to open a session, and how long where the caller of a logout waits for it.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+const UNLINK_OPENING: Duration = Duration::from_secs(1);
 
 /// How many events a session may have waiting: more than a driver sends without acknowledgement.
 const EVENT_QUEUE: usize = network::driver::EVENT_WINDOW * 2;
@@ -289,9 +290,10 @@ impl Channel {
         self.reconnecting_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Ends the session at once.
+    /// Ends the session at once, and with it the code that it showed: nobody can scan that any more.
     pub fn end_session(&mut self) {
         self.operations.interrupted();
+        self.qr = None;
         if let Some(running) = self.running.take() {
             running.session.kill();
         }
@@ -324,14 +326,9 @@ impl Channel {
         self.operations.interrupted();
         let Some(running) = self.running.take() else { return };
         match trigger {
-            Trigger::Logout if running.logged_in => {
-                tokio::spawn(async move {
-                    let unlinked = tokio::time::timeout(LOGOUT_PATIENCE, running.session.logout()).await;
-                    if !matches!(unlinked, Ok(Ok(()))) {
-                        tracing::info!("the network was not told of a logout");
-                    }
-                    running.session.kill();
-                });
+            Trigger::Logout => {
+                let Running { session, events, logged_in, .. } = running;
+                tokio::spawn(unlink(session, events, logged_in));
             }
             _ => running.session.kill(),
         }
@@ -374,6 +371,19 @@ impl Channel {
             }
             return Ok(());
         };
+        match self.open(purpose, proxy, slot).await {
+            Ok(()) => Ok(()),
+            // The right to speak lapsed for a moment, or for good; in the latter case this task ends by itself.
+            Err(OpenError::Fenced) => {
+                self.start_at = Some(Instant::now() + PAIRING_RETRY);
+                Ok(())
+            }
+            Err(OpenError::Unreachable(_)) => self.attempt_failed().await,
+        }
+    }
+
+    /// Has the driver open a session, which is the channel's from then on.
+    async fn open(&mut self, purpose: Purpose, proxy: Option<String>, slot: SlotGuard) -> Result<(), OpenError> {
         let (sender, receiver) = mpsc::channel(EVENT_QUEUE);
         let auth = self.owner.auth_store(self.row.id, self.row.customer);
         self.auth = Arc::downgrade(&auth);
@@ -386,23 +396,30 @@ impl Channel {
             auth,
             events: sender,
         };
-        match tokio::time::timeout(OPEN_PATIENCE, self.owner.node.network.open(open)).await {
-            Ok(Ok(session)) => {
-                self.running = Some(Running {
-                    session,
-                    events: receiver,
-                    logged_in: false,
-                    opened_at: Instant::now(),
-                    _slot: slot,
-                });
-                Ok(())
-            }
-            // The right to speak lapsed for a moment, or for good; in the latter case this task ends by itself.
-            Ok(Err(OpenError::Fenced)) => {
-                self.start_at = Some(Instant::now() + PAIRING_RETRY);
-                Ok(())
-            }
-            Ok(Err(OpenError::Unreachable(_))) | Err(_) => self.attempt_failed().await,
+        let opened = tokio::time::timeout(OPEN_PATIENCE, self.owner.node.network.open(open)).await;
+        let session = opened.unwrap_or_else(|_| Err(OpenError::Unreachable("the driver is busy".to_owned())))?;
+        self.running =
+            Some(Running { session, events: receiver, logged_in: false, opened_at: Instant::now(), _slot: slot });
+        Ok(())
+    }
+
+    /// Begins a login for nothing but to tell the network of a logout, where the channel has no session (T28): with the move,
+    /// its credentials are gone. A session that came from elsewhere may be somebody else's by now, and is left alone until a
+    /// person has had it go on.
+    pub async fn open_to_unlink(&mut self) {
+        let may_log_in = self.running.is_none()
+            && self.row.credentials
+            && self.row.reason != Reason::Restored
+            && self.owner.node.directory.is_fresh()
+            && !self.owner.is_deleted(self.row.id);
+        if !may_log_in {
+            return;
+        }
+        let (Ok(proxy), Some(slot)) = (self.proxy(), self.owner.node.slots.take()) else { return };
+        drop(self.close_state().await);
+        let opening = self.open(Purpose::Login, proxy, slot);
+        if !matches!(tokio::time::timeout(UNLINK_OPENING, opening).await, Ok(Ok(()))) {
+            tracing::info!(channel = %self.row.id, "the network cannot be told of a logout");
         }
     }
 
@@ -427,6 +444,16 @@ impl Channel {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Leaves `disconnected` once there is a slot (T17, T23): without one it would be back at once, with two events for it.
+    pub async fn resume(&mut self) -> Result<(), LeadershipLost> {
+        if self.owner.node.slots.is_full() {
+            self.resume_at = Some(Instant::now() + SLOT_RETRY);
+            return Ok(());
+        }
+        self.resume_at = None;
+        self.go_on(Trigger::Resume).await
     }
 
     /// [`Channel::go`] for what happens by itself. Boxed, because it closes a circle of calls: moves open sessions, and
@@ -562,4 +589,23 @@ impl Channel {
         }
         Ok(())
     }
+}
+
+/// Unlinks a device at the network, once its session has logged in, and ends the session in any case.
+async fn unlink(session: Arc<dyn Session>, mut events: mpsc::Receiver<SessionEvent>, logged_in: bool) {
+    let unlinked = async {
+        let mut logged_in = logged_in;
+        while !logged_in {
+            match events.recv().await {
+                Some(SessionEvent::LoggedIn(_)) => logged_in = true,
+                Some(SessionEvent::Ended(_)) | None => return false,
+                Some(_) => {}
+            }
+        }
+        session.logout().await.is_ok()
+    };
+    if !matches!(tokio::time::timeout(LOGOUT_PATIENCE, unlinked).await, Ok(true)) {
+        tracing::info!("the network was not told of a logout");
+    }
+    session.kill();
 }

@@ -293,6 +293,8 @@ impl Owner {
         }
         let began = Instant::now();
         let status_now = || self.stored_live(channel, customer).status;
+        // Whoever has waited in vain may have waited for a channel that was deleted meanwhile.
+        let in_vain = |error| if self.is_deleted(channel) { CallError::channel_not_found() } else { error };
         let (display_name, phone_number) = match &work {
             Work::PairCode(code) => (code.display_name.clone(), code.phone_number.clone()),
             _ => (None, String::new()),
@@ -319,13 +321,13 @@ impl Owner {
             }
             Worked::QrSoon(code) => match tokio::time::timeout_at((began + QR_PATIENCE).into(), code).await {
                 Ok(Ok(code)) => Ok(Done::Qr(code)),
-                _ => Err(CallError::no_qr(status_now())),
+                _ => Err(in_vain(CallError::no_qr(status_now()))),
             },
             Worked::Pairing { session, ready, given } => {
                 if let Some(ready) = ready
                     && !matches!(tokio::time::timeout_at((began + QR_PATIENCE).into(), ready).await, Ok(Ok(_)))
                 {
-                    return Ok(Err(CallError::pair_code_failed(None)));
+                    return Ok(Err(in_vain(CallError::pair_code_failed(None))));
                 }
                 let name = display_name.unwrap_or_else(|| SettingsRow::of(&self.reader, channel).settings.device_name);
                 match tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&phone_number, &name)).await {

@@ -135,12 +135,16 @@ impl Channel {
     ) -> Result<(), LeadershipLost> {
         let deadline = Instant::now() + RECOVERY_PATIENCE;
         let asked = Asked { operation, reply, again, written: false, deadline, overtaken: 0 };
-        if self.row.forgotten || !may_operate(self.row.status) {
-            let answer = match projection::alone(&asked.operation).filter(|_| !self.row.forgotten) {
-                Some(answer) => self.do_alone(&asked.operation, answer).await?,
-                None => Err(self.refuse_send(self.row.status)),
-            };
+        if !self.row.forgotten
+            && !self.is_logged_in()
+            && let Some(answer) = projection::alone(&asked.operation)
+        {
+            let answer = self.do_alone(&asked.operation, answer).await?;
             asked.answer(answer);
+            return Ok(());
+        }
+        if self.row.forgotten || !may_operate(self.row.status) {
+            asked.answer(Err(self.refuse_send(self.row.status)));
             return Ok(());
         }
         if self.operations.0.len() >= MOST_AT_ONCE {

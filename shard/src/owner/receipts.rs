@@ -1,6 +1,8 @@
 //! Receipts: how far a sent message got.
 
 use model::address::Address;
+use model::group::Group;
+use model::id::MessageId;
 use model::payload::{AckStatus, Payload};
 use model::time::Timestamp;
 use network::driver::{Receipt, ReceiptStatus};
@@ -8,12 +10,14 @@ use network::driver::{Receipt, ReceiptStatus};
 use super::channel::{Batch, Channel};
 use super::sends::{about, status_payload};
 use crate::command::Command;
+use crate::projection::Rows;
 
 impl Channel {
     /// Adds a receipt to the turn.
     pub fn take_receipt(&mut self, batch: &mut Batch, receipt: Receipt, at: Timestamp) {
         // A receipt proves the acceptance that got lost on its way.
-        self.settle_accepted(batch, &receipt.message_id, at, None);
+        let recipients = self.recipients_of(batch, &receipt.message_id);
+        self.settle_accepted(batch, &receipt.message_id, at, recipients);
         // Its row is gone with the history.
         let Some(row) = self.stored_message(&receipt.message_id) else { return };
         if !is_of(row.is_group, &receipt) {
@@ -40,6 +44,14 @@ impl Channel {
             at,
             event,
         });
+    }
+
+    /// How many others are in the group that a send goes to whose acceptance was not heard, as far as the group is known here.
+    fn recipients_of(&self, batch: &mut Batch, id: &MessageId) -> Option<u32> {
+        let row = &self.outbox.get(id)?.row;
+        let rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
+        let group = rows.get::<Group>(row.chat.as_str())?;
+        u32::try_from(group.participants.len()).ok()?.checked_sub(1)
     }
 }
 

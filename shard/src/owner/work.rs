@@ -45,6 +45,9 @@ impl Channel {
                 }
                 self.row.forgotten = true;
                 self.row.status = Status::Pending;
+                // Whoever waits for the channel need not wait any longer.
+                self.qr_waiters.clear();
+                self.review_operations();
                 Ok(Ok(Worked::Done(Done::Nothing)))
             }
             Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))),
@@ -78,14 +81,17 @@ impl Channel {
         if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
             return Ok(Err(CallError::insufficient_scope(&["operator".to_owned()], &[])));
         }
-        if self.needs_slot(trigger) && self.owner.node.slots.is_full() {
-            return Ok(Err(CallError::worker_at_capacity()));
-        }
         let before = self.row.status;
         let moves = status::transition(before, trigger, self.row.credentials).is_ok();
+        if moves && self.needs_slot(trigger) && self.owner.node.slots.is_full() {
+            return Ok(Err(CallError::worker_at_capacity()));
+        }
         if moves && matches!(trigger, Trigger::Disconnect | Trigger::Restart | Trigger::Disable) {
             // Before the answer: nothing of a channel that is to stop may still be on its way.
             self.close_in_order().await?;
+        }
+        if moves && trigger == Trigger::Logout {
+            self.open_to_unlink().await;
         }
         let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
         Ok(match self.transition(trigger, Some(extra)).await? {
@@ -162,13 +168,18 @@ impl Channel {
     }
 
     async fn pairing(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
-        if let Err(error) = self.begin_pairing(CallError::pair_code_unavailable(self.row.status)).await? {
-            return Ok(Err(error));
-        }
         let now = Instant::now();
-        if let Some(wait) = self.pair_code_wait(now) {
+        let on_pairing = status::on_pairing(self.row.status, self.row.credentials);
+        // What is refused begins nothing.
+        if matches!(on_pairing, OnPairing::Start | OnPairing::Running)
+            && !self.row.forgotten
+            && let Some(wait) = self.pair_code_wait(now)
+        {
             let seconds = wait.as_secs_f64().ceil() as u32;
             return Ok(Err(CallError::rate_limited(LimitScope::Channel, 1, seconds)));
+        }
+        if let Err(error) = self.begin_pairing(CallError::pair_code_unavailable(self.row.status)).await? {
+            return Ok(Err(error));
         }
         let ready = if self.shown_qr().is_some() { None } else { Some(self.await_qr()) };
         let Some(running) = &self.running else { return Ok(Err(CallError::pair_code_failed(None))) };

@@ -5,7 +5,7 @@ use serde_json::json;
 use tests::cluster::{Cluster, Options};
 use tests::http::{client, string};
 use tests::sources::Sources;
-use tests::tenant::{Tenant, number};
+use tests::tenant::{CONNECT, Tenant, number, text, wait_status};
 
 /// Where a code is provoked.
 enum Provoked {
@@ -102,11 +102,30 @@ async fn a_network_that_refuses_pair_codes_is_told_apart() {
 async fn a_node_without_a_free_slot_says_when_to_come_back() {
     let cluster = Cluster::start(Options::nodes(1).arg("--set=node.max_channels=1")).await;
     let tenant = Tenant::new(&cluster).await;
-    tenant.paired("The only one").await;
+    let first = tenant.paired("The only one").await;
     let channel = tenant.channel("One too many").await;
     let answer = tenant.any().get(&format!("/v1/channels/{channel}/qr")).await;
     answer.expect_error(503, "worker_at_capacity");
     assert_eq!(answer.retry_after(), 5);
+    // What its status does not permit needs no slot.
+    let act = async |what: &str| tenant.any().act(&format!("/v1/channels/{channel}/{what}")).await;
+    act("connect").await.expect_error(503, "worker_at_capacity");
+    act("restart").await.expect_error(409, "invalid_lifecycle_transition");
+    act("disable").await.expect(202);
+    act("connect").await.expect_error(409, "channel_unavailable");
+
+    // A channel that should run waits for a slot where it is.
+    let api = tenant.any();
+    act("enable").await.expect(202);
+    api.act(&first.path("/disable")).await.expect(202);
+    act("connect").await.expect(202);
+    api.act(&first.path("/enable")).await.expect(202);
+    api.post(&first.path("/messages"), text("15551234567", "hi")).await.expect_error(409, "not_connected");
+    act("disconnect").await.expect(202);
+    wait_status(&api, &first.id, "connected", CONNECT).await;
+    let history = api.get(&first.path("/status-history?limit=4")).await.expect(200);
+    let reasons: Vec<_> = history["data"].as_array().unwrap().iter().map(|change| string(&change["reason"])).collect();
+    assert_eq!(reasons, ["login_ok", "connect_requested", "admin", "admin"], "{history}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

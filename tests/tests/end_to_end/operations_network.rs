@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::string;
 use tests::scene::{SOON, Scene};
+use tests::tenant::{CONNECT, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 fn group(scene: &Scene, subject: &str) -> Value {
@@ -52,6 +53,32 @@ async fn an_operation_waits_for_the_channel_and_the_network_as_long_as_it_may() 
     assert!(!subjects.contains(&"given up".to_owned()), "{subjects:?}");
     // What it changed is known all the same.
     scene.event("group.created", "unanswered", |data| data["group"]["subject"] == "unanswered").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_for_a_channel_that_is_deleted_is_told_at_once_that_it_is_gone() {
+    let scene = Scene::on(&Cluster::start(Options::nodes(1)).await, json!({})).await;
+    let pairing = format!("/v1/channels/{}", scene.tenant.channel("Never paired").await);
+    // No session can be opened.
+    scene.simulator.faults(json!({ "cut_node": [1] })).await;
+    wait_status(&scene.api, &scene.channel.id, "reconnecting", CONNECT).await;
+    let (groups, restart, own) = (scene.path("/groups"), scene.path("/restart?wait=30"), scene.path(""));
+    let qr = format!("{pairing}/qr");
+    let began = Instant::now();
+    let (held, operated, shown, first, second) = tokio::join!(
+        scene.api.act(&restart),
+        scene.api.post(&groups, group(&scene, "too late")),
+        scene.api.get(&qr),
+        scene.api.delete(&own),
+        scene.api.delete(&pairing),
+    );
+    first.expect(204);
+    second.expect(204);
+    // What was asked for was done, if it came first.
+    assert!(matches!(held.status, 202 | 404), "{}", held.text());
+    operated.expect_error(404, "channel_not_found");
+    shown.expect_error(404, "channel_not_found");
+    assert!(began.elapsed() < seconds(5), "{:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -113,4 +113,13 @@ async fn subscriptions_are_issued_again_by_the_next_owner_and_end_without_the_ne
     tenant.any().act(&format!("{path}/subscription")).await.expect_error(409, "channel_unavailable");
     assert_eq!(tenant.any().delete(&format!("{path}/subscription")).await.status, 204);
     tenant.any().delete(&format!("{path}/subscription")).await.expect_error(409, "no_op");
+
+    // Nor does the end of one wait for a channel that is on its way.
+    tenant.any().act(&channel.path("/connect")).await.expect(202);
+    tests::tenant::wait_status(&tenant.any(), &channel.id, "connected", SOON).await;
+    assert_eq!(tenant.any().act(&format!("{path}/subscription")).await.status, 204);
+    simulator.faults(json!({ "login_delay_ms": 30_000 })).await;
+    tenant.any().act(&channel.path("/restart")).await.expect(202);
+    assert_eq!(tenant.any().delete(&format!("{path}/subscription")).await.status, 204);
+    tenant.any().delete(&format!("{path}/subscription")).await.expect_error(409, "no_op");
 }

@@ -104,9 +104,12 @@ async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
     let until = Instant::now() + held;
     while !live.status.lasts() && Instant::now() + LOOK_AGAIN < until {
         sleep(LOOK_AGAIN).await;
-        // What was asked for is done: that nobody says how it goes on is no failure of it.
-        if let Ok(Ok(now)) = timeout_at(until, call.ask(GetStatus)).await {
-            live = now;
+        match timeout_at(until, call.ask(GetStatus)).await {
+            Ok(Ok(now)) => live = now,
+            // It was deleted: no status of it will last.
+            Ok(Err(error)) if error.code == ErrorCode::ChannelNotFound => break,
+            // What was asked for is done: that nobody says how it goes on is no failure of it.
+            Ok(Err(_)) | Err(_) => {}
         }
     }
     Ok(Reply::accepted(&ChannelView::new(&call.channel, Some(&live))))

@@ -1,6 +1,7 @@
 //! `POST /v1/channels/{id}/messages`: the body is judged here, and the owner of the channel commits and sends it
 //! (docs/design/overview.md#the-way-of-a-send).
 
+use model::error::CallError;
 use model::id::MessageId;
 use model::send::{SendContent, SendRequest};
 use serde_json::{Value, json};
@@ -14,6 +15,8 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
     let body = call.send_object().await?;
     let SendRequest { to, content, around, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
     let (customer, channel) = (call.customer_id(), call.channel.id);
+    let nested = !body.contains_key("type");
+    let in_place = |error: CallError| if nested { error.inside("body") } else { error };
     let (said, media_room) = match content {
         SendContent::Ready(content) => (SendBody::Content(content), None),
         SendContent::Forward(key) => {
@@ -23,9 +26,8 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
         SendContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
             call.ask(CheckSend(Some(to.clone()))).await?;
-            let nested = !body.contains_key("type");
-            let field: &[&str] = if nested { &["body", "media_url"] } else { &["media_url"] };
-            call.cluster().send_media(customer, channel, &media, field, &call.context()).await?
+            let made = call.cluster().send_media(customer, channel, &media, &["media_url"], &call.context()).await;
+            made.map_err(in_place)?
         }
     };
     // Minted before the owner is asked: asking another owner after a doubt is the same send.
@@ -39,7 +41,8 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
             client_ref,
             media_room: media_room.map(Box::new),
         })
-        .await?;
+        .await
+        .map_err(in_place)?;
     Ok(Reply::accepted(&sent))
 }
 

@@ -1,10 +1,12 @@
 //! Groups and newsletters as recipients and as senders.
 
 use serde_json::{Value, json};
+use tests::cluster::{Cluster, Options};
 use tests::http::string;
 use tests::tenant::{address, number};
+use tests::wait::{check, eventually};
 
-use super::{Conversation, assert_has};
+use super::{Conversation, SOON, assert_has};
 
 /// A group of the channel's phone with others.
 async fn group(talk: &Conversation, members: &[&str]) -> String {
@@ -61,6 +63,27 @@ async fn each_member_of_a_group_acknowledges_by_itself() {
     let key = json!({ "id": rude, "from_me": false, "remote_jid": group });
     let id = talk.send(json!({ "type": "text", "to": group, "text": "not here", "quoted": key })).await;
     assert_eq!(talk.arrived(&cem, &id).await["quoted"]["from"], address(&ben));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_to_a_group_whose_acceptance_was_lost_is_as_far_as_its_last_member() {
+    // Faults are the whole network's.
+    let talk = Conversation::on(&Cluster::start(Options::nodes(1)).await).await;
+    let group = group(&talk, &[&talk.peer]).await;
+    let known = talk.channel.path(&format!("/groups/{group}"));
+    eventually("the group is known", SOON, async || {
+        let answer = talk.api.get(&known).await;
+        check(answer.status == 200, answer.text())
+    })
+    .await;
+    talk.simulator.faults(json!({ "drop_after_accept_pct": 100 })).await;
+    // The member's receipt tells of it.
+    let id = talk.send(json!({ "type": "text", "to": group, "text": "hello all" })).await;
+    eventually("the message has been delivered", SOON, async || {
+        let row = talk.row(&id).await;
+        check(row["status"] == "delivered", row.to_string())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,9 +1,12 @@
 //! What becomes of sends and sessions that are ended.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
 use tests::http::string;
-use tests::tenant::{CONNECT, number, wait_status};
+use tests::tenant::{CONNECT, Tenant, number, wait_status};
+use tests::wait::{check, eventually};
 
 use super::Conversation;
 
@@ -49,14 +52,39 @@ async fn a_session_that_is_ended_on_purpose_is_closed_in_order() {
     act("/disconnect", "stopped_by_user").await;
     act("/connect", "connected").await;
     talk.api.delete(&talk.channel.path("")).await.expect(204);
-    let ends = tests::wait::eventually("the last session has ended", super::SOON, async || {
+    let ends = eventually("the last session has ended", super::SOON, async || {
         let logins = talk.simulator.logins(&talk.channel.number).await;
         let ends: Vec<_> = logins.iter().map(|login| login["end"].clone()).collect();
-        tests::wait::check(!ends.contains(&json!(null)), format!("{ends:?}")).map(|()| ends)
+        check(!ends.contains(&json!(null)), format!("{ends:?}")).map(|()| ends)
     })
     .await;
     assert_eq!(ends.len(), 4, "{ends:?}");
     assert!(ends.iter().all(|end| end == "closed"), "{ends:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_logout_unlinks_the_device_of_a_channel_that_is_not_connected_too() {
+    // Faults are the whole network's.
+    let cluster = Cluster::start(Options::nodes(1)).await;
+    let talk = Conversation::on(&cluster).await;
+    for before in ["connected", "stopped_by_user", "connecting"] {
+        let channel = talk.tenant.paired("Left").await;
+        match before {
+            "stopped_by_user" => _ = talk.api.act(&channel.path("/disconnect")).await.expect(202),
+            "connecting" => {
+                talk.simulator.faults(json!({ "login_delay_ms": 1_000 })).await;
+                talk.api.act(&channel.path("/restart")).await.expect(202);
+            }
+            _ => {}
+        }
+        let left = talk.api.act(&channel.path("/logout")).await.expect(202);
+        assert_eq!(left["status"], "logged_out", "{before}");
+        eventually(&format!("the phone of a channel that was {before} lists no device"), super::SOON, async || {
+            let phone = talk.simulator.get_phone(&channel.number).await;
+            check(phone["devices"] == json!([]), phone.to_string())
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,6 +103,27 @@ async fn a_pair_code_that_the_network_refused_costs_no_minute() {
     talk.simulator.clear_faults().await;
     ask().await.expect(200);
     ask().await.expect_error(429, "rate_limited");
+    // What is refused starts nothing, either.
+    talk.api.act(&format!("/v1/channels/{channel}/disconnect")).await.expect(202);
+    ask().await.expect_error(429, "rate_limited");
+    let shown = talk.api.get(&format!("/v1/channels/{channel}")).await.expect(200);
+    assert_eq!(shown["status"], "stopped_by_user");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_code_is_shown_no_more_once_its_session_has_ended() {
+    // Faults are the whole network's.
+    let cluster = Cluster::start(Options::nodes(1)).await;
+    let tenant = Tenant::new(&cluster).await;
+    let qr = format!("/v1/channels/{}/qr?format=raw", tenant.channel("Scanned").await);
+    let shown = tenant.any().get(&qr).await.expect(200);
+    tenant.simulator().faults(json!({ "cut_node": [1] })).await;
+    // Two seconds later the pairing is given up, and there would be no code in any case.
+    eventually("the code is shown no more", Duration::from_millis(1500), async || {
+        let answer = tenant.any().get(&qr).await;
+        check(answer.status != 200 || answer.json()["raw"] != shown["raw"], answer.text())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

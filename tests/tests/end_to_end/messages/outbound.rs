@@ -117,6 +117,8 @@ async fn what_was_heard_or_said_can_be_forwarded_when_it_is_stored() {
     let reaction = talk.send(reaction).await;
     let refused = talk.api.post(&path, forward(talk.key(&reaction, true))).await;
     refused.expect_issue(&json!(["message_key"]), "conflict");
+    let nested = json!({ "to": third, "body": { "type": "forward", "message_key": talk.key(&reaction, true) } });
+    talk.api.post(&path, nested).await.expect_issue(&json!(["body", "message_key"]), "conflict");
     // Another channel's message is not there.
     let other = talk.tenant.paired("Other").await;
     let elsewhere = talk.api.post(&other.path("/messages"), forward(talk.key(&own, true))).await;
