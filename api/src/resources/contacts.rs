@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/contacts").channel(list_lids).doc(
             Doc::new("list_lids", "List the phone addresses behind linked-device addresses")
-                .query(|query| LidFilter::parse(query, &Suffixes::simulated()))
+                .query(|query| parse_lids(query, &Suffixes::simulated()))
                 .ok::<Counted<LidPair>>(),
         ),
         Route::get("/v1/channels/{id}/contacts/all").channel(list).doc(
@@ -82,7 +82,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/channels/{id}/contacts/{contact_id}/picture").channel(picture).doc(
             Doc::new("get_contact_picture", "Get a contact's picture")
                 .about("Asked for at the network when what is known of it is older than 24 hours.")
-                .query(PictureQuery::parse)
+                .query(parse_picture)
                 .ok::<ContactPicture>()
                 .on_network()
                 .errors(&[E::ContactNotFound, E::InvalidRequest]),
@@ -96,19 +96,10 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// `?lid=` and `?phone=`.
-struct LidFilter {
-    lid: Option<Address>,
-    phone: Option<Address>,
-}
-
-impl LidFilter {
-    fn parse(query: Query<'_>, suffixes: &Suffixes) -> Result<Self, CallError> {
-        let filter = Self {
-            lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
-            phone: query.address("phone", suffixes),
-        };
-        query.finish(filter)
-    }
+fn parse_lids(query: Query<'_>, suffixes: &Suffixes) -> Result<(Option<Address>, Option<Address>), CallError> {
+    let lid = query.address("lid", suffixes).map(|lid| as_lid(&lid));
+    let phone = query.address("phone", suffixes);
+    query.finish((lid, phone))
 }
 
 /// Bare digits, where a linked-device address is meant.
@@ -117,7 +108,7 @@ fn as_lid(address: &Address) -> Address {
 }
 
 async fn list_lids(call: &mut ChannelCall) -> Outcome {
-    let LidFilter { lid, phone } = LidFilter::parse(call.query(), &call.app.config.suffixes)?;
+    let (lid, phone) = parse_lids(call.query(), &call.app.config.suffixes)?;
     let (data, count, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
     Ok(Reply::ok(&Counted {
         data: data.into_iter().map(KnownLidPair::pair).collect::<Vec<LidPair>>(),
@@ -260,17 +251,10 @@ async fn check(call: &mut ChannelCall) -> Outcome {
 }
 
 /// `?preview=true` and `?refresh=true`.
-struct PictureQuery {
-    preview: bool,
-    refresh: bool,
-}
-
-impl PictureQuery {
-    fn parse(query: Query<'_>) -> Result<Self, CallError> {
-        let flag = |name| query.flag(name).unwrap_or(false);
-        let parsed = Self { preview: flag("preview"), refresh: flag("refresh") };
-        query.finish(parsed)
-    }
+fn parse_picture(query: Query<'_>) -> Result<(bool, bool), CallError> {
+    let flag = |name| query.flag(name).unwrap_or(false);
+    let flags = (flag("preview"), flag("refresh"));
+    query.finish(flags)
 }
 
 /// A contact's picture, as far as it is shown to the channel.
@@ -283,7 +267,7 @@ struct ContactPicture {
 }
 
 async fn picture(call: &mut ChannelCall) -> Outcome {
-    let PictureQuery { preview, refresh } = PictureQuery::parse(call.query())?;
+    let (preview, refresh) = parse_picture(call.query())?;
     let contact = call.contact()?;
     let read = || Read::Contact(contact.clone());
     let known = call.read_one::<ContactRow>(read()).await?;

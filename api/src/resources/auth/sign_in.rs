@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use model::session_token::RefreshToken;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Rejection};
@@ -26,19 +25,12 @@ pub const LONGEST_PASSWORD: usize = 1024;
 /// The longest text that is looked at as a refresh token: an access token in its place is refused as a wrong token.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
-pub struct Login {
-    email: String,
-    password: String,
-}
-
-impl Login {
-    pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// A member's address and password.
+pub fn parse_login(body: &Body) -> Result<(String, String), CallError> {
+    body.read(|fields| {
         let email = fields.required("email", super::known_email);
-        let password = fields.required("password", rule::text(1..=LONGEST_PASSWORD));
-        issues.finish(|| Some(Self { email: email?, password: password? }))
-    }
+        email.zip(fields.required("password", rule::text(1..=LONGEST_PASSWORD)))
+    })
 }
 
 /// Answers a wrong password and an unknown address alike, and after the same work.
@@ -54,7 +46,7 @@ pub async fn login(ctx: &mut RequestContext) -> Outcome {
 /// # Errors
 /// Those of the route.
 pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
-    let Login { email, password } = Login::parse(&ctx.object().await?)?;
+    let (email, password) = parse_login(&ctx.object().await?)?;
     let ip = ctx.client.ip;
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, email.clone())];
     attempts::count(ctx, &failures).await?;

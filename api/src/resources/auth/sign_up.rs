@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use model::customer::{Limits, Plan};
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::id::{CustomerId, UserId};
-use model::issue::Issues;
 use model::member::Role;
 use model::session_token::EmailToken;
 use raft::directory::UpdateError;
@@ -37,12 +36,12 @@ pub struct SignUp {
 
 impl SignUp {
     pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let email = fields.required("email", super::email);
-        let password = fields.required("password", super::new_password);
-        let name = fields.required("name", rule::text(1..=120));
-        issues.finish(|| Some(Self { email: email?, password: password?, name: name? }))
+        body.read(|fields| {
+            let email = fields.required("email", super::email);
+            let password = fields.required("password", super::new_password);
+            let name = fields.required("name", rule::text(1..=120));
+            Some(Self { email: email?, password: password?, name: name? })
+        })
     }
 }
 
