@@ -128,6 +128,12 @@ impl Answer {
         Self::json(StatusCode::OK, body)
     }
 
+    /// Rows, and how many they are.
+    pub fn list(rows: impl IntoIterator<Item = impl Serialize>) -> Outcome {
+        let rows: Vec<_> = rows.into_iter().collect();
+        Self::ok(&json!({ "total": rows.len(), "data": rows }))
+    }
+
     pub fn jpeg(bytes: Bytes) -> Outcome {
         Ok(Self { status: StatusCode::OK, body: Some(Body::Jpeg(bytes)) })
     }
