@@ -46,7 +46,7 @@ impl Caller {
     /// As [`new`](Self::new), for a port whose certificate is known in another way.
     ///
     /// # Errors
-    /// Those, and a file of certificates that cannot be read.
+    /// As [`new`](Self::new), and a file of certificates that cannot be read.
     pub fn trusting(base: impl Into<String>, token: Option<&str>, trust: &Trust) -> anyhow::Result<Self> {
         // No proxy of the environment lies between processes of one machine, or an operator and the cluster.
         let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT);

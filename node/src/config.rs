@@ -116,7 +116,7 @@ pub struct Api {
     /// Only from these are `X-Forwarded-For` and PROXY headers believed.
     #[serde(default)]
     pub trusted_proxies: Vec<IpNet>,
-    /// These begin each connection with a PROXY header, which names the client.
+    /// Trusted proxies begin each connection with a PROXY header, which names the client.
     #[serde(default)]
     pub proxy_protocol: bool,
     /// Whose scripts may read answers, as browsers write origins; [`ANY_ORIGIN`] alone for everybody's.

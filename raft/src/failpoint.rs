@@ -97,7 +97,7 @@ names! {
         StateAfterCommit = "whatsapp::after_commit",
         /// All that bytes to the real network rest on is committed, and none of them has left.
         WireBeforeWrite = "whatsapp::before_write",
-        /// They have left, and the client library does not know.
+        /// The bytes have left for the real network, and the client library does not know.
         WireAfterWrite = "whatsapp::after_write",
         /// A session is to connect to the real network.
         BeforeDial = "whatsapp::dial",

@@ -160,7 +160,7 @@ impl Standings {
     }
 }
 
-/// So much of something is free of so much.
+/// How much of a disk is free, and how much it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Space {
     free: u64,

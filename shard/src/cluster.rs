@@ -485,7 +485,7 @@ impl Cluster {
         context: &CallContext,
     ) -> (Option<BucketLevel>, Result<Done, CallError>) {
         let deadline = match work {
-            // These wait for the network at the owner.
+            // Sends and pairings wait for the network at the owner.
             Work::Send(_) | Work::Qr | Work::PairCode(_) => {
                 context.deadline.max(Instant::now() + WORK_WAIT + CALL_MARGIN)
             }

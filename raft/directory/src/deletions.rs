@@ -22,7 +22,7 @@ pub struct Deletion {
     what: Ended,
     pub customer: CustomerId,
     pub at: Timestamp,
-    /// Those that ended with it, whether or not their records say so.
+    /// The keys that ended with it, whether or not their records say so.
     pub keys: Vec<Arc<KeyRecord>>,
     rest: Rest,
 }

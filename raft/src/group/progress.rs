@@ -174,7 +174,7 @@ impl Progress {
     }
 }
 
-/// So many looks take at least that long.
+/// How many looks take at least so long.
 fn looks(time: Duration) -> u32 {
     u32::try_from(time.as_millis().div_ceil(LOOK_EVERY.as_millis())).unwrap_or(u32::MAX)
 }

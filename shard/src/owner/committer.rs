@@ -49,10 +49,10 @@ const GATHER: Duration = Duration::from_millis(20);
 /// fewer of them go then, which leaves more time for the sends. So few may be of callers that come one by one, who would wait for nobody.
 const FEW: usize = 2;
 
-/// Nor is there a rest behind an entry that took no longer than this: processors and disks had nothing else to do.
+/// No rest follows an entry that took no longer than this: processors and disks had nothing else to do.
 const BRIEF: Duration = Duration::from_millis(2);
 
-/// So many submissions follow at once: an entry of them costs little more than they do.
+/// How many submissions are worth an entry at once: the entry costs little more than they do.
 const WORTH_AN_ENTRY: usize = 64;
 
 /// How long commands that nobody waits for are held back, so that they share an entry with others. An entry of their

@@ -24,7 +24,7 @@ const CALLS_OF_AN_ACCOUNT_IN_ALL: usize = MOST_CALLS / 2;
 #[derive(Default)]
 pub struct Places {
     of: Mutex<HashMap<(NodeId, ShardId), Arc<OfShard>>>,
-    /// Those of accounts in all shards.
+    /// The places of accounts, in all shards together.
     accounts: Mutex<HashMap<NodeId, Arc<Shares>>>,
 }
 

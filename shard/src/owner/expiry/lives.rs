@@ -74,7 +74,7 @@ fn learned(view: &dyn View, channel: ChannelId) -> Vec<(Timestamp, Address)> {
         .collect()
 }
 
-/// Those from before a time, and the oldest of more than `most`.
+/// What is from before a time, and the oldest where there are more than `most`.
 fn over<T>(mut all: Vec<(Timestamp, T)>, before: Timestamp, most: usize) -> Vec<T> {
     all.sort_unstable_by_key(|(at, _)| *at);
     let old = all.iter().take_while(|(at, _)| *at < before).count();

@@ -212,7 +212,7 @@ impl Figures {
         DeliveryState::ALL.iter().position(|known| *known == state).map_or(0, |index| self.counts[index])
     }
 
-    /// Of those that have ended, the part that was delivered.
+    /// The part of the ended deliveries that reached their endpoint.
     pub fn success_rate(&self) -> Option<f64> {
         let (delivered, exhausted) = (self.count(DeliveryState::Delivered), self.count(DeliveryState::Exhausted));
         let ended = delivered + exhausted;
