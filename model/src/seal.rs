@@ -137,7 +137,7 @@ impl Keyring {
         self.key(wrapped.master)?.unwrap(wrapped, customer)
     }
 
-    /// The same data key under another master key: what it has sealed stays as it is.
+    /// Wraps the data key under another master key: what the data key has sealed stays as it is.
     pub fn rewrap(
         &self,
         wrapped: &WrappedKey,

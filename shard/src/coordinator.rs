@@ -65,7 +65,7 @@ pub struct Report {
     /// An attempt has succeeded since the last report, before `failed` others failed.
     pub succeeded: bool,
     pub failed: usize,
-    /// It has something to attempt, and would do it as a probe.
+    /// The node has something to attempt, and would do it as a probe.
     pub probe: bool,
 }
 

@@ -87,7 +87,7 @@ fn rest(share: Share, took: Duration) {
 pub struct Patience {
     deadline: Instant,
     gone: CancellationToken,
-    /// It was found to be over.
+    /// The time was found to be over.
     is_out: Cell<bool>,
 }
 

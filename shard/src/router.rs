@@ -74,7 +74,7 @@ enum Request {
     /// How this node is.
     #[serde(rename = "Vitals")]
     NodeStatus,
-    /// The same with its groups, its disk and its clock.
+    /// How this node is, with its groups, its disk and its clock.
     #[serde(rename = "Facts")]
     NodeReport,
     /// How far it has applied a shard's log, once it has fetched the shard's media too.

@@ -365,7 +365,7 @@ fn entry_of(
     let empty = Batch { version, epoch, node, commands: Vec::new() };
     let mut entry = rmp_serde::to_vec_named(&empty).expect("a batch of plain fields is always written");
     entry.pop();
-    // It stays in the log's memory for long; nothing is reserved beyond its end.
+    // The entry stays in the log's memory for long; nothing is reserved beyond its end.
     entry.reserve_exact(ARRAY_HEAD + size);
     entry.push(ARRAY_32);
     entry.extend_from_slice(&u32::try_from(commands).unwrap_or(u32::MAX).to_be_bytes());

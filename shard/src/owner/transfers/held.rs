@@ -37,7 +37,7 @@ pub struct Held {
     until: Instant,
     /// A part of what came was beyond its bounds.
     is_cut: bool,
-    /// It was not looked at yet, because there was no room for what would come of it.
+    /// The item was not looked at yet, because there was no room for what would come of it.
     waits_for_room: bool,
 }
 
