@@ -10,7 +10,7 @@ use model::limit::BucketRule;
 use model::seal::MasterKey;
 use raft::host::Timing as Intervals;
 use shard::media::token::LONGEST_LIFE;
-use url::Url;
+use url::{Host, Url};
 
 use super::{
     ANY_ORIGIN, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node, Peer, Raft,
@@ -197,7 +197,7 @@ fn is_origin(text: &str) -> bool {
 fn is_http_url(text: &str) -> bool {
     let plain =
         !text.contains(char::is_whitespace) && text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with('/'));
-    plain && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+    plain && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 /// What paths are put behind, and everybody is shown.
@@ -211,12 +211,16 @@ fn is_base_url(text: &str) -> bool {
 
 /// Of a port of this machine, in the clear.
 fn is_loopback_url(text: &str) -> bool {
-    let is_here = |host: url::Host<&str>| match host {
-        url::Host::Ipv4(ip) => ip.is_loopback(),
-        url::Host::Ipv6(ip) => ip.is_loopback(),
-        url::Host::Domain(name) => name == "localhost",
-    };
-    is_http_url(text) && Url::parse(text).is_ok_and(|url| url.scheme() == "http" && url.host().is_some_and(is_here))
+    is_http_url(text) && Url::parse(text).is_ok_and(|url| url.scheme() == "http" && url.host().is_some_and(is_loopback))
+}
+
+/// Whether a URL's host is this machine.
+pub fn is_loopback(host: Host<&str>) -> bool {
+    match host {
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.is_loopback(),
+        Host::Domain(name) => name == "localhost",
+    }
 }
 
 fn cluster(config: &Config) -> Result<(), Refusal> {
