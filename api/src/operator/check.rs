@@ -127,7 +127,7 @@ pub struct CheckView {
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
-    let view = ClusterView::take(call).await;
+    let view = ClusterView::of(call.cluster()).await;
     let checks = findings(&view, &call.app.config.target_policy);
     let status = condition(&view, &checks);
     Ok(Reply::ok(&CheckView { status, can_lose_a_node: at_risk(&view).is_empty(), checks }))

@@ -152,7 +152,7 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
     let change =
         UserChange { password: Change::To(password), email_verified: Change::To(true), ..UserChange::default() };
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
-    ctx.change(Command::Users(command), vec![entry]).await?;
+    ctx.update(Command::Users(command), vec![entry]).await?;
     Ok(Reply::no_content())
 }
 

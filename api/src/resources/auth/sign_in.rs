@@ -79,7 +79,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
     let (session, token) = session::open(user, ctx.now);
     let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
     let entry = ctx.login_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
-    ctx.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
+    ctx.update(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
     Ok(tokens)
 }
 
@@ -120,7 +120,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
     let expires_at = session::refreshed_until(&session, ctx.now);
     let rotate = UserCommand::RotateSession { id: session.id, from: token.hash(), to: next.hash(), expires_at };
     let rotated = if bool::from(session.token.ct_eq(&token.hash())) {
-        ctx.try_change(Command::Users(rotate), Vec::new()).await
+        ctx.try_update(Command::Users(rotate), Vec::new()).await
     } else {
         Err(UpdateError::Rejected(Rejection::SessionMoved))
     };
@@ -129,7 +129,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
             let entry = ctx.login_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
-            ctx.change(revoke, vec![entry]).await?;
+            ctx.update(revoke, vec![entry]).await?;
             refused(ctx, suspect(&user), CallError::auth_revoked(ctx.now))
         }
         Err(error) => Err(failure::of_update(error)),
@@ -146,7 +146,7 @@ pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), CallErr
     let Some((session, user)) = found.filter(|(session, _)| session.revoked_at.is_none()) else { return Ok(()) };
     let entry = ctx.login_entry(user.customer_id, "auth.logout", actor(&user), target(&session, &user));
     let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
-    ctx.change(revoke, vec![entry]).await.map(drop)
+    ctx.update(revoke, vec![entry]).await.map(drop)
 }
 
 /// The session of a token that is, or once was, one of its tokens.
@@ -167,7 +167,7 @@ pub async fn logout(ctx: &mut RequestContext) -> Outcome {
     };
     let target = Target::new("session", id, caller.actor().email.unwrap_or_default());
     let entry = ctx.login_entry(caller.customer.id, "auth.logout", caller.actor(), target);
-    ctx.change(Command::Users(UserCommand::RevokeSession { id }), vec![entry]).await?;
+    ctx.update(Command::Users(UserCommand::RevokeSession { id }), vec![entry]).await?;
     Ok(Reply::no_content())
 }
 

@@ -152,7 +152,7 @@ async fn make_account(
     };
     let command = Command::Users(command);
     ctx.has_room_for(&command)?;
-    if let Err(error) = ctx.try_change(command, audit).await {
+    if let Err(error) = ctx.try_update(command, audit).await {
         return Ok(Err(error));
     }
     Ok(Ok(SignedUp {
@@ -191,7 +191,7 @@ pub async fn verify(ctx: &mut RequestContext) -> Outcome {
         Some(expected) if expected.expires_at <= ctx.now => Err(CallError::auth_expired(expected.expires_at)),
         Some(_) => {
             let verify = UserCommand::Verify { id: user.id, hash: token.hash() };
-            ctx.change(Command::Users(verify), Vec::new()).await?;
+            ctx.update(Command::Users(verify), Vec::new()).await?;
             Ok(Reply::no_content())
         }
     }
@@ -244,7 +244,7 @@ pub async fn resend(ctx: &mut RequestContext) -> Outcome {
     if let Some(user) = user {
         let (verification, token) = session::expect_verification(&user, ctx.now);
         let expect = UserCommand::ExpectVerification { id: user.id, verification };
-        ctx.change(Command::Users(expect), Vec::new()).await?;
+        ctx.update(Command::Users(expect), Vec::new()).await?;
         send_token(ctx, &user.email, &token.reveal());
     }
     Ok(Reply::accepted(&Nothing {}))
