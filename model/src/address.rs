@@ -50,7 +50,7 @@ impl Suffixes {
 #[serde(transparent)]
 pub struct Address(String);
 
-/// By hand, so that each field says whose address it is.
+// By hand, so that each field says whose address it is.
 crate::words::schema_of!(Address: {
     "type": "string", "maxLength": LONGEST_ADDRESS, "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$",
 });

@@ -26,7 +26,7 @@ const ID_BYTES: usize = 4;
 /// By so many bytes at its beginning a sealed value is told from every other one: the nonce is among them.
 pub const TOLD_BY: usize = 1 + NONCE_BYTES;
 
-/// How many bytes sealing adds: those, and the tag.
+/// How many bytes sealing adds: what a sealed value is told by, and the tag.
 pub const SEAL_BYTES: usize = TOLD_BY + 16;
 
 /// 24 random bytes, drawn anew for each sealing. The same nonce twice under one key would betray both texts.

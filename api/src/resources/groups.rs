@@ -255,13 +255,14 @@ async fn remove_picture(call: &mut ChannelCall) -> Outcome {
 /// Reads the settings that a patch changes.
 fn parse_settings(body: &Body) -> Result<GroupChanges, CallError> {
     body.read_patch(|fields| {
-        let ephemeral = fields.optional("ephemeral", rule::integer(0..=u64::from(u32::MAX)));
         Some(GroupChanges {
             announce: fields.optional("announce", rule::boolean),
             restrict: fields.optional("restrict", rule::boolean),
             member_add_mode: fields.optional("member_add_mode", rule::boolean),
             join_approval_mode: fields.optional("join_approval_mode", rule::boolean),
-            ephemeral: ephemeral.map(|seconds| seconds as u32),
+            ephemeral: fields
+                .optional("ephemeral", rule::integer(0..=u64::from(u32::MAX)))
+                .map(|seconds| seconds as u32),
             ..GroupChanges::default()
         })
     })

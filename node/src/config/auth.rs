@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::Secret;
-use super::validate::is_loopback;
+use super::values::is_loopback;
 use crate::refusal::Refusal;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -10,8 +10,9 @@ use model::limit::BucketRule;
 use model::seal::MasterKey;
 use raft::host::Timing as Intervals;
 use shard::media::token::LONGEST_LIFE;
-use url::{Host, Url};
+use url::Url;
 
+use super::values::is_loopback;
 use super::{
     ANY_ORIGIN, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node, Peer, Raft,
     Secret, Timing, auth, support,
@@ -212,15 +213,6 @@ fn is_base_url(text: &str) -> bool {
 /// Of a port of this machine, in the clear.
 fn is_loopback_url(text: &str) -> bool {
     is_http_url(text) && Url::parse(text).is_ok_and(|url| url.scheme() == "http" && url.host().is_some_and(is_loopback))
-}
-
-/// Whether a URL's host is this machine.
-pub fn is_loopback(host: Host<&str>) -> bool {
-    match host {
-        Host::Ipv4(ip) => ip.is_loopback(),
-        Host::Ipv6(ip) => ip.is_loopback(),
-        Host::Domain(name) => name == "localhost",
-    }
 }
 
 fn cluster(config: &Config) -> Result<(), Refusal> {
