@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/contacts").channel(list_lids).doc(
             Doc::new("list_lids", "List the phone addresses behind linked-device addresses")
-                .query(|query| parse_lids(query, &Suffixes::simulated()))
+                .query(|query| LidFilter::parse(query, &Suffixes::simulated()))
                 .ok::<Counted<LidPair>>(),
         ),
         Route::get("/v1/channels/{id}/contacts/all").channel(list).doc(
@@ -96,10 +96,19 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// `?lid=` and `?phone=`.
-fn parse_lids(query: Query<'_>, suffixes: &Suffixes) -> Result<(Option<Address>, Option<Address>), CallError> {
-    let lid = query.address("lid", suffixes).map(|lid| as_lid(&lid));
-    let phone = query.address("phone", suffixes);
-    query.finish((lid, phone))
+struct LidFilter {
+    lid: Option<Address>,
+    phone: Option<Address>,
+}
+
+impl LidFilter {
+    fn parse(query: Query<'_>, suffixes: &Suffixes) -> Result<Self, CallError> {
+        let filter = Self {
+            lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
+            phone: query.address("phone", suffixes),
+        };
+        query.finish(filter)
+    }
 }
 
 /// Bare digits, where a linked-device address is meant.
@@ -108,7 +117,7 @@ fn as_lid(address: &Address) -> Address {
 }
 
 async fn list_lids(call: &mut ChannelCall) -> Outcome {
-    let (lid, phone) = parse_lids(call.query(), &call.app.config.suffixes)?;
+    let LidFilter { lid, phone } = LidFilter::parse(call.query(), &call.app.config.suffixes)?;
     let (data, count, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
     Ok(Reply::ok(&Counted {
         data: data.into_iter().map(KnownLidPair::pair).collect::<Vec<LidPair>>(),

@@ -26,7 +26,7 @@ pub struct Written(Mutex<OfMinute>);
 struct OfMinute {
     minute: i64,
     refusals: HashSet<AuditId>,
-    /// How many of the refusals are of tokens that nobody made. Whoever has one that was made is worth an entry, and is few.
+    /// Those of them whose token nobody made. Whoever has one that was made is worth an entry, and is few.
     unknown: usize,
 }
 

@@ -49,7 +49,7 @@ const GATHER: Duration = Duration::from_millis(20);
 /// fewer of them go then, which leaves more time for the sends. So few may be of callers that come one by one, who would wait for nobody.
 const FEW: usize = 2;
 
-/// No rest follows an entry that took no longer than this: processors and disks had nothing else to do.
+/// Nor is there a rest behind an entry that took no longer than this: processors and disks had nothing else to do.
 const BRIEF: Duration = Duration::from_millis(2);
 
 /// How many submissions are worth an entry at once: the entry costs little more than they do.

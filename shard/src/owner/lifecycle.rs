@@ -353,7 +353,7 @@ impl Channel {
             return Ok(());
         }
         if self.owner.is_deleted(self.row.id) {
-            // The channel is about to be wiped.
+            // It is about to be wiped.
             return Ok(());
         }
         self.end_session();
