@@ -1,6 +1,6 @@
 //! Failed authentications on their way into the audit log.
 //!
-//! They come as fast as an attacker likes, so they are folded: one entry for each key prefix, address (of IPv6: network),
+//! Failures come as fast as an attacker likes, so they are folded: one entry for each key prefix, address (of IPv6: network),
 //! code and minute, under an id that is made of these, so that two nodes that fold the same failure write one entry. It
 //! bears the time and the address of the first failure that was written.
 //!

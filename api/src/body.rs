@@ -12,7 +12,8 @@ use salvo::hyper::body::Frame;
 /// How long a body may take to arrive. A client that dribbles holds a connection, not a worker, but not for ever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The same for a channel's session, of which there may be 48 MiB: `gateway channel import` waits two minutes for all of it.
+/// How long a channel's session may take to arrive, of which there may be 48 MiB: `gateway channel import` waits two minutes for
+/// all of it.
 const OCTETS_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The largest JSON body of somebody who has not shown yet who he is: of a login, say. A thousand of them that come slowly

@@ -9,6 +9,7 @@ use model::address::Suffixes;
 use model::limit::BucketRule;
 use model::target::TargetPolicy;
 use raft::transport::admission::Port;
+use serde::{Deserialize, Serialize};
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::auth::{AuthConfig, OperatorTokens};
@@ -61,15 +62,22 @@ pub struct ApiConfig {
     pub operator_tokens: OperatorTokens,
 }
 
-/// Buckets of whoever has no limits of its own.
-#[derive(Clone, Copy, Debug)]
+/// `[limits]` of the configuration: the token buckets of addresses, and of customers and channels that have no limits of their own.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct DefaultLimits {
-    /// Per client address, on each node.
+    /// Per client address, on each node by itself.
     pub ip: BucketRule,
     pub customer: BucketRule,
     pub channel: BucketRule,
     /// Of a member's session in the console.
-    pub session: BucketRule,
+    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+    #[serde(skip_serializing_if = "is_usual_session")]
+    pub console: BucketRule,
+}
+
+fn is_usual_session(rule: &BucketRule) -> bool {
+    *rule == BucketRule::PER_SESSION
 }
 
 impl Default for DefaultLimits {
@@ -78,7 +86,7 @@ impl Default for DefaultLimits {
             ip: BucketRule::PER_IP,
             customer: BucketRule::PER_CUSTOMER,
             channel: BucketRule::PER_CHANNEL,
-            session: BucketRule::PER_SESSION,
+            console: BucketRule::PER_SESSION,
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Deployment<'a> {
 pub struct Document {
     pub text: Packed,
     pub etag: HeaderValue,
-    /// Of its compressed forms.
+    /// The tag of its compressed forms.
     pub weak_etag: HeaderValue,
 }
 

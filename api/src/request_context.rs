@@ -183,9 +183,9 @@ impl RequestContext {
     ///
     /// # Errors
     /// The code of the interface for the rejection, or 503 while no leader answers or the disks have no room.
-    pub async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
+    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
         self.has_room_for(&command)?;
-        self.try_change(command, audit).await.map_err(failure::of_update)
+        self.try_update(command, audit).await.map_err(failure::of_update)
     }
 
     /// Whether the directory may grow by this.
@@ -200,11 +200,11 @@ impl RequestContext {
         Ok(())
     }
 
-    /// As [`RequestContext::change`], for callers that have their own answer to a rejection.
+    /// As [`RequestContext::update`], for callers that have their own answer to a rejection.
     ///
     /// # Errors
     /// [`UpdateError`].
-    pub async fn try_change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, UpdateError> {
+    pub async fn try_update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, UpdateError> {
         self.directory().update(command, audit, self.deadline(UPDATE_PATIENCE)).await
     }
 
@@ -295,14 +295,6 @@ impl AccountCall {
     pub fn find_channel(&self, id: ChannelId) -> Option<Arc<ChannelRecord>> {
         let channel = self.directory().read(|state| state.channel(id).cloned())?;
         (channel.customer_id == self.customer_id()).then_some(channel)
-    }
-
-    /// Changes the directory; see [`RequestContext::change`].
-    ///
-    /// # Errors
-    /// The code of the interface for the rejection, or 503 while no leader answers.
-    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
-        self.change(command, audit).await
     }
 
     /// An entry of the audit log by this caller.
@@ -405,7 +397,7 @@ impl ChannelCall {
     /// Takes the channel's token, then changes the directory.
     ///
     /// # Errors
-    /// As [`ChannelCall::settle`] and [`AccountCall::update`].
+    /// As [`ChannelCall::settle`] and [`RequestContext::update`].
     pub async fn update(&mut self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
         self.settle().await?;
         self.account.update(command, audit).await
@@ -425,14 +417,6 @@ pub struct OperatorCall {
 }
 
 impl OperatorCall {
-    /// Changes the directory; see [`RequestContext::change`].
-    ///
-    /// # Errors
-    /// The code of the interface for the rejection, or 503 while no leader answers.
-    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
-        self.change(command, audit).await
-    }
-
     /// An entry of a customer's audit log by the operator.
     pub fn audited(&self, customer: CustomerId, action: &str, target: Target) -> AuditEntry {
         let id = self.operator.name.clone();

@@ -59,7 +59,7 @@ struct CustomerName<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Taken,
-    /// This message was refused; the next one may be taken.
+    /// The message was refused; the next one may be taken.
     Refused,
     /// Nothing can be brought there now.
     Unreachable,

@@ -1,9 +1,7 @@
 //! Addresses of the network: `<local>@<domain>` (bare digits stand for a phone), and what a send may name as `to`.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// The domain of linked-device addresses; the same on every network.
@@ -52,20 +50,10 @@ impl Suffixes {
 #[serde(transparent)]
 pub struct Address(String);
 
-/// By hand, so that each field says whose address it is.
-impl JsonSchema for Address {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Address".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "maxLength": LONGEST_ADDRESS, "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$" })
-    }
-}
+// By hand, so that each field says whose address it is.
+crate::words::schema_of!(Address: {
+    "type": "string", "maxLength": LONGEST_ADDRESS, "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$",
+});
 
 /// What an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

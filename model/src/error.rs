@@ -145,140 +145,89 @@ impl CallError {
     }
 }
 
-/// Authentication and scopes.
-impl CallError {
-    pub fn auth_missing() -> Self {
-        Self::new(ErrorCode::AuthMissing, "send the header Authorization: Bearer <API key>")
-    }
+/// Declares errors: the code, what it says, and the facts that belong to it, by the names of what is given.
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident($($given:ident: $type:ty),*) = $code:ident, $text:expr $(, { $($fact:ident),* })?;)*) => {
+        impl CallError {$(
+            $(#[$doc])*
+            pub fn $name($($given: $type),*) -> Self {
+                Self::new(ErrorCode::$code, $text)$(.with_details(json!({ $(stringify!($fact): $fact),* })))?
+            }
+        )*}
+    };
+}
 
-    pub fn auth_malformed() -> Self {
-        Self::new(
-            ErrorCode::AuthMalformed,
-            "the Authorization header is not Bearer followed by an API key or a session token",
-        )
-    }
-
-    pub fn auth_invalid() -> Self {
-        Self::new(ErrorCode::AuthInvalid, "the key or token matches no active key or session")
-    }
-
-    pub fn auth_expired(expired_at: Timestamp) -> Self {
-        Self::new(ErrorCode::AuthExpired, "the key or token has expired; get a new one")
-            .with_details(json!({ "expired_at": expired_at }))
-    }
-
-    pub fn auth_revoked(revoked_at: Timestamp) -> Self {
-        Self::new(ErrorCode::AuthRevoked, "the key or session was revoked; use another one")
-            .with_details(json!({ "revoked_at": revoked_at }))
-    }
-
-    pub fn auth_backend_unavailable() -> Self {
-        Self::new(ErrorCode::AuthBackendUnavailable, "keys and sessions cannot be checked right now; try again")
-    }
-
+// Authentication and scopes.
+errors! {
+    auth_missing() = AuthMissing, "send the header Authorization: Bearer <API key>";
+    auth_malformed()
+        = AuthMalformed, "the Authorization header is not Bearer followed by an API key or a session token";
+    auth_invalid() = AuthInvalid, "the key or token matches no active key or session";
+    auth_expired(expired_at: Timestamp)
+        = AuthExpired, "the key or token has expired; get a new one", { expired_at };
+    auth_revoked(revoked_at: Timestamp)
+        = AuthRevoked, "the key or session was revoked; use another one", { revoked_at };
+    auth_backend_unavailable()
+        = AuthBackendUnavailable, "keys and sessions cannot be checked right now; try again";
     /// A session whose member has not confirmed the e-mail address.
-    pub fn auth_no_email() -> Self {
-        Self::new(ErrorCode::AuthNoEmail, "confirm your e-mail address first: see the message that was sent to you")
-    }
-
+    auth_no_email() = AuthNoEmail, "confirm your e-mail address first: see the message that was sent to you";
     /// `required` and `granted` are lists of scope strings.
-    pub fn insufficient_scope(required: &[String], granted: &[String]) -> Self {
-        Self::new(ErrorCode::InsufficientScope, format!("the key lacks the scope {}", required.join(", ")))
-            .with_details(json!({ "required": required, "granted": granted }))
-    }
-
-    pub fn channel_access_denied(key_channel: ChannelId) -> Self {
-        Self::new(ErrorCode::ChannelAccessDenied, "the key is bound to another channel")
-            .with_details(json!({ "key_channel_id": key_channel }))
-    }
-
-    pub fn channel_scoped_key(key_channel: ChannelId) -> Self {
-        Self::new(ErrorCode::ChannelScopedKey, "this route needs a key that is not bound to a channel")
-            .with_details(json!({ "key_channel_id": key_channel }))
-    }
+    insufficient_scope(required: &[String], granted: &[String])
+        = InsufficientScope, format!("the key lacks the scope {}", required.join(", ")), { required, granted };
+    channel_access_denied(key_channel_id: ChannelId)
+        = ChannelAccessDenied, "the key is bound to another channel", { key_channel_id };
+    channel_scoped_key(key_channel_id: ChannelId)
+        = ChannelScopedKey, "this route needs a key that is not bound to a channel", { key_channel_id };
 }
 
-/// Channels.
-impl CallError {
-    pub fn channel_not_found() -> Self {
-        Self::new(ErrorCode::ChannelNotFound, "no such channel")
-    }
-
-    pub fn channel_unavailable(status: Status, reason: Reason) -> Self {
-        Self::new(
-            ErrorCode::ChannelUnavailable,
-            format!("the channel is {status}; it stays so until it is started again"),
-        )
-        .with_details(json!({ "status": status, "reason": reason }))
-    }
-
+// Channels.
+errors! {
+    channel_not_found() = ChannelNotFound, "no such channel";
+    channel_unavailable(status: Status, reason: Reason)
+        = ChannelUnavailable, format!("the channel is {status}; it stays so until it is started again"), { status, reason };
     /// `action` is the last part of the route, such as `connect`.
-    pub fn invalid_lifecycle_transition(status: Status, action: &str, allowed_from: &[Status]) -> Self {
-        Self::new(
-            ErrorCode::InvalidLifecycleTransition,
-            format!("{action} is not possible while the channel is {status}"),
-        )
-        .with_details(json!({ "status": status, "action": action, "allowed_from": allowed_from }))
-    }
-
-    pub fn pair_code_unavailable(status: Status) -> Self {
-        Self::new(ErrorCode::PairCodeUnavailable, format!("no pair code can be made while the channel is {status}"))
-            .with_details(json!({ "status": status }))
-    }
-
+    invalid_lifecycle_transition(status: Status, action: &str, allowed_from: &[Status])
+        = InvalidLifecycleTransition, format!("{action} is not possible while the channel is {status}"),
+        { status, action, allowed_from };
+    pair_code_unavailable(status: Status)
+        = PairCodeUnavailable, format!("no pair code can be made while the channel is {status}"), { status };
     /// `upstream_code` is absent when the network did not answer.
-    pub fn pair_code_failed(upstream_code: Option<u32>) -> Self {
-        Self::new(ErrorCode::PairCodeFailed, "the network refused or did not answer the request for a pair code")
-            .with_details(json!({ "upstream_code": upstream_code }))
-    }
+    pair_code_failed(upstream_code: Option<u32>)
+        = PairCodeFailed, "the network refused or did not answer the request for a pair code", { upstream_code };
+    no_qr(status: Status) = NoQr, "no QR code is ready", { status };
+    not_disabled(status: Status) = NotDisabled, format!("the channel is {status}, not disabled_by_admin"), { status };
+    concurrent_modification(resource: &str)
+        = ConcurrentModification, format!("the {resource} was changed at the same time; try again"), { resource };
+    not_connected(status: Status) = NotConnected, format!("the channel is {status}; {}", help_to_connect(status)), { status };
+}
 
-    pub fn no_qr(status: Status) -> Self {
-        Self::new(ErrorCode::NoQr, "no QR code is ready").with_details(json!({ "status": status }))
-    }
-
-    pub fn not_disabled(status: Status) -> Self {
-        Self::new(ErrorCode::NotDisabled, format!("the channel is {status}, not disabled_by_admin"))
-            .with_details(json!({ "status": status }))
-    }
-
-    pub fn concurrent_modification(resource: &str) -> Self {
-        Self::new(ErrorCode::ConcurrentModification, format!("the {resource} was changed at the same time; try again"))
-            .with_details(json!({ "resource": resource }))
-    }
-
-    pub fn not_connected(status: Status) -> Self {
-        let change = match status {
-            Status::Pending | Status::Qr => "pair it with a phone first",
-            Status::Connecting | Status::Reconnecting => "try again once it is connected",
-            _ => "connect it first",
-        };
-        Self::new(ErrorCode::NotConnected, format!("the channel is {status}; {change}"))
-            .with_details(json!({ "status": status }))
+fn help_to_connect(status: Status) -> &'static str {
+    match status {
+        Status::Pending | Status::Qr => "pair it with a phone first",
+        Status::Connecting | Status::Reconnecting => "try again once it is connected",
+        _ => "connect it first",
     }
 }
 
-/// Plans and limits.
-impl CallError {
-    pub fn plan_channel_limit(limit: u32, current: u32) -> Self {
-        Self::new(ErrorCode::PlanChannelLimit, format!("the plan allows {limit} channels"))
-            .with_details(json!({ "limit": limit, "current": current }))
-    }
+// Plans and limits.
+errors! {
+    plan_channel_limit(limit: u32, current: u32)
+        = PlanChannelLimit, format!("the plan allows {limit} channels"), { limit, current };
+    /// No node has a free slot, or a queue is full.
+    worker_at_capacity() = WorkerAtCapacity, "no capacity is free right now; try again";
+    /// The disks of the nodes concerned have no room left for this.
+    storage_full() = StorageFull, "the gateway's disks have no room for this right now; try again later";
+    trial_expired(trial_ends_at: Timestamp) = TrialExpired, "the trial is over; choose a plan", { trial_ends_at };
+    payment_overdue(overdue_since: Timestamp)
+        = PaymentOverdue, "a payment is overdue; settle it first", { overdue_since };
+}
 
+impl CallError {
     /// `limit` is the capacity of the bucket that refused.
     pub fn rate_limited(scope: LimitScope, limit: u32, retry_after: u32) -> Self {
         Self::new(ErrorCode::RateLimited, format!("too many requests for this {}", scope.noun()))
             .with_details(json!({ "scope": scope, "limit": limit }))
             .with_retry_after(retry_after)
-    }
-
-    /// No node has a free slot, or a queue is full.
-    pub fn worker_at_capacity() -> Self {
-        Self::new(ErrorCode::WorkerAtCapacity, "no capacity is free right now; try again")
-    }
-
-    /// The disks of the nodes concerned have no room left for this.
-    pub fn storage_full() -> Self {
-        Self::new(ErrorCode::StorageFull, "the gateway's disks have no room for this right now; try again later")
     }
 
     /// Nobody can change the directory, or say what is in it now.
@@ -292,52 +241,32 @@ impl CallError {
         Self::new(ErrorCode::WorkerAtCapacity, "the channel is moving to another node; try again").with_retry_after(1)
     }
 
-    pub fn trial_expired(trial_ends_at: Timestamp) -> Self {
-        Self::new(ErrorCode::TrialExpired, "the trial is over; choose a plan")
-            .with_details(json!({ "trial_ends_at": trial_ends_at }))
-    }
-
-    pub fn payment_overdue(overdue_since: Timestamp) -> Self {
-        Self::new(ErrorCode::PaymentOverdue, "a payment is overdue; settle it first")
-            .with_details(json!({ "overdue_since": overdue_since }))
-    }
-
     pub fn sse_connection_limit(open: u32) -> Self {
         Self::new(ErrorCode::SseConnectionLimit, format!("at most {STREAM_LIMIT} event streams may be open"))
             .with_details(json!({ "limit": STREAM_LIMIT, "open": open }))
     }
 }
 
-/// What is missing.
-impl CallError {
-    pub fn webhook_endpoint_not_found() -> Self {
-        Self::new(ErrorCode::WebhookEndpointNotFound, "no such webhook endpoint")
-    }
-
-    pub fn message_not_found(message_id: &str) -> Self {
-        Self::new(ErrorCode::MessageNotFound, "no such message").with_details(json!({ "message_id": message_id }))
-    }
-
-    pub fn chat_not_found(chat_id: &str) -> Self {
-        Self::new(ErrorCode::ChatNotFound, "no such chat").with_details(json!({ "chat_id": chat_id }))
-    }
-
-    pub fn contact_not_found(contact_id: &str) -> Self {
-        Self::new(ErrorCode::ContactNotFound, "no such contact").with_details(json!({ "contact_id": contact_id }))
-    }
-
+// What is missing.
+errors! {
+    webhook_endpoint_not_found() = WebhookEndpointNotFound, "no such webhook endpoint";
+    message_not_found(message_id: &str) = MessageNotFound, "no such message", { message_id };
+    chat_not_found(chat_id: &str) = ChatNotFound, "no such chat", { chat_id };
+    contact_not_found(contact_id: &str) = ContactNotFound, "no such contact", { contact_id };
     /// For resources without a code of their own: group, delivery, key and so on.
-    pub fn not_found(resource: &str, id: &str) -> Self {
-        Self::new(ErrorCode::NotFound, format!("no such {resource}"))
-            .with_details(json!({ "resource": resource, "id": id }))
-    }
-
-    pub fn route_not_found() -> Self {
-        Self::new(ErrorCode::NotFound, "no such route")
-    }
+    not_found(resource: &str, id: &str) = NotFound, format!("no such {resource}"), { resource, id };
+    route_not_found() = NotFound, "no such route";
 }
 
-/// The request itself.
+// The request itself.
+errors! {
+    /// A declared stub, or a feature that is still to be built; `feature` such as `messages.image`.
+    not_implemented(feature: &str) = NotImplemented, format!("{feature} is not available"), { feature };
+    /// `limit_bytes` is what the route takes.
+    payload_too_large_over(limit_bytes: u64)
+        = PayloadTooLarge, format!("the body may have at most {limit_bytes} bytes"), { limit_bytes };
+}
+
 impl CallError {
     /// Unreadable JSON, a wrong content type, and what no narrower code fits.
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -361,22 +290,10 @@ impl CallError {
         Self::new(ErrorCode::UndeliverableRecipient, why).with_details(json!({ "to": to, "reason": reason }))
     }
 
-    /// A declared stub, or a feature that is still to be built; `feature` such as `messages.image`.
-    pub fn not_implemented(feature: &str) -> Self {
-        Self::new(ErrorCode::NotImplemented, format!("{feature} is not available"))
-            .with_details(json!({ "feature": feature }))
-    }
-
     /// What the network that the channels are on, or the driver for it, cannot do.
     pub fn not_on_this_network(feature: &str) -> Self {
         Self::new(ErrorCode::NotImplemented, format!("{feature} is not available on the network of this cluster"))
             .with_details(json!({ "feature": feature, "network": "whatsapp" }))
-    }
-
-    /// `limit_bytes` is what the route takes.
-    pub fn payload_too_large_over(limit_bytes: u64) -> Self {
-        Self::new(ErrorCode::PayloadTooLarge, format!("the body may have at most {limit_bytes} bytes"))
-            .with_details(json!({ "limit_bytes": limit_bytes }))
     }
 }
 

@@ -50,7 +50,7 @@ impl Body {
         issues.finish(|| value)
     }
 
-    /// The same of a patch: one without fields is refused.
+    /// What `read` makes of the fields of a patch; one without fields is refused.
     ///
     /// # Errors
     /// As [`Body::read`].

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct Format(u8);
 
 impl Format {
-    /// That of release 0.1.0, which does not tell formats apart: what bears none is of this one.
+    /// The format of release 0.1.0, which does not tell formats apart: what bears none is of this one.
     pub const FIRST: Self = Self(1);
     /// Of release 0.2.0: the format itself, in the record of the cluster and in the command that raises it; the
     /// exchange of the master key, in that record and a command of its own.

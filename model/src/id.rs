@@ -1,11 +1,10 @@
 //! Identifiers. Each is a type of its own, so that a channel is never taken for a customer.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use hmac::{Hmac, KeyInit, Mac};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use uuid::Uuid;
@@ -48,19 +47,7 @@ macro_rules! uuid_id {
             }
         }
 
-        impl JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "format": "uuid" })
-            }
-        }
+        crate::words::schema_of!($name: { "type": "string", "format": "uuid" });
 
         impl FromStr for $name {
             type Err = uuid::Error;

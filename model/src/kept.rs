@@ -170,11 +170,7 @@ impl Content {
     pub fn withhold(&mut self) {
         match self {
             Self::Text { text } | Self::Edit { text, .. } => text.clear(),
-            Self::Image { media, caption } | Self::Document { media, caption } => {
-                empty_media(media);
-                *caption = None;
-            }
-            Self::Video { media, caption, .. } => {
+            Self::Image { media, caption } | Self::Video { media, caption, .. } | Self::Document { media, caption } => {
                 empty_media(media);
                 *caption = None;
             }

@@ -283,6 +283,12 @@ type_names! {
     StoryDelete = "story_delete",
 }
 
+/// The types that can be sent, by the names that bodies give them.
+pub const SEND_TYPES: &[&str] = &[
+    "text", "image", "video", "audio", "document", "sticker", "reaction", "edit", "delete", "location", "contact",
+    "poll", "forward", "pin", "unpin", "star", "unstar", "voice", "product", "catalog",
+];
+
 /// What several types hold under one name, borrowed as the content is.
 macro_rules! held {
     ($content:expr, target) => {

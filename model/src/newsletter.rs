@@ -42,7 +42,7 @@ crate::words! {
 }
 
 impl NewsletterRole {
-    /// Those by which a list may be filtered: guests have no newsletter.
+    /// The roles by which a list may be filtered: guests have no newsletter.
     pub const LISTED: &[&str] = &["owner", "admin", "subscriber"];
 
     pub fn parse_listed(text: &str) -> Option<Self> {

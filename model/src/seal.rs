@@ -26,6 +26,9 @@ const ID_BYTES: usize = 4;
 /// By so many bytes at its beginning a sealed value is told from every other one: the nonce is among them.
 pub const TOLD_BY: usize = 1 + NONCE_BYTES;
 
+/// How many bytes sealing adds: what a sealed value is told by, and the tag.
+pub const SEAL_BYTES: usize = TOLD_BY + 16;
+
 /// 24 random bytes, drawn anew for each sealing. The same nonce twice under one key would betray both texts.
 pub type Nonce = [u8; NONCE_BYTES];
 
@@ -134,7 +137,7 @@ impl Keyring {
         self.key(wrapped.master)?.unwrap(wrapped, customer)
     }
 
-    /// The same data key under another master key: what it has sealed stays as it is.
+    /// Wraps the data key under another master key: what the data key has sealed stays as it is.
     pub fn rewrap(
         &self,
         wrapped: &WrappedKey,

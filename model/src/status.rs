@@ -114,7 +114,7 @@ pub enum Trigger {
     ClientOutdated,
     /// Another connection of the same device took the stream (T22).
     Replaced,
-    /// The same again within ten minutes (T24).
+    /// Another connection took the stream once more within ten minutes (T24).
     ReplacedAgain,
     /// The stored credentials cannot be read or written (T25).
     AuthState,

@@ -1,12 +1,10 @@
 //! Points in time: milliseconds since 1970, ISO 8601 with milliseconds towards people, an integer in stored records.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Days, NaiveDate, SecondsFormat, Utc};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Milliseconds since the Unix epoch, UTC.
@@ -74,33 +72,9 @@ impl Timestamp {
     }
 }
 
-impl JsonSchema for Day {
-    fn inline_schema() -> bool {
-        true
-    }
+crate::words::schema_of!(Day: { "type": "string", "format": "date" });
 
-    fn schema_name() -> Cow<'static, str> {
-        "Day".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "date" })
-    }
-}
-
-impl JsonSchema for Timestamp {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Timestamp".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "date-time" })
-    }
-}
+crate::words::schema_of!(Timestamp: { "type": "string", "format": "date-time" });
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Enums whose variants are words of the interface.
+//! Enums whose variants are words of the interface, and types that are shown as one value.
 
 /// Declares enums of words: a variant is shown, read, kept and counted by the text that stands beside it.
 #[macro_export]
@@ -37,3 +37,24 @@ macro_rules! words {
         }
     )+};
 }
+
+/// Says how the interface's documents show a type that is one value: where it stands, and under no name of its own.
+macro_rules! schema_of {
+    ($name:ident: $schema:tt) => {
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
+        }
+    };
+}
+
+pub(crate) use schema_of;

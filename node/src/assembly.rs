@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api::{
-    ApiConfig, AuthConfig, Backups, ConsolePorts, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens,
-    ServeError, SupportConfig,
+    ApiConfig, AuthConfig, Backups, ConsolePorts, CorsOrigins, EventStreamConfig, OperatorTokens, ServeError,
+    SupportConfig,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::id::NodeId;
@@ -571,12 +571,7 @@ fn http(
         operator_port: ops_port,
         tls: None,
         cors_origins: cors_origins(&config.api),
-        limits: DefaultLimits {
-            ip: config.limits.ip,
-            customer: config.limits.customer,
-            channel: config.limits.channel,
-            session: config.limits.console,
-        },
+        limits: config.limits,
         console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
         frame_ancestors: config.api.console_frame_ancestors.clone(),
         simulated_phones: config.network.phones.as_deref().map(|url| url.trim_end_matches('/').to_owned()),

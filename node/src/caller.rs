@@ -46,7 +46,7 @@ impl Caller {
     /// As [`new`](Self::new), for a port whose certificate is known in another way.
     ///
     /// # Errors
-    /// Those, and a file of certificates that cannot be read.
+    /// As [`new`](Self::new), and a file of certificates that cannot be read.
     pub fn trusting(base: impl Into<String>, token: Option<&str>, trust: &Trust) -> anyhow::Result<Self> {
         // No proxy of the environment lies between processes of one machine, or an operator and the cluster.
         let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT);
@@ -59,13 +59,18 @@ impl Caller {
         Self { base: base.into(), ..self.clone() }
     }
 
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
     /// # Errors
     /// When no answer came.
     pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<(StatusCode, Value)> {
-        let mut request = self.client.request(method.clone(), format!("{}{path}", self.base));
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
-        }
+        let mut request = self.request(method.clone(), path);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -90,10 +95,7 @@ impl Caller {
         path: &str,
         fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> anyhow::Result<(StatusCode, Vec<u8>)> {
-        let mut request = self.client.post(format!("{}{path}", self.base)).timeout(EXCHANGE);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
-        }
+        let request = self.request(Method::POST, path).timeout(EXCHANGE);
         let answer = fill(request).send().await.map_err(reqwest::Error::without_url);
         let answer = answer.with_context(|| format!("POST {}{path}", self.base))?;
         let status = answer.status();
@@ -106,10 +108,7 @@ impl Caller {
     /// # Errors
     /// When no answer came.
     pub async fn open(&self, path: &str) -> anyhow::Result<Response> {
-        let mut request = self.client.get(format!("{}{path}", self.base)).timeout(LONGEST_BODY);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
-        }
+        let request = self.request(Method::GET, path).timeout(LONGEST_BODY);
         let beginning = tokio::time::timeout(TIMEOUT, request.send()).await;
         beginning
             .with_context(|| format!("GET {}{path} was not answered within {TIMEOUT:?}", self.base))?

@@ -20,7 +20,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use model::id::NodeId;
-use model::limit::BucketRule;
 use model::time::Timestamp;
 use model::webhook::delivery::DEFAULT_DELAYS_SECONDS;
 use raft::directory::members::NodeState;
@@ -36,6 +35,8 @@ pub use network::{Driver, Network, Whatsapp};
 pub use support::Support;
 pub use values::{HostPort, HumanDuration, Secret, Timing};
 
+/// `[limits]`: the token buckets of addresses, customers and channels.
+pub use api::DefaultLimits as Limits;
 /// `[disk]`: what is to stay free on the file systems of log, state and media.
 pub use raft::room::Marks as Disk;
 /// `[connections]`: on each of the three ports by itself.
@@ -115,7 +116,7 @@ pub struct Api {
     /// Only from these are `X-Forwarded-For` and PROXY headers believed.
     #[serde(default)]
     pub trusted_proxies: Vec<IpNet>,
-    /// These begin each connection with a PROXY header, which names the client.
+    /// Trusted proxies begin each connection with a PROXY header, which names the client.
     #[serde(default)]
     pub proxy_protocol: bool,
     /// Whose scripts may read answers, as browsers write origins; [`ANY_ORIGIN`] alone for everybody's.
@@ -229,10 +230,6 @@ fn is_on(is_on: &bool) -> bool {
 
 fn is_usual_life(life: &HumanDuration) -> bool {
     *life == defaults::certificate_life()
-}
-
-fn is_usual_session(rule: &BucketRule) -> bool {
-    *rule == BucketRule::PER_SESSION
 }
 
 /// `[cluster]`: what all nodes have in common.
@@ -349,31 +346,6 @@ impl Default for Webhooks {
             note_every: HumanDuration(Duration::from_secs(300)),
             keep_delivered: HumanDuration(Duration::from_secs(7 * defaults::DAY)),
             keep_deliveries: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
-        }
-    }
-}
-
-/// `[limits]`: the token buckets of addresses, customers and channels.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// Per client address, on each node by itself.
-    pub ip: BucketRule,
-    pub customer: BucketRule,
-    pub channel: BucketRule,
-    /// Of a member's session in the console.
-    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
-    #[serde(skip_serializing_if = "is_usual_session")]
-    pub console: BucketRule,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            ip: BucketRule::PER_IP,
-            customer: BucketRule::PER_CUSTOMER,
-            channel: BucketRule::PER_CHANNEL,
-            console: BucketRule::PER_SESSION,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::config::files::node_name;
 /// How long the authority lives: nobody can exchange it while the cluster runs.
 const AUTHORITY_YEARS: i32 = 10;
 
-/// So much earlier than it was made a certificate is good, as clocks differ.
+/// How much earlier than it was made a certificate is good, as clocks differ.
 pub const BACKDATED: Duration = Duration::from_secs(24 * 3600);
 
 /// PEM of a certificate and of its private key.

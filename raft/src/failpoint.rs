@@ -93,11 +93,11 @@ names! {
         PlacesTurn = "task::places",
         /// A part of a session's state is to be committed, and is on its way into no log.
         StateBeforeCommit = "whatsapp::before_commit",
-        /// It is committed, and what waited for it does not know.
+        /// A part of a session's state is committed, and what waited for it does not know.
         StateAfterCommit = "whatsapp::after_commit",
         /// All that bytes to the real network rest on is committed, and none of them has left.
         WireBeforeWrite = "whatsapp::before_write",
-        /// They have left, and the client library does not know.
+        /// The bytes have left for the real network, and the client library does not know.
         WireAfterWrite = "whatsapp::after_write",
         /// A session is to connect to the real network.
         BeforeDial = "whatsapp::dial",

@@ -132,12 +132,12 @@ struct Standing {
 
 const ROOMY: Standing = Standing { level: Level::Enough, takes_entries: true };
 
-/// How it stands with its bytes and with its files.
+/// How a disk stands with its bytes and with its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standings {
     bytes: Standing,
     files: Standing,
-    /// It has said how many files are left: some count none at all.
+    /// The file system has said how many files are left: some count none at all.
     counts_files: bool,
 }
 
@@ -160,7 +160,7 @@ impl Standings {
     }
 }
 
-/// So much of something is free of so much.
+/// How much of a disk is free, and how much it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Space {
     free: u64,

@@ -1,6 +1,6 @@
 //! Token buckets at their home: the owner of the slot that a customer or a channel hashes to.
 //!
-//! They live in memory. After a fail-over a bucket starts full once, which the interface allows. Their time is
+//! Buckets live in memory. After a fail-over a bucket starts full once, which the interface allows. Their time is
 //! [`Timestamp::steady`]: a clock that was an hour ahead and is put right would leave them without refill for an hour.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 /// Above this many buckets of a kind, full ones are dropped: a full bucket says nothing that a new one would not.
 const SWEEP_ABOVE: usize = 10_000;
 
-/// So many buckets of a kind there are at most. When more have something taken out, all are forgotten and begin full, as after a
+/// The most buckets of a kind. When more have something taken out, all are forgotten and begin full, as after a
 /// fail-over.
 const MOST: usize = 500_000;
 

@@ -42,7 +42,7 @@ use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
 pub struct Call {
     pub version: u8,
     pub request_id: RequestId,
-    /// The same when the call is made again because its outcome is unknown.
+    /// Stays the same when the call is made again because its outcome is unknown.
     pub call_id: Uuid,
     /// What is left of the caller's patience.
     pub budget: Duration,

@@ -252,7 +252,7 @@ impl Cluster {
     fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>, deletion_grace: Duration, load_balancer: Rules) {
         let (fatal, joining) =
             (self.host.fatal().clone(), place::join(membership, self.excluded.clone(), self.stop.clone()));
-        // It holds the replicas of the shards, which no other task could take up where it left them.
+        // This task holds the replicas of the shards, which no other could take up where it left them.
         let mut tasks = vec![tokio::spawn(async move {
             supervise::required("the hosting of shards", &fatal, joining).await;
         })];
@@ -485,7 +485,7 @@ impl Cluster {
         context: &CallContext,
     ) -> (Option<BucketLevel>, Result<Done, CallError>) {
         let deadline = match work {
-            // These wait for the network at the owner.
+            // Sends and pairings wait for the network at the owner.
             Work::Send(_) | Work::Qr | Work::PairCode(_) => {
                 context.deadline.max(Instant::now() + WORK_WAIT + CALL_MARGIN)
             }

@@ -28,7 +28,7 @@ pub const LEASE: Duration = Duration::from_secs(12);
 /// For how long lent places are not lent to another: the lease, and the longest attempt that began at its end.
 const HELD_FOR: Duration = Duration::from_secs(12 + 20);
 
-/// So many failures in a row, within so long, open the circuit.
+/// How many failures in a row open the circuit, and within which time.
 pub const OPENS_AFTER: usize = 10;
 const OPENS_WITHIN: Duration = Duration::from_secs(300);
 
@@ -65,7 +65,7 @@ pub struct Report {
     /// An attempt has succeeded since the last report, before `failed` others failed.
     pub succeeded: bool,
     pub failed: usize,
-    /// It has something to attempt, and would do it as a probe.
+    /// The node has something to attempt, and would do it as a probe.
     pub probe: bool,
 }
 

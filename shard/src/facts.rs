@@ -33,13 +33,13 @@ pub struct NodeStatus {
     /// Of each shard with a replica here, what its log brought in a second of late. Earlier releases do not say.
     #[serde(default)]
     pub work: BTreeMap<ShardId, u64>,
-    /// It is ready. Earlier releases do not say, and were given leads whatever they would have said.
+    /// Whether the node is ready. Earlier releases do not say, and were given leads whatever they would have said.
     #[serde(default = "yes")]
     pub ready: bool,
     /// How much room the disks of its log and state have. Earlier releases do not say, and have to be taken to have some.
     #[serde(default)]
     pub room: Level,
-    /// The same of its media, and how many bytes the fullest of all its disks has left.
+    /// How much room the disk of its media has, and how many bytes the fullest of all its disks has left.
     #[serde(default)]
     pub large_room: Level,
     #[serde(default)]
@@ -47,7 +47,7 @@ pub struct NodeStatus {
     /// Ports that had no place for a connection within the last minute: `api`, `ops` or `peer`.
     #[serde(default)]
     pub crowded_ports: Vec<String>,
-    /// It has just taken a lead, or logs in the channels of leads that it took.
+    /// Whether the node has just taken a lead, or logs in the channels of leads that it took.
     #[serde(default)]
     pub warming_up: bool,
 }

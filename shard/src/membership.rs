@@ -64,7 +64,7 @@ pub enum Excluded {
     /// No other node speaks with this one.
     #[error("the other nodes refuse this one: {0}")]
     Refused(String),
-    /// It could not open all that the others have sealed.
+    /// The node could not open all that the others have sealed.
     #[error("is not all that this cluster's secrets are sealed with: some are under the master key {0}")]
     MasterKey(MasterKeyId),
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::error::CallError;
 use model::id::CustomerId;
-use raft::machine::{Pairs, View};
+use raft::machine::{Pairs, View, just_after};
 use tokio_util::sync::CancellationToken;
 
 use crate::shares::{Share, Shares};
@@ -87,7 +87,7 @@ fn rest(share: Share, took: Duration) {
 pub struct Patience {
     deadline: Instant,
     gone: CancellationToken,
-    /// It was found to be over.
+    /// The time was found to be over.
     is_out: Cell<bool>,
 }
 
@@ -136,7 +136,7 @@ impl<V: View> View for Patient<'_, V> {
 
     fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
         self.in_parts(limit, |wanted, last| match last {
-            Some(last) => self.view.scan(&[last, &[0]].concat(), to, wanted),
+            Some(last) => self.view.scan(&just_after(last), to, wanted),
             None => self.view.scan(from, to, wanted),
         })
     }

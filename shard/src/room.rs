@@ -86,7 +86,7 @@ impl Rooms {
         some_is_full && self.with_room(voters).count() <= voters.len() / 2
     }
 
-    /// Those of some nodes that have room, as far as is known.
+    /// The nodes among these that have room, as far as is known.
     fn with_room(&self, nodes: &BTreeSet<NodeId>) -> impl Iterator<Item = NodeId> {
         let now = Instant::now();
         let others = self.others.lock();

@@ -2,6 +2,8 @@
 
 mod facts;
 mod format;
+mod own;
+mod places;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,22 +14,23 @@ use bytes::Bytes;
 use futures::future::join_all;
 use model::error::{CallError, ErrorCode};
 use model::format::Format;
-use model::id::{CustomerId, NodeId, ShardId};
+use model::id::{NodeId, ShardId};
 use model::msgpack;
 use model::seal::MasterKeyId;
-use model::status::Status;
 use model::time::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use raft::directory::Directory;
-use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
 use raft::group::{Leadership, has_caught_up};
 use raft::host::Host;
 use raft::transport::admission::Port;
-use raft::transport::{Class, Handler, MAX_BODY, MOST_CALLS, PeerError, Peers};
+use raft::transport::{Class, Handler, MAX_BODY, PeerError, Peers};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
+pub use self::own::Readiness;
+pub(crate) use self::own::rss_bytes;
+use self::places::Places;
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
 pub use crate::facts::NodeStatus;
@@ -38,7 +41,6 @@ use crate::media::blobs::Blobs;
 use crate::nodes::Nodes;
 use crate::owner::hosting::Owners;
 use crate::owner::pace::StartLimiter;
-use crate::shares::{Share, Shares};
 
 /// The service under which nodes ask owners.
 pub const SHARD_SERVICE: u16 = 257;
@@ -59,22 +61,6 @@ const PROBE_PATIENCE: Duration = Duration::from_millis(250);
 /// How long a new replica may take to fetch media before it is asked again.
 const WHOLE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a node that has taken a lead warms up before it should be given the next one.
-const WARM_UP: Duration = Duration::from_secs(1);
-
-/// How many calls for one shard a peer may have here at once. They share the places that it has for all its calls, and a shard
-/// that is stuck must not use these up.
-const CALLS_OF_A_SHARD: usize = 1024;
-
-/// How many of them may be one account's: many of its calls may wait for their whole time, such as sends of channels that the
-/// network does not answer, or whoever follows its links to media that does not come. In all shards together it has half of what
-/// a peer may have.
-const CALLS_OF_AN_ACCOUNT: usize = CALLS_OF_A_SHARD / 2;
-const CALLS_OF_AN_ACCOUNT_IN_ALL: usize = MOST_CALLS / 2;
-
-/// A connection that found no place is told of for so long.
-const LATELY: Duration = Duration::from_secs(60);
-
 /// What is left of a call's time for the answer to travel back.
 const WAY_BACK: Duration = Duration::from_millis(50);
 
@@ -89,7 +75,7 @@ enum Request {
     /// How this node is.
     #[serde(rename = "Vitals")]
     NodeStatus,
-    /// The same with its groups, its disk and its clock.
+    /// How this node is, with its groups, its disk and its clock.
     #[serde(rename = "Facts")]
     NodeReport,
     /// How far it has applied a shard's log, once it has fetched the shard's media too.
@@ -116,26 +102,6 @@ enum Response {
     Figures(Vec<Point>),
 }
 
-/// Whether this node is ready, as `/readyz` says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Readiness {
-    /// The stores work and every group of this node runs.
-    pub store: bool,
-    /// The node is a member and knows a directory that is young enough.
-    pub cluster: bool,
-    /// Every shard that is placed here has a leader.
-    pub leases: bool,
-    /// Every group that this node leads commits what it proposes.
-    pub commits: bool,
-    pub draining: bool,
-}
-
-impl Readiness {
-    pub fn is_ready(&self) -> bool {
-        self.store && self.cluster && self.leases && self.commits && !self.draining
-    }
-}
-
 /// What a node says of itself as long as it runs.
 pub struct About {
     pub node: NodeId,
@@ -148,53 +114,6 @@ pub struct About {
     pub ports: Vec<Arc<Port>>,
     /// How long it says that it is not ready before its leads go, for balancers to hear of it.
     pub drain_wait: Duration,
-}
-
-/// Places for the calls of each peer for each shard that are being answered here.
-#[derive(Default)]
-struct Places {
-    of: Mutex<HashMap<(NodeId, ShardId), Arc<OfShard>>>,
-    /// Those of accounts in all shards.
-    accounts: Mutex<HashMap<NodeId, Arc<Shares>>>,
-}
-
-struct OfShard {
-    all: Arc<Semaphore>,
-    accounts: Shares,
-}
-
-impl Default for OfShard {
-    fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(CALLS_OF_A_SHARD)), accounts: of_accounts(CALLS_OF_AN_ACCOUNT) }
-    }
-}
-
-/// Bounds what one account has, and not what all have.
-fn of_accounts(most_of_one: usize) -> Shares {
-    Shares::new(Semaphore::MAX_PERMITS, most_of_one)
-}
-
-/// A place that is held.
-struct PlaceOfCall {
-    _of_shard: OwnedSemaphorePermit,
-    _of_account: Option<[Share; 2]>,
-}
-
-impl Places {
-    /// One of them, for as long as it is held; `None` when all are taken.
-    fn take(&self, from: NodeId, shard: ShardId, account: Option<CustomerId>) -> Option<PlaceOfCall> {
-        let places = self.of.lock().entry((from, shard)).or_default().clone();
-        let of_account = match account {
-            Some(account) => {
-                let in_all = || Arc::new(of_accounts(CALLS_OF_AN_ACCOUNT_IN_ALL));
-                let in_all = self.accounts.lock().entry(from).or_insert_with(in_all).clone();
-                Some([places.accounts.try_take(account)?, in_all.try_take(account)?])
-            }
-            None => None,
-        };
-        let of_shard = places.all.clone().try_acquire_owned().ok()?;
-        Some(PlaceOfCall { _of_shard: of_shard, _of_account: of_account })
-    }
 }
 
 /// The way to owners.
@@ -368,62 +287,8 @@ impl Router {
         self.directory.is_fresh()
     }
 
-    /// How many channels of the shards that this node owns are in each status; none that was never touched.
-    pub(crate) fn channels_by_status(&self) -> BTreeMap<Status, u64> {
-        let owners = self.owners.all();
-        let count = |status: Status| owners.iter().map(|owner| owner.status_counts.count(status)).sum::<u64>();
-        Status::ALL.into_iter().map(|status| (status, count(status))).collect()
-    }
-
     pub(crate) fn about(&self) -> &About {
         &self.about
-    }
-
-    pub(crate) fn own_status(&self) -> NodeStatus {
-        let channels = self.channels_by_status();
-        NodeStatus {
-            version: self.about.release.version.clone(),
-            format: Format::LATEST,
-            draining: self.is_draining(),
-            owns: self.owners.all().iter().map(|owner| owner.shard).collect(),
-            sessions: channels.iter().filter(|(status, _)| status.runs()).map(|(_, count)| count).sum(),
-            connected: channels.get(&Status::Connected).copied().unwrap_or(0),
-            rss_bytes: rss_bytes(),
-            started_at: self.started_at,
-            work: self.work(),
-            ready: self.readiness().is_ready(),
-            warming_up: self.is_warming_up(),
-            room: self.host.room().stores(),
-            large_room: self.host.room().large(),
-            least_free: self.host.room().least_free(),
-            crowded_ports: self.crowded_ports(),
-        }
-    }
-
-    pub(crate) fn readiness(&self) -> Readiness {
-        // What the directory takes for a node that has yet to start is none that a plan may count upon.
-        let (formed, member) = self.directory.read(|state| {
-            let own = state.nodes.get(&self.node);
-            (state.cluster.is_some(), own.is_some_and(|own| own.state != NodeState::Joining))
-        });
-        let health = self.host.health();
-        Readiness {
-            store: health.is_ready(),
-            commits: health.stalled.is_empty(),
-            cluster: self.directory.is_fresh() && formed && member,
-            leases: formed && self.leaderless() == 0,
-            draining: self.is_draining(),
-        }
-    }
-
-    /// How many of the shards that are placed here have no leader that this node knows.
-    pub(crate) fn leaderless(&self) -> usize {
-        let led = |shard: ShardId| self.host.group(shard).is_some_and(|group| group.leader().is_some());
-        self.directory.read(|state| {
-            // A replica that is about to join its group takes nothing away from this node.
-            let here = state.placement.values().filter(|place| place.settled && place.replicas.contains(&self.node));
-            here.filter(|place| !led(place.shard)).count()
-        })
     }
 
     /// [`Nodes::is_caught_up`] where the other node may take so long to answer.
@@ -438,29 +303,6 @@ impl Router {
             Ok(Response::Applied(Some(theirs))) => has_caught_up(theirs, applied),
             _ => false,
         }
-    }
-
-    fn crowded_ports(&self) -> Vec<String> {
-        let crowded = self.about.ports.iter().filter(|port| port.refused_within(LATELY));
-        crowded.map(|port| port.name().to_owned()).collect()
-    }
-
-    fn work(&self) -> BTreeMap<ShardId, u64> {
-        let shards: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
-        let work = |shard| Some((shard, self.host.group(shard)?.applied_per_second().round() as u64));
-        shards.into_iter().filter_map(work).collect()
-    }
-
-    fn is_warming_up(&self) -> bool {
-        let owned_since: HashMap<ShardId, Instant> =
-            self.owners.all().iter().map(|owner| (owner.shard, owner.since)).collect();
-        let shards: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
-        let mut led = shards
-            .into_iter()
-            .filter(|shard| self.host.group(*shard).is_some_and(|group| group.leader() == Some(self.node)));
-        // A lead that has just come has no owner yet.
-        let is_new = |shard| owned_since.get(&shard).is_none_or(|since| since.elapsed() < WARM_UP);
-        self.start_limiter.backlog() > WARM_UP || led.any(is_new)
     }
 }
 
@@ -645,45 +487,9 @@ fn body_of(said: &impl Serialize) -> Bytes {
     Bytes::from(body)
 }
 
-/// The memory that this process has in use; 0 where the system does not say.
-pub(crate) fn rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let resident =
-        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
-    resident.map_or(0, |kibibytes: u64| kibibytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shard_that_stands_still_takes_no_places_from_others() {
-        let places = Places::default();
-        let mut held: Vec<_> = (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, 7, None)).collect();
-        assert!(held.len() == CALLS_OF_A_SHARD && places.take(1, 7, None).is_none());
-        assert!(places.take(1, 8, None).is_some() && places.take(2, 7, None).is_some());
-        held.pop();
-        assert!(places.take(1, 7, None).is_some());
-    }
-
-    /// As many places as an account has there.
-    fn held_by(places: &Places, shard: ShardId, account: CustomerId) -> Vec<PlaceOfCall> {
-        (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, shard, Some(account))).collect()
-    }
-
-    #[test]
-    fn an_account_whose_calls_wait_leaves_places_of_its_shard_to_others() {
-        let places = Places::default();
-        let (loud, quiet) = (CustomerId::random(), CustomerId::random());
-        let held = held_by(&places, 7, loud);
-        assert!(held.len() < CALLS_OF_A_SHARD && places.take(1, 7, Some(loud)).is_none());
-        assert!(places.take(1, 7, Some(quiet)).is_some() && places.take(1, 7, None).is_some());
-        let in_all: Vec<_> = (8..16).flat_map(|shard| held_by(&places, shard, loud)).collect();
-        assert_eq!(held.len() + in_all.len(), CALLS_OF_AN_ACCOUNT_IN_ALL, "it leaves places of its peer, too");
-        drop((held, in_all));
-        assert!(places.take(1, 7, Some(loud)).is_some());
-    }
 
     #[test]
     fn a_call_looks_for_an_owner_often_at_first_and_seldom_where_there_is_none_for_long() {
@@ -703,31 +509,5 @@ mod tests {
         drop(lead);
         assert!(futures::poll!(&mut closed).is_pending());
         assert!(futures::poll!(std::pin::pin!(lead_moved(None))).is_pending());
-    }
-
-    #[test]
-    fn an_earlier_release_says_less_and_is_given_leads_all_the_same() {
-        #[derive(Serialize)]
-        struct Earlier {
-            version: &'static str,
-            draining: bool,
-            owns: Vec<ShardId>,
-            sessions: u64,
-            connected: u64,
-            rss_bytes: u64,
-            started_at: Timestamp,
-        }
-        let said = Earlier {
-            version: "0.1.0",
-            draining: false,
-            owns: vec![3],
-            sessions: 0,
-            connected: 0,
-            rss_bytes: 0,
-            started_at: Timestamp(0),
-        };
-        let said = rmp_serde::to_vec_named(&said).expect("plain fields are written");
-        let node_status: NodeStatus = msgpack::from_slice(&said).expect("what it lacks has a default");
-        assert!(node_status.ready && !node_status.warming_up && node_status.work.is_empty());
     }
 }

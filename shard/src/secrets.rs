@@ -118,7 +118,7 @@ impl Secrets {
         self.keyring.unwrap(key, customer)?.open(sealed, purpose.as_bytes())
     }
 
-    /// The same, sealed with the customer's present data key; `None` when it is already.
+    /// Seals what is sealed anew, with the customer's present data key; `None` when it is sealed with that already.
     ///
     /// # Errors
     /// When neither that nor the one before opens it.

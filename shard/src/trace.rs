@@ -168,7 +168,7 @@ impl Begun {
         self
     }
 
-    /// It began before anybody began this.
+    /// Dates the span's begin back to `start`, where that is earlier.
     pub fn since(mut self, start: Timestamp) -> Self {
         self.span.start = u64::try_from(start.0).unwrap_or(0).saturating_mul(1_000_000).min(self.span.start);
         self
@@ -184,7 +184,7 @@ impl Begun {
         hex::encode(self.span.trace)
     }
 
-    /// It is over now.
+    /// Ends the span, and hands it to the recorder.
     pub fn end(mut self) {
         let Some(recorder) = RECORDER.get() else { return };
         let began = self.span.end;

@@ -25,7 +25,7 @@ const PARALLEL: usize = 2;
 /// Logins that may wait for their turn; more are told to come back.
 const QUEUE: usize = 64;
 
-/// Of these, logins from one address.
+/// How many of the waiting logins may come from one address.
 const QUEUE_FROM_ADDRESS: usize = 32;
 
 /// How long a login waits for its turn.

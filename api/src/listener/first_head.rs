@@ -12,7 +12,7 @@ const END_HEADERS: u8 = 0x4;
 /// How far the first head was read.
 #[derive(Clone, Copy, Debug)]
 pub enum FirstHead {
-    /// So many bytes were those of [`PREFACE`].
+    /// How many bytes of [`PREFACE`] have come.
     Preface(usize),
     /// In a line of HTTP/1. A blank one ends the head, but those before its first line do not.
     Line { is_first: bool, is_blank: bool },

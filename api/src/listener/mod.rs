@@ -53,7 +53,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Entrance {
     /// Balancers, each of which stands for many clients.
     pub proxies: Vec<IpNet>,
-    /// They begin with a PROXY header.
+    /// Whether balancers begin their connections with a PROXY header.
     pub proxy_protocol: bool,
     pub tls: Option<Arc<ServerConfig>>,
     pub port: Arc<Port>,

@@ -145,7 +145,7 @@ const HEADERS: [(&str, bool, &str); 6] = [
     ),
 ];
 
-/// Those headers among the document's parameters.
+/// The headers of deliveries among the document's parameters.
 pub fn headers() -> Map<String, Value> {
     let parameter = |(name, required, about): &(&str, bool, &str)| {
         let shown = json!({

@@ -1,5 +1,6 @@
 //! What fields mean where no type says so: those of bodies, which parsers read, and those whose name many types share.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -278,17 +279,28 @@ const TEXTS: &[(&str, &str)] = &[
 ];
 
 /// The texts, for looking up.
-pub struct Texts(BTreeMap<&'static str, &'static str>);
+pub struct Texts(BTreeMap<Cow<'static, str>, Cow<'static, str>>);
 
 impl Default for Texts {
     fn default() -> Self {
-        Self(TEXTS.iter().copied().collect())
+        Self(TEXTS.iter().map(|(field, text)| (Cow::Borrowed(*field), Cow::Borrowed(*text))).collect())
     }
 }
 
 impl Texts {
-    fn find(&self, owner: &str, field: &str) -> Option<&'static str> {
-        self.0.get(format!("{owner}.{field}").as_str()).or_else(|| self.0.get(field)).copied()
+    fn find(&self, owner: &str, field: &str) -> Option<&str> {
+        self.0.get(format!("{owner}.{field}").as_str()).or_else(|| self.0.get(field)).map(|text| &**text)
+    }
+
+    /// Learns what the shapes of a type say of fields that have no text here: what is sent bears the names of what comes in.
+    pub fn learn(&mut self, schema: &Value) {
+        let shapes = schema["oneOf"].as_array().into_iter().flatten();
+        let fields = shapes.filter_map(|shape| shape["properties"].as_object()).flatten();
+        for (name, field) in fields {
+            if let Some(text) = field["description"].as_str() {
+                self.0.entry(Cow::Owned(name.clone())).or_insert_with(|| Cow::Owned(text.to_owned()));
+            }
+        }
     }
 
     /// Describes the fields of a schema, and of what is inside it, that have no description yet. `owner` is the type's
@@ -310,5 +322,23 @@ impl Texts {
                 self.describe(owner, shape);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_type_says_of_a_field_holds_where_no_text_does() {
+        let mut texts = Texts::default();
+        texts.learn(&json!({ "oneOf": [{ "properties": {
+            "style": { "description": "How it is set." },
+            "caption": { "description": "Something else." },
+        } }] }));
+        let mut shape = json!({ "properties": { "style": {}, "caption": {} } });
+        texts.describe("SendImage", &mut shape);
+        assert_eq!(shape["properties"]["style"]["description"], "How it is set.");
+        assert_eq!(shape["properties"]["caption"]["description"], "The text below it.");
     }
 }

@@ -71,6 +71,9 @@ pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> V
     let tells_events = routes.iter().any(|route| route.path == EVENT_TYPES_PATH);
     let webhooks = tells_events.then(|| events::webhooks(&mut parts));
     let mut schemas = parts.schemas.take_definitions(true);
+    if let Some(received) = schemas.get("ReceivedBody") {
+        parts.texts.learn(received);
+    }
     schemas.extend(parts.shapes);
     schemas.insert("Error".to_owned(), answers::error_schema());
     schemas.iter_mut().for_each(|(name, schema)| parts.texts.describe(name, schema));

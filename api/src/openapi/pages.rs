@@ -66,7 +66,7 @@ async fn document(ctx: &mut RequestContext) -> Outcome {
     });
     let tag = if form.encoding.is_some() { weak_etag } else { etag };
     let reply = if same { Reply::empty(StatusCode::NOT_MODIFIED) } else { form.reply("application/json") };
-    // It changes with the binary: a copy is asked about each time.
+    // The document changes with the binary: a copy is asked about each time.
     Ok(reply.with(ETAG, tag.clone()).with(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
 }
 

@@ -101,7 +101,7 @@ async fn export(call: &mut OperatorCall) -> Outcome {
     let (salt, nonce) = (rand::random(), rand::random());
     let seal = move || sealed::seal(&content, &passphrase, salt, nonce);
     let bundle = app.auth.passwords.run(call.client.ip, seal).await?.map_err(refused)?;
-    // It is on record before anything is handed out.
+    // The export is on record before anything is handed out.
     call.update(Command::Audit, vec![audited(call, &channel, "channel.exported")]).await?;
     Ok(Reply::content(BYTES, bundle).uncached())
 }

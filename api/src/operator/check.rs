@@ -127,7 +127,7 @@ pub struct CheckView {
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
-    let view = ClusterView::take(call).await;
+    let view = ClusterView::of(call.cluster()).await;
     let checks = findings(&view, &call.app.config.target_policy);
     let status = condition(&view, &checks);
     Ok(Reply::ok(&CheckView { status, can_lose_a_node: at_risk(&view).is_empty(), checks }))
@@ -287,7 +287,7 @@ fn at_risk(view: &ClusterView) -> Vec<(NodeId, Vec<ShardId>)> {
 fn lose_a_node(view: &ClusterView) -> Vec<Observation> {
     let few = view.survey.len() < ENOUGH_NODES;
     let (level, remedy) = match few {
-        // It never can, so this is no news: `can_lose_a_node` says it to whoever is about to stop a node.
+        // A cluster of one or two never can, so this is no news: `can_lose_a_node` says it to whoever is about to stop a node.
         true => (Level::Warning, "grow the cluster to three nodes; until then stopping a node is an outage"),
         false => (Level::Failing, "stop no node before this is well again"),
     };

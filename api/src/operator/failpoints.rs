@@ -1,6 +1,6 @@
 //! `/v1/admin/failpoints`: lets a node of a build for tests fail on purpose, while it runs.
 //!
-//! These routes are there in a build that has failpoints and in no release, and so they are not in the document.
+//! The routes are there in a build that has failpoints and in no release, and so they are not in the document.
 
 use model::error::CallError;
 use model::field::{Body, rule};

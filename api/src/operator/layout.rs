@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::id::{ChannelId, NodeId, ShardId, Slot};
-use model::issue::Issues;
 use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
@@ -47,7 +46,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/admin/layout/apply").operator(apply).doc(
             Doc::new("apply_layout", "Begin the moves that the present nodes want")
                 .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
-                .optional_body(Apply::parse, json!({ "at_once": 2 }))
+                .optional_body(parse_apply, json!({ "at_once": 2 }))
                 .accepted::<ChangeView>()
                 .errors(&[E::BadRequest, E::ConcurrentModification, E::NoOp]),
         ),
@@ -337,25 +336,17 @@ async fn plan_moves(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&view))
 }
 
-/// The body of `apply`.
-struct Apply {
-    number: Option<u64>,
-    at_once: u16,
-}
-
-impl Apply {
-    fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// The body of `apply`: the number of a plan, and how many moves run at a time.
+fn parse_apply(body: &Body) -> Result<(Option<u64>, u16), CallError> {
+    body.read(|fields| {
         let number = fields.optional("number", rule::integer(1..=u64::from(u32::MAX)));
         let at_once = fields.optional("at_once", rule::integer(1..=MOST_AT_ONCE));
-        let at_once = at_once.and_then(|at_once| u16::try_from(at_once).ok()).unwrap_or(AT_ONCE);
-        issues.finish(|| Some(Self { number, at_once }))
-    }
+        Some((number, at_once.and_then(|at_once| u16::try_from(at_once).ok()).unwrap_or(AT_ONCE)))
+    })
 }
 
 async fn apply(call: &mut OperatorCall) -> Outcome {
-    let Apply { number, at_once } = Apply::parse(&call.optional_object().await?)?;
+    let (number, at_once) = parse_apply(&call.optional_object().await?)?;
     let loads = Loads::told(&call.cluster().node_statuses().await);
     let layout = call.directory().read(|state| driver::begin(state, balanced(state, &loads), at_once, false, call.now));
     if number.is_some_and(|number| number != layout.number) {

@@ -173,7 +173,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
-    let view = ClusterView::take(call).await;
+    let view = ClusterView::of(call.cluster()).await;
     let voters = call.directory().group().members().voters;
     call.directory().read(|state| {
         let view = |node: &NodeRecord| {

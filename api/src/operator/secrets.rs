@@ -346,7 +346,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
                      secrets.master_key_file and secrets.previous_master_key_file there and restart it"
                 )));
             }
-            // It says which keys it lacks when it starts.
+            // A node that joins says which keys it lacks when it starts.
             Err(_) if call.directory().read(joins) => {}
             Err(error) => {
                 return Err(CallError::bad_request(format!(

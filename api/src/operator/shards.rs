@@ -91,7 +91,7 @@ impl From<Replica> for ReplicaView {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let view = ClusterView::take(call).await;
+    let view = ClusterView::of(call.cluster()).await;
     let rows = call.directory().read(|state| {
         let row = |group: GroupView| {
             let channels = state.channel_count_in(group.id);

@@ -83,7 +83,7 @@ pub struct Counted {
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
-    let view = ClusterView::take(call).await;
+    let view = ClusterView::of(call.cluster()).await;
     let all = findings(&view, &call.app.config.target_policy);
     let answer = call.directory().read(|state| {
         let mut channels = channels(&view);

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Change, Fields, rule};
+use model::field::{Body, Change, rule};
 use model::id::{CustomerId, DeliveryId, EndpointId};
-use model::issue::Issues;
 use model::time::Timestamp;
 use raft::directory::command::{Command, EndpointChange};
 use raft::directory::records::{DisabledReason, EndpointRecord};
@@ -56,9 +55,7 @@ pub fn routes() -> Vec<Route> {
 
 /// Reads `{ "reason" }`.
 fn parse_reason(body: &Body) -> Result<String, CallError> {
-    let issues = Issues::new();
-    let reason = Fields::new(body, &issues).required("reason", rule::text(1..=255));
-    issues.finish(|| reason)
+    body.read(|fields| fields.required("reason", rule::text(1..=255)))
 }
 
 async fn enable(call: &mut OperatorCall) -> Outcome {

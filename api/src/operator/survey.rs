@@ -11,8 +11,6 @@ use shard::assessment::{DIRECTORY, GroupState, GroupView, Wanted, groups};
 use shard::cluster::Cluster;
 use shard::facts::{Heard, Survey};
 
-use crate::request_context::OperatorCall;
-
 /// How long nodes may take to look at themselves: a slow disk is tried with a few syncs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -32,11 +30,6 @@ pub struct ClusterView {
 }
 
 impl ClusterView {
-    /// Asks all nodes, for an operator.
-    pub async fn take(call: &OperatorCall) -> Self {
-        Self::of(call.cluster()).await
-    }
-
     /// Asks all nodes.
     pub async fn of(cluster: &Cluster) -> Self {
         let survey = cluster.survey(PATIENCE).await;

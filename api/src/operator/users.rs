@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Change, Fields, rule};
+use model::field::{Body, Change, rule};
 use model::id::{CustomerId, UserId};
-use model::issue::Issues;
 use model::member::Role;
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
@@ -31,13 +30,13 @@ pub fn routes() -> Vec<Route> {
             .doc(Doc::new("list_users", "List a customer's members").list::<UserView>().errors(&[E::NotFound])),
         Route::post("/v1/admin/customers/{id}/users").operator(create).doc(
             Doc::new("create_user", "Make a member of a customer")
-                .body(CreateUser::parse, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
+                .body(parse_create, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
                 .created::<UserView>()
                 .errors(&[E::NotFound, E::BadRequest]),
         ),
         Route::patch("/v1/admin/customers/{id}/users/{user_id}").operator(patch).doc(
             Doc::new("update_user", "Change a member's role or password")
-                .body(PatchUser::parse, json!({ "role": "admin" }))
+                .body(parse_patch, json!({ "role": "admin" }))
                 .ok::<UserView>()
                 .errors(&[E::NotFound]),
         ),
@@ -75,41 +74,23 @@ impl From<&UserRecord> for UserView {
 }
 
 /// The body of a create. Whom the operator makes a member needs no message to confirm the address.
-struct CreateUser {
-    email: String,
-    password: String,
-    role: Role,
-    email_verified: bool,
-}
-
-impl CreateUser {
-    fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+fn parse_create(body: &Body) -> Result<(String, String, Role, bool), CallError> {
+    body.read(|fields| {
         let email = fields.required("email", email);
         let password = fields.required("password", new_password);
         let role = fields.optional("role", rule::one_of(Role::WORDS, Role::parse)).unwrap_or(Role::Owner);
         let email_verified = fields.optional("email_verified", rule::boolean).unwrap_or(true);
-        issues.finish(|| Some(Self { email: email?, password: password?, role, email_verified }))
-    }
+        Some((email?, password?, role, email_verified))
+    })
 }
 
 /// The body of a patch; a new password is still to be hashed.
-struct PatchUser {
-    role: Change<Role>,
-    email_verified: Change<bool>,
-    password: Option<String>,
-}
-
-impl PatchUser {
-    fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::patch(body, &issues);
-        let role = fields.optional("role", rule::one_of(Role::WORDS, Role::parse)).into();
-        let email_verified = fields.optional("email_verified", rule::boolean).into();
-        let password = fields.optional("password", new_password);
-        issues.finish(|| Some(Self { role, email_verified, password }))
-    }
+fn parse_patch(body: &Body) -> Result<(Change<Role>, Change<bool>, Option<String>), CallError> {
+    body.read_patch(|fields| {
+        let role = fields.optional("role", rule::one_of(Role::WORDS, Role::parse));
+        let email_verified = fields.optional("email_verified", rule::boolean);
+        Some((role.into(), email_verified.into(), fields.optional("password", new_password)))
+    })
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
@@ -121,7 +102,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn create(call: &mut OperatorCall) -> Outcome {
-    let CreateUser { email, password, role, email_verified } = CreateUser::parse(&call.object().await?)?;
+    let (email, password, role, email_verified) = parse_create(&call.object().await?)?;
     let customer_id = customer(call)?;
     let user = UserRecord {
         id: UserId::new(),
@@ -141,7 +122,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
 
 /// Another role acts with the member's next request; another password ends the member's sessions.
 async fn patch(call: &mut OperatorCall) -> Outcome {
-    let PatchUser { role, email_verified, password } = PatchUser::parse(&call.object().await?)?;
+    let (role, email_verified, password) = parse_patch(&call.object().await?)?;
     let user = find(call)?;
     let password = match password {
         Some(password) => Change::To(call.app.auth.passwords.hash(call.client.ip, password).await?),

@@ -163,7 +163,7 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
     let (bucket, rule, scope) = match (entry, caller.session()) {
         (Entry::Interface, _) => (caller.customer.id, ctx.app.customer_rule(&caller.customer), LimitScope::Customer),
         (Entry::Console, Some(session)) => {
-            (CustomerId(session.bucket(caller.customer.id)), ctx.app.config.limits.session, LimitScope::Session)
+            (CustomerId(session.bucket(caller.customer.id)), ctx.app.config.limits.console, LimitScope::Session)
         }
         // There is no such place for a key.
         (Entry::Console, None) => return Err(Answered::uncounted(Err(CallError::route_not_found()))),

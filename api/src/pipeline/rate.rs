@@ -25,7 +25,7 @@ impl RateHeaders {
         Self { scope, limit: level.limit, remaining: level.remaining }
     }
 
-    /// Those of the emptiest bucket; of two equal ones, the one that the call costs in any case.
+    /// The headers of the emptiest bucket; of two equal ones, of the one that the call costs in any case.
     pub fn deciding(charged: &Charged, channel: Option<&BucketLevel>) -> Self {
         let (scope, level) = match charged {
             Charged::Customer(level) => (LimitScope::Customer, level),
@@ -37,7 +37,7 @@ impl RateHeaders {
         }
     }
 
-    /// Those of a refusal: it names the limit that refused, which may be none of the buckets (pair codes have their own).
+    /// The headers of a refusal: it names the limit that refused, which may be none of the buckets (pair codes have their own).
     pub fn refused_by(error: &CallError) -> Option<Self> {
         let details = error.details.as_ref().filter(|_| error.code == ErrorCode::RateLimited)?;
         let scope = LimitScope::deserialize(&details["scope"]).ok()?;

@@ -337,7 +337,7 @@ pub async fn delete_with_keys(
         audit.clear();
     }
     audit.push(entry);
-    ctx.change(command, audit).await?;
+    ctx.update(command, audit).await?;
     let directory = ctx.directory();
     if (many || directory.read(|state| state.is_ending(ended)))
         && let Err(error) = directory.finish_deletion(ended, Instant::now() + REST_PATIENCE).await

@@ -15,7 +15,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/channels/{id}/calls/{call_id}/reject").channel(reject).doc(
             Doc::new("reject_call", "Reject a call that rings")
-                .optional_body(|body| RejectCall::parse(body, &Suffixes::simulated()), json!({ "from": "15551234567" }))
+                .optional_body(|body| parse_caller(body, &Suffixes::simulated()), json!({ "from": "15551234567" }))
                 .no_content()
                 .on_network()
                 .errors(&[ErrorCode::NotFound]),
@@ -24,18 +24,12 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Who calls; known to the gateway itself for two minutes after the call was offered.
-struct RejectCall {
-    from: Option<Address>,
-}
-
-impl RejectCall {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
-        body.read(|fields| Some(Self { from: fields.optional("from", rule::address(suffixes)) }))
-    }
+fn parse_caller(body: &Body, suffixes: &Suffixes) -> Result<Option<Address>, CallError> {
+    body.read(|fields| Some(fields.optional("from", rule::address(suffixes))))
 }
 
 async fn reject(call: &mut ChannelCall) -> Outcome {
-    let RejectCall { from } = RejectCall::parse(&call.optional_object().await?, &call.app.config.suffixes)?;
+    let from = parse_caller(&call.optional_object().await?, &call.app.config.suffixes)?;
     let call_id = call.parameter("call_id").to_owned();
     call.done(CallOperation::Reject { call_id, from }).await
 }

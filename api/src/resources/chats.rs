@@ -3,9 +3,9 @@
 use model::address::{Address, Suffixes};
 use model::chat::{Chat, ChatChanges, ChatKind, ChatSort, EPHEMERAL};
 use model::error::{CallError, ErrorCode as E};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::id::MessageId;
-use model::issue::{IssueCode, Issues, Violation};
+use model::issue::{IssueCode, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use network::operation::chats::ChatOperation;
@@ -48,7 +48,7 @@ pub fn routes() -> Vec<Route> {
             Doc::new("read_chat", "Send read receipts")
                 .about("Without `message_ids` for all that is unread.")
                 .optional_body(
-                    |body| Reading::parse(body, &Suffixes::simulated()),
+                    |body| parse_reading(body, &Suffixes::simulated()),
                     json!({ "message_ids": ["3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234"] }),
                 )
                 .no_content()
@@ -110,21 +110,20 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 
 /// Reads the flags that a patch sets.
 fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
     let until = |value: &Value| match rule::integer(0..=i64::MAX as u64)(value)? {
         0 => Ok(0),
         seconds if seconds as i64 > now.unix_seconds() => Ok(seconds as i64),
         _ => Err(Violation::new(IssueCode::TooSmall, "must lie in the future, or be 0 for ever")),
     };
-    let changes = ChatChanges {
-        pinned: fields.optional("pinned", rule::boolean),
-        archived: fields.optional("archived", rule::boolean),
-        muted_until: fields.nullable("muted_until", until).into(),
-        unread: fields.optional("unread", rule::boolean),
-        ephemeral_expiration: fields.optional("ephemeral_expiration", ephemeral),
-    };
-    issues.finish(|| Some(changes))
+    body.read_patch(|fields| {
+        Some(ChatChanges {
+            pinned: fields.optional("pinned", rule::boolean),
+            archived: fields.optional("archived", rule::boolean),
+            muted_until: fields.nullable("muted_until", until).into(),
+            unread: fields.optional("unread", rule::boolean),
+            ephemeral_expiration: fields.optional("ephemeral_expiration", ephemeral),
+        })
+    })
 }
 
 /// One of the times that disappearing messages may be set to.
@@ -157,24 +156,16 @@ async fn clear(call: &mut ChannelCall) -> Outcome {
 }
 
 /// `{ "message_ids"?: [string], "participant"?: address }`
-struct Reading {
-    messages: Vec<MessageId>,
-    participant: Option<Address>,
-}
-
-impl Reading {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+fn parse_reading(body: &Body, suffixes: &Suffixes) -> Result<(Vec<MessageId>, Option<Address>), CallError> {
+    body.read(|fields| {
         let id = |value: &Value| rule::text(1..=255)(value).map(MessageId);
-        let messages = fields.list("message_ids", MOST_READ, id);
-        let participant = fields.optional("participant", rule::address(suffixes));
-        issues.finish(|| Some(Self { messages: messages.unwrap_or_default(), participant }))
-    }
+        let messages = fields.list("message_ids", MOST_READ, id).unwrap_or_default();
+        Some((messages, fields.optional("participant", rule::address(suffixes))))
+    })
 }
 
 async fn read(call: &mut ChannelCall) -> Outcome {
-    let Reading { messages, participant } = Reading::parse(&call.optional_object().await?, &call.app.config.suffixes)?;
+    let (messages, participant) = parse_reading(&call.optional_object().await?, &call.app.config.suffixes)?;
     let chat = chat_id(call)?;
     call.done(ChatOperation::Read { chat, messages, participant }).await
 }

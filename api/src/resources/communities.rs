@@ -3,16 +3,15 @@
 use model::address::{Address, Suffixes};
 use model::community::{Community, CommunityChanges, KnownCommunity, SubGroup};
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::group::{Group, GroupInvite, GroupParticipant, Joined};
-use model::issue::Issues;
 use model::page::ListId;
 use network::operation::communities::{CommunityAnswer, CommunityOperation};
 use serde_json::json;
 use shard::call::read::Filter;
 
 use super::groups::{MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
-use crate::failure::{self, of_kind};
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, parse_refresh, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
@@ -32,7 +31,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::post("/v1/channels/{id}/communities").channel(create).doc(
             Doc::new("create_community", "Create a community")
-                .body(|body| CreateCommunity::parse(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
+                .body(|body| parse_create(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
                 .created::<Community>()
                 .errors(REFUSALS),
         ),
@@ -56,7 +55,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/channels/{id}/communities/{community_id}/groups").channel(create_group).doc(
             Doc::new("create_community_group", "Create a group in a community")
                 .body(
-                    |body| CreateSubGroup::parse(body, &Suffixes::simulated()),
+                    |body| parse_create_group(body, &Suffixes::simulated()),
                     json!({ "subject": "Tools", "participants": ["15550001002"] }),
                 )
                 .created::<Group>()
@@ -121,34 +120,21 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&known.map(|known| known.community)))
 }
 
-/// The body of a new community.
-struct CreateCommunity {
-    subject: String,
-    description: Option<String>,
-    groups: Vec<Address>,
-}
-
-impl CreateCommunity {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// The body of a new community: its subject, its description, and groups that it takes in.
+fn parse_create(body: &Body, suffixes: &Suffixes) -> Result<(String, Option<String>, Vec<Address>), CallError> {
+    body.read(|fields| {
         let subject = fields.required("subject", rule::text(1..=100));
         let description = fields.optional("description", rule::text(0..=2048));
         let groups = fields.list_or_empty("group_ids", MOST_GROUPS, rule::address(suffixes)).unwrap_or_default();
-        issues.finish(|| Some(Self { subject: subject?, description, groups }))
-    }
+        Some((subject?, description, groups))
+    })
 }
 
 async fn create(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let CreateCommunity { subject, description, groups } = CreateCommunity::parse(&body, call.suffixes())?;
-    match call.operate(CommunityOperation::Create { subject, description, groups }).await? {
-        CommunityAnswer::Community(made) => {
-            let made = found_community(call, &made.community.id).await?;
-            Ok(Reply::created(&made.community))
-        }
-        other => Err(failure::unexpected(&other)),
-    }
+    let (subject, description, groups) = parse_create(&call.object().await?, call.suffixes())?;
+    let answer = call.operate(CommunityOperation::Create { subject, description, groups }).await?;
+    of_kind!(answer, CommunityAnswer::Community(made) =>
+        Reply::created(&found_community(call, &made.community.id).await?.community))
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
@@ -162,15 +148,14 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 
 /// Reads the body of a change.
 fn parse_changes(body: &Body) -> Result<CommunityChanges, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
-    let changes = CommunityChanges {
-        subject: fields.optional("subject", rule::text(1..=100)),
-        description: fields.optional("description", rule::text(0..=2048)),
-        member_add_groups: fields.optional("member_add_groups", rule::boolean),
-        join_approval_mode: fields.optional("join_approval_mode", rule::boolean),
-    };
-    issues.finish(|| Some(changes))
+    body.read_patch(|fields| {
+        Some(CommunityChanges {
+            subject: fields.optional("subject", rule::text(1..=100)),
+            description: fields.optional("description", rule::text(0..=2048)),
+            member_add_groups: fields.optional("member_add_groups", rule::boolean),
+            join_approval_mode: fields.optional("join_approval_mode", rule::boolean),
+        })
+    })
 }
 
 async fn change(call: &mut ChannelCall) -> Outcome {
@@ -190,24 +175,17 @@ async fn list_groups(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&List::whole(found_community(call, &id).await?.groups)))
 }
 
-/// The body of a new group in a community.
-struct CreateSubGroup {
-    subject: String,
-    participants: Vec<Address>,
-}
-
-impl CreateSubGroup {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// The body of a new group in a community: its subject, and its first members.
+fn parse_create_group(body: &Body, suffixes: &Suffixes) -> Result<(String, Vec<Address>), CallError> {
+    body.read(|fields| {
         let subject = fields.required("subject", rule::text(1..=100));
         let participants = fields.list_or_empty("participants", MOST_NAMED, rule::address(suffixes));
-        issues.finish(|| Some(Self { subject: subject?, participants: participants.unwrap_or_default() }))
-    }
+        Some((subject?, participants.unwrap_or_default()))
+    })
 }
 
 async fn create_group(call: &mut ChannelCall) -> Outcome {
-    let CreateSubGroup { subject, participants } = CreateSubGroup::parse(&call.object().await?, call.suffixes())?;
+    let (subject, participants) = parse_create_group(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
     let community = community_id(call)?;
     let answer = call.operate(CommunityOperation::CreateGroup { community, subject, participants }).await?;

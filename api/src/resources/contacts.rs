@@ -82,7 +82,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/channels/{id}/contacts/{contact_id}/picture").channel(picture).doc(
             Doc::new("get_contact_picture", "Get a contact's picture")
                 .about("Asked for at the network when what is known of it is older than 24 hours.")
-                .query(PictureQuery::parse)
+                .query(parse_picture)
                 .ok::<ContactPicture>()
                 .on_network()
                 .errors(&[E::ContactNotFound, E::InvalidRequest]),
@@ -260,17 +260,10 @@ async fn check(call: &mut ChannelCall) -> Outcome {
 }
 
 /// `?preview=true` and `?refresh=true`.
-struct PictureQuery {
-    preview: bool,
-    refresh: bool,
-}
-
-impl PictureQuery {
-    fn parse(query: Query<'_>) -> Result<Self, CallError> {
-        let flag = |name| query.flag(name).unwrap_or(false);
-        let parsed = Self { preview: flag("preview"), refresh: flag("refresh") };
-        query.finish(parsed)
-    }
+fn parse_picture(query: Query<'_>) -> Result<(bool, bool), CallError> {
+    let flag = |name| query.flag(name).unwrap_or(false);
+    let flags = (flag("preview"), flag("refresh"));
+    query.finish(flags)
 }
 
 /// A contact's picture, as far as it is shown to the channel.
@@ -283,7 +276,7 @@ struct ContactPicture {
 }
 
 async fn picture(call: &mut ChannelCall) -> Outcome {
-    let PictureQuery { preview, refresh } = PictureQuery::parse(call.query())?;
+    let (preview, refresh) = parse_picture(call.query())?;
     let contact = call.contact()?;
     let read = || Read::Contact(contact.clone());
     let known = call.read_one::<ContactRow>(read()).await?;

@@ -2,11 +2,11 @@
 
 use model::address::{Address, Suffixes};
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::group::{
     Group, GroupChanges, GroupInvite, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult,
 };
-use model::issue::{IssueCode, Issues, Violation};
+use model::issue::{IssueCode, Violation};
 use model::page::ListId;
 use model::target::LONGEST_URL;
 use network::operation::groups::{GroupAnswer, GroupOperation};
@@ -46,7 +46,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/channels/{id}/groups").channel(create).doc(
             Doc::new("create_group", "Create a group")
                 .body(
-                    |body| CreateGroup::parse(body, &Suffixes::simulated()),
+                    |body| parse_create(body, &Suffixes::simulated()),
                     json!({ "subject": "Friends", "participants": ["15550001002"] }),
                 )
                 .created::<Created>()
@@ -171,20 +171,12 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&found(call, &id).await?))
 }
 
-/// The body of a new group.
-struct CreateGroup {
-    subject: String,
-    participants: Vec<Address>,
-}
-
-impl CreateGroup {
-    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// The body of a new group: its subject, and its first members.
+fn parse_create(body: &Body, suffixes: &Suffixes) -> Result<(String, Vec<Address>), CallError> {
+    body.read(|fields| {
         let subject = fields.required("subject", rule::text(1..=100));
-        let participants = fields.required_list_or_empty("participants", MOST_NAMED, rule::address(suffixes));
-        issues.finish(|| Some(Self { subject: subject?, participants: participants? }))
-    }
+        subject.zip(fields.required_list_or_empty("participants", MOST_NAMED, rule::address(suffixes)))
+    })
 }
 
 /// A group that was just made, and how it went for each who was named.
@@ -198,7 +190,7 @@ struct Created {
 }
 
 async fn create(call: &mut ChannelCall) -> Outcome {
-    let CreateGroup { subject, participants } = CreateGroup::parse(&call.object().await?, call.suffixes())?;
+    let (subject, participants) = parse_create(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
     match call.operate(GroupOperation::Create { subject, participants }).await? {
         GroupAnswer::Created { group, participants_result } => {
@@ -262,17 +254,18 @@ async fn remove_picture(call: &mut ChannelCall) -> Outcome {
 
 /// Reads the settings that a patch changes.
 fn parse_settings(body: &Body) -> Result<GroupChanges, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
-    let changes = GroupChanges {
-        announce: fields.optional("announce", rule::boolean),
-        restrict: fields.optional("restrict", rule::boolean),
-        member_add_mode: fields.optional("member_add_mode", rule::boolean),
-        join_approval_mode: fields.optional("join_approval_mode", rule::boolean),
-        ephemeral: fields.optional("ephemeral", rule::integer(0..=u64::from(u32::MAX))).map(|seconds| seconds as u32),
-        ..GroupChanges::default()
-    };
-    issues.finish(|| Some(changes))
+    body.read_patch(|fields| {
+        Some(GroupChanges {
+            announce: fields.optional("announce", rule::boolean),
+            restrict: fields.optional("restrict", rule::boolean),
+            member_add_mode: fields.optional("member_add_mode", rule::boolean),
+            join_approval_mode: fields.optional("join_approval_mode", rule::boolean),
+            ephemeral: fields
+                .optional("ephemeral", rule::integer(0..=u64::from(u32::MAX)))
+                .map(|seconds| seconds as u32),
+            ..GroupChanges::default()
+        })
+    })
 }
 
 async fn change_settings(call: &mut ChannelCall) -> Outcome {
@@ -303,11 +296,10 @@ fn parse_action<T>(
     suffixes: &Suffixes,
     action: impl FnOnce(&Value) -> Result<T, Violation>,
 ) -> Result<(T, Vec<Address>), CallError> {
-    let issues = Issues::new();
-    let fields = Fields::new(body, &issues);
-    let action = fields.required("action", action);
-    let participants = fields.required_list("participants", MOST_NAMED, rule::address(suffixes));
-    issues.finish(|| Some((action?, participants?)))
+    body.read(|fields| {
+        let action = fields.required("action", action);
+        action.zip(fields.required_list("participants", MOST_NAMED, rule::address(suffixes)))
+    })
 }
 
 /// Reads what is done to participants, and to whom.

@@ -2,8 +2,8 @@
 
 use model::address::Address;
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Change, Fields, rule};
-use model::issue::{IssueCode, Issues, Violation};
+use model::field::{Body, Change, rule};
+use model::issue::{IssueCode, Violation};
 use model::newsletter::{Newsletter, NewsletterChanges, NewsletterMessage, NewsletterRole, ReactionMode};
 use model::page::ListId;
 use model::time::Timestamp;
@@ -36,7 +36,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::post("/v1/channels/{id}/newsletters").channel(create).doc(
             Doc::new("create_newsletter", "Create a newsletter")
-                .body(CreateNewsletter::parse, json!({ "name": "News of the week" }))
+                .body(parse_create, json!({ "name": "News of the week" }))
                 .created::<Newsletter>()
                 .errors(REFUSALS)
                 .errors(PICTURES),
@@ -67,7 +67,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::patch("/v1/channels/{id}/newsletters/{newsletter_id}").channel(change).doc(
             Doc::new("update_newsletter", "Change a newsletter")
-                .body(ChangeNewsletter::parse, json!({ "name": "News of the day", "reactions": "basic" }))
+                .body(parse_change, json!({ "name": "News of the day", "reactions": "basic" }))
                 .ok::<Newsletter>()
                 .errors(NEEDLESS)
                 .errors(PICTURES),
@@ -149,25 +149,17 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The body of a new newsletter.
-struct CreateNewsletter {
-    name: String,
-    description: Option<String>,
-    picture_url: Option<String>,
-}
-
-impl CreateNewsletter {
-    fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+fn parse_create(body: &Body) -> Result<(String, Option<String>, Option<String>), CallError> {
+    body.read(|fields| {
         let name = fields.required("name", rule::text(1..=100));
         let description = fields.optional("description", rule::text(0..=2048));
         let picture_url = fields.optional(PICTURE_URL, rule::web_url);
-        issues.finish(|| Some(Self { name: name?, description, picture_url }))
-    }
+        Some((name?, description, picture_url))
+    })
 }
 
 async fn create(call: &mut ChannelCall) -> Outcome {
-    let CreateNewsletter { name, description, picture_url } = CreateNewsletter::parse(&call.object().await?)?;
+    let (name, description, picture_url) = parse_create(&call.object().await?)?;
     let picture = match picture_url {
         Some(url) => Some(call.fetch_picture(&url).await?),
         None => None,
@@ -247,16 +239,8 @@ async fn show_invited(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The body of a change.
-struct ChangeNewsletter {
-    changes: NewsletterChanges,
-    picture_url: Option<String>,
-    clear_picture: bool,
-}
-
-impl ChangeNewsletter {
-    fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::patch(body, &issues);
+fn parse_change(body: &Body) -> Result<(NewsletterChanges, Option<String>, bool), CallError> {
+    body.read_patch(|fields| {
         let changes = NewsletterChanges {
             name: fields.optional("name", rule::text(1..=100)),
             description: fields.optional("description", rule::text(0..=2048)),
@@ -271,13 +255,12 @@ impl ChangeNewsletter {
             fields.refuse("clear_picture", Violation::new(IssueCode::Empty, "name at least one field to change"));
         }
         fields.between(|| set_or_cleared(&["name", "description", "reactions"]));
-        let clear_picture = clear_picture.unwrap_or(false);
-        issues.finish(|| Some(Self { changes, picture_url, clear_picture }))
-    }
+        Some((changes, picture_url, clear_picture.unwrap_or(false)))
+    })
 }
 
 async fn change(call: &mut ChannelCall) -> Outcome {
-    let ChangeNewsletter { changes, picture_url, clear_picture } = ChangeNewsletter::parse(&call.object().await?)?;
+    let (changes, picture_url, clear_picture) = parse_change(&call.object().await?)?;
     let newsletter = newsletter_id(call)?;
     let picture = match picture_url {
         Some(url) => Change::To(Some(call.fetch_picture(&url).await?)),
@@ -327,12 +310,9 @@ async fn list_messages(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
     let behind = page.after().and_then(|after| after.parse().ok());
     let before = [before, behind].into_iter().flatten().min();
-    match call.operate(NewsletterOperation::Messages { newsletter, before, limit: page.limit + 1 }).await? {
-        NewsletterAnswer::Messages(messages) => {
-            Ok(Reply::ok(&page.up_to_limit(messages, |message| message.server_id.to_string())))
-        }
-        other => Err(failure::unexpected(&other)),
-    }
+    let answer = call.operate(NewsletterOperation::Messages { newsletter, before, limit: page.limit + 1 }).await?;
+    of_kind!(answer, NewsletterAnswer::Messages(messages) =>
+        Reply::ok(&page.up_to_limit(messages, |message| message.server_id.to_string())))
 }
 
 /// Reads `{ "emoji": text }`; an empty one takes the reaction back.

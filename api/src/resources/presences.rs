@@ -2,8 +2,7 @@
 
 use model::address::{Address, AddressKind, Suffixes, Undeliverable};
 use model::error::{CallError, ErrorCode as E};
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use model::presence::{Presence, PresenceState};
 use network::operation::presence::PresenceOperation;
 use schemars::JsonSchema;
@@ -63,11 +62,11 @@ struct ShowPresence {
 
 impl ShowPresence {
     fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let to = fields.required("to", rule::address(suffixes));
-        let presence = fields.required("presence", rule::one_of(Presence::WORDS, Presence::parse));
-        issues.finish(|| Some(Self { to: to?, presence: presence? }))
+        body.read(|fields| {
+            let to = fields.required("to", rule::address(suffixes));
+            let presence = fields.required("presence", rule::one_of(Presence::WORDS, Presence::parse));
+            Some(Self { to: to?, presence: presence? })
+        })
     }
 }
 

@@ -2,8 +2,7 @@
 
 use model::chat::EPHEMERAL;
 use model::error::{CallError, ErrorCode as E};
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use model::privacy::{Audience, Callers, OnlineAudience, Privacy, PrivacyChanges, ReadReceipts};
 use network::operation::account::PrivacyOperation;
 use serde_json::json;
@@ -35,20 +34,19 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn parse_changes(body: &Body) -> Result<PrivacyChanges, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
     let audience = || rule::one_of(Audience::WORDS, Audience::parse);
-    let changes = PrivacyChanges {
-        last_seen: fields.optional("last_seen", audience()),
-        online: fields.optional("online", rule::one_of(OnlineAudience::WORDS, OnlineAudience::parse)),
-        profile_photo: fields.optional("profile_photo", audience()),
-        about: fields.optional("about", audience()),
-        read_receipts: fields.optional("read_receipts", rule::one_of(ReadReceipts::WORDS, ReadReceipts::parse)),
-        group_add: fields.optional("group_add", audience()),
-        call_add: fields.optional("call_add", rule::one_of(Callers::WORDS, Callers::parse)),
-        default_ephemeral: fields.optional("default_ephemeral", ephemeral),
-    };
-    issues.finish(|| Some(changes))
+    body.read_patch(|fields| {
+        Some(PrivacyChanges {
+            last_seen: fields.optional("last_seen", audience()),
+            online: fields.optional("online", rule::one_of(OnlineAudience::WORDS, OnlineAudience::parse)),
+            profile_photo: fields.optional("profile_photo", audience()),
+            about: fields.optional("about", audience()),
+            read_receipts: fields.optional("read_receipts", rule::one_of(ReadReceipts::WORDS, ReadReceipts::parse)),
+            group_add: fields.optional("group_add", audience()),
+            call_add: fields.optional("call_add", rule::one_of(Callers::WORDS, Callers::parse)),
+            default_ephemeral: fields.optional("default_ephemeral", ephemeral),
+        })
+    })
 }
 
 async fn found(call: &mut ChannelCall) -> Outcome {

@@ -1,8 +1,8 @@
 //! The channel's own profile.
 
 use model::error::{CallError, ErrorCode as E};
-use model::field::{Body, Fields, rule};
-use model::issue::{IssueCode, Issues, Violation};
+use model::field::{Body, rule};
+use model::issue::{IssueCode, Violation};
 use model::profile::ChannelProfile;
 use network::operation::account::ProfileOperation;
 use serde_json::json;
@@ -29,7 +29,7 @@ pub fn routes() -> Vec<Route> {
                     "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \
                      and `details.applied` of the error names them.",
                 )
-                .body(Patch::parse, json!({ "name": "Sales", "about": "We answer within an hour" }))
+                .body(parse_patch, json!({ "name": "Sales", "about": "We answer within an hour" }))
                 .ok::<ChannelProfile>()
                 .on_network()
                 .errors(&[E::NoOp, E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge]),
@@ -43,17 +43,9 @@ enum NewPicture {
     Clear,
 }
 
-/// The patch of a profile.
-struct Patch {
-    name: Option<String>,
-    about: Option<String>,
-    picture: Option<NewPicture>,
-}
-
-impl Patch {
-    fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::patch(body, &issues);
+/// The patch of a profile: name, about and picture.
+fn parse_patch(body: &Body) -> Result<(Option<String>, Option<String>, Option<NewPicture>), CallError> {
+    body.read_patch(|fields| {
         let name = fields.optional("name", rule::text(1..=64));
         let about = fields.optional("about", rule::text(0..=160));
         let url = fields.optional("picture_url", rule::web_url);
@@ -67,8 +59,8 @@ impl Patch {
         }
         fields.between(|| set_or_cleared(&["name", "about"]));
         let picture = url.map(NewPicture::At).or((clear == Some(true)).then_some(NewPicture::Clear));
-        issues.finish(|| Some(Self { name, about, picture }))
-    }
+        Some((name, about, picture))
+    })
 }
 
 async fn found(call: &mut ChannelCall) -> Outcome {
@@ -108,7 +100,7 @@ impl Applied {
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
-    let Patch { name, about, picture } = Patch::parse(&call.object().await?)?;
+    let (name, about, picture) = parse_patch(&call.object().await?)?;
     let mut applied = Applied::default();
     if let Some(name) = name {
         let done = call.operate(ProfileOperation::SetName { name }).await;

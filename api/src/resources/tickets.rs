@@ -179,7 +179,7 @@ pub async fn find(ctx: &RequestContext) -> Result<TicketRecord, CallError> {
 /// # Errors
 /// The code of the interface for the rejection, or 503 while no leader answers.
 pub async fn update(ctx: &RequestContext, command: TicketCommand) -> Result<TicketRecord, CallError> {
-    of_kind!(ctx.change(Command::Tickets(command), Vec::new()).await?, Updated::Ticket(ticket) => *ticket)
+    of_kind!(ctx.update(Command::Tickets(command), Vec::new()).await?, Updated::Ticket(ticket) => *ticket)
 }
 
 async fn find_own(call: &AccountCall) -> Result<TicketRecord, CallError> {

@@ -17,7 +17,7 @@ use super::*;
 /// 2026-01-01T00:00:02.118Z, in milliseconds.
 pub(crate) const NOW: Timestamp = Timestamp(1_767_225_602_118);
 
-/// The same, in Unix seconds.
+/// The time of all examples, in Unix seconds.
 const SECONDS: i64 = 1_767_225_602;
 
 const MESSAGE: &str = "3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234";

@@ -22,7 +22,7 @@ use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::CallError;
 use crate::field::{Body, Fields, rule};
 use crate::issue::{IssueCode, Issues, Violation};
-use crate::message::{Content, MessageKey};
+use crate::message::{Content, MessageKey, SEND_TYPES};
 
 /// The longest text of a message, in Unicode scalar values.
 pub const LONGEST_TEXT: usize = 4096;
@@ -65,12 +65,6 @@ impl SendContent {
         }
     }
 }
-
-/// The types that can be sent.
-pub const SEND_TYPES: &[&str] = &[
-    "text", "image", "video", "audio", "document", "sticker", "reaction", "edit", "delete", "location", "contact",
-    "poll", "forward", "pin", "unpin", "star", "unstar", "voice", "product", "catalog",
-];
 
 impl SendRequest {
     /// Parses the flat shape or the nested one. `to` stands at the top in both, the fields of the type where `type`

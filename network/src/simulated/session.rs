@@ -501,7 +501,7 @@ impl Session for SessionHandle {
         if tokio::time::timeout(CLOSE_WITHIN, &mut ended).await.is_err() {
             if self.session.connection.recalls(&self.session) {
                 self.session.connection.give_up();
-                // It ends with the connection's socket, and what that held is gone by then.
+                // The session ends with the connection's socket, and what that held is gone by then.
                 let _ = tokio::time::timeout(CLOSE_WITHIN, ended).await;
             }
             self.session.kill();

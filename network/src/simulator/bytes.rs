@@ -68,7 +68,7 @@ pub fn prepare(message: &PhoneMessage) -> Result<Option<Prepared>, ControlError>
     Ok(Some(Prepared { media, sha256, bytes }))
 }
 
-/// The same bytes for the same type and size, so that they are kept once.
+/// Makes bytes of a type and a size; equal ones each time, so that they are kept once.
 fn made(mime_type: &str, size: usize) -> Bytes {
     let beginning = BEGINNINGS.iter().find(|(known, _)| mime_type.starts_with(known)).map_or(&b""[..], |(_, b)| b);
     let mut bytes: Vec<u8> = beginning.iter().copied().take(size).collect();

@@ -29,7 +29,7 @@ impl Simulator {
         self.shared.with(act)
     }
 
-    /// The same of a phone, by its number.
+    /// Has the engine do something for a phone, by its number.
     pub fn act_for<T>(
         &self,
         phone: &str,

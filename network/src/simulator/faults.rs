@@ -75,7 +75,7 @@ faults! {
         media_delay_ms: u64 = 0;
         /// Operations are done, and not answered.
         mute_operations: bool = false;
-        /// That many more patches of chats run into another device's.
+        /// How many more patches of chats run into another device's.
         conflicting_patches: u32 = 0;
     }
     nullable {

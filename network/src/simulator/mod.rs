@@ -98,7 +98,7 @@ impl Simulator {
     /// loses what came since it was last written.
     ///
     /// # Errors
-    /// Those, and a folder that cannot be used, or holds what cannot be read.
+    /// As [`start`](Self::start), and a folder that cannot be used, or holds what cannot be read.
     pub async fn start_in(
         folder: &Path,
         network: SocketAddr,

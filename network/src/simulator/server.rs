@@ -114,7 +114,7 @@ async fn read(
                     NodeFrame::Transfer { session, transfer, frame } => {
                         transfers.take(session, transfer, frame).await?;
                     }
-                    // It says that the node is there, and changes nothing.
+                    // A pong says that the node is there, and changes nothing.
                     NodeFrame::Pong => {}
                     frame => {
                         shared.with(|engine, now| engine.frame(now, connection, frame));

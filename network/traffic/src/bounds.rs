@@ -24,11 +24,11 @@ const LONGEST_ID: usize = 255;
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// It is as it came.
+    /// Nothing was beyond its bounds.
     Whole,
     /// A part of what it says was beyond its bounds, and is cut off.
     Cut,
-    /// It cannot be kept: it is to be acknowledged and forgotten. The reason is a word for metrics.
+    /// The item cannot be kept: it is to be acknowledged and forgotten. The reason is a word for metrics.
     Beyond(&'static str),
 }
 

@@ -114,7 +114,7 @@ pub enum CallNews {
     },
     Over {
         reason: CallEnd,
-        /// This device of the number rejected it.
+        /// This device of the number rejected the call.
         here: bool,
         duration_seconds: Option<u32>,
     },
@@ -164,7 +164,7 @@ pub enum StoryNews {
 /// What became of the channel's business account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BusinessNews {
-    /// It became a business, or is none any more.
+    /// The account became a business, or is none any more.
     Account(Option<Box<BusinessState>>),
     Profile(Box<BusinessProfile>),
     /// New, or changed.
@@ -195,7 +195,7 @@ pub enum BusinessNews {
 /// What became of the labels of the channel's business account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LabelNews {
-    /// It became a business, or is none any more: this is all it has.
+    /// The account became a business, or is none any more: all of its labels.
     All(LabelState),
     /// New, or changed.
     Label(KnownLabel),

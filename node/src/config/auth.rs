@@ -2,9 +2,10 @@
 
 use api::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
 use serde::{Deserialize, Serialize};
-use url::{Host, Url};
+use url::Url;
 
 use super::Secret;
+use super::values::is_loopback;
 use crate::refusal::Refusal;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -138,9 +139,7 @@ fn trusted_url(key: &str, text: &str) -> Result<(), Refusal> {
     let url = Url::parse(text).ok();
     let trusted = url.is_some_and(|url| match (url.scheme(), url.host()) {
         ("https", Some(_)) => true,
-        ("http", Some(Host::Ipv4(address))) => address.is_loopback(),
-        ("http", Some(Host::Ipv6(address))) => address.is_loopback(),
-        ("http", Some(Host::Domain(name))) => name == "localhost",
+        ("http", Some(host)) => is_loopback(host),
         _ => false,
     });
     if trusted { Ok(()) } else { Err(Refusal::new(key, "is no https URL", "write https://issuer.example.com")) }

@@ -297,10 +297,10 @@ pub fn certified(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
 /// As [`certified`], for what takes the place of another one, which may still be good.
 ///
 /// # Errors
-/// Those, and when it has expired.
+/// As [`certified`], and when the certificate has expired.
 pub fn renewed(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
     let certified = certified(section, tls)?;
-    // Of those behind it clients need none where they know another way to an authority.
+    // Clients need none of the certificates behind it where they know another way to an authority.
     lasts(section, certified.cert.get(..1).unwrap_or_default(), &tls.cert_file)?;
     Ok(certified)
 }

@@ -12,6 +12,7 @@ use raft::host::Timing as Intervals;
 use shard::media::token::LONGEST_LIFE;
 use url::Url;
 
+use super::values::is_loopback;
 use super::{
     ANY_ORIGIN, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node, Peer, Raft,
     Secret, Timing, auth, support,
@@ -197,7 +198,7 @@ fn is_origin(text: &str) -> bool {
 fn is_http_url(text: &str) -> bool {
     let plain =
         !text.contains(char::is_whitespace) && text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with('/'));
-    plain && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+    plain && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 /// What paths are put behind, and everybody is shown.
@@ -211,12 +212,7 @@ fn is_base_url(text: &str) -> bool {
 
 /// Of a port of this machine, in the clear.
 fn is_loopback_url(text: &str) -> bool {
-    let is_here = |host: url::Host<&str>| match host {
-        url::Host::Ipv4(ip) => ip.is_loopback(),
-        url::Host::Ipv6(ip) => ip.is_loopback(),
-        url::Host::Domain(name) => name == "localhost",
-    };
-    is_http_url(text) && Url::parse(text).is_ok_and(|url| url.scheme() == "http" && url.host().is_some_and(is_here))
+    is_http_url(text) && Url::parse(text).is_ok_and(|url| url.scheme() == "http" && url.host().is_some_and(is_loopback))
 }
 
 fn cluster(config: &Config) -> Result<(), Refusal> {

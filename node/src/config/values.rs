@@ -8,6 +8,7 @@ use std::time::Duration;
 use raft::host::Timing as Intervals;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use url::Host;
 
 /// A text that must not reach a log: `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -144,5 +145,14 @@ impl Serialize for Timing {
             Self::Wan => serializer.serialize_str("wan"),
             Self::Custom(custom) => custom.serialize(serializer),
         }
+    }
+}
+
+/// Whether a URL's host is this machine.
+pub fn is_loopback(host: Host<&str>) -> bool {
+    match host {
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.is_loopback(),
+        Host::Domain(name) => name == "localhost",
     }
 }

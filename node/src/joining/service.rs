@@ -149,7 +149,7 @@ impl JoinService {
     /// strangers invent is not worth an entry of the log. Where that cannot be told, the directory judges.
     async fn is_unknown(&self, token: &[u8; 32], deadline: Instant) -> bool {
         let directory = self.cluster.directory();
-        let is_known = || directory.read(|state| state.join_token(token).is_some());
+        let is_known = || directory.read(|state| state.token(token).is_some());
         !is_known() && directory.refresh(deadline).await.is_ok() && !is_known()
     }
 
@@ -157,7 +157,7 @@ impl JoinService {
     fn has_no_zones(&self, token: &[u8; 32]) -> Result<(), String> {
         let (zones, is_known) = self.cluster.directory().read(|state| {
             let zones: BTreeSet<String> = state.nodes.values().filter_map(|node| node.zone.clone()).collect();
-            (zones, state.join_token(token).is_some())
+            (zones, state.token(token).is_some())
         });
         judge_zones(&zones, is_known)
     }

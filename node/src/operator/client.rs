@@ -94,7 +94,7 @@ impl Operator {
     /// As [`get`](Self::get), asked again while no node answers: for what goes on by itself while somebody looks.
     ///
     /// # Errors
-    /// Those, once none has answered for half a minute.
+    /// As [`get`](Self::get), once no node has answered for half a minute.
     pub async fn get_patiently(&self, path: &str) -> anyhow::Result<Value> {
         let give_up = Instant::now() + SILENCE;
         loop {

@@ -32,7 +32,7 @@ pub enum AuthorityStep {
         certificate: String,
         key: SealedKey,
     },
-    /// It has taken over, and nodes are to make themselves certificates of it.
+    /// The new authority has taken over, and nodes are to make themselves certificates of it.
     Overlapping {
         /// The certificate of the one before, in PEM.
         former: String,

@@ -22,7 +22,7 @@ pub struct Deletion {
     what: Ended,
     pub customer: CustomerId,
     pub at: Timestamp,
-    /// Those that ended with it, whether or not their records say so.
+    /// The keys that ended with it, whether or not their records say so.
     pub keys: Vec<Arc<KeyRecord>>,
     rest: Rest,
 }
@@ -84,7 +84,7 @@ impl Deletion {
         let deleted = self.target();
         let whole = written.iter().find(|entry| target(entry).as_ref() == Some(&deleted));
         let of = |key: &Arc<KeyRecord>| AuditEntry {
-            // The same whoever writes it.
+            // The id is the same whoever writes the entry.
             id: AuditId(Uuid::new_v5(&key.id.0, REVOKED.as_bytes())),
             customer_id: Some(self.customer),
             action: REVOKED.to_owned(),

@@ -30,7 +30,7 @@ pub struct HealthNote {
 /// When an endpoint that fails is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DisableRule {
-    /// So long without a success.
+    /// How long an endpoint has to be without a success.
     pub after: Duration,
     /// At least so many failures ...
     pub failures: u32,

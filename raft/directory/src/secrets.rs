@@ -78,7 +78,7 @@ pub struct DataKeyRotation {
 }
 
 impl DataKeyRotation {
-    /// The same of a cluster whose shards may be older than this says.
+    /// The rotation in a cluster whose shards may be older than it says: what is under way begins again.
     pub fn begun_again(self) -> Self {
         match self.ended_at {
             None => Self { resealed: BTreeSet::new(), resealed_at: None, ..self },

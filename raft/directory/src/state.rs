@@ -131,11 +131,6 @@ impl DirectoryState {
         state
     }
 
-    /// A join token by its hash, used or not.
-    pub fn join_token(&self, hash: &[u8; 32]) -> Option<&JoinToken> {
-        self.tokens.get(hash).map(|token| &**token)
-    }
-
     /// The keys that begin with a display prefix; more than one is possible, if hardly likely.
     pub fn keys_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &Arc<KeyRecord>> {
         self.keys_by_prefix.get(prefix).into_iter().flatten().filter_map(|id| self.keys.get(id))

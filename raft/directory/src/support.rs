@@ -1,6 +1,6 @@
 //! Support tickets: what the directory holds of them, what can be asked about them, and reading them.
 //!
-//! They lie on disk alone, as nothing needs them in memory. The support hears of what customers write through an outbox:
+//! Tickets lie on disk alone, as nothing needs them in memory. The support hears of what customers write through an outbox:
 //! a row for each such message, in the entry that brings it, until somebody has taken it there.
 
 use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};

@@ -43,6 +43,28 @@ pub trait View {
     fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs;
 }
 
+/// The key right behind another: where a scan goes on that has read so far.
+pub fn just_after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// All pairs of `[from, to)`, ascending, of which so many are read at a time.
+pub fn scan_all(
+    view: &(impl View + ?Sized),
+    (mut from, to): (Vec<u8>, Vec<u8>),
+    chunk: usize,
+) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    let mut rows = Pairs::new().into_iter();
+    std::iter::from_fn(move || {
+        if let Some(row) = rows.next() {
+            return Some(row);
+        }
+        rows = view.scan(&from, &to, chunk).into_iter();
+        from = just_after(&rows.as_slice().last()?.0);
+        rows.next()
+    })
+}
+
 /// Reads and writes of a machine's state. A read sees the writes before it, also those of the same batch.
 pub trait State: View {
     fn put(&mut self, key: &[u8], value: &[u8]);
@@ -146,6 +168,15 @@ mod tests {
 
     fn keys(pairs: Pairs) -> Vec<String> {
         pairs.into_iter().map(|(key, _)| String::from_utf8_lossy(&key).into_owned()).collect()
+    }
+
+    #[test]
+    fn a_scan_in_chunks_reads_each_pair_once() {
+        let state = state(&["a", "b", "c", "d", "e"]);
+        for chunk in 1..7 {
+            assert_eq!(keys(scan_all(&state, (b"a".to_vec(), b"e".to_vec()), chunk).collect()), ["a", "b", "c", "d"]);
+        }
+        assert_eq!(scan_all(&state, (b"f".to_vec(), b"g".to_vec()), 2).count(), 0);
     }
 
     #[test]

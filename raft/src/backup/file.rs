@@ -20,7 +20,7 @@ pub enum FileError {
     Incomplete,
     #[error("is damaged: {0}")]
     Damaged(&'static str),
-    /// It is whole, and holds what this release cannot read.
+    /// The file is whole, and holds what this release cannot read.
     #[error("holds a record that {0}")]
     Record(#[from] Foreign),
 }

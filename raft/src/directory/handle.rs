@@ -50,7 +50,7 @@ enum Request {
 enum Answer {
     Outcome(Box<Outcome>),
     NotLeader,
-    /// It may have happened, or may not.
+    /// The update may have happened, or may not.
     Unknown,
     ReadIndex(u64),
     Applied,

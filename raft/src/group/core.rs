@@ -77,7 +77,7 @@ pub(crate) struct Core {
     pub(crate) reading: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
     pub(crate) copies: Arc<Copies>,
-    /// It leads and gets nothing done, so that another is to lead; see [`super::progress`].
+    /// This replica leads and gets nothing done, so that another is to lead; see [`super::progress`].
     pub(crate) retired: AtomicBool,
     /// Work on the group that has not ended yet.
     work: TaskTracker,

@@ -91,15 +91,15 @@ pub(crate) fn can_commit<C: GatewayTypes>(metrics: &RaftMetrics<C>, without_room
 /// What is to be done about a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It gets on, or has nothing to do.
+    /// The leader gets on, or has nothing to do.
     GetsOn,
-    /// It is stalled.
+    /// The leader is stalled.
     Stalled,
-    /// It is stalled, and is to act as the owner of nothing from now on.
+    /// The leader is stalled, and is to act as the owner of nothing from now on.
     Retire,
-    /// Nobody relies on it any more: now another may be elected.
+    /// Nobody relies on the leader any more: another may be elected.
     StepDown,
-    /// It stepped down, and leads all the same.
+    /// The leader stepped down, and leads all the same.
     Stuck,
 }
 
@@ -174,7 +174,7 @@ impl Progress {
     }
 }
 
-/// So many looks take at least that long.
+/// How many looks take at least so long.
 fn looks(time: Duration) -> u32 {
     u32::try_from(time.as_millis().div_ceil(LOOK_EVERY.as_millis())).unwrap_or(u32::MAX)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// So many heartbeats in a row that do not fit: about a second, and never so many by accident.
+/// How many heartbeats in a row must not fit before the log counts as reverted: about a second, and never by accident.
 const CERTAIN: u32 = 10;
 
 /// Counts heartbeats whose base is not in this node's log.

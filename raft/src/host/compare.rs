@@ -36,9 +36,9 @@ const FIRST: Duration = Duration::from_secs(60);
 const BETWEEN_GROUPS: Duration = Duration::from_secs(5);
 /// Between two looks at which groups this node leads.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// So many entries before the index that is named: more than are applied while the others hear of it.
+/// How far ahead of the applied entries the compared index lies: further than is applied while the others hear of it.
 const AHEAD: u64 = 256;
-/// How long it is waited for.
+/// How long a replica waits until it has applied the compared index.
 const REACHED_WITHIN: Duration = Duration::from_secs(2);
 /// How long reading a state may take in all.
 const PATIENCE: Duration = Duration::from_secs(1800);
@@ -57,7 +57,7 @@ struct Hashed {
 pub(crate) enum Compared {
     /// All replicas that could be compared are equal, and there was at least one.
     Equal,
-    /// These members have another state than the leader, at the same index.
+    /// The members that have another state than the leader, at the same index.
     Differ(BTreeSet<NodeId>),
     /// No other replica was at the leader's index.
     Undecided,

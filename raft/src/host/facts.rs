@@ -47,9 +47,9 @@ pub struct GroupFacts {
     pub last_index: Option<u64>,
     pub voters: BTreeSet<NodeId>,
     pub learners: BTreeSet<NodeId>,
-    /// It died and does not run again yet.
+    /// The group died and does not run again yet.
     pub dead: bool,
-    /// It leads, and commits nothing of what it has proposed. Earlier releases do not say.
+    /// This node leads the group, and commits nothing of what it has proposed. Earlier releases do not say.
     #[serde(default)]
     pub stalled: bool,
     /// On the leader: the last index that each other member is known to hold.

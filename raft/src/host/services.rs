@@ -133,7 +133,7 @@ impl RaftService for Numbered {
             }
             service::APPEND => held.tracked(append(core, body, takes_entries, Until::Synced)).boxed(),
             service::HEARTBEAT => held.tracked(heartbeat(from, core, body)).boxed(),
-            // It is begun again and again until there is room, of which what has come of it takes some.
+            // A snapshot is begun again and again until there is room, of which what has come of it takes some.
             service::SNAPSHOT_BEGIN | service::SNAPSHOT_CHUNK if !takes_entries => {
                 services.incoming.lock().of.remove(&group);
                 failure(status::NO_GROUP)

@@ -197,7 +197,7 @@ impl GroupLog {
                 return Ok(inner.cache.read(index, index + 1, 0).first().map(|entry| entry.log_id));
             }
         }
-        // It was purged meanwhile when it is not there.
+        // An entry that is not there was purged meanwhile.
         let read = self.disk.try_read(self.id, index, index + 1, 0).inspect_err(|error| self.disk.cannot_read(error));
         Ok(read?.first().map(|entry| entry.log_id))
     }

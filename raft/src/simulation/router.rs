@@ -50,7 +50,7 @@ impl Weather {
 /// Why a question has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// It may have arrived, or not.
+    /// The request may have arrived, or not.
     TimedOut,
     /// Nobody was there; it certainly did not arrive.
     Unreachable,

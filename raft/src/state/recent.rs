@@ -10,7 +10,7 @@ pub(super) const GENERATION: usize = 256 << 10;
 /// Larger values are not remembered when they are written: those are messages, which nothing reads soon.
 pub(super) const LARGEST_WRITTEN: usize = 256;
 
-/// The same of values that are read. What is read once, such as the row of a channel, is read again.
+/// Larger values are not remembered when they are read. What is read once, such as the row of a channel, is read again.
 pub(super) const LARGEST_READ: usize = 512;
 
 /// What an entry takes beside its bytes: two vectors, and their place in the map.

@@ -61,9 +61,9 @@ struct State {
 #[derive(Default)]
 struct OfAddress {
     open: usize,
-    /// Those that have proven nothing yet, oldest first, each with what ends it.
+    /// Connections that have proven nothing yet, oldest first, each with what ends it.
     unproven: BTreeMap<u64, CancellationToken>,
-    /// Those that have, and are of nobody in particular.
+    /// Connections that have proven who they are, and are of nobody in particular.
     strangers: BTreeMap<u64, CancellationToken>,
 }
 

@@ -83,7 +83,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Byt
     read_with(stream, buffer, || {}).await
 }
 
-/// The same; `goes_on` is called whenever a part of a frame has come.
+/// As [`read`]; `goes_on` is called whenever a part of a frame has come.
 pub(super) async fn read_with(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,

@@ -90,7 +90,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
 /// Who has connected.
 enum Greeted {
     Peer(Box<TlsStream<TcpStream>>, Judged, Class),
-    /// It has shown no certificate.
+    /// The peer has shown no certificate.
     Unauthenticated(Box<TlsStream<TcpStream>>),
 }
 

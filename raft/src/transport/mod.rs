@@ -52,7 +52,7 @@ const MAX_APPEND: usize = frame::MAX_FRAME - 1024;
 /// Stack of a thread that reads what others sent. MessagePack is read 1,024 levels deep at most, each some 2 KiB of stack in
 /// a build without optimisation: more than the 2 MiB that threads have by themselves.
 pub const STACK_BYTES: usize = 8 << 20;
-/// So many times as long as connecting a handshake may take, on both sides: a peer whose processors are busy is no dead one, and
+/// How many times as long as connecting a handshake may take, on both sides: a peer whose processors are busy is no dead one, and
 /// one that is cut off in the middle makes them busier still.
 const HANDSHAKE: u32 = 5;
 /// How often the peer of a connection is judged again, and how many times in a row it has to be refused: one that is removed

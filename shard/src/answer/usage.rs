@@ -7,7 +7,7 @@ use std::time::Instant;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
 use model::time::Day;
-use raft::machine::View;
+use raft::machine::{View, scan_all};
 
 use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
 use crate::keys;
@@ -91,16 +91,10 @@ fn each(
     (from, to): (Hour, Hour),
     mut with: impl FnMut(Hour, ChannelId, UsageRow) -> bool,
 ) {
-    let (mut from, to) = keys::usage_of(customer, from, to);
-    loop {
-        let rows = view.scan(&from, &to, CHUNK);
-        let Some((last, _)) = rows.last() else { return };
-        from = [last.as_slice(), &[0]].concat();
-        for (key, row) in &rows {
-            let Some((_, hour, channel)) = keys::parse_usage(key) else { continue };
-            if !with(hour, channel, decode(row)) {
-                return;
-            }
+    for (key, row) in scan_all(view, keys::usage_of(customer, from, to), CHUNK) {
+        let Some((_, hour, channel)) = keys::parse_usage(&key) else { continue };
+        if !with(hour, channel, decode(&row)) {
+            return;
         }
     }
 }

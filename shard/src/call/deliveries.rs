@@ -65,7 +65,7 @@ pub enum Tested {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Redelivered {
     Due(Box<DeliveryRecord>),
-    /// It is to be attempted at once anyway.
+    /// The delivery is to be attempted at once anyway.
     DueAlready,
     NotFound,
 }

@@ -27,7 +27,7 @@ pub trait Request {
     /// The reply, if what was done is of its kind.
     fn reply(done: Done) -> Option<Self::Reply>;
 
-    /// The same of a request that may have failed.
+    /// The reply to a request that may have failed.
     ///
     /// # Errors
     /// The request's own, and `internal_error` for a reply of another kind, which is a defect of the owner's.

@@ -101,7 +101,7 @@ fn endpoints(cluster: &Cluster) {
     }
 }
 
-/// Those that this node shows and trusts, by the key of the configuration that names each.
+/// How long the certificates are good that this node shows and trusts, by the key of the configuration that names each.
 fn certificates(cluster: &Cluster) {
     for certificate in cluster.certificates() {
         let left = certificate.expires_at.0 - Timestamp::now().0;

@@ -111,7 +111,7 @@ fn as_opus(filename: String) -> String {
 struct Judged {
     mime_type: String,
     animated: bool,
-    /// They are to be converted to it first.
+    /// Whether the bytes are to be converted to that type first.
     convert: bool,
 }
 

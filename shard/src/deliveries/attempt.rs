@@ -42,9 +42,9 @@ const NOTED_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Finished {
     /// When the delivery is due again, if it is.
     pub next_due: Option<Timestamp>,
-    /// It waits for its endpoint to be switched on.
+    /// The delivery waits for its endpoint to be switched on.
     pub paused: bool,
-    /// It was purged or made due anew meanwhile: what is stored has to be read again.
+    /// The delivery was purged or made due anew meanwhile: what is stored has to be read again.
     pub overtaken: bool,
 }
 

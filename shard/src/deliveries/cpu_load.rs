@@ -25,7 +25,7 @@ pub struct CpuLoad {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
     machine: Machine,
-    /// This process.
+    /// The ticks of this process.
     own: u64,
 }
 

@@ -48,7 +48,7 @@ impl EndpointLimiter {
     /// How many more attempts may begin. `own` places are this node's without asking; an endpoint that is not to be
     /// called (deleted, disabled) needs no places.
     pub fn room(&self, own: usize, is_called: bool, now: Instant) -> usize {
-        // So many failures in a row may have opened the circuit: the home has the word first. Else a receiver that refuses
+        // As many failures in a row may have opened the circuit: the home has the word first. Else a receiver that refuses
         // at once would be called a hundred times before anybody is told.
         if self.uncommitted >= UNCOMMITTED || (is_called && self.failed + self.telling >= OPENS_AFTER) {
             return 0;

@@ -31,7 +31,7 @@ use model::webhook::RetrySchedule;
 use parking_lot::Mutex;
 use raft::directory::Directory;
 use raft::directory::health::DisableRule;
-use raft::machine::View;
+use raft::machine::{View, just_after};
 use raft::supervise;
 pub use state::deliveries::{Job, command, query, running, view};
 use tokio::sync::mpsc;
@@ -219,7 +219,7 @@ async fn note_interrupted(owner: &Owner) -> Result<(), LeadershipLost> {
     loop {
         let begun = owner.reader.scan(&from, &to, AT_ONCE);
         let Some((last, _)) = begun.last() else { return Ok(()) };
-        from = [last.as_slice(), &[0]].concat();
+        from = just_after(last);
         let deliveries = begun.iter().filter_map(|(key, _)| keys::parse_begun_attempt(key)).collect();
         let interrupted = DeliveryCommand::Interrupted { deliveries, at: Timestamp::now() };
         owner.committer.commit_one(Command::Delivery(interrupted)).await?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use model::error::ErrorCode;
 use model::id::{CustomerId, DeliveryId, EndpointId, Epoch, ShardId};
 use model::time::Timestamp;
-use raft::machine::View;
+use raft::machine::{View, just_after};
 
 use super::command::DeliveryCommand;
 use crate::command::{Command, Reply};
@@ -84,7 +84,7 @@ pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: Endpo
             }
         }
         match last {
-            Some(last) => from = [last.as_slice(), &[0]].concat(),
+            Some(last) => from = just_after(&last),
             None => return any,
         }
     }
@@ -128,9 +128,9 @@ mod tests {
         state.put(&keys::job(EndpointId::random(), Timestamp(0), DeliveryId::random()), keys::JOB_PAUSED);
         let (from, to) = keys::jobs_of(endpoint);
         let (first, last) = paused(&state, &from, &to);
-        let (rest, end) = paused(&state, &[last.unwrap().as_slice(), &[0]].concat(), &to);
+        let (rest, end) = paused(&state, &just_after(&last.unwrap()), &to);
         let found = [first, rest].concat();
         assert_eq!(found, all.iter().skip(1).step_by(2).copied().collect::<Vec<_>>());
-        assert_eq!(paused(&state, &[end.unwrap().as_slice(), &[0]].concat(), &to), (Vec::new(), None));
+        assert_eq!(paused(&state, &just_after(&end.unwrap()), &to), (Vec::new(), None));
     }
 }

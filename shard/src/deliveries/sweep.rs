@@ -83,7 +83,7 @@ pub async fn resume(owner: Arc<Owner>) {
     let going_on = begun.map(|sweep| {
         let owner = owner.clone();
         async move {
-            // Those that it has beyond its share go on all the same.
+            // Sweeps that the account has beyond its share go on all the same.
             let share = owner.sweeps.try_take(sweep.customer);
             go_on(owner.clone(), sweep).await;
             drop(share);

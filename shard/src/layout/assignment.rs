@@ -105,7 +105,7 @@ impl<'a> Assignment<'a> {
             // Somebody has to take those that are newly led, whoever it is; the others are better left alone.
             all_may_move = all_may_move || self.moves().any(|each| each.evens_out_much);
             let may_move = |each: &Gain| all_may_move || self.newly_led.contains(&each.shard);
-            // Of those that are equally good the first, so that the same is dealt on every node.
+            // Of moves that are equally good the first, so that every node assigns the same.
             let better = |best: Gain, each: Gain| if each.gain > best.gain { each } else { best };
             let Some(best) = self.moves().filter(may_move).reduce(better) else { return };
             self.give(best.shard, best.to);

@@ -57,23 +57,23 @@ impl FailureDetector {
         }
     }
 
-    /// Those that have said that they have no room.
+    /// The nodes that have said that they have no room.
     pub fn full(&self) -> BTreeSet<NodeId> {
         self.full_since.keys().copied().collect()
     }
 
-    /// Those of which nobody expects any more that somebody makes room soon.
+    /// The nodes of which nobody expects any more that somebody makes room on them soon.
     pub fn full_for_long(&self, now: Instant) -> BTreeSet<NodeId> {
         let full = self.full_since.iter().filter(|(_, since)| now.duration_since(**since) >= FULL_FOR_LONG);
         full.map(|(node, _)| *node).collect()
     }
 
-    /// Those of which nothing was heard when they were asked last.
+    /// The nodes of which nothing was heard when they were asked last.
     pub fn silent(&self) -> BTreeSet<NodeId> {
         self.since.keys().copied().collect()
     }
 
-    /// Those that are taken for dead.
+    /// The nodes that are taken for dead.
     pub fn dead(&self, now: Instant) -> BTreeSet<NodeId> {
         let silent = self.since.iter().filter(|(_, since)| now.duration_since(**since) >= DEAD_AFTER);
         silent.map(|(node, _)| *node).collect()

@@ -12,7 +12,7 @@ use crate::facts::NodeStatus;
 /// The load of a shard that has nothing to do: a quiet shard counts, too. Loads are whole numbers of thousandths of it.
 pub const QUIET: u64 = 1_000;
 
-/// So much work in a second counts for one quiet shard more.
+/// How much work in a second counts for one quiet shard more.
 const WORK_OF_A_SHARD: u64 = 200;
 
 /// A cluster that has less work in a second for each of its nodes is quiet: its shards all count alike, as the little

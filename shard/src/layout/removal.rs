@@ -39,7 +39,7 @@ pub enum Risk {
 pub struct Rest {
     /// Who holds replicas then.
     pub others: BTreeSet<NodeId>,
-    /// Those of them that do not answer.
+    /// The nodes among `others` that do not answer.
     pub away: BTreeSet<NodeId>,
     /// Whether any one of those that answer could be lost then.
     pub can_lose_a_node: bool,

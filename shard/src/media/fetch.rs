@@ -40,7 +40,7 @@ pub enum FetchError {
     /// The text is no URL that may be called at all, or it leads to a file without bytes.
     #[error("no usable URL: {0:?}")]
     Url(Violation),
-    /// It leads to an address that is not public.
+    /// The URL leads to an address that is not public.
     #[error("blocked")]
     Blocked,
     #[error("not fetched: {reason:?} {http_status:?}")]

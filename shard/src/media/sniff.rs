@@ -33,7 +33,7 @@ pub fn settle(head: &[u8], declared: Option<&str>) -> String {
 
 fn says_more(declared: &str, sniffed: &str) -> bool {
     let declared = essence(declared);
-    // The same with parameters, such as a codec.
+    // What was declared may be what was found, with parameters such as a codec.
     if declared.eq_ignore_ascii_case(sniffed) {
         return true;
     }

@@ -158,7 +158,7 @@ struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // It may have been moved to where it is kept.
+        // The file may have been moved to where it is kept.
         let _ = std::fs::remove_file(&self.0);
     }
 }

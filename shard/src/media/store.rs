@@ -72,7 +72,7 @@ impl MediaStore {
         self.retention
     }
 
-    /// The same in whole days.
+    /// How long media is kept, in whole days.
     pub fn retention_days(&self) -> u64 {
         self.retention.as_secs() / DAY.as_secs()
     }

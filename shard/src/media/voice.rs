@@ -121,7 +121,7 @@ impl Converter {
         let _waiting = self.waiting.try_take(account).ok_or(VoiceError::Busy)?;
         let turn = timeout_at(until, self.running.take(account)).await.map_err(|_| VoiceError::Busy)?;
         let path = source.path().to_owned();
-        // The same sound makes the same file.
+        // Equal sound makes an equal file.
         let serial = u32::from_str_radix(source.sha256.0.get(..8).unwrap_or_default(), 16).unwrap_or_default();
         let longest = self.longest;
         let (pages, mut made) = mpsc::channel(PAGES_AHEAD);

@@ -9,7 +9,7 @@ use model::seal::SealError;
 use network::driver::{AuthError, AuthStore, AuthWrite};
 use parking_lot::Mutex;
 use raft::directory::records::CustomerRecord;
-use raft::machine::View;
+use raft::machine::{View, scan_all};
 use tokio::sync::{RwLock, watch};
 
 use super::Owner;
@@ -56,19 +56,8 @@ impl ReplicatedAuth {
 
     /// How many bytes the state takes now.
     fn count(&self) -> u64 {
-        let (mut from, to) = keys::auth_of(self.channel);
-        let mut bytes = 0;
-        loop {
-            let rows = self.owner.reader.scan(&from, &to, COUNTED_AT_ONCE);
-            bytes += rows.iter().map(|(key, value)| row_bytes(keys::name_of_auth(key), value)).sum::<u64>();
-            match rows.last() {
-                Some((last, _)) if rows.len() == COUNTED_AT_ONCE => {
-                    from.clone_from(last);
-                    from.push(0);
-                }
-                _ => return bytes,
-            }
-        }
+        let rows = scan_all(&self.owner.reader, keys::auth_of(self.channel), COUNTED_AT_ONCE);
+        rows.map(|(key, value)| row_bytes(keys::name_of_auth(&key), &value)).sum()
     }
 
     /// By how much the state grows with these writes, and shrinks.

@@ -11,7 +11,7 @@ use model::event::{EventId, EventName};
 use model::status::{Status, Trigger, allowed_from};
 use network::driver::{AuthWrite, Identity, RESTORED};
 use raft::directory::records::CustomerRecord;
-use raft::machine::View;
+use raft::machine::{View, just_after};
 use uuid::Uuid;
 
 use super::auth::{self, purpose};
@@ -84,7 +84,7 @@ impl Channel {
         loop {
             let found = self.owner.reader.scan(&from, &to, ROWS_AT_ONCE);
             let Some((last, _)) = found.last() else { return Ok(false) };
-            from = [last.as_slice(), &[0]].concat();
+            from = just_after(last);
             for (key, sealed) in &found {
                 // Whoever imports sets the mark anew; its value is not to be read.
                 let Some(name) = keys::name_of_auth(key).filter(|name| name != RESTORED) else { continue };
@@ -105,7 +105,7 @@ impl Channel {
 
     fn lids_behind(&self, after: Option<&str>) -> Vec<LidPair> {
         let (first, to) = keys::lids(self.row.id);
-        let from = after.map_or(first, |after| [keys::lid(self.row.id, after).as_slice(), &[0]].concat());
+        let from = after.map_or(first, |after| just_after(&keys::lid(self.row.id, after)));
         let pair = |(key, row): &(Vec<u8>, Vec<u8>)| {
             let LidRow { phone, first_seen_at } = decode(row);
             Some(LidPair { lid: keys::lid_at_end(key)?.to_owned(), phone: phone.local().to_owned(), first_seen_at })

@@ -58,7 +58,7 @@ const LONGEST_REST: Duration = Duration::from_millis(40);
 /// Nor is there a rest behind an entry that took no longer than this: processors and disks had nothing else to do.
 const BRIEF: Duration = Duration::from_millis(2);
 
-/// So many submissions follow at once: an entry of them costs little more than they do.
+/// How many submissions are worth an entry at once: the entry costs little more than they do.
 const WORTH_AN_ENTRY: usize = 64;
 
 /// How long commands that nobody waits for are held back, so that they share an entry with others. An entry of their
@@ -393,7 +393,7 @@ fn entry_of(
     let empty = Batch { version, epoch, node, commands: Vec::new() };
     let mut entry = rmp_serde::to_vec_named(&empty).expect("a batch of plain fields is always written");
     entry.pop();
-    // It stays in the log's memory for long; nothing is reserved beyond its end.
+    // The entry stays in the log's memory for long; nothing is reserved beyond its end.
     entry.reserve_exact(ARRAY_HEAD + size);
     entry.push(ARRAY_32);
     entry.extend_from_slice(&u32::try_from(commands).unwrap_or(u32::MAX).to_be_bytes());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use model::id::{ChannelId, CustomerId, RequestId};
-use raft::machine::View;
+use raft::machine::{View, just_after};
 use raft::supervise;
 use uuid::Uuid;
 
@@ -47,7 +47,7 @@ impl Channel {
         loop {
             let entries = self.owner.reader.scan(&from, &to, ROWS);
             let Some((last, _)) = entries.last() else { return Ok(()) };
-            from = [last.as_slice(), &[0]].concat();
+            from = just_after(last);
             let mut portion = Vec::new();
             let mut bytes = 0;
             for (key, entry) in entries {

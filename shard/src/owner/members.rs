@@ -25,7 +25,7 @@ const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     Add(NodeId),
-    /// These are to vote, once they hold everything.
+    /// The nodes that are to vote, once they hold everything.
     Vote(BTreeSet<NodeId>),
     Drop(BTreeSet<NodeId>),
     /// Nothing is left to do here: the directory is to know. Then those that went remove what they have.

@@ -178,7 +178,7 @@ pub struct Owner {
     pub group: Group,
     pub reader: StateReader,
     pub committer: Committer,
-    /// Those of an earlier ownership of the same term, where there was one.
+    /// The token buckets; an earlier ownership's of the same term, where there was one.
     pub buckets: Arc<Mutex<Buckets>>,
     /// What is counted here for webhook endpoints of customers at home in this shard.
     pub webhook_coordinator: Mutex<Coordinator>,

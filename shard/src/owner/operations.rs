@@ -110,7 +110,7 @@ impl Operations {
         }
     }
 
-    /// Those that the session has not been given.
+    /// The operations that the session has not been given.
     fn unwritten(&self) -> Vec<Uuid> {
         self.0.iter().filter(|(_, asked)| !asked.written).map(|(id, _)| *id).collect()
     }

@@ -39,7 +39,7 @@ pub struct Entry {
 #[derive(Default)]
 struct BytesAtNetwork {
     until: Option<Timestamp>,
-    /// They have just come there: their message is to be written whatever the clocks say.
+    /// The bytes have just come to the network: their message is to be written whatever the clocks say.
     fresh: bool,
 }
 
@@ -123,7 +123,7 @@ impl Outbox {
     }
 
     /// Messages that should be written now, in order: never written in this session, or without answer for too long.
-    /// Those behind one whose bytes are not at the network wait for it.
+    /// Messages behind one whose bytes are not at the network wait for it.
     pub fn due(&self, now: Instant) -> Vec<Outbound> {
         let due = |entry: &&Entry| entry.written.is_none_or(|(at, writes)| at + resend_delay(writes) <= now);
         self.writable().filter(due).map(|entry| entry.message.clone()).collect()

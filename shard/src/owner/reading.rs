@@ -13,7 +13,7 @@ use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
 use model::page::LARGEST_PAGE;
 use model::time::Timestamp;
-use raft::machine::View;
+use raft::machine::{View, just_after, scan_all};
 
 use super::{NotLeader, Owner};
 use crate::call::Done;
@@ -154,7 +154,7 @@ impl<V: View> Reading<V> {
             if looked_at >= ROWS_LOOKED_AT {
                 return (found, upto);
             }
-            from = [last.as_slice(), &[0]].concat();
+            from = just_after(last);
             upto = keys::id_of_projected(last).map(str::to_owned);
             looked_at += rows.len();
             for (_, row) in rows {
@@ -172,25 +172,20 @@ impl<V: View> Reading<V> {
     /// Counts all that pass, and keeps a page of them: of an address book that holds very many, no more is in memory. It ends
     /// with the row that fills it: whoever counts its bytes knows then that there may be more.
     fn contacts(&self, filter: &ContactFilter, after: Option<&str>, limit: usize, most_bytes: usize) -> Done {
-        let (mut from, to) = keys::projected_after(self.channel, ContactRow::KIND, None);
         let (mut found, mut bytes, mut count) = (Vec::new(), 0, 0);
-        loop {
-            let rows = self.view.scan(&from, &to, CHUNK);
-            let Some((last, _)) = rows.last() else { return Done::Counted { rows: found, count } };
-            from = [last.as_slice(), &[0]].concat();
-            for (_, row) in rows {
-                let contact = decode::<ContactRow>(&row).contact;
-                if !filter.passes(&contact) {
-                    continue;
-                }
-                count += 1;
-                let is_behind = after.is_none_or(|after| contact.id.as_str() > after);
-                if is_behind && found.len() < limit && bytes < most_bytes {
-                    bytes += row.len();
-                    found.push(Bytes::from(row));
-                }
+        for (_, row) in scan_all(&self.view, keys::projected_after(self.channel, ContactRow::KIND, None), CHUNK) {
+            let contact = decode::<ContactRow>(&row).contact;
+            if !filter.passes(&contact) {
+                continue;
+            }
+            count += 1;
+            let is_behind = after.is_none_or(|after| contact.id.as_str() > after);
+            if is_behind && found.len() < limit && bytes < most_bytes {
+                bytes += row.len();
+                found.push(Bytes::from(row));
             }
         }
+        Done::Counted { rows: found, count }
     }
 
     fn lid(&self, lid: &Address) -> Option<KnownLidPair> {

@@ -11,6 +11,7 @@ use model::seal::{SealError, TOLD_BY};
 use model::time::Timestamp;
 use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::secrets::SecretsCommand;
+use raft::machine::{View, just_after};
 use raft::supervise;
 
 use super::Owner;
@@ -97,9 +98,9 @@ async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, Halt> {
     let (mut next, end) = keys::channels();
     loop {
         let (reader, from, to) = (owner.reader.clone(), next.clone(), end.clone());
-        let rows = look(move || raft::machine::View::scan(&reader, &from, &to, CHANNELS)).await?;
+        let rows = look(move || reader.scan(&from, &to, CHANNELS)).await?;
         let Some((last, _)) = rows.last() else { return Ok(resealed) };
-        next = [last.as_slice(), &[0]].concat();
+        next = just_after(last);
         for (_, row) in &rows {
             let row: ChannelRow = decode(row);
             resealed += reseal_channel(owner, row.id, row.customer).await?;
@@ -127,7 +128,7 @@ async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: Custom
             tokio::time::sleep(PAUSE).await;
         }
         match last {
-            Some(last) => next = [last.as_slice(), &[0]].concat(),
+            Some(last) => next = just_after(&last),
             None => return Ok(resealed),
         }
     }
@@ -155,7 +156,7 @@ fn former(
         let was = Bytes::copy_from_slice(&was[..TOLD_BY.min(was.len())]);
         Ok(sealed.map(|sealed| Resealed { name, was, sealed: Bytes::from(sealed) }))
     };
-    let rows = raft::machine::View::scan(&owner.reader, from, to, CREDENTIALS);
+    let rows = owner.reader.scan(from, to, CREDENTIALS);
     let named = rows.iter().filter_map(|(key, sealed)| Some((keys::name_of_auth(key)?, sealed)));
     let auth = named.filter_map(|(name, sealed)| {
         let purpose = super::auth::purpose(channel, &name);

@@ -240,7 +240,7 @@ impl Channel {
         Worked::Accepted(sent, verdict)
     }
 
-    /// The same send was committed before, by a call whose answer was lost.
+    /// Answers a send that was committed before, by a call whose answer was lost.
     ///
     /// # Errors
     /// The refusal that the first call would have been told.
@@ -278,7 +278,7 @@ impl Channel {
         }
         let sent = status_payload(row, AckStatus::Sent, at, None);
         let payloads = match &row.content {
-            // It is no message of any chat; that a deletion is done shows in the story.
+            // A story is no message of any chat; that its deletion is done shows in the story.
             Content::Story(_) => vec![sent],
             Content::StoryDelete { .. } => Vec::new(),
             _ => vec![sent_payload(row, SendSource::Api, at), sent],

@@ -161,7 +161,7 @@ impl Channel {
 
     fn await_qr(&mut self) -> oneshot::Receiver<QrCode> {
         let (waiter, code) = oneshot::channel();
-        // Those that gave up waiting go with the next one that comes.
+        // Waiters that gave up are removed when the next one comes.
         self.qr_waiters.retain(|waiter| !waiter.is_closed());
         self.qr_waiters.push(waiter);
         code

@@ -81,7 +81,7 @@ fn endpoints(
     let mut anew: Vec<ResealedEndpoint> = anew.collect::<Result<_, _>>()?;
     left.truncate(kept);
     if anew.len() > STEP {
-        // Those that are too many are looked at again.
+        // Endpoints beyond one step are looked at again.
         left.extend(anew.drain(STEP..).map(|endpoint| endpoint.id));
     }
     if anew.is_empty() && left.is_empty() {

@@ -122,7 +122,7 @@ pub enum Command {
     ChangeSettings { channel: ChannelId, customer: CustomerId, expect: Timestamp, row: Bytes },
     /// Credentials and protocol state, sealed. Deletes of keys that do not exist are fine.
     Auth { channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite> },
-    /// The same credentials and proxy, sealed anew; what has changed meanwhile stays. From format 3 on.
+    /// Credentials and a proxy that are sealed anew; what has changed meanwhile stays. From format 3 on.
     Reseal { channel: ChannelId, auth: Vec<Resealed>, proxy: Option<Resealed> },
     /// What becomes of deliveries.
     Delivery(DeliveryCommand),
@@ -175,7 +175,7 @@ impl Command {
         }
     }
 
-    /// The same in fewer bytes, where the cluster has the format for it: that the network took a send of which nobody is to be
+    /// The command in fewer bytes, where the cluster has the format for it: that the network took a send of which nobody is to be
     /// told, and which changes nothing else.
     pub fn shortened(self, format: Format) -> Self {
         match self {

@@ -1,5 +1,6 @@
 //! The keys of a shard's state: a prefix byte that names the table, then what the table is ordered by.
 
+use machine::just_after;
 use model::address::Address;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MediaId, MessageId, RowId, ShardId};
 use model::media::Sha256Hex;
@@ -146,30 +147,132 @@ fn time(at: Timestamp) -> [u8; 8] {
     at.0.max(0).to_be_bytes()
 }
 
-pub fn channel(id: ChannelId) -> Vec<u8> {
-    key(CHANNEL, &[id.as_bytes()])
+/// What a row stands under.
+pub type Key = Vec<u8>;
+
+macro_rules! made {
+    (Key, $key:expr) => {
+        $key
+    };
+    (Range, $prefix:expr) => {
+        under($prefix)
+    };
 }
 
-pub fn channels() -> Range {
-    under(vec![CHANNEL])
+/// Declares keys, and ranges of all keys that begin alike: by their table, and by what the table is ordered by.
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident($($given:ident: $type:ty),*) -> $made:ident = $table:ident[$($part:expr),*];)*) => {$(
+        $(#[$doc])*
+        pub fn $name($($given: $type),*) -> $made {
+            made!($made, key($table, &[$($part),*]))
+        }
+    )*};
 }
 
-pub fn auth(channel: ChannelId, name: &str) -> Vec<u8> {
-    key(AUTH, &[channel.as_bytes(), name.as_bytes()])
-}
-
-pub fn auth_of(channel: ChannelId) -> Range {
-    under(key(AUTH, &[channel.as_bytes()]))
+keys! {
+    channel(id: ChannelId) -> Key = CHANNEL[id.as_bytes()];
+    channels() -> Range = CHANNEL[];
+    auth(channel: ChannelId, name: &str) -> Key = AUTH[channel.as_bytes(), name.as_bytes()];
+    auth_of(channel: ChannelId) -> Range = AUTH[channel.as_bytes()];
+    /// Messages of a channel sort by the time of the network, then by row.
+    message(channel: ChannelId, occurred_at: Timestamp, row: RowId) -> Key
+        = MESSAGE[channel.as_bytes(), &time(occurred_at), row.as_bytes()];
+    /// What became of a message: apart from the message itself, so that a verdict or a receipt writes a few bytes.
+    message_state(channel: ChannelId, row: RowId) -> Key = MESSAGE_STATE[channel.as_bytes(), row.as_bytes()];
+    /// All that [`namesake`] makes of an id. An id may hold what ends it here: of those found the rows have to say whose they are.
+    namesakes(channel: ChannelId, id: &MessageId) -> Range = MESSAGE_ID[channel.as_bytes(), b"j", id.as_str().as_bytes(), &[0]];
+    /// The outbox of a channel, in the order of acceptance.
+    outbox(channel: ChannelId, sequence: u64) -> Key = OUTBOX[channel.as_bytes(), &sequence.to_be_bytes()];
+    outbox_of(channel: ChannelId) -> Range = OUTBOX[channel.as_bytes()];
+    /// The outboxes of all channels.
+    outboxes() -> Range = OUTBOX[];
+    lid(channel: ChannelId, lid: &str) -> Key = LID[channel.as_bytes(), lid.as_bytes()];
+    /// All LIDs of a channel whose phone address is known.
+    lids(channel: ChannelId) -> Range = LID[channel.as_bytes()];
+    /// The way back from a phone number to its LID.
+    lid_of(channel: ChannelId, phone: &str) -> Key = LID_OF[channel.as_bytes(), phone.as_bytes()];
+    /// The status changes of a channel, by time and then by place in the log.
+    status_change(channel: ChannelId, at: Timestamp, version: u64) -> Key
+        = STATUS_CHANGE[channel.as_bytes(), &time(at), &version.to_be_bytes()];
+    event(id: &str) -> Key = EVENT[id.as_bytes()];
+    /// Deliveries of an endpoint, in the order in which they were made: their ids begin with the time. So the list of an
+    /// endpoint's deliveries needs no index, and a send writes none.
+    delivery(endpoint: EndpointId, id: DeliveryId) -> Key = DELIVERY[endpoint.as_bytes(), id.as_bytes()];
+    /// The attempts at a delivery, in their order.
+    attempt(endpoint: EndpointId, delivery: DeliveryId, number: u32) -> Key
+        = ATTEMPT[endpoint.as_bytes(), delivery.as_bytes(), &number.to_be_bytes()];
+    attempts_of(endpoint: EndpointId, delivery: DeliveryId) -> Range = ATTEMPT[endpoint.as_bytes(), delivery.as_bytes()];
+    /// An attempt that takes long enough for its beginning to be on record.
+    begun_attempt(endpoint: EndpointId, delivery: DeliveryId) -> Key = BEGUN_ATTEMPT[endpoint.as_bytes(), delivery.as_bytes()];
+    begun_attempts() -> Range = BEGUN_ATTEMPT[];
+    /// The endpoints, deleted ones too, for which a customer has had deliveries in this shard.
+    customer_endpoint(customer: CustomerId, endpoint: EndpointId) -> Key
+        = CUSTOMER_ENDPOINT[customer.as_bytes(), endpoint.as_bytes()];
+    endpoints_of(customer: CustomerId) -> Range = CUSTOMER_ENDPOINT[customer.as_bytes()];
+    /// All endpoints that any customer has had deliveries for in this shard.
+    customer_endpoints() -> Range = CUSTOMER_ENDPOINT[];
+    /// Work on many deliveries that is done in steps.
+    sweep(id: Uuid) -> Key = SWEEP[id.as_bytes()];
+    sweeps() -> Range = SWEEP[];
+    /// A due delivery, per endpoint in the order in which attempts are due.
+    job(endpoint: EndpointId, due: Timestamp, delivery: DeliveryId) -> Key
+        = JOB[endpoint.as_bytes(), &time(due), delivery.as_bytes()];
+    jobs() -> Range = JOB[];
+    jobs_of(endpoint: EndpointId) -> Range = JOB[endpoint.as_bytes()];
+    /// Links a stored message to the deliveries that carried it. The value is the delivery's endpoint.
+    message_delivery(channel: ChannelId, row: RowId, delivery: DeliveryId) -> Key
+        = MESSAGE_DELIVERY[channel.as_bytes(), row.as_bytes(), delivery.as_bytes()];
+    message_deliveries(channel: ChannelId, row: RowId) -> Range = MESSAGE_DELIVERY[channel.as_bytes(), row.as_bytes()];
+    /// How far a member of a group is with a message that was sent there.
+    receipt(channel: ChannelId, row: RowId, member: &Address) -> Key
+        = RECEIPT[channel.as_bytes(), row.as_bytes(), member.as_str().as_bytes()];
+    receipts_of(channel: ChannelId, row: RowId) -> Range = RECEIPT[channel.as_bytes(), row.as_bytes()];
+    /// Media of a channel, by id: by time of creation.
+    media(channel: ChannelId, id: MediaId) -> Key = MEDIA[channel.as_bytes(), id.as_bytes()];
+    /// Media that refers to bytes by their hash: while there is one, the bytes are kept.
+    blob_ref(sha256: &Sha256Hex, channel: ChannelId, id: MediaId) -> Key
+        = BLOB_REF[sha256.0.as_bytes(), channel.as_bytes(), id.as_bytes()];
+    /// All references to some bytes.
+    blob_refs_to(sha256: &Sha256Hex) -> Range = BLOB_REF[sha256.0.as_bytes()];
+    /// Media whose bytes are still to come.
+    media_pending(channel: ChannelId, id: MediaId) -> Key = MEDIA_PENDING[channel.as_bytes(), id.as_bytes()];
+    media_pending_of(channel: ChannelId) -> Range = MEDIA_PENDING[channel.as_bytes()];
+    /// When something is to be done about media: its bytes deleted, or what is left of it.
+    media_due(at: Timestamp, channel: ChannelId, id: MediaId) -> Key = MEDIA_DUE[&time(at), channel.as_bytes(), id.as_bytes()];
+    /// The last notices of a channel that made events.
+    noticed(channel: ChannelId) -> Key = NOTICED[channel.as_bytes()];
+    /// A row of what the network has told of a channel's world, by kind and id.
+    projected(channel: ChannelId, kind: Kind, id: &str) -> Key = PROJECTED[channel.as_bytes(), &[kind as u8], id.as_bytes()];
+    /// An event that waits for the home of its customer, in the order of the log.
+    relay(home: ShardId, place: u64) -> Key = RELAY[&home.to_be_bytes(), &place.to_be_bytes()];
+    /// How far a home has fetched the relay of a shard.
+    gathered(source: ShardId) -> Key = GATHERED[&source.to_be_bytes()];
+    /// An event in the ring of its customer, by number.
+    ring(customer: CustomerId, number: u64) -> Key = RING[customer.as_bytes(), &number.to_be_bytes()];
+    ring_extent(customer: CustomerId) -> Key = RING_EXTENT[customer.as_bytes()];
+    /// The rings of all customers at home in the shard.
+    ring_extents() -> Range = RING_EXTENT[];
+    /// A ticket for one stream, by its digest.
+    ticket(customer: CustomerId, digest: &[u8]) -> Key = TICKET[customer.as_bytes(), digest];
+    tickets_of(customer: CustomerId) -> Range = TICKET[customer.as_bytes()];
+    /// How many bytes of a customer's media are kept.
+    media_kept(customer: CustomerId) -> Key = MEDIA_KEPT[customer.as_bytes()];
+    /// What a customer used in an hour through a channel. By time before channel, so that what is asked for is one range.
+    usage(customer: CustomerId, hour: Hour, channel: ChannelId) -> Key
+        = USAGE[customer.as_bytes(), &hour.0.to_be_bytes(), channel.as_bytes()];
+    /// The hours of all customers.
+    usages() -> Range = USAGE[];
+    /// All hours of a customer.
+    usages_of(customer: CustomerId) -> Range = USAGE[customer.as_bytes()];
+    /// How many deliveries of a channel wait for another attempt; there is no row for none.
+    retrying(customer: CustomerId, channel: ChannelId) -> Key = RETRYING[customer.as_bytes(), channel.as_bytes()];
+    retrying_of(customer: CustomerId) -> Range = RETRYING[customer.as_bytes()];
 }
 
 /// The [`auth`] keys whose names begin with `prefix`, from the one behind the name `after` on.
 pub fn auth_under(channel: ChannelId, prefix: &str, after: Option<&str>) -> Range {
     let (first, end) = under(auth(channel, prefix));
-    let behind = after.map(|after| {
-        let mut behind = auth(channel, after);
-        behind.push(0);
-        behind
-    });
+    let behind = after.map(|after| just_after(&auth(channel, after)));
     (behind.filter(|behind| *behind > first).unwrap_or(first), end)
 }
 
@@ -179,21 +282,11 @@ pub fn name_of_auth(key: &[u8]) -> Option<String> {
     std::str::from_utf8(name).ok().map(str::to_owned)
 }
 
-/// Messages of a channel sort by the time of the network, then by row.
-pub fn message(channel: ChannelId, occurred_at: Timestamp, row: RowId) -> Vec<u8> {
-    key(MESSAGE, &[channel.as_bytes(), &time(occurred_at), row.as_bytes()])
-}
-
 /// Where a message stands, as the end of its key says.
 pub fn place_of_message(key: &[u8]) -> Option<(Timestamp, RowId)> {
     let (rest, row) = key.split_last_chunk::<16>()?;
     let at = i64::from_be_bytes(*rest.last_chunk()?);
     Some((Timestamp(at), RowId::from_bytes(*row)))
-}
-
-/// What became of a message: apart from the message itself, so that a verdict or a receipt writes a few bytes.
-pub fn message_state(channel: ChannelId, row: RowId) -> Vec<u8> {
-    key(MESSAGE_STATE, &[channel.as_bytes(), row.as_bytes()])
 }
 
 /// The messages of a channel in `[since, until)`.
@@ -222,11 +315,6 @@ pub fn namesake(channel: ChannelId, id: &MessageId, chat: Option<&Address>, auth
     namesake
 }
 
-/// All that [`namesake`] makes of an id. An id may hold what ends it here: of those found the rows have to say whose they are.
-pub fn namesakes(channel: ChannelId, id: &MessageId) -> Range {
-    under(key(MESSAGE_ID, &[channel.as_bytes(), b"j", id.as_str().as_bytes(), &[0]]))
-}
-
 /// All that [`namesake`] makes of an id in one chat that does not follow from its author.
 pub fn namesakes_in(channel: ChannelId, id: &MessageId, chat: &Address) -> Range {
     let mut prefix = namesakes(channel, id).0;
@@ -235,48 +323,15 @@ pub fn namesakes_in(channel: ChannelId, id: &MessageId, chat: &Address) -> Range
     under(prefix)
 }
 
-/// The outbox of a channel, in the order of acceptance.
-pub fn outbox(channel: ChannelId, sequence: u64) -> Vec<u8> {
-    key(OUTBOX, &[channel.as_bytes(), &sequence.to_be_bytes()])
-}
-
-pub fn outbox_of(channel: ChannelId) -> Range {
-    under(key(OUTBOX, &[channel.as_bytes()]))
-}
-
-/// The outboxes of all channels.
-pub fn outboxes() -> Range {
-    under(vec![OUTBOX])
-}
-
 /// The channel and the place that a key of [`outbox`] names.
 pub fn parse_outbox(key: &[u8]) -> Option<(ChannelId, u64)> {
     let channel = ChannelId::from_bytes(key.get(1..17)?.try_into().ok()?);
     Some((channel, u64::from_be_bytes(key.get(17..25)?.try_into().ok()?)))
 }
 
-pub fn lid(channel: ChannelId, lid: &str) -> Vec<u8> {
-    key(LID, &[channel.as_bytes(), lid.as_bytes()])
-}
-
-/// All LIDs of a channel whose phone address is known.
-pub fn lids(channel: ChannelId) -> Range {
-    under(key(LID, &[channel.as_bytes()]))
-}
-
 /// The LID that a key of [`lid`] names, by its local part.
 pub fn lid_at_end(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(17..)?).ok()
-}
-
-/// The way back from a phone number to its LID.
-pub fn lid_of(channel: ChannelId, phone: &str) -> Vec<u8> {
-    key(LID_OF, &[channel.as_bytes(), phone.as_bytes()])
-}
-
-/// The status changes of a channel, by time and then by place in the log.
-pub fn status_change(channel: ChannelId, at: Timestamp, version: u64) -> Vec<u8> {
-    key(STATUS_CHANGE, &[channel.as_bytes(), &time(at), &version.to_be_bytes()])
 }
 
 pub fn status_changes(channel: ChannelId, before: Option<(Timestamp, u64)>) -> Range {
@@ -295,16 +350,6 @@ pub fn version_of_change(key: &[u8]) -> u64 {
     key.last_chunk().map_or(0, |version| u64::from_be_bytes(*version))
 }
 
-pub fn event(id: &str) -> Vec<u8> {
-    key(EVENT, &[id.as_bytes()])
-}
-
-/// Deliveries of an endpoint, in the order in which they were made: their ids begin with the time. So the list of an
-/// endpoint's deliveries needs no index, and a send writes none.
-pub fn delivery(endpoint: EndpointId, id: DeliveryId) -> Vec<u8> {
-    key(DELIVERY, &[endpoint.as_bytes(), id.as_bytes()])
-}
-
 /// The deliveries of an endpoint that were made in `[since, until)`.
 pub fn deliveries_of(endpoint: EndpointId, since: Option<Timestamp>, until: Option<Timestamp>) -> Range {
     let (first, end) = under(key(DELIVERY, &[endpoint.as_bytes()]));
@@ -312,43 +357,11 @@ pub fn deliveries_of(endpoint: EndpointId, since: Option<Timestamp>, until: Opti
     (since.map_or(first, bound), until.map_or(end, bound))
 }
 
-/// The attempts at a delivery, in their order.
-pub fn attempt(endpoint: EndpointId, delivery: DeliveryId, number: u32) -> Vec<u8> {
-    key(ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes(), &number.to_be_bytes()])
-}
-
-pub fn attempts_of(endpoint: EndpointId, delivery: DeliveryId) -> Range {
-    under(key(ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes()]))
-}
-
-/// An attempt that takes long enough for its beginning to be on record.
-pub fn begun_attempt(endpoint: EndpointId, delivery: DeliveryId) -> Vec<u8> {
-    key(BEGUN_ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes()])
-}
-
-pub fn begun_attempts() -> Range {
-    under(vec![BEGUN_ATTEMPT])
-}
-
 /// The endpoint and the delivery that the key of a begun attempt names.
 pub fn parse_begun_attempt(key: &[u8]) -> Option<(EndpointId, DeliveryId)> {
     let endpoint = key.get(1..17)?.try_into().ok()?;
     let delivery = key.get(17..33)?.try_into().ok()?;
     Some((EndpointId::from_bytes(endpoint), DeliveryId::from_bytes(delivery)))
-}
-
-/// The endpoints, deleted ones too, for which a customer has had deliveries in this shard.
-pub fn customer_endpoint(customer: CustomerId, endpoint: EndpointId) -> Vec<u8> {
-    key(CUSTOMER_ENDPOINT, &[customer.as_bytes(), endpoint.as_bytes()])
-}
-
-pub fn endpoints_of(customer: CustomerId) -> Range {
-    under(key(CUSTOMER_ENDPOINT, &[customer.as_bytes()]))
-}
-
-/// All endpoints that any customer has had deliveries for in this shard.
-pub fn customer_endpoints() -> Range {
-    under(vec![CUSTOMER_ENDPOINT])
 }
 
 /// What the key of [`customer_endpoint`] says.
@@ -367,33 +380,11 @@ pub fn endpoint_at_end(key: &[u8]) -> Option<EndpointId> {
     key.last_chunk().map(|bytes| EndpointId::from_bytes(*bytes))
 }
 
-/// Work on many deliveries that is done in steps.
-pub fn sweep(id: Uuid) -> Vec<u8> {
-    key(SWEEP, &[id.as_bytes()])
-}
-
-pub fn sweeps() -> Range {
-    under(vec![SWEEP])
-}
-
-/// A due delivery, per endpoint in the order in which attempts are due.
-pub fn job(endpoint: EndpointId, due: Timestamp, delivery: DeliveryId) -> Vec<u8> {
-    key(JOB, &[endpoint.as_bytes(), &time(due), delivery.as_bytes()])
-}
-
 /// The value of a job whose delivery is to be attempted when it is due.
 pub const JOB_DUE: &[u8] = b"";
 
 /// The value of a job whose delivery waits for its endpoint to be switched on; the time is when waiting ends.
 pub const JOB_PAUSED: &[u8] = b"p";
-
-pub fn jobs() -> Range {
-    under(vec![JOB])
-}
-
-pub fn jobs_of(endpoint: EndpointId) -> Range {
-    under(key(JOB, &[endpoint.as_bytes()]))
-}
 
 /// What the key of a job says.
 pub fn parse_job(key: &[u8]) -> Option<(EndpointId, Timestamp, DeliveryId)> {
@@ -404,38 +395,10 @@ pub fn parse_job(key: &[u8]) -> Option<(EndpointId, Timestamp, DeliveryId)> {
     Some((EndpointId::from_bytes(endpoint), due, DeliveryId::from_bytes(delivery)))
 }
 
-/// Links a stored message to the deliveries that carried it. The value is the delivery's endpoint.
-pub fn message_delivery(channel: ChannelId, row: RowId, delivery: DeliveryId) -> Vec<u8> {
-    key(MESSAGE_DELIVERY, &[channel.as_bytes(), row.as_bytes(), delivery.as_bytes()])
-}
-
-pub fn message_deliveries(channel: ChannelId, row: RowId) -> Range {
-    under(key(MESSAGE_DELIVERY, &[channel.as_bytes(), row.as_bytes()]))
-}
-
-/// How far a member of a group is with a message that was sent there.
-pub fn receipt(channel: ChannelId, row: RowId, member: &Address) -> Vec<u8> {
-    key(RECEIPT, &[channel.as_bytes(), row.as_bytes(), member.as_str().as_bytes()])
-}
-
-pub fn receipts_of(channel: ChannelId, row: RowId) -> Range {
-    under(key(RECEIPT, &[channel.as_bytes(), row.as_bytes()]))
-}
-
-/// Media of a channel, by id: by time of creation.
-pub fn media(channel: ChannelId, id: MediaId) -> Vec<u8> {
-    key(MEDIA, &[channel.as_bytes(), id.as_bytes()])
-}
-
 /// The media of a channel that came before another.
 pub fn media_of(channel: ChannelId, before: Option<MediaId>) -> Range {
     let (first, end) = under(key(MEDIA, &[channel.as_bytes()]));
     (first, before.map_or(end, |id| media(channel, id)))
-}
-
-/// Media that refers to bytes by their hash: while there is one, the bytes are kept.
-pub fn blob_ref(sha256: &Sha256Hex, channel: ChannelId, id: MediaId) -> Vec<u8> {
-    key(BLOB_REF, &[sha256.0.as_bytes(), channel.as_bytes(), id.as_bytes()])
 }
 
 /// Whether a key is that of a piece of media.
@@ -446,11 +409,6 @@ pub fn is_media(key: &[u8]) -> bool {
 /// Whether a key is that of a channel's row.
 pub fn is_channel(key: &[u8]) -> bool {
     key.first() == Some(&CHANNEL)
-}
-
-/// All references to some bytes.
-pub fn blob_refs_to(sha256: &Sha256Hex) -> Range {
-    under(key(BLOB_REF, &[sha256.0.as_bytes()]))
 }
 
 /// The references to bytes with a higher hash; all of them without one.
@@ -466,23 +424,9 @@ pub fn parse_blob_ref(key: &[u8]) -> Option<(Sha256Hex, ChannelId, MediaId)> {
     Some((Sha256Hex(hash.to_owned()), channel, MediaId::from_bytes(key.get(81..97)?.try_into().ok()?)))
 }
 
-/// Media whose bytes are still to come.
-pub fn media_pending(channel: ChannelId, id: MediaId) -> Vec<u8> {
-    key(MEDIA_PENDING, &[channel.as_bytes(), id.as_bytes()])
-}
-
-pub fn media_pending_of(channel: ChannelId) -> Range {
-    under(key(MEDIA_PENDING, &[channel.as_bytes()]))
-}
-
 /// The id in a key of [`media_pending`].
 pub fn parse_media_pending(key: &[u8]) -> Option<MediaId> {
     Some(MediaId::from_bytes(key.get(17..33)?.try_into().ok()?))
-}
-
-/// When something is to be done about media: its bytes deleted, or what is left of it.
-pub fn media_due(at: Timestamp, channel: ChannelId, id: MediaId) -> Vec<u8> {
-    key(MEDIA_DUE, &[&time(at), channel.as_bytes(), id.as_bytes()])
 }
 
 /// What is due before a time.
@@ -516,16 +460,6 @@ pub fn everything_of(channel: ChannelId) -> [Range; 12] {
     .map(|table| under(key(table, &[channel.as_bytes()])))
 }
 
-/// The last notices of a channel that made events.
-pub fn noticed(channel: ChannelId) -> Vec<u8> {
-    key(NOTICED, &[channel.as_bytes()])
-}
-
-/// A row of what the network has told of a channel's world, by kind and id.
-pub fn projected(channel: ChannelId, kind: Kind, id: &str) -> Vec<u8> {
-    key(PROJECTED, &[channel.as_bytes(), &[kind as u8], id.as_bytes()])
-}
-
 /// The id that a key of [`projected`] was made of.
 pub fn id_of_projected(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(2 + size_of::<ChannelId>()..)?).ok()
@@ -548,11 +482,6 @@ pub fn projected_after(channel: ChannelId, kind: Kind, after: Option<&str>) -> R
     (after.map_or(first, next), end)
 }
 
-/// An event that waits for the home of its customer, in the order of the log.
-pub fn relay(home: ShardId, place: u64) -> Vec<u8> {
-    key(RELAY, &[&home.to_be_bytes(), &place.to_be_bytes()])
-}
-
 /// What a home has not fetched yet.
 pub fn relays_after(home: ShardId, after: u64) -> Range {
     (relay(home, after.saturating_add(1)), under(key(RELAY, &[&home.to_be_bytes()])).1)
@@ -563,28 +492,9 @@ pub fn place_of_relay(key: &[u8]) -> Option<u64> {
     key.last_chunk().map(|place| u64::from_be_bytes(*place))
 }
 
-/// How far a home has fetched the relay of a shard.
-pub fn gathered(source: ShardId) -> Vec<u8> {
-    key(GATHERED, &[&source.to_be_bytes()])
-}
-
-/// An event in the ring of its customer, by number.
-pub fn ring(customer: CustomerId, number: u64) -> Vec<u8> {
-    key(RING, &[customer.as_bytes(), &number.to_be_bytes()])
-}
-
 /// The number, as the key of a ring's row says.
 pub fn number_in_ring(key: &[u8]) -> u64 {
     key.last_chunk().map_or(0, |number| u64::from_be_bytes(*number))
-}
-
-pub fn ring_extent(customer: CustomerId) -> Vec<u8> {
-    key(RING_EXTENT, &[customer.as_bytes()])
-}
-
-/// The rings of all customers at home in the shard.
-pub fn ring_extents() -> Range {
-    under(vec![RING_EXTENT])
 }
 
 /// The customer of a ring, as the key of its extent says.
@@ -592,28 +502,9 @@ pub fn customer_of_ring(key: &[u8]) -> Option<CustomerId> {
     key.get(1..17)?.try_into().ok().map(CustomerId::from_bytes)
 }
 
-/// A ticket for one stream, by its digest.
-pub fn ticket(customer: CustomerId, digest: &[u8]) -> Vec<u8> {
-    key(TICKET, &[customer.as_bytes(), digest])
-}
-
-pub fn tickets_of(customer: CustomerId) -> Range {
-    under(key(TICKET, &[customer.as_bytes()]))
-}
-
 /// The digest of a ticket, as its key says.
 pub fn digest_of_ticket(key: &[u8]) -> Option<&[u8]> {
     key.get(17..)
-}
-
-/// How many bytes of a customer's media are kept.
-pub fn media_kept(customer: CustomerId) -> Vec<u8> {
-    key(MEDIA_KEPT, &[customer.as_bytes()])
-}
-
-/// What a customer used in an hour through a channel. By time before channel, so that what is asked for is one range.
-pub fn usage(customer: CustomerId, hour: Hour, channel: ChannelId) -> Vec<u8> {
-    key(USAGE, &[customer.as_bytes(), &hour.0.to_be_bytes(), channel.as_bytes()])
 }
 
 /// A customer's hours of `[from, to)`.
@@ -622,30 +513,11 @@ pub fn usage_of(customer: CustomerId, from: Hour, to: Hour) -> Range {
     (bound(from), bound(to))
 }
 
-/// The hours of all customers.
-pub fn usages() -> Range {
-    under(vec![USAGE])
-}
-
-/// All hours of a customer.
-pub fn usages_of(customer: CustomerId) -> Range {
-    under(key(USAGE, &[customer.as_bytes()]))
-}
-
 /// What [`usage`] was made of.
 pub fn parse_usage(key: &[u8]) -> Option<(CustomerId, Hour, ChannelId)> {
     let customer = CustomerId::from_bytes(key.get(1..17)?.try_into().ok()?);
     let hour = Hour(u32::from_be_bytes(key.get(17..21)?.try_into().ok()?));
     Some((customer, hour, ChannelId::from_bytes(key.get(21..37)?.try_into().ok()?)))
-}
-
-/// How many deliveries of a channel wait for another attempt; there is no row for none.
-pub fn retrying(customer: CustomerId, channel: ChannelId) -> Vec<u8> {
-    key(RETRYING, &[customer.as_bytes(), channel.as_bytes()])
-}
-
-pub fn retrying_of(customer: CustomerId) -> Range {
-    under(key(RETRYING, &[customer.as_bytes()]))
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use crate::deliveries::Job;
 pub enum Reply {
     /// Done; the events that came with it stand.
     Done,
-    /// It had happened before, or there was nothing to do. Its events were not written.
+    /// The command had happened before, or there was nothing to do. Its events were not written.
     Unchanged,
-    /// More of it is left to do.
+    /// More of the command's work is left to do.
     More,
     /// The status does not permit it (any longer).
     Refused(Status),

@@ -5,7 +5,7 @@
 //! on, others that bear the same id stand beside it as *namesakes*, by chat and author. Pure; the rules hold for the state
 //! machine and for what its owner looks up.
 
-use machine::{Pairs, State, View};
+use machine::{State, View, scan_all};
 use model::address::Address;
 use model::id::{ChannelId, MessageId};
 use traffic::item::InboundMessage;
@@ -115,17 +115,8 @@ pub fn pointers<'a>(
 }
 
 /// The pointers of a range of keys.
-fn scanned<'a>(view: &'a dyn View, (mut from, to): keys::Range) -> impl Iterator<Item = MessagePointer> + use<'a> {
-    let mut chunk = Pairs::new().into_iter();
-    std::iter::from_fn(move || {
-        let next = chunk.next().or_else(|| {
-            chunk = view.scan(&from, &to, CHUNK).into_iter();
-            chunk.next()
-        });
-        let (key, pointer) = next?;
-        from = [key.as_slice(), &[0]].concat();
-        Some(decode::<MessagePointer>(&pointer))
-    })
+fn scanned<'a>(view: &'a dyn View, range: keys::Range) -> impl Iterator<Item = MessagePointer> + use<'a> {
+    scan_all(view, range, CHUNK).map(|(_, pointer)| decode(&pointer))
 }
 
 /// Takes a message out of the index. Where it was the first of its id, a namesake takes its place: what is not in that

@@ -5,7 +5,7 @@
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use model::id::ChannelId;
-use model::seal::{DataKey, Nonce};
+use model::seal::{DataKey, Nonce, SEAL_BYTES};
 use model::time::Timestamp;
 use network::driver::Identity;
 use raft::record;
@@ -89,8 +89,6 @@ fn key_of(passphrase: &str, salt: &Salt) -> DataKey {
 }
 
 fn lock(content: &Content, key: &DataKey, salt: Salt, nonce: Nonce) -> Result<Vec<u8>, BundleError> {
-    /// What a seal adds: a version, the nonce, the tag.
-    const SEAL_BYTES: usize = 1 + size_of::<Nonce>() + 16;
     let plain = record::encode(content);
     let length = (plain.len() + SEAL_BYTES) as u64;
     if HEAD_BYTES as u64 + length > LARGEST_BUNDLE {

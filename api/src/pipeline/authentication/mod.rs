@@ -30,7 +30,7 @@ use crate::route::Rules;
 /// How long a request waits for a copy of the directory that is fresh enough to judge keys by.
 const REFRESH_PATIENCE: Duration = Duration::from_secs(3);
 
-/// The same for an operator who is answered in any case: longer than an election takes.
+/// How long an operator's request waits for one, which is answered in any case: longer than an election takes.
 const LOOK_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Says to an operator that an answer rests on an old copy of the directory.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Change, Fields, rule};
+use model::field::{Body, Change, rule};
 use model::id::UserId;
-use model::issue::Issues;
 use model::member::Role;
 use model::scope::Access;
 use model::time::Timestamp;
@@ -40,7 +39,7 @@ pub fn routes() -> Vec<Route> {
                      deployment sends no mail, the answer has what is to be given to whoever is invited. It is good for \
                      seven days and once.",
                 )
-                .body(Invitation::parse, json!({ "email": "ben@example.com", "role": "member" }))
+                .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
                 .created::<InvitedView>()
                 .errors(&[E::BadRequest]),
         ),
@@ -123,24 +122,16 @@ async fn list(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&List::whole(users)))
 }
 
-struct Invitation {
-    email: String,
-    role: Role,
-}
-
-impl Invitation {
-    fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+fn parse_invitation(body: &Body) -> Result<(String, Role), CallError> {
+    body.read(|fields| {
         let email = fields.required("email", email);
-        let role = fields.required("role", rule::one_of(Role::WORDS, Role::parse));
-        issues.finish(|| Some(Self { email: email?, role: role? }))
-    }
+        email.zip(fields.required("role", rule::one_of(Role::WORDS, Role::parse)))
+    })
 }
 
 /// The member is there at once, without a password, so that its role can be changed and its place counts.
 async fn invite(call: &mut AccountCall) -> Outcome {
-    let Invitation { email, role } = Invitation::parse(&call.object().await?)?;
+    let (email, role) = parse_invitation(&call.object().await?)?;
     require_over(call, role)?;
     let taken = call.directory().read(|state| state.users.with_email(&email).is_some());
     count(call, &email).await?;

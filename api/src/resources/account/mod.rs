@@ -7,8 +7,8 @@ mod usage;
 mod view;
 
 use model::error::CallError;
-use model::field::{Body, Change, Fields, Judged, rule};
-use model::issue::{IssueCode, Issues, Violation};
+use model::field::{Body, Change, Judged, rule};
+use model::issue::{IssueCode, Violation};
 use model::member::Role;
 use model::page::ListId;
 use raft::directory::Ended;
@@ -67,11 +67,11 @@ async fn show(call: &mut AccountCall) -> Outcome {
 
 /// Reads `{ "name"?, "timezone"? }`.
 fn parse_change(body: &Body) -> Result<CustomerChange, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
-    let name = fields.optional("name", rule::text(1..=120)).into();
-    let timezone = fields.optional("timezone", timezone).into();
-    issues.finish(|| Some(CustomerChange { name, timezone, ..CustomerChange::default() }))
+    body.read_patch(|fields| {
+        let name = fields.optional("name", rule::text(1..=120)).into();
+        let timezone = fields.optional("timezone", timezone).into();
+        Some(CustomerChange { name, timezone, ..CustomerChange::default() })
+    })
 }
 
 /// A name of the IANA time zone database.

@@ -81,7 +81,7 @@ pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), Cal
         let refused = match tried {
             Ok(None) => continue,
             Ok(Some(retry_after)) => CallError::rate_limited(scope, rule.most, retry_after),
-            // Those who are let in are looked up there too.
+            // Whoever is let in is looked up there, too.
             Err(_) => CallError::auth_backend_unavailable(),
         };
         give_back(ctx, &attempts[..counted]).await;

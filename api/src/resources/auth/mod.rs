@@ -15,8 +15,6 @@ use serde_json::{Value, json};
 pub use self::passwords::Link;
 pub use self::sign_in::{end_session, exchange_token, log_in};
 
-use self::passwords::{ChangePassword, SetPassword};
-use self::sign_in::Login;
 use self::sign_up::{Nothing, SignUp, SignedUp};
 use crate::auth::session::TokensView;
 use crate::openapi::Doc;
@@ -74,7 +72,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::post("/v1/auth/login").public(sign_in::login).doc(
             Doc::new("log_in", "Log in as a member")
-                .body(Login::parse, json!({ "email": EMAIL, "password": PASSWORD }))
+                .body(sign_in::parse_login, json!({ "email": EMAIL, "password": PASSWORD }))
                 .ok::<TokensView>()
                 .errors(&BACKEND)
                 .errors(&[E::AuthInvalid]),
@@ -98,7 +96,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/auth/password").multi_channel().session().account(passwords::change).doc(
             Doc::new("change_password", "Change one's own password")
                 .about("All sessions of the member end, the one that asks too: log in with the new password.")
-                .body(ChangePassword::parse, json!({ "current_password": PASSWORD, "new_password": "staple battery horse" }))
+                .body(passwords::parse_change, json!({ "current_password": PASSWORD, "new_password": "staple battery horse" }))
                 .no_content()
                 .errors(&[E::WorkerAtCapacity]),
         ),
@@ -113,7 +111,7 @@ pub fn routes() -> Vec<Route> {
         Route::put("/v1/auth/password/reset").public(passwords::set).doc(
             Doc::new("set_password", "Choose a password by the token of an invitation or of a message")
                 .about("The token works once, and confirms the address. Sessions of the member end.")
-                .body(SetPassword::parse, json!({ "token": "zpw_from-the-message", "password": PASSWORD }))
+                .body(passwords::parse_set, json!({ "token": "zpw_from-the-message", "password": PASSWORD }))
                 .no_content()
                 .errors(&BACKEND)
                 .errors(&[E::AuthInvalid, E::AuthExpired]),

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Change, Fields, rule};
+use model::field::{Body, Change, rule};
 use model::id::UserId;
-use model::issue::{IssueCode, Issues, Violation};
+use model::issue::{IssueCode, Violation};
 use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::users::{UserChange, UserCommand, UserRecord};
@@ -60,25 +60,18 @@ fn page(app: &App, token: &str) -> Option<String> {
     configured.or_else(of_console)
 }
 
-pub struct ChangePassword {
-    current: String,
-    new: String,
-}
-
-impl ChangePassword {
-    pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// The member's present password, and the one that takes its place.
+pub fn parse_change(body: &Body) -> Result<(String, String), CallError> {
+    body.read(|fields| {
         let current = fields.required("current_password", rule::text(1..=LONGEST_PASSWORD));
-        let new = fields.required("new_password", super::new_password);
-        issues.finish(|| Some(Self { current: current?, new: new? }))
-    }
+        current.zip(fields.required("new_password", super::new_password))
+    })
 }
 
 /// Wants the present password, whose guesses are counted as those of a login are: a session that lies open is not enough to
 /// keep its member out.
 pub async fn change(call: &mut AccountCall) -> Outcome {
-    let ChangePassword { current, new } = ChangePassword::parse(&call.object().await?)?;
+    let (current, new) = parse_change(&call.object().await?)?;
     let session = call.caller.require_session()?;
     let id: Option<UserId> = session.id.and_then(|_| session.subject.parse().ok());
     let Some(user) = id.and_then(|id| find(call, id)) else {
@@ -130,25 +123,18 @@ pub async fn ask_for_reset(ctx: &mut RequestContext) -> Outcome {
     Ok(Reply::accepted(&Nothing {}))
 }
 
-pub struct SetPassword {
-    token: String,
-    password: String,
-}
-
-impl SetPassword {
-    pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// A token of a message or an invitation, and the password.
+pub fn parse_set(body: &Body) -> Result<(String, String), CallError> {
+    body.read(|fields| {
         let token = fields.required("token", rule::text(1..=LONGEST));
-        let password = fields.required("password", super::new_password);
-        issues.finish(|| Some(Self { token: token?, password: password? }))
-    }
+        token.zip(fields.required("password", super::new_password))
+    })
 }
 
 /// Whoever has the token reads the member's mail, or was given it by whoever invited: so the address counts as confirmed. The token
 /// is void once the password has changed; of two that use it at the same moment the later one's password stays.
 pub async fn set(ctx: &mut RequestContext) -> Outcome {
-    let SetPassword { token, password } = SetPassword::parse(&ctx.object().await?)?;
+    let (token, password) = parse_set(&ctx.object().await?)?;
     fresh_directory(ctx).await?;
     let token = ctx.app.auth.keys(ctx.cluster())?.password.open(&token);
     let found = token.and_then(|token| Some((find(ctx, token.user).filter(|user| token.fits(user))?, token)));
@@ -166,7 +152,7 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
     let change =
         UserChange { password: Change::To(password), email_verified: Change::To(true), ..UserChange::default() };
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
-    ctx.change(Command::Users(command), vec![entry]).await?;
+    ctx.update(Command::Users(command), vec![entry]).await?;
     Ok(Reply::no_content())
 }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use model::session_token::RefreshToken;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Rejection};
@@ -26,19 +25,12 @@ pub const LONGEST_PASSWORD: usize = 1024;
 /// The longest text that is looked at as a refresh token: an access token in its place is refused as a wrong token.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
-pub struct Login {
-    email: String,
-    password: String,
-}
-
-impl Login {
-    pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// A member's address and password.
+pub fn parse_login(body: &Body) -> Result<(String, String), CallError> {
+    body.read(|fields| {
         let email = fields.required("email", super::known_email);
-        let password = fields.required("password", rule::text(1..=LONGEST_PASSWORD));
-        issues.finish(|| Some(Self { email: email?, password: password? }))
-    }
+        email.zip(fields.required("password", rule::text(1..=LONGEST_PASSWORD)))
+    })
 }
 
 /// Answers a wrong password and an unknown address alike, and after the same work.
@@ -54,7 +46,7 @@ pub async fn login(ctx: &mut RequestContext) -> Outcome {
 /// # Errors
 /// Those of the route.
 pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
-    let Login { email, password } = Login::parse(&ctx.object().await?)?;
+    let (email, password) = parse_login(&ctx.object().await?)?;
     let ip = ctx.client.ip;
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, email.clone())];
     attempts::count(ctx, &failures).await?;
@@ -87,7 +79,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
     let (session, token) = session::open(user, ctx.now);
     let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
     let entry = ctx.login_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
-    ctx.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
+    ctx.update(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
     Ok(tokens)
 }
 
@@ -128,7 +120,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
     let expires_at = session::refreshed_until(&session, ctx.now);
     let rotate = UserCommand::RotateSession { id: session.id, from: token.hash(), to: next.hash(), expires_at };
     let rotated = if bool::from(session.token.ct_eq(&token.hash())) {
-        ctx.try_change(Command::Users(rotate), Vec::new()).await
+        ctx.try_update(Command::Users(rotate), Vec::new()).await
     } else {
         Err(UpdateError::Rejected(Rejection::SessionMoved))
     };
@@ -137,7 +129,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
             let entry = ctx.login_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
-            ctx.change(revoke, vec![entry]).await?;
+            ctx.update(revoke, vec![entry]).await?;
             refused(ctx, suspect(&user), CallError::auth_revoked(ctx.now))
         }
         Err(error) => Err(failure::of_update(error)),
@@ -154,7 +146,7 @@ pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), CallErr
     let Some((session, user)) = found.filter(|(session, _)| session.revoked_at.is_none()) else { return Ok(()) };
     let entry = ctx.login_entry(user.customer_id, "auth.logout", actor(&user), target(&session, &user));
     let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
-    ctx.change(revoke, vec![entry]).await.map(drop)
+    ctx.update(revoke, vec![entry]).await.map(drop)
 }
 
 /// The session of a token that is, or once was, one of its tokens.
@@ -175,7 +167,7 @@ pub async fn logout(ctx: &mut RequestContext) -> Outcome {
     };
     let target = Target::new("session", id, caller.actor().email.unwrap_or_default());
     let entry = ctx.login_entry(caller.customer.id, "auth.logout", caller.actor(), target);
-    ctx.change(Command::Users(UserCommand::RevokeSession { id }), vec![entry]).await?;
+    ctx.update(Command::Users(UserCommand::RevokeSession { id }), vec![entry]).await?;
     Ok(Reply::no_content())
 }
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use model::customer::{Limits, Plan};
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::id::{CustomerId, UserId};
-use model::issue::Issues;
 use model::member::Role;
 use model::session_token::EmailToken;
 use raft::directory::UpdateError;
@@ -37,12 +36,12 @@ pub struct SignUp {
 
 impl SignUp {
     pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let email = fields.required("email", super::email);
-        let password = fields.required("password", super::new_password);
-        let name = fields.required("name", rule::text(1..=120));
-        issues.finish(|| Some(Self { email: email?, password: password?, name: name? }))
+        body.read(|fields| {
+            let email = fields.required("email", super::email);
+            let password = fields.required("password", super::new_password);
+            let name = fields.required("name", rule::text(1..=120));
+            Some(Self { email: email?, password: password?, name: name? })
+        })
     }
 }
 
@@ -153,7 +152,7 @@ async fn make_account(
     };
     let command = Command::Users(command);
     ctx.has_room_for(&command)?;
-    if let Err(error) = ctx.try_change(command, audit).await {
+    if let Err(error) = ctx.try_update(command, audit).await {
         return Ok(Err(error));
     }
     Ok(Ok(SignedUp {
@@ -192,7 +191,7 @@ pub async fn verify(ctx: &mut RequestContext) -> Outcome {
         Some(expected) if expected.expires_at <= ctx.now => Err(CallError::auth_expired(expected.expires_at)),
         Some(_) => {
             let verify = UserCommand::Verify { id: user.id, hash: token.hash() };
-            ctx.change(Command::Users(verify), Vec::new()).await?;
+            ctx.update(Command::Users(verify), Vec::new()).await?;
             Ok(Reply::no_content())
         }
     }
@@ -245,7 +244,7 @@ pub async fn resend(ctx: &mut RequestContext) -> Outcome {
     if let Some(user) = user {
         let (verification, token) = session::expect_verification(&user, ctx.now);
         let expect = UserCommand::ExpectVerification { id: user.id, verification };
-        ctx.change(Command::Users(expect), Vec::new()).await?;
+        ctx.update(Command::Users(expect), Vec::new()).await?;
         send_token(ctx, &user.email, &token.reveal());
     }
     Ok(Reply::accepted(&Nothing {}))

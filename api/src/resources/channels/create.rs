@@ -1,9 +1,8 @@
 //! `POST /v1/channels`.
 
 use model::error::CallError;
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::id::{ChannelId, KeyId};
-use model::issue::Issues;
 use model::scope::{Access, Resource};
 use raft::directory::command::Command;
 use raft::directory::records::{ChannelRecord, KeyOrigin};
@@ -30,22 +29,14 @@ pub struct Created {
     scoped_key: Option<IssuedKey>,
 }
 
-/// The body of a creation.
-pub struct CreateChannel {
-    name: String,
-    metadata: Map<String, Value>,
-    issue_scoped_key: bool,
-}
-
-impl CreateChannel {
-    pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// The body of a creation: name, metadata, and whether a key is issued.
+pub fn parse_create(body: &Body) -> Result<(String, Map<String, Value>, bool), CallError> {
+    body.read(|fields| {
         let name = fields.required("name", rule::text(1..=120));
         let metadata = fields.optional("metadata", rule::metadata).unwrap_or_default();
         let issue_scoped_key = fields.optional("issue_scoped_key", rule::boolean).unwrap_or(false);
-        issues.finish(|| Some(Self { name: name?, metadata, issue_scoped_key }))
-    }
+        Some((name?, metadata, issue_scoped_key))
+    })
 }
 
 pub async fn create(call: &mut AccountCall) -> Outcome {
@@ -55,7 +46,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
         return Err(refused);
     }
 
-    let CreateChannel { name, metadata, issue_scoped_key } = CreateChannel::parse(&call.object().await?)?;
+    let (name, metadata, issue_scoped_key) = parse_create(&call.object().await?)?;
     if issue_scoped_key {
         may_mint(&call.caller)?;
         attempts::count(call, &[Attempt::KeyBy(call.customer_id())]).await?;

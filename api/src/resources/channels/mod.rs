@@ -8,8 +8,7 @@ mod status_history;
 mod view;
 
 use model::error::{CallError, ErrorCode};
-use model::field::{Body, Fields, rule};
-use model::issue::Issues;
+use model::field::{Body, rule};
 use model::page::ListId;
 use raft::directory::Ended;
 use raft::directory::command::{Command, Reply as Updated};
@@ -20,7 +19,7 @@ use shard::records::StatusChange;
 pub use lifecycle::parse_reason as parse_disable_reason;
 pub use view::ChannelView;
 
-use self::create::{CreateChannel, Created};
+use self::create::Created;
 use self::list::Filter;
 use self::pairing::{PairCodeView, QrView, RawView, parse_pair_code};
 use crate::audit::Target;
@@ -57,7 +56,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/channels").multi_channel().plan_blocks().account(create::create).doc(
             Doc::new("create_channel", "Create a channel")
                 .body(
-                    CreateChannel::parse,
+                    create::parse_create,
                     json!({ "name": "Sales", "metadata": { "team": "emea" }, "issue_scoped_key": true }),
                 )
                 .created::<Created>()
@@ -67,7 +66,7 @@ pub fn routes() -> Vec<Route> {
         Route::patch("/v1/channels/{id}").channel(patch).doc(
             Doc::new("update_channel", "Change a channel's name or metadata")
                 .about("Metadata replaces what was there.")
-                .body(PatchChannel::parse, json!({ "name": "Sales EMEA" }))
+                .body(parse_patch, json!({ "name": "Sales EMEA" }))
                 .ok::<ChannelView>(),
         ),
         Route::delete("/v1/channels/{id}").channel(delete).doc(
@@ -123,7 +122,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
-    let PatchChannel { name, metadata } = PatchChannel::parse(&call.object().await?)?;
+    let (name, metadata) = parse_patch(&call.object().await?)?;
     let metadata = metadata.map(|map| Value::Object(map).to_string());
     let command = Command::UpdateChannel { customer: call.customer_id(), id: call.channel.id, name, metadata };
     let channel = of_kind!(call.update(command, Vec::new()).await?, Updated::Channel(channel) => channel)?;
@@ -132,19 +131,11 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The body of a patch; metadata replaces what was there.
-struct PatchChannel {
-    name: Option<String>,
-    metadata: Option<Map<String, Value>>,
-}
-
-impl PatchChannel {
-    fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::patch(body, &issues);
+fn parse_patch(body: &Body) -> Result<(Option<String>, Option<Map<String, Value>>), CallError> {
+    body.read_patch(|fields| {
         let name = fields.optional("name", rule::text(1..=120));
-        let metadata = fields.optional("metadata", rule::metadata);
-        issues.finish(|| Some(Self { name, metadata }))
-    }
+        Some((name, fields.optional("metadata", rule::metadata)))
+    })
 }
 
 /// The directory deletes; the owner then ends the session. Should this node fail in between, the owner finds out by

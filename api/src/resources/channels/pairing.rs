@@ -1,8 +1,8 @@
 //! Pairing a channel with a phone: by QR code, or by a code to type.
 
 use model::error::CallError;
-use model::field::{Body, Fields, rule};
-use model::issue::{IssueCode, Issues, Violation};
+use model::field::{Body, rule};
+use model::issue::{IssueCode, Violation};
 use model::time::Timestamp;
 use salvo::http::header::ACCEPT;
 use schemars::JsonSchema;
@@ -91,11 +91,11 @@ pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
 
 /// Reads `{ "phone_number", "display_name"? }`.
 pub fn parse_pair_code(body: &Body) -> Result<(String, Option<String>), CallError> {
-    let issues = Issues::new();
-    let fields = Fields::new(body, &issues);
-    let phone_number = fields.required("phone_number", phone_rule);
-    let display_name = fields.optional("display_name", rule::text(1..=64));
-    issues.finish(|| Some((phone_number?, display_name)))
+    body.read(|fields| {
+        let phone_number = fields.required("phone_number", phone_rule);
+        let display_name = fields.optional("display_name", rule::text(1..=64));
+        Some((phone_number?, display_name))
+    })
 }
 
 /// Digits only, 7 to 15, no `+`.

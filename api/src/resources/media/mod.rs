@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::post("/v1/channels/{id}/media/from-url").channel(upload::from_url).doc(
             Doc::new("upload_media_from_url", "Fetch a file to send later")
-                .body(upload::Source::parse, json!({ "url": "https://example.com/a.png" }))
+                .body(upload::parse_source, json!({ "url": "https://example.com/a.png" }))
                 .created::<MediaUpload>()
                 .errors(&[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge, E::PlanLimit]),
         ),

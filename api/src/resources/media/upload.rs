@@ -1,9 +1,9 @@
 //! `POST /v1/channels/{id}/media` and `.../media/from-url`: bytes for later sends. No connection is needed.
 
 use model::error::CallError;
-use model::field::{Body, Fields, rule};
+use model::field::{Body, rule};
 use model::id::MediaId;
-use model::issue::{IssueCode, Issues, Violation};
+use model::issue::{IssueCode, Violation};
 use model::target::LONGEST_URL;
 use serde_json::{Value, json};
 use shard::call::media::MediaWork;
@@ -31,7 +31,7 @@ pub async fn upload(call: &mut ChannelCall) -> Outcome {
 }
 
 pub async fn from_url(call: &mut ChannelCall) -> Outcome {
-    let Source { url, mime_type, filename } = Source::parse(&call.object().await?)?;
+    let (url, mime_type, filename) = parse_source(&call.object().await?)?;
     call.settle().await?;
     call.has_media_room(None).await?;
 
@@ -45,23 +45,15 @@ pub async fn from_url(call: &mut ChannelCall) -> Outcome {
     store(call, received).await
 }
 
-/// The body of `from-url`.
-pub struct Source {
-    url: String,
-    mime_type: Option<String>,
-    filename: Option<String>,
-}
-
-impl Source {
-    pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
+/// The body of `from-url`: the URL, and what is said of its bytes, their type and name.
+pub fn parse_source(body: &Body) -> Result<(String, Option<String>, Option<String>), CallError> {
+    body.read(|fields| {
         let wants = || json!({ "format": "uri" });
         let url = fields.required("url", rule::described(wants, rule::text(1..=LONGEST_URL)));
         let mime_type = fields.optional("mime_type", mime_type);
         let filename = fields.optional("filename", filename);
-        issues.finish(|| Some(Self { url: url?, mime_type, filename }))
-    }
+        Some((url?, mime_type, filename))
+    })
 }
 
 /// The two bodies of an upload, as JSON Schema.

@@ -23,7 +23,7 @@ pub struct ShownStory {
     pub kind: &'static str,
     /// Text or caption.
     pub text: Option<String>,
-    /// Of its bytes.
+    /// How many bytes its media has.
     pub size: Option<u64>,
     pub style: StoryStyle,
     pub posted_at: Timestamp,

@@ -14,7 +14,7 @@ pub struct PhoneMessage {
     #[serde(default = "one")]
     pub count: u32,
     pub media: Option<GivenMedia>,
-    /// These three may stand in `media` as well.
+    /// The type, the file's name and `view_once` may stand in `media` as well.
     pub mime_type: Option<String>,
     pub filename: Option<String>,
     #[serde(default)]

@@ -190,7 +190,7 @@ impl Group {
 pub const NO_SUCH_GROUP: Refusal = Refusal::new(NOT_FOUND, "there is no such group");
 const ALREADY_A_MEMBER: Refusal = Refusal::new(CONFLICT, "a member of the group already");
 const BAD_SUBJECT: Refusal = Refusal::new(BAD_REQUEST, "a subject has 1 to 100 characters");
-const NOT_A_MEMBER: Refusal = Refusal::new(FORBIDDEN, "not a member of the group");
+pub const NOT_A_MEMBER: Refusal = Refusal::new(FORBIDDEN, "not a member of the group");
 pub const NOT_AN_ADMIN: Refusal = Refusal::new(FORBIDDEN, "not an admin of the group");
 
 /// All groups.

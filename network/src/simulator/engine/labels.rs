@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::message::Chat;
 use super::rules::{FORBIDDEN, NOT_FOUND, Refusal};
 
-/// Those that every business account begins with, in the colours of the palette's beginning.
+/// The labels that every business account begins with, in the colours of the palette's beginning.
 const PREDEFINED: [&str; 5] = ["New customer", "New order", "Pending payment", "Paid", "Order complete"];
 
 const NO_SUCH_LABEL: Refusal = Refusal::new(NOT_FOUND, "no-such-label");

@@ -65,7 +65,7 @@ pub enum MediaRefusal {
 pub struct Granted {
     /// Its answer waits for this long.
     pub delay: Duration,
-    /// It breaks off in the middle.
+    /// The transfer breaks off in the middle.
     pub breaks: bool,
 }
 

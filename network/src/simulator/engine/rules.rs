@@ -7,9 +7,9 @@ use model::address::Address;
 use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 
-use super::groups::GroupId;
+use super::groups::{GroupId, NO_SUCH_GROUP, NOT_A_MEMBER};
 use super::message::{Body, Chat, Message};
-use super::newsletters::NewsletterId;
+use super::newsletters::{NO_SUCH_NEWSLETTER, NewsletterId};
 use super::{ControlError, Engine};
 use crate::simulator::number::Number;
 
@@ -104,13 +104,10 @@ impl Engine {
     /// The conversation that an address names.
     pub(super) fn chat_of(&self, address: &Address) -> Result<Chat, Refusal> {
         if let Some(group) = GroupId::of_address(address, &self.suffixes) {
-            let known = self.groups.get(group).is_some();
-            return if known { Ok(Chat::Group(group)) } else { Err(Refusal::new(NOT_FOUND, "there is no such group")) };
+            return self.groups.get(group).map(|_| Chat::Group(group)).ok_or(NO_SUCH_GROUP);
         }
         if let Some(newsletter) = NewsletterId::of_address(address, &self.suffixes) {
-            let known = self.newsletters.get(newsletter).is_some();
-            let known = known.then_some(Chat::Newsletter(newsletter));
-            return known.ok_or(Refusal::new(NOT_FOUND, "there is no such newsletter"));
+            return self.newsletters.get(newsletter).map(|_| Chat::Newsletter(newsletter)).ok_or(NO_SUCH_NEWSLETTER);
         }
         let number = Number::of_address(address, &self.suffixes);
         let number = number.filter(|number| self.subscribers.contains_key(number));
@@ -122,8 +119,8 @@ impl Engine {
         let private = matches!(content, Content::Star { .. } | Content::Unstar { .. });
         match chat {
             Chat::Group(group) => {
-                let group = self.groups.get(group).ok_or(Refusal::new(NOT_FOUND, "there is no such group"))?;
-                let rank = group.rank_of(from).ok_or(Refusal::new(FORBIDDEN, "not a member of the group"))?;
+                let group = self.groups.get(group).ok_or(NO_SUCH_GROUP)?;
+                let rank = group.rank_of(from).ok_or(NOT_A_MEMBER)?;
                 if group.announce && !rank.is_admin() && !private {
                     return Err(Refusal::new(FORBIDDEN, "only admins send to the group"));
                 }

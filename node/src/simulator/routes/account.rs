@@ -10,7 +10,6 @@ use network::operation::presence::PresenceOperation;
 use network::simulator::answers::ControlError;
 use salvo::prelude::Router;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::call::{Answer, Call, Outcome, Routes};
 
@@ -38,7 +37,7 @@ fn contact(call: &Call) -> Result<Address, ControlError> {
 fn run_blacklist(call: &Call, operation: BlacklistOperation) -> Outcome {
     match call.simulator.operate(&call.phone, operation)? {
         BlacklistAnswer::Done => Answer::done(),
-        BlacklistAnswer::Blocked(blocked) => Answer::ok(&json!({ "total": blocked.len(), "data": blocked })),
+        BlacklistAnswer::Blocked(blocked) => Answer::list(&blocked),
     }
 }
 

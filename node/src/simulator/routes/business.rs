@@ -47,7 +47,7 @@ fn run(call: &Call, status: StatusCode, operation: BusinessOperation) -> Outcome
         },
         BusinessAnswer::Profile(profile) => Answer::json(status, &profile),
         BusinessAnswer::Product(product) => Answer::json(status, &product),
-        BusinessAnswer::Products(products) => Answer::ok(&json!({ "total": products.len(), "data": products })),
+        BusinessAnswer::Products(products) => Answer::list(&products),
         BusinessAnswer::Collection(collection) => Answer::json(status, &collection),
         BusinessAnswer::Order(order) => Answer::json(status, &order),
     }

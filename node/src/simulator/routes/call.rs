@@ -76,14 +76,10 @@ impl Call {
         parser(&self.body::<Value>()?.try_into().map_err(refuse)?).map_err(refuse)
     }
 
-    /// The body, which may be left out.
-    pub fn body_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ControlError> {
-        if self.body.is_empty() { Ok(T::default()) } else { self.body() }
-    }
-
     /// A field of the body; `null` where it is left out, as the body may be.
     pub fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, ControlError> {
-        let value = self.body_or_default::<Map<String, Value>>()?.remove(name).unwrap_or_default();
+        let mut body: Map<String, Value> = if self.body.is_empty() { Map::new() } else { self.body()? };
+        let value = body.remove(name).unwrap_or_default();
         serde_json::from_value(value).map_err(|error| ControlError::Invalid(format!("the body: {name}: {error}")))
     }
 
@@ -126,6 +122,12 @@ impl Answer {
 
     pub fn ok(body: &impl Serialize) -> Outcome {
         Self::json(StatusCode::OK, body)
+    }
+
+    /// Rows, and how many they are.
+    pub fn list(rows: impl IntoIterator<Item = impl Serialize>) -> Outcome {
+        let rows: Vec<_> = rows.into_iter().collect();
+        Self::ok(&json!({ "total": rows.len(), "data": rows }))
     }
 
     pub fn jpeg(bytes: Bytes) -> Outcome {

@@ -24,7 +24,7 @@ async fn begin(call: Call) -> Outcome {
 
 async fn list(call: Call) -> Outcome {
     let calls = call.act(|engine, _, number| engine.phone_calls(number))?;
-    Answer::ok(&json!({ "total": calls.len(), "data": calls }))
+    Answer::list(&calls)
 }
 
 async fn hang_up(call: Call) -> Outcome {

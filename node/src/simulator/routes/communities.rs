@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::call::{Answer, Call, Outcome, Routes};
-use super::groups::{NewGroup, ParticipantsChange, group, people};
+use super::groups::{NewGroup, group, people};
 
 pub fn routes(routes: &Routes<'_>) -> Router {
     let group = Router::with_path("{group}")
@@ -36,10 +36,7 @@ fn community(call: &Call) -> Result<Address, ControlError> {
 fn run(call: &Call, operation: CommunityOperation) -> Outcome {
     match call.simulator.operate(&call.phone, operation)? {
         CommunityAnswer::Done => Answer::done(),
-        CommunityAnswer::Communities(known) => {
-            let communities: Vec<_> = known.iter().map(|known| &known.community).collect();
-            Answer::ok(&json!({ "total": communities.len(), "data": communities }))
-        }
+        CommunityAnswer::Communities(known) => Answer::list(known.iter().map(|known| &known.community)),
         CommunityAnswer::Community(known) => Answer::ok(&known.community),
         CommunityAnswer::CreatedGroup(group) => Answer::json(StatusCode::CREATED, &group),
         CommunityAnswer::Participants(results) => Answer::ok(&json!({ "participants": results })),
@@ -85,7 +82,7 @@ async fn deactivate(call: Call) -> Outcome {
 
 async fn list_groups(call: Call) -> Outcome {
     match call.simulator.operate(&call.phone, CommunityOperation::Show { community: community(&call)? })? {
-        CommunityAnswer::Community(known) => Answer::ok(&json!({ "total": known.groups.len(), "data": known.groups })),
+        CommunityAnswer::Community(known) => Answer::list(&known.groups),
         _ => Answer::done(),
     }
 }
@@ -109,8 +106,7 @@ async fn join_group(call: Call) -> Outcome {
 }
 
 async fn change_participants(call: Call) -> Outcome {
-    let ParticipantsChange { action, participants } = call.body()?;
-    let participants = people(&call, &participants)?;
+    let (action, participants) = (call.field("action")?, people(&call, &call.field::<Vec<String>>("participants")?)?);
     run(&call, CommunityOperation::Participants { community: community(&call)?, action, participants })
 }
 

@@ -1,7 +1,7 @@
 //! Groups of a phone, with the bodies and answers of the gateway's own routes.
 
 use model::address::{Address, Suffixes};
-use model::group::{Group, GroupChanges, GroupInvite, ParticipantAction, ParticipantResult};
+use model::group::{Group, GroupChanges, GroupInvite, ParticipantResult};
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use network::simulator::answers::ControlError;
 use salvo::http::StatusCode;
@@ -41,7 +41,7 @@ pub fn people(call: &Call, named: &[String]) -> Result<Vec<Address>, ControlErro
 fn answer(answer: GroupAnswer) -> Outcome {
     match answer {
         GroupAnswer::Done => Answer::done(),
-        GroupAnswer::Groups(groups) => Answer::ok(&json!({ "total": groups.len(), "data": groups })),
+        GroupAnswer::Groups(groups) => Answer::list(&groups),
         GroupAnswer::Group(group) => Answer::ok(&group),
         GroupAnswer::Created { group, participants_result } => {
             Answer::json(StatusCode::CREATED, &Created { group, participants_result })
@@ -52,7 +52,7 @@ fn answer(answer: GroupAnswer) -> Outcome {
         GroupAnswer::Invite { invite_code } => Answer::ok(&GroupInvite::of(invite_code, &Suffixes::simulated())),
         GroupAnswer::Preview(preview) => Answer::ok(&preview),
         GroupAnswer::Joined(joined) => Answer::ok(&joined),
-        GroupAnswer::JoinRequests(requests) => Answer::ok(&json!({ "total": requests.len(), "data": requests })),
+        GroupAnswer::JoinRequests(requests) => Answer::list(&requests),
     }
 }
 
@@ -103,15 +103,8 @@ async fn remove_picture(call: Call) -> Outcome {
     run(&call, GroupOperation::SetPicture { group: group(&call)?, picture: None })
 }
 
-#[derive(Deserialize)]
-pub struct ParticipantsChange {
-    pub action: ParticipantAction,
-    pub participants: Vec<String>,
-}
-
 async fn change_participants(call: Call) -> Outcome {
-    let ParticipantsChange { action, participants } = call.body()?;
-    let participants = people(&call, &participants)?;
+    let (action, participants) = (call.field("action")?, people(&call, &call.field::<Vec<String>>("participants")?)?);
     run(&call, GroupOperation::Participants { group: group(&call)?, action, participants })
 }
 

@@ -7,8 +7,6 @@ use network::operation::labels::{LabelAnswer, LabelOperation, LabelState};
 use network::simulator::answers::ControlError;
 use salvo::http::StatusCode;
 use salvo::prelude::Router;
-use serde::Serialize;
-use serde_json::json;
 
 use super::call::{Answer, Call, Outcome, Routes};
 
@@ -33,12 +31,8 @@ fn run(call: &Call, status: StatusCode, operation: LabelOperation) -> Outcome {
             let shown = show(&state(call)?, &label);
             Answer::json(status, &shown)
         }
-        LabelAnswer::Labels(state) => rows(state.labels.iter().map(|label| show(&state, label)).collect()),
+        LabelAnswer::Labels(state) => Answer::list(state.labels.iter().map(|label| show(&state, label))),
     }
-}
-
-fn rows<T: Serialize>(data: Vec<T>) -> Outcome {
-    Answer::ok(&json!({ "total": data.len(), "data": data }))
 }
 
 /// All that the account has.
@@ -82,7 +76,7 @@ async fn delete(call: Call) -> Outcome {
 
 async fn list_associations(call: Call) -> Outcome {
     let (state, label) = (state(&call)?, label(&call));
-    rows(bearers(&state, &label).map(|by| LabelAssociation::from(by.clone())).collect())
+    Answer::list(bearers(&state, &label).map(|by| LabelAssociation::from(by.clone())))
 }
 
 /// The chat of the path.
@@ -120,7 +114,7 @@ async fn take_from_message(call: Call) -> Outcome {
 async fn list_of_chat(call: Call) -> Outcome {
     let (state, chat) = (state(&call)?, chat(&call)?);
     let bears = |label: &&KnownLabel| bearers(&state, &label.id).any(|by| by.message.is_none() && by.chat == chat);
-    rows(state.labels.iter().filter(bears).map(|label| show(&state, label)).collect())
+    Answer::list(state.labels.iter().filter(bears).map(|label| show(&state, label)))
 }
 
 async fn set_of_chat(call: Call) -> Outcome {

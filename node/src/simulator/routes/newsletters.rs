@@ -36,11 +36,9 @@ fn newsletter(call: &Call) -> Result<Address, ControlError> {
 fn answer(answer: NewsletterAnswer) -> Outcome {
     match answer {
         NewsletterAnswer::Done => Answer::done(),
-        NewsletterAnswer::Newsletters(newsletters) => {
-            Answer::ok(&json!({ "total": newsletters.len(), "data": newsletters }))
-        }
+        NewsletterAnswer::Newsletters(newsletters) => Answer::list(&newsletters),
         NewsletterAnswer::Newsletter(newsletter) => Answer::ok(&newsletter),
-        NewsletterAnswer::Messages(messages) => Answer::ok(&json!({ "total": messages.len(), "data": messages })),
+        NewsletterAnswer::Messages(messages) => Answer::list(&messages),
         NewsletterAnswer::Invited { invite_expires_at } => {
             Answer::json(StatusCode::ACCEPTED, &json!({ "invite_expires_at": invite_expires_at }))
         }

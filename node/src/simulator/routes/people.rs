@@ -9,7 +9,6 @@ use network::operation::contacts::{ContactAnswer, ContactOperation};
 use network::simulator::answers::ControlError;
 use salvo::prelude::Router;
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
 
 use super::call::{Answer, Call, Outcome, Routes};
 use super::labels;
@@ -35,16 +34,16 @@ fn named(call: &Call, parameter: &str) -> Result<Address, ControlError> {
 fn run_chat(call: &Call, operation: ChatOperation) -> Outcome {
     match call.simulator.operate(&call.phone, operation)? {
         ChatAnswer::Done => Answer::done(),
-        ChatAnswer::Chats(chats) => Answer::ok(&json!({ "total": chats.len(), "data": chats })),
+        ChatAnswer::Chats(chats) => Answer::list(&chats),
     }
 }
 
 fn run_contact(call: &Call, operation: ContactOperation) -> Outcome {
     match call.simulator.operate(&call.phone, operation)? {
         ContactAnswer::Done => Answer::done(),
-        ContactAnswer::People(people) => Answer::ok(&json!({ "total": people.len(), "data": people })),
+        ContactAnswer::People(people) => Answer::list(&people),
         ContactAnswer::Person(person) => Answer::ok(&person),
-        ContactAnswer::Checked(checks) => Answer::ok(&json!({ "total": checks.len(), "data": checks })),
+        ContactAnswer::Checked(checks) => Answer::list(&checks),
     }
 }
 
@@ -73,26 +72,14 @@ async fn change_chat(call: Call) -> Outcome {
     run_chat(&call, ChatOperation::Change { chat: named(&call, "chat")?, changes })
 }
 
-#[derive(Default, Deserialize)]
-struct Clear {
-    #[serde(default)]
-    delete_chat: bool,
-}
-
 async fn clear_chat(call: Call) -> Outcome {
-    let Clear { delete_chat } = call.body_or_default()?;
-    run_chat(&call, ChatOperation::Clear { chat: named(&call, "chat")?, delete: delete_chat })
-}
-
-#[derive(Default, Deserialize)]
-struct Read {
-    #[serde(default)]
-    message_ids: Vec<MessageId>,
+    let delete = call.field::<Option<bool>>("delete_chat")?.unwrap_or_default();
+    run_chat(&call, ChatOperation::Clear { chat: named(&call, "chat")?, delete })
 }
 
 async fn read_chat(call: Call) -> Outcome {
-    let Read { message_ids } = call.body_or_default()?;
-    run_chat(&call, ChatOperation::Read { chat: named(&call, "chat")?, messages: message_ids, participant: None })
+    let messages = call.field::<Option<Vec<MessageId>>>("message_ids")?.unwrap_or_default();
+    run_chat(&call, ChatOperation::Read { chat: named(&call, "chat")?, messages, participant: None })
 }
 
 async fn list_contacts(call: Call) -> Outcome {

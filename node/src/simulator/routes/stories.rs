@@ -22,7 +22,7 @@ async fn post(call: Call) -> Outcome {
 
 async fn list(call: Call) -> Outcome {
     let stories = call.act(|engine, now, number| engine.phone_stories(now, number))?;
-    Answer::ok(&json!({ "total": stories.len(), "data": stories }))
+    Answer::list(&stories)
 }
 
 async fn delete(call: Call) -> Outcome {

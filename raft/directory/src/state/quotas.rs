@@ -1,7 +1,7 @@
 //! Quotas of an account, as far as what they count lies in the directory. They are judged where a record comes to be,
 //! so that they hold exactly over the whole cluster.
 //!
-//! They count in a cluster whose format knows them, and not before: an older release applies the same entries without.
+//! Quotas count in a cluster whose format knows them, and not before: an older release applies the same entries without.
 
 use model::customer::Quota;
 use model::format::Format;

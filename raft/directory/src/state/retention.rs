@@ -10,7 +10,7 @@ use crate::command::Reply;
 use crate::keys::{self, Table};
 use crate::records::{ChannelRecord, KeyRecord};
 use machine::record::decode;
-use machine::{State, View};
+use machine::{State, View, scan_all};
 
 impl DirectoryState {
     /// Forgets at most `most` audit entries from before `audit`, and as many sessions that ended before `sessions`.
@@ -86,19 +86,8 @@ fn each_in<R: DeserializeOwned, T>(
 ) -> Vec<T> {
     const CHUNK: usize = 256;
     let (from, to) = table.range();
-    let mut from = from.to_vec();
-    let mut found = Vec::new();
-    loop {
-        let rows = view.scan(&from, &to, CHUNK);
-        let Some((last, _)) = rows.last() else { return found };
-        from = [last.as_slice(), &[0]].concat();
-        for (_, row) in &rows {
-            found.extend(find(decode(row)));
-            if found.len() == most {
-                return found;
-            }
-        }
-    }
+    let rows = scan_all(view, (from.to_vec(), to.to_vec()), CHUNK);
+    rows.filter_map(|(_, row)| find(decode(&row))).take(most).collect()
 }
 
 /// The keys of audit entries from before a time, at most `most`. The log sorts by customer first, so it is walked

@@ -53,7 +53,7 @@ impl DirectoryState {
                 if self.authority.as_ref().is_some_and(|authority| authority.rotation.is_some()) {
                     return Err(Rejection::AuthorityRotates);
                 }
-                // Nor would former data keys be.
+                // Former data keys would not be wrapped anew either.
                 if self.running_data_keys().is_some() {
                     return Err(Rejection::DataKeysRotate);
                 }

@@ -52,7 +52,7 @@ enum Ask {
 
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    /// They are there, on disk, and have their hash.
+    /// The bytes are there, on disk, and have their hash.
     Stored,
     Piece(Bytes),
     Missing,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
-use raft::machine::View;
+use raft::machine::{View, just_after};
 
 use super::{Marks, STEP, commit, read};
 use crate::keys;
@@ -32,7 +32,7 @@ pub async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lea
         let (from, to) = (next.clone(), end.clone());
         let rows = read(owner, move |view| view.scan(&from, &to, STEP)).await?;
         let Some((last, _)) = rows.last() else { return Ok(()) };
-        next = [last.as_slice(), &[0]].concat();
+        next = just_after(last);
         for (customer, endpoint) in rows.iter().filter_map(|(key, _)| keys::parse_customer_endpoint(key)) {
             expire_endpoint(owner, customer, endpoint, marks).await?;
         }
@@ -81,7 +81,7 @@ async fn expiry(
         let (deliveries, last) = read(owner, move |view| due(view, &begin, &to, is_over)).await?;
         let Some((last, made_at)) = last else { break };
         reached = made_at;
-        next = [last.as_slice(), &[0]].concat();
+        next = just_after(&last);
         if !deliveries.is_empty() {
             commit(owner, Trim::Deliveries { endpoint, deliveries }).await?;
         }

@@ -7,7 +7,7 @@ use model::address::Address;
 use model::format::Format;
 use model::id::ChannelId;
 use model::time::Timestamp;
-use raft::machine::View;
+use raft::machine::{View, just_after, scan_all};
 
 use super::{CHANNELS, STEP, commit, read};
 use crate::keys;
@@ -35,7 +35,7 @@ pub async fn expire_deleted(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
         let (from, to) = (next.clone(), end.clone());
         let rows = read(owner, move |view| view.scan(&from, &to, CHANNELS)).await?;
         let Some((last, _)) = rows.last() else { break };
-        next = [last.as_slice(), &[0]].concat();
+        next = just_after(last);
         let gone = rows.iter().map(|(_, row)| decode::<ChannelRow>(row)).filter(|row| row.forgotten && row.wiped);
         let ids: Vec<ChannelId> = gone.map(|row| row.id).collect();
         wiped.extend(owner.node.directory.read(|state| {
@@ -69,19 +69,12 @@ pub async fn expire_lids(owner: &Arc<Owner>, channel: ChannelId) -> Result<(), L
 
 /// The LIDs of a channel whose phone address is known, with when that was first seen.
 fn learned(view: &dyn View, channel: ChannelId) -> Vec<(Timestamp, Address)> {
-    let (mut from, to) = keys::lids(channel);
-    let mut learned = Vec::new();
-    loop {
-        let rows = view.scan(&from, &to, STEP);
-        let Some((last, _)) = rows.last() else { return learned };
-        from = [last.as_slice(), &[0]].concat();
-        learned.extend(rows.iter().filter_map(|(key, row)| {
-            Some((decode::<LidRow>(row).first_seen_at, Address::lid(keys::lid_at_end(key)?)))
-        }));
-    }
+    let lids = scan_all(view, keys::lids(channel), STEP);
+    lids.filter_map(|(key, row)| Some((decode::<LidRow>(&row).first_seen_at, Address::lid(keys::lid_at_end(&key)?))))
+        .collect()
 }
 
-/// Those from before a time, and the oldest of more than `most`.
+/// What is from before a time, and the oldest where there are more than `most`.
 fn over<T>(mut all: Vec<(Timestamp, T)>, before: Timestamp, most: usize) -> Vec<T> {
     all.sort_unstable_by_key(|(at, _)| *at);
     let old = all.iter().take_while(|(at, _)| *at < before).count();

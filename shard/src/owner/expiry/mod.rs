@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use model::id::{ChannelId, EndpointId};
 use model::time::Timestamp;
-use raft::machine::View;
+use raft::machine::{View, just_after};
 use raft::supervise;
 
 use crate::command::{Command, Reply};
@@ -96,7 +96,7 @@ async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Leaders
         let to = end.clone();
         let rows = read(owner, move |view| view.scan(&from, &to, CHANNELS)).await?;
         let Some((last, _)) = rows.last() else { return Ok(()) };
-        next = [last.as_slice(), &[0]].concat();
+        next = just_after(last);
         for (_, row) in &rows {
             let row: ChannelRow = decode(row);
             if !row.forgotten {
@@ -151,7 +151,7 @@ async fn expire_rows(
         let (rows, last) = read(owner, move |view| due(view, &begin, &to, part)).await?;
         let Some(last) = last else { break };
         reached = keys::place_of_message(&last).map_or(reached, |(at, _)| at);
-        next = [last.as_slice(), &[0]].concat();
+        next = just_after(&last);
         if rows.is_empty() {
             continue;
         }

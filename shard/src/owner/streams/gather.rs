@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Gathers as long as the ownership lives.
 pub async fn run(owner: Arc<Owner>) {
     let (streamed, watching) = watch::channel(false);
-    // They end with this task, also when it panics: the one that is begun after it starts its own.
+    // The sources end with this task, also when it panics: the one that is begun after it starts its own.
     let here = owner.lost.child_token();
     let _ended = here.clone().drop_guard();
     for source in shards(&owner).await {

@@ -27,7 +27,7 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
                 return Ok(StreamDone::Full { open });
             }
             let reader = owner.reader.clone();
-            // It may look through a whole ring; the calls of others must not wait for it.
+            // The begin may look through a whole ring; the calls of others must not wait for it.
             let started = tokio::task::spawn_blocking(move || ring::start(&reader, customer, resume.as_ref())).await;
             Ok(StreamDone::Opened(started.map_err(|_| NotLeader)?))
         }

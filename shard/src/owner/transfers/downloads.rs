@@ -15,7 +15,7 @@ use model::id::MediaId;
 use model::media::{MediaHandle, MediaState};
 use model::time::Timestamp;
 use network::driver::{MediaError, Session};
-use raft::machine::View;
+use raft::machine::{View, just_after};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -195,7 +195,7 @@ impl Channel {
             if found.len() == room
                 && let Some((last, _)) = found.last()
             {
-                self.transfers.downloads.unread = Some([last.as_slice(), &[0]].concat());
+                self.transfers.downloads.unread = Some(just_after(last));
             }
             let ids = found.iter().filter_map(|(key, _)| keys::parse_media_pending(key));
             let rows: Vec<MediaRow> = ids.filter_map(|id| self.media_row(id)).collect();

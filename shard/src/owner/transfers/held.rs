@@ -12,7 +12,7 @@ use model::media::{LARGEST_MEDIA, Media, MediaRef, MediaState};
 use model::message::Content;
 use model::time::Timestamp;
 use network::bounds::Fit;
-use network::driver::{EVENT_WINDOW, InboundItem, InboundKind, InboundMessage};
+use network::driver::{EVENT_WINDOW, InboundItem, InboundKind};
 
 use crate::command::Command;
 use crate::history::Direction;
@@ -37,7 +37,7 @@ pub struct Held {
     until: Instant,
     /// A part of what came was beyond its bounds.
     is_cut: bool,
-    /// It was not looked at yet, because there was no room for what would come of it.
+    /// The item was not looked at yet, because there was no room for what would come of it.
     waits_for_room: bool,
 }
 
@@ -73,7 +73,7 @@ impl Channel {
         // where it must have come again.
         let is_another = self.held.len() < EVENT_WINDOW && waits_for_nothing(&item.kind);
         // The network sent it again, because the session began anew.
-        if !is_another && let Some(same) = self.held.iter_mut().find(|held| held.item.is_again(&item)) {
+        if !is_another && let Some(same) = self.held.iter_mut().find(|held| is_again(&held.item.kind, &item.kind)) {
             same.item.id = item.id;
             return;
         }
@@ -143,7 +143,11 @@ impl Channel {
 
     /// The row of the media of a new message, whose download has begun. The message is given the row's name.
     fn media_of(&mut self, item: &mut InboundItem) -> Option<MediaRow> {
-        let (message, direction) = item.message_mut()?;
+        let (message, direction) = match &mut item.kind {
+            InboundKind::Message(message) => (message, Direction::Inbound),
+            InboundKind::OwnMessage(message) => (message, Direction::Outbound),
+            _ => return None,
+        };
         let reader = &self.owner.reader;
         let known = match direction {
             Direction::Inbound => sameness::known(reader, self.row.id, message),
@@ -197,32 +201,14 @@ fn waits_for_nothing(kind: &InboundKind) -> bool {
     matches!(kind, InboundKind::Receipt(_) | InboundKind::Notice(_) | InboundKind::Synced(_))
 }
 
-/// Tells whether an item is another one come again.
-trait Again {
-    fn is_again(&self, other: &Self) -> bool;
-    fn message_mut(&mut self) -> Option<(&mut InboundMessage, Direction)>;
-}
-
-impl Again for InboundItem {
-    fn is_again(&self, other: &Self) -> bool {
-        match (&self.kind, &other.kind) {
-            (InboundKind::Message(one), InboundKind::Message(two))
-            | (InboundKind::OwnMessage(one), InboundKind::OwnMessage(two)) => {
-                (&one.id, &one.chat, &one.from) == (&two.id, &two.chat, &two.from)
-                    && std::mem::discriminant(&one.content) == std::mem::discriminant(&two.content)
-            }
-            (one, two) => one == two,
+/// Whether what came is what has come before.
+fn is_again(one: &InboundKind, other: &InboundKind) -> bool {
+    match (one, other) {
+        (InboundKind::Message(one), InboundKind::Message(two))
+        | (InboundKind::OwnMessage(one), InboundKind::OwnMessage(two)) => {
+            (&one.id, &one.chat, &one.from) == (&two.id, &two.chat, &two.from)
+                && std::mem::discriminant(&one.content) == std::mem::discriminant(&two.content)
         }
-    }
-
-    fn message_mut(&mut self) -> Option<(&mut InboundMessage, Direction)> {
-        match &mut self.kind {
-            InboundKind::Message(message) => Some((message, Direction::Inbound)),
-            InboundKind::OwnMessage(message) => Some((message, Direction::Outbound)),
-            InboundKind::Receipt(_)
-            | InboundKind::LidDisclosed { .. }
-            | InboundKind::Notice(_)
-            | InboundKind::Synced(_) => None,
-        }
+        (one, two) => one == two,
     }
 }

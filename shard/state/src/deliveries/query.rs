@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::View;
+use machine::{View, just_after, scan_all};
 use model::event::EventName;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId};
 use model::time::Timestamp;
@@ -173,10 +173,6 @@ fn of_endpoint(
     }
 }
 
-fn just_after(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
-}
-
 /// Finds a customer's delivery.
 pub fn find(view: &dyn View, customer: CustomerId, id: DeliveryId) -> Option<DeliveryRow> {
     let found = endpoints_of(view, customer).into_iter().find_map(|endpoint| view.get(&keys::delivery(endpoint, id)));
@@ -216,7 +212,7 @@ impl Figures {
         DeliveryState::ALL.iter().position(|known| *known == state).map_or(0, |index| self.counts[index])
     }
 
-    /// Of those that have ended, the part that was delivered.
+    /// The part of the ended deliveries that reached their endpoint.
     pub fn success_rate(&self) -> Option<f64> {
         let (delivered, exhausted) = (self.count(DeliveryState::Delivered), self.count(DeliveryState::Exhausted));
         let ended = delivered + exhausted;
@@ -247,16 +243,11 @@ pub fn figures(
     if view.get(&keys::customer_endpoint(customer, endpoint)).is_none() {
         return figures;
     }
-    let (mut from, to) = keys::deliveries_of(endpoint, Some(since), None);
-    loop {
-        let rows = view.scan(&from, &to, CHUNK);
-        let Some((last, _)) = rows.last() else { return figures };
-        from = just_after(last);
-        for (_, row) in &rows {
-            let row: DeliveryRow = decode(row);
-            figures.count_one(running.state_of(&row), &row);
-        }
+    for (_, row) in scan_all(view, keys::deliveries_of(endpoint, Some(since), None), CHUNK) {
+        let row: DeliveryRow = decode(&row);
+        figures.count_one(running.state_of(&row), &row);
     }
+    figures
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which deliveries a sweep is about, a part at a time.
 
 use bytes::Bytes;
-use machine::View;
+use machine::{View, just_after};
 use model::id::DeliveryId;
 
 use super::command::{Progress, Sweep, SweepWork};
@@ -23,7 +23,7 @@ impl Sweep {
     pub fn next(&self, view: &dyn View, running: &Running) -> Part {
         let (mut from, to) = self.range();
         if let Some(reached) = &self.reached {
-            from = [reached, &[0_u8][..]].concat();
+            from = just_after(reached);
         }
         let found = view.scan(&from, &to, STEP);
         let progress = match found.last() {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use machine::View;
+use machine::{View, just_after};
 use model::address::Address;
 use model::id::{ChannelId, MessageId};
 use model::page::{Room, json_bytes};
@@ -260,10 +260,6 @@ pub(super) fn places_of<'a>(
     let sent = sent.map(|pointer| decode::<MessagePointer>(&pointer));
     let pointers = sameness::pointers(view, channel, id).chain(sent);
     pointers.map(|pointer| (pointer.occurred_at, pointer.row))
-}
-
-fn just_after(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
 }
 
 impl HistoryQuery {

@@ -1,7 +1,7 @@
 //! Chats: what the account keeps of each ([`ChatRow`]), and when something was last said there, which messages write by
 //! themselves ([`LastInbound`], [`LastOutbound`]). A chat is shown from all three.
 //!
-//! So a message costs its chat one small row more in its own entry, and no read.
+//! A message thus costs its chat one small row more in its own entry, and no read.
 
 use std::collections::BTreeMap;
 

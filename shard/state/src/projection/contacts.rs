@@ -150,7 +150,7 @@ pub fn mirror_blocked(id: &Address, is_blocked: bool, rows: &mut Rows<'_>, conte
     row.keep(rows);
 }
 
-/// Those who are in a group of the channel's are known.
+/// Makes contacts of the members of a group that the channel is in.
 pub fn of_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) {
     group.participants.iter().for_each(|member| met(&context.best(&member.id), None, None, rows, context));
 }

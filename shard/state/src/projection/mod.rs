@@ -205,7 +205,7 @@ pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
     told.into_iter().filter_map(|(lid, id)| Some((lid?, id?))).filter(|(_, id)| !id.is_lid()).collect()
 }
 
-/// The same of a notice.
+/// The LID, and the phone address behind it, that a notice discloses.
 pub fn disclosed_by(notice: &Notice) -> Option<(Address, Address)> {
     let News::Blocked(Blocked { id, lid: Some(lid), .. }) = &notice.news else { return None };
     (!id.is_lid()).then(|| (lid.clone(), id.clone()))

@@ -125,7 +125,7 @@ fn post(id: &MessageId, rows: &mut Rows<'_>, now: Timestamp) {
 /// What one deletion leaves of the views goes after the story's day, as those of others do.
 fn forget(id: &MessageId, rows: &mut Rows<'_>) {
     let mut views = rows.under::<StoryView>(&StoryView::under(id), CLEARED_AT_ONCE);
-    // Those of the same turn come on top.
+    // Views of the same batch come on top of those that are stored.
     views.truncate(CLEARED_AT_ONCE);
     views.iter().for_each(|view| rows.remove::<StoryView>(&view.id()));
     if views.len() < CLEARED_AT_ONCE {

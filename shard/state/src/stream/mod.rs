@@ -80,7 +80,7 @@ pub struct Ticket {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum StreamDone {
     Opened(Start),
-    /// So many streams are open that there is no place.
+    /// There is no place: as many streams are open as may be.
     Full {
         open: usize,
     },

@@ -202,7 +202,7 @@ pub fn relayed(view: &dyn View, home: ShardId, after: u64) -> Vec<(u64, Streamed
 pub fn start(view: &dyn View, customer: CustomerId, resume: Option<&EventId>) -> Start {
     let extent = RingExtent::read(view, customer);
     let Some(resume) = resume else { return Start { after: extent.next - 1, gap: None } };
-    // Those who resume were there a moment ago: what they look for is near the end.
+    // Clients that resume were there a moment ago: what they look for is near the end.
     let from = keys::ring(customer, extent.first);
     let mut to = keys::ring(customer, extent.next);
     loop {

@@ -23,7 +23,7 @@ impl Tally {
         self.rows.entry((customer, Hour::of(at), channel)).or_default()
     }
 
-    /// So many deliveries of a channel more, or fewer, wait for another attempt.
+    /// Counts how many more deliveries of a channel, or fewer, wait for another attempt.
     pub fn retrying(&mut self, customer: CustomerId, channel: ChannelId, more: i64) {
         *self.retrying.entry((customer, channel)).or_default() += more;
     }
