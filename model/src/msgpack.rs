@@ -479,11 +479,11 @@ mod tests {
     use std::net::IpAddr;
 
     use proptest::prelude::*;
-    use serde::Serialize;
     use serde::de::DeserializeOwned;
+    use serde::{Deserialize, Serialize};
     use uuid::Uuid;
 
-    use super::*;
+    use super::{Error, de, from_slice};
     use crate::time::Timestamp;
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
