@@ -323,7 +323,8 @@ pub struct Webhooks {
     pub disable_failures: u32,
     /// ... over at least so long.
     pub disable_span: HumanDuration,
-    /// How often at most the cluster notes when an endpoint last succeeded and since when it fails.
+    /// How often the cluster notes when an endpoint last succeeded and since when it fails. That it fails, or does no more,
+    /// is noted within seconds, a few times.
     pub note_every: HumanDuration,
     /// How long deliveries that reached their endpoint are kept, with their events.
     pub keep_delivered: HumanDuration,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::id::NodeId;
 use raft::directory::members::NodeState;
 use salvo::http::StatusCode;
+use salvo::http::header::RETRY_AFTER;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shard::assessment::named;
@@ -15,6 +16,9 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::route::Route;
 use crate::status_summary::{Summary, summarise};
+
+/// How soon a node that is not ready should be asked again: it starts or drains, which takes some seconds.
+const NOT_READY_SECONDS: u32 = 1;
 
 /// How long a summary is kept.
 const SUMMARY_MILLIS: i64 = 5_000;
@@ -82,8 +86,10 @@ async fn readyz(ctx: &mut RequestContext) -> Outcome {
         let groups = ctx.cluster().stalled();
         body.checks.insert("commits", format!("failing: {}", named(&groups)).into());
     }
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(Reply::json(status, &body))
+    if ready {
+        return Ok(Reply::ok(&body));
+    }
+    Ok(Reply::json(StatusCode::SERVICE_UNAVAILABLE, &body).with(RETRY_AFTER, NOT_READY_SECONDS.into()))
 }
 
 async fn summary(ctx: &mut RequestContext) -> Outcome {

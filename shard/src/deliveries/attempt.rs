@@ -25,7 +25,7 @@ use crate::command::{Command, Reply};
 use crate::figures;
 use crate::keys;
 use crate::owner::Owner;
-use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, decode};
+use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, Manual, decode};
 use crate::trace::{self, Kind, Place};
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
 use crate::webhook::material::Material;
@@ -224,12 +224,21 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
         Some(Verdict::Delivered) => Next::Delivered,
         Some(Verdict::Gone) => {
             switch_off(&owner.node.directory, &endpoint, DisabledReason::Gone).await;
-            if delivery.manual.is_some() { Next::AsBefore } else { Next::Exhausted }
+            gone(delivery.manual)
         }
         Some(Verdict::Retry { heeds_retry_after: true }) => retry(schedule, delivery, outcome.retry_after),
         Some(Verdict::Retry { heeds_retry_after: false }) | None => retry(schedule, delivery, None),
     };
     (Some(record(delivery, now, outcome)), next)
+}
+
+/// What follows once the receiver says that it is gone for good: no attempt is left. What had ended before it was made
+/// again by hand is as it was.
+fn gone(manual: Option<Manual>) -> Next {
+    match manual {
+        Some(Manual { resume_at: None }) => Next::AsBefore,
+        _ => Next::Exhausted,
+    }
 }
 
 /// What follows a failure.
@@ -275,5 +284,17 @@ fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: 
         response_body: None,
         remote_ip: None,
         error: Some(why.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_that_is_gone_ends_what_was_still_to_be_tried() {
+        assert_eq!(gone(None), Next::Exhausted);
+        assert_eq!(gone(Some(Manual { resume_at: Some(Timestamp(5_000)) })), Next::Exhausted);
+        assert_eq!(gone(Some(Manual { resume_at: None })), Next::AsBefore, "it had ended before");
     }
 }

@@ -177,7 +177,12 @@ impl Engine {
         backlog("pending").set(waiting as f64);
         backlog("in_flight").set(self.attempts.len() as f64);
         metrics::gauge!("gateway_webhook_pace").set(self.retry_limiter.rate());
-        let notes = self.health.take(Instant::now());
+        let notes = self.directory.read(|state| {
+            let fails = |id: EndpointId| {
+                state.endpoints.get(&id).is_some_and(|endpoint| endpoint.health.failing_since.is_some())
+            };
+            self.health.take(Instant::now(), fails)
+        });
         if !notes.is_empty() {
             tokio::spawn(health::note(self.directory.clone(), notes, self.rules.disable));
         }

@@ -14,20 +14,30 @@ use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, DisabledReas
 /// How many endpoints one entry of the directory's log tells of.
 const MOST_NOTES: usize = 200;
 
+/// How often an endpoint that turned, from failing to succeeding or back, is noted before its time.
+const MOST_TURNS: u8 = 4;
+
 /// How long noting, or switching an endpoint off, may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What this node has seen since it last told.
 pub struct Health {
     unnoted: HashMap<EndpointId, HealthNote>,
-    noted_at: HashMap<EndpointId, Instant>,
-    /// At most one note of an endpoint in this time: the directory must not be written with every delivery.
+    noted: HashMap<EndpointId, Noted>,
+    /// One note of an endpoint in this time, and one for each of a few turns: the directory must not be written with every
+    /// delivery.
     note_every: Duration,
+}
+
+struct Noted {
+    at: Instant,
+    /// How many turns have been noted since then.
+    turns: u8,
 }
 
 impl Health {
     pub fn new(note_every: Duration) -> Self {
-        Self { unnoted: HashMap::new(), noted_at: HashMap::new(), note_every }
+        Self { unnoted: HashMap::new(), noted: HashMap::new(), note_every }
     }
 
     /// An endpoint answered, or failed to.
@@ -44,15 +54,19 @@ impl Health {
         }
     }
 
-    /// Takes what may be noted now.
-    pub fn take(&mut self, now: Instant) -> Vec<HealthNote> {
+    /// Takes what may be noted now. `fails`: what the directory says of an endpoint.
+    pub fn take(&mut self, now: Instant, fails: impl Fn(EndpointId) -> bool) -> Vec<HealthNote> {
         let every = self.note_every;
-        self.noted_at.retain(|_, at| now.saturating_duration_since(*at) < every);
+        self.noted.retain(|_, noted| now.saturating_duration_since(noted.at) < every);
+        let is_due = |note: &HealthNote| match self.noted.get(&note.endpoint) {
+            Some(noted) => noted.turns < MOST_TURNS && fails(note.endpoint) != (note.failures > 0),
+            None => true,
+        };
         let due: Vec<EndpointId> =
-            self.unnoted.keys().filter(|id| !self.noted_at.contains_key(id)).take(MOST_NOTES).copied().collect();
+            self.unnoted.values().filter(|note| is_due(note)).map(|note| note.endpoint).take(MOST_NOTES).collect();
         due.into_iter()
             .filter_map(|id| {
-                self.noted_at.insert(id, now);
+                self.noted.entry(id).and_modify(|noted| noted.turns += 1).or_insert(Noted { at: now, turns: 0 });
                 self.unnoted.remove(&id)
             })
             .collect()
@@ -118,19 +132,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_is_noted_once_in_a_while() {
+    fn an_endpoint_is_noted_once_in_a_while_and_when_it_turns() {
         let endpoint = EndpointId::random();
         let (mut health, now) = (Health::new(Duration::from_secs(300)), Instant::now());
+        let after = |seconds| now + Duration::from_secs(seconds);
         health.heard(endpoint, false, Timestamp(1));
         health.heard(endpoint, false, Timestamp(2));
-        let notes = health.take(now);
+        let notes = health.take(now, |_| false);
         assert_eq!((notes.len(), notes[0].failures), (1, 2));
         assert_eq!((notes[0].first_failure_at, notes[0].last_failure_at), (Some(Timestamp(1)), Some(Timestamp(2))));
         health.heard(endpoint, false, Timestamp(3));
+        assert!(health.take(after(290), |_| true).is_empty(), "it fails as before");
         health.heard(endpoint, true, Timestamp(4));
-        assert!(health.take(now + Duration::from_secs(299)).is_empty());
-        let notes = health.take(now + Duration::from_secs(300));
+        let notes = health.take(after(295), |_| true);
         assert_eq!((notes[0].failures, notes[0].last_success_at), (0, Some(Timestamp(4))));
-        assert!(health.take(now + Duration::from_secs(900)).is_empty());
+        health.heard(endpoint, true, Timestamp(5));
+        assert!(health.take(after(299), |_| false).is_empty(), "it succeeds as before");
+        let notes = health.take(after(300), |_| false);
+        assert_eq!((notes[0].failures, notes[0].last_success_at), (0, Some(Timestamp(5))));
+        assert!(health.take(after(900), |_| false).is_empty());
+    }
+
+    #[test]
+    fn one_that_turns_all_the_time_is_noted_a_few_times() {
+        let endpoint = EndpointId::random();
+        let (mut health, now) = (Health::new(Duration::from_secs(300)), Instant::now());
+        let (mut fails, mut noted) = (false, 0);
+        for second in 0..300 {
+            health.heard(endpoint, fails, Timestamp(1));
+            if !health.take(now + Duration::from_secs(second), |_| fails).is_empty() {
+                (fails, noted) = (!fails, noted + 1);
+            }
+        }
+        assert_eq!(noted, 1 + MOST_TURNS);
     }
 }

@@ -60,6 +60,7 @@ async fn the_summary_and_the_probes_tell_of_a_dead_node_and_of_one_that_leaves()
             check(answer.status == 503, answer.text()).map(|()| answer)
         })
         .await;
+        assert_eq!(answer.header("retry-after"), Some("1"));
         assert_eq!(at(leaving).get("/healthz").await.expect(200)["status"], "ok");
         answer.json()
     };

@@ -214,6 +214,25 @@ async fn an_attempt_that_its_owner_could_not_end_is_on_record_as_interrupted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_begins_to_fail_or_answers_again_says_so_soon() {
+    let tenant = Tenant::new(&Cluster::start(Options::nodes(1)).await).await;
+    let receiver = Receiver::start().await;
+    let endpoint = tenant.endpoint(&receiver.url("/"), &["message.received"], json!({})).await;
+    let path = endpoint_path(&endpoint);
+    let channel = tenant.paired("Turning").await;
+    for fails in [true, false, true] {
+        receiver.answer(move |_| Reply::Status(if fails { 500 } else { 200 }));
+        write_to(&tenant, &channel, "how are you?").await;
+        eventually("what the receiver does is shown", seconds(20), async || {
+            let shown = tenant.any().get(&path).await.expect(200);
+            check(shown["failing_since"].is_string() == fails, shown.to_string())?;
+            check(fails || shown["last_success_at"].is_string(), shown.to_string())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_fails_for_long_is_switched_off_with_an_entry_in_the_audit_log() {
     let options = Options::nodes(1)
         .arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"1s\",\"1s\",\"1s\"]")
