@@ -374,7 +374,8 @@ impl Handler for Gate {
         span.in_scope(|| {
             let elapsed_ms = elapsed.as_secs_f64() * 1000.0;
             // An answer without a code is a probe's: it comes every second while a node starts, and is no failure.
-            if status >= 500 && !refused.is_empty() {
+            let is_failure = status >= 500 && !refused.is_empty();
+            if is_failure && self.app.failure_lines.has_one(Timestamp::steady()) {
                 tracing::warn!(status, code = refused, elapsed_ms, "answered");
             } else {
                 tracing::debug!(status, code = refused, elapsed_ms, "answered");
