@@ -9,6 +9,9 @@ use salvo::http::Version;
 /// has up to 200 of them at a time.
 const MOST_HEAD: usize = 32 * 1024;
 
+const TOO_LONG: &str = "the path and its query have more than 32 KiB, the most over HTTP/2";
+const TOO_LARGE: &str = "the headers have more than 32 KiB with the path, the most over HTTP/2";
+
 /// Up to so much is read over HTTP/2, so that what is too large is answered here.
 pub const MOST_HTTP2_LIST: u32 = 256 * 1024;
 
@@ -25,10 +28,10 @@ pub fn judge(request: &Request) -> Result<(), CallError> {
     let of_headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + OF_EACH);
     let headers: usize = of_headers.sum();
     if path > MOST_HEAD {
-        return Err(CallError::new(ErrorCode::UriTooLong, "the path and its query are too long"));
+        return Err(CallError::new(ErrorCode::UriTooLong, TOO_LONG));
     }
     if path + headers > MOST_HEAD {
-        return Err(CallError::new(ErrorCode::HeadersTooLarge, "the headers are too large"));
+        return Err(CallError::new(ErrorCode::HeadersTooLarge, TOO_LARGE));
     }
     Ok(())
 }
