@@ -24,9 +24,12 @@ pub fn judge(request: &Request) -> Result<(), CallError> {
     if request.version() != Version::HTTP_2 {
         return Ok(());
     }
-    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    // They are headers over HTTP/2, as the path is.
+    let first_line = request.method().as_str().len() + uri.authority().map_or(0, |host| host.as_str().len());
     let of_headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + OF_EACH);
-    let headers: usize = of_headers.sum();
+    let headers: usize = of_headers.sum::<usize>() + first_line;
     if path > MOST_HEAD {
         return Err(CallError::new(ErrorCode::UriTooLong, TOO_LONG));
     }
@@ -34,4 +37,32 @@ pub fn judge(request: &Request) -> Result<(), CallError> {
         return Err(CallError::new(ErrorCode::HeadersTooLarge, TOO_LARGE));
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use salvo::http::{HeaderValue, Method};
+
+    use super::*;
+
+    #[test]
+    fn all_that_stands_in_the_head_of_a_request_over_http2_counts() {
+        let judged = |version, [method, host, path, header]: [usize; 4]| {
+            let mut request = Request::new();
+            *request.version_mut() = version;
+            *request.method_mut() = Method::from_bytes("M".repeat(method).as_bytes()).unwrap();
+            request.set_uri(format!("https://{}/{}", "h".repeat(host), "p".repeat(path)).parse().unwrap());
+            request.headers_mut().insert("x-long", HeaderValue::from_str(&"v".repeat(header)).unwrap());
+            judge(&request).map_err(|error| error.code)
+        };
+        const LONG: usize = MOST_HEAD + 1;
+        let too_large = Err(ErrorCode::HeadersTooLarge);
+        assert_eq!(judged(Version::HTTP_2, [3, 9, 9, 9]), Ok(()));
+        assert_eq!(judged(Version::HTTP_2, [LONG, 9, 9, 9]), too_large);
+        assert_eq!(judged(Version::HTTP_2, [3, LONG, 9, 9]), too_large);
+        assert_eq!(judged(Version::HTTP_2, [3, 9, LONG, 9]), Err(ErrorCode::UriTooLong));
+        assert_eq!(judged(Version::HTTP_2, [3, 9, 9, LONG]), too_large);
+        assert_eq!(judged(Version::HTTP_11, [LONG, 9, 9, LONG]), Ok(()), "the server bounds it");
+    }
 }
