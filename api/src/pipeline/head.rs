@@ -1,7 +1,9 @@
 //! The size of a request's head over HTTP/2. Over HTTP/1.1 the server bounds it while it reads, and its refusal is
-//! exchanged on its way out (`listener::refusal`); over HTTP/2 a refusal of the server's own has no body that could be.
+//! exchanged on its way out (`listener::refusal`); over HTTP/2 a refusal of the server's own has no body that could be. And how many
+//! parameters a query has, over both.
 
 use model::error::{CallError, ErrorCode};
+use model::issue::{IssueCode, Violation};
 use salvo::Request;
 use salvo::http::Version;
 
@@ -18,9 +20,18 @@ pub const MOST_HTTP2_LIST: u32 = 256 * 1024;
 /// What HTTP/2 adds to each header (RFC 9113, section 6.5.2).
 const OF_EACH: usize = 32;
 
+/// The most parameters of a query, some times what the longest lists of the interface take. Each takes hundreds of bytes of memory
+/// for as long as its request lasts, however short it is.
+const MOST_PARAMETERS: usize = 1_000;
+
 /// # Errors
-/// `uri_too_long` or `headers_too_large`.
+/// `uri_too_long` or `headers_too_large`; `invalid_request` for too many parameters.
 pub fn judge(request: &Request) -> Result<(), CallError> {
+    let query = request.uri().query().unwrap_or_default();
+    if query.split('&').count() > MOST_PARAMETERS {
+        let message = format!("at most {MOST_PARAMETERS} parameters");
+        return Err(Violation::new(IssueCode::TooMany, message).at(&["query"]));
+    }
     if request.version() != Version::HTTP_2 {
         return Ok(());
     }
@@ -45,6 +56,20 @@ mod tests {
     use salvo::http::{HeaderValue, Method};
 
     use super::*;
+
+    #[test]
+    fn a_query_has_so_many_parameters_over_either_version() {
+        let judged = |version, parameters: usize| {
+            let mut request = Request::new();
+            *request.version_mut() = version;
+            request.set_uri(format!("/v1/channels?{}", vec!["a"; parameters].join("&")).parse().unwrap());
+            judge(&request).map_err(|error| error.code)
+        };
+        for version in [Version::HTTP_11, Version::HTTP_2] {
+            assert_eq!(judged(version, MOST_PARAMETERS), Ok(()));
+            assert_eq!(judged(version, MOST_PARAMETERS + 1), Err(ErrorCode::InvalidRequest));
+        }
+    }
 
     #[test]
     fn all_that_stands_in_the_head_of_a_request_over_http2_counts() {

@@ -13,6 +13,9 @@ use crate::request_context::ChannelCall;
 pub async fn send(call: &mut ChannelCall) -> Outcome {
     let body = call.send_object().await?;
     let SendRequest { to, content, around, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
+    let nested = !body.contains_key("type");
+    // It takes many times its bytes of memory, and a send may take ten seconds.
+    drop(body);
     let (customer, channel) = (call.customer_id(), call.channel.id);
     let (said, media_room) = match content {
         SendContent::Ready(content) => (SendBody::Content(content), None),
@@ -23,7 +26,6 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
         SendContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
             call.ask(CheckSend(Some(to.clone()))).await?;
-            let nested = !body.contains_key("type");
             let field: &[&str] = if nested { &["body", "media_url"] } else { &["media_url"] };
             call.cluster().send_media(customer, channel, &media, field, &call.context()).await?
         }
