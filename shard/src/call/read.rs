@@ -55,8 +55,8 @@ pub enum Read {
     Blocked,
     /// What is known of somebody's presence now.
     Presence(Address),
-    /// Pairs of LID and phone address, each a [`KnownLidPair`], in the order of the LIDs, and how many there are in all. Of more than
-    /// [`MOST_PAIRS`] one more comes.
+    /// Pairs of LID and phone address, each a [`KnownLidPair`], in the order of the LIDs, and how many there are in all. Of more
+    /// than [`MOST_PAIRS`] one more comes.
     Lids {
         lid: Option<Address>,
         phone: Option<Address>,
