@@ -23,6 +23,7 @@ use crate::ip_bucket::IpBuckets;
 use crate::key_use::KeyUse;
 use crate::memory::Memory;
 use crate::status_summary::StatusSummary;
+use crate::telemetry::FailureLines;
 use crate::turns::Turns;
 
 /// How many may read media by links at a node at once, and of one account's: each holds an open file for as long as it takes the
@@ -67,6 +68,8 @@ pub struct App {
     pub is_https: bool,
     /// Who has connections there.
     pub connections: Arc<Connections>,
+    /// What the log says of requests that fail.
+    pub failure_lines: FailureLines,
     ip_buckets: Option<IpBuckets>,
 }
 
@@ -144,6 +147,7 @@ impl App {
             cors_origins,
             is_https,
             connections,
+            failure_lines: FailureLines::default(),
             ip_buckets,
         })
     }

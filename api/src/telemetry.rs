@@ -1,11 +1,33 @@
 //! The metrics of this crate, described for those who read them, and there from the start: a rate of what has not
-//! happened yet is 0 and not unknown.
+//! happened yet is 0 and not unknown. And how much the log says of requests that fail.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use model::error::ErrorCode;
-use model::limit::LimitScope;
+use model::limit::{BucketRule, LimitScope, TokenBucket};
+use model::time::Timestamp;
+use parking_lot::Mutex;
 
 use crate::audit::Port;
+
+/// Lines that the log has for requests of a port that fail, at once and then a second. While a shard has no owner all of its
+/// requests do, as fast as they come; what is left out is counted as all are (`gateway_http_requests_total`).
+const FAILURE_LINES: BucketRule = BucketRule { burst: 100, refill_per_second: 5 };
+
+/// The lines for requests that fail.
+pub struct FailureLines(Mutex<TokenBucket>);
+
+impl Default for FailureLines {
+    fn default() -> Self {
+        Self(Mutex::new(TokenBucket::full(FAILURE_LINES, Timestamp::steady())))
+    }
+}
+
+impl FailureLines {
+    /// Whether there is one for a request that fails at `now`, a steady time.
+    pub fn has_one(&self, now: Timestamp) -> bool {
+        self.0.lock().try_take(now)
+    }
+}
 
 /// Gives every metric its help text.
 pub fn describe() {
@@ -38,4 +60,19 @@ pub fn describe() {
     }
     counter!("gateway_audit_dropped_total").increment(0);
     gauge!("gateway_sse_streams").set(0.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_of_failures_has_a_hundred_lines_and_five_a_second_after_them() {
+        let (lines, now) = (FailureLines::default(), Timestamp::steady());
+        let told_at = |now| (0..10_000).filter(|_| lines.has_one(now)).count();
+        let later = now.plus(Duration::from_secs(3_600));
+        assert_eq!((told_at(later), told_at(later.plus(Duration::from_secs(2)))), (100, 10));
+    }
 }

@@ -24,6 +24,10 @@ use outline::{Outline, Times};
 /// What a rule makes of a value.
 pub type Judged<T> = Result<T, Violation>;
 
+/// The most values that a body holds: twice what the longest list of the interface has. One of a few bytes may take hundreds of
+/// memory.
+const MOST_VALUES: usize = 10_000;
+
 /// The body of a request, which is a JSON object.
 #[derive(Debug, Default)]
 pub struct Body {
@@ -33,8 +37,12 @@ pub struct Body {
 }
 
 impl Body {
-    /// Unreadable JSON is `bad_request`, another value than an object `invalid_request`.
+    /// Unreadable JSON is `bad_request`, another value than an object, or one of too many values, `invalid_request`.
     pub fn parse(bytes: &[u8]) -> Result<Self, CallError> {
+        if bytes.len() > MOST_VALUES && values_in(bytes) > MOST_VALUES {
+            let message = format!("a body has at most {MOST_VALUES} values, those of its lists and objects included");
+            return Err(Violation::new(IssueCode::TooMany, message).at(&[]));
+        }
         serde_json::from_slice::<Value>(bytes)
             .map_err(|error| CallError::bad_request(format!("the body is not readable JSON: {error}")))?
             .try_into()
@@ -66,6 +74,21 @@ impl Body {
         parser(&Self { map: Map::new(), outline: Some(outline.clone()) });
         outline.schema()
     }
+}
+
+/// How many values a text of JSON holds, told without making any of them. Of what is no JSON it tells nothing.
+fn values_in(json: &[u8]) -> usize {
+    let (mut values, mut in_string, mut is_escaped) = (1, false, false);
+    for byte in json.iter().copied() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' | b',' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 impl Deref for Body {
@@ -574,6 +597,18 @@ mod tests {
         assert_eq!(fields.nullable("b", rule::text(1..=9)), Some(Some("x".to_owned())));
         assert_eq!(fields.nullable("c", rule::text(1..=9)), None);
         assert!(issues.is_empty());
+    }
+
+    #[test]
+    fn a_body_holds_so_many_values_of_whatever_kind_and_a_text_is_one() {
+        let code =
+            |json: String| Body::parse(json.as_bytes()).err().map(|error| error.details.unwrap()[0]["code"].clone());
+        let listed = |items: &str, count: usize| format!("{{\"f\":[{}]}}", vec![items; count].join(","));
+        assert_eq!(code(listed("0", MOST_VALUES - 2)), None);
+        assert_eq!(code(listed("0", MOST_VALUES - 1)), Some(json!("too_many")));
+        assert_eq!(code(listed("{\"a\":0}", MOST_VALUES / 2)), Some(json!("too_many")));
+        let text = ",[{\\\"".repeat(MOST_VALUES);
+        assert_eq!(code(format!("{{\"f\":\"{text}\"}}")), None);
     }
 
     #[test]

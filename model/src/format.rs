@@ -26,7 +26,8 @@ impl Format {
     /// authority between nodes and of customers' data keys; inbound messages that are told apart by their chat and author as well as by
     /// their id; places in the outbox that lead to the message's row instead of holding it again, and the short commands of a
     /// send; removals of a node that name who is
-    /// left; in changes of a channel's status, until when a ban lasts; calls that read out the session of a channel, and store one.
+    /// left; in changes of a channel's status, until when a ban lasts; calls that read out the session of a channel, and store one;
+    /// which of a member's sessions makes room for another.
     pub const THIRD: Self = Self(3);
     /// The highest that this release understands.
     pub const LATEST: Self = Self::THIRD;

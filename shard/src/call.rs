@@ -273,6 +273,10 @@ pub enum Done {
     },
 }
 
+/// Channels whose live parts are asked for at once. An account may have a quarter of a million, and what one answer says of all
+/// of them would stand before all else on its connection.
+pub(crate) const LIVES_AT_ONCE: usize = 10_000;
+
 /// The part of a channel that lives in its shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {

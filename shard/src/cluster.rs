@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backup::exports::Exports;
 use crate::call::request::Request;
-use crate::call::{Answer, Ask, Call, Done, Live, Work, of_kind};
+use crate::call::{Answer, Ask, Call, Done, LIVES_AT_ONCE, Live, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::{CertificateFacts, Certificates, Survey};
 use crate::figures::Point;
@@ -519,8 +519,13 @@ impl Cluster {
             }
         });
         let parts = by_shard.into_iter().map(|(shard, channels)| async move {
-            let answer = self.ask_shard(shard, Ask::Lives { channels }, context.deadline, context).await?;
-            of_kind!(answer, Done::Lives(lives) => lives)
+            let mut all = Vec::with_capacity(channels.len());
+            for channels in channels.chunks(LIVES_AT_ONCE) {
+                let ask = Ask::Lives { channels: channels.to_vec() };
+                let answer = self.ask_shard(shard, ask, context.deadline, context).await?;
+                all.extend(of_kind!(answer, Done::Lives(lives) => lives)?);
+            }
+            Ok::<_, CallError>(all)
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }

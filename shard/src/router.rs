@@ -489,7 +489,29 @@ fn body_of(said: &impl Serialize) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use model::id::ChannelId;
+    use model::status::Reason;
+
     use super::*;
+    use crate::call::{Done, LIVES_AT_ONCE, Live};
+
+    #[test]
+    fn the_live_parts_that_are_asked_for_at_once_leave_room_on_their_connection() {
+        let live = Live {
+            status: Status::LoggedOut,
+            reason: Reason::ReconnectBudget,
+            phone_number: Some("1".repeat(128)),
+            last_seen_at: Some(Timestamp(i64::MAX)),
+            updated_at: Some(Timestamp(i64::MAX)),
+            node: u64::MAX,
+            epoch: u64::MAX,
+            shard: ShardId::MAX,
+        };
+        let lives = vec![(ChannelId::random(), live); LIVES_AT_ONCE];
+        let answer = Answer::Result { channel_level: None, result: Ok(Done::Lives(lives)) };
+        let bytes = body_of(&Response::Answer(answer)).len();
+        assert!(bytes <= MAX_BODY / 8, "{bytes}");
+    }
 
     #[test]
     fn a_call_looks_for_an_owner_often_at_first_and_seldom_where_there_is_none_for_long() {

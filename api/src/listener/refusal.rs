@@ -11,6 +11,10 @@ use crate::error::ApiError;
 /// The longest answer of its kind.
 const LONGEST: usize = 512;
 
+/// What its limits are: that of a path is the library's that reads it, and so is that of the number of headers.
+const TOO_LARGE: &str = "there are more than 100 headers, or more than 128 KiB of them with the path";
+const TOO_LONG: &str = "the path and its query have more than 65,534 bytes";
+
 /// The answer to send in place of one; `None` for all that the gateway says itself, which has a body or an id of the request.
 /// `in_first_line` tells that the request did not get as far as its headers.
 pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
@@ -23,8 +27,8 @@ pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
     }
     let error = match head.get(9..12)? {
         "400" => Violation::new(IssueCode::Format, "the request is no well-formed HTTP").at(&["headers"]),
-        "431" if !in_first_line => CallError::new(ErrorCode::HeadersTooLarge, "the headers are too large"),
-        "414" | "431" => CallError::new(ErrorCode::UriTooLong, "the path and its query are too long"),
+        "431" if !in_first_line => CallError::new(ErrorCode::HeadersTooLarge, TOO_LARGE),
+        "414" | "431" => CallError::new(ErrorCode::UriTooLong, TOO_LONG),
         _ => return None,
     };
     Some(written(&error.into()))
@@ -58,16 +62,17 @@ mod tests {
     #[test]
     fn a_refusal_of_the_servers_own_gets_the_envelope() {
         let table = [
-            ("400 Bad Request", false, 400, "invalid_request"),
-            ("414 URI Too Long", true, 414, "uri_too_long"),
-            ("431 Request Header Fields Too Large", false, 431, "headers_too_large"),
-            ("431 Request Header Fields Too Large", true, 414, "uri_too_long"),
+            ("400 Bad Request", false, 400, "invalid_request", "well-formed"),
+            ("414 URI Too Long", true, 414, "uri_too_long", "65,534 bytes"),
+            ("431 Request Header Fields Too Large", false, 431, "headers_too_large", "100 headers"),
+            ("431 Request Header Fields Too Large", true, 414, "uri_too_long", "65,534 bytes"),
         ];
-        for (line, in_first_line, status, code) in table {
+        for (line, in_first_line, status, code, says) in table {
             let text = String::from_utf8(instead_of(&bare(line), in_first_line).unwrap()).unwrap();
             assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{text}");
             let body: serde_json::Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
             assert_eq!(body["error"]["code"], code);
+            assert!(body["error"]["message"].as_str().unwrap().contains(says), "{body}");
             assert!(text.contains(&format!("x-request-id: {}\r\n", body["request_id"].as_str().unwrap())));
         }
     }

@@ -1,7 +1,9 @@
 //! The size of a request's head over HTTP/2. Over HTTP/1.1 the server bounds it while it reads, and its refusal is
-//! exchanged on its way out (`listener::refusal`); over HTTP/2 a refusal of the server's own has no body that could be.
+//! exchanged on its way out (`listener::refusal`); over HTTP/2 a refusal of the server's own has no body that could be. And how many
+//! parameters a query has, over both.
 
 use model::error::{CallError, ErrorCode};
+use model::issue::{IssueCode, Violation};
 use salvo::Request;
 use salvo::http::Version;
 
@@ -9,26 +11,83 @@ use salvo::http::Version;
 /// has up to 200 of them at a time.
 const MOST_HEAD: usize = 32 * 1024;
 
+const TOO_LONG: &str = "the path and its query have more than 32 KiB, the most over HTTP/2";
+const TOO_LARGE: &str = "the headers have more than 32 KiB with the path, the most over HTTP/2";
+
 /// Up to so much is read over HTTP/2, so that what is too large is answered here.
 pub const MOST_HTTP2_LIST: u32 = 256 * 1024;
 
 /// What HTTP/2 adds to each header (RFC 9113, section 6.5.2).
 const OF_EACH: usize = 32;
 
+/// The most parameters of a query, some times what the longest lists of the interface take. Each takes hundreds of bytes of memory
+/// for as long as its request lasts, however short it is.
+const MOST_PARAMETERS: usize = 1_000;
+
 /// # Errors
-/// `uri_too_long` or `headers_too_large`.
+/// `uri_too_long` or `headers_too_large`; `invalid_request` for too many parameters.
 pub fn judge(request: &Request) -> Result<(), CallError> {
+    let query = request.uri().query().unwrap_or_default();
+    if query.split('&').count() > MOST_PARAMETERS {
+        let message = format!("at most {MOST_PARAMETERS} parameters");
+        return Err(Violation::new(IssueCode::TooMany, message).at(&["query"]));
+    }
     if request.version() != Version::HTTP_2 {
         return Ok(());
     }
-    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    // They are headers over HTTP/2, as the path is.
+    let first_line = request.method().as_str().len() + uri.authority().map_or(0, |host| host.as_str().len());
     let of_headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + OF_EACH);
-    let headers: usize = of_headers.sum();
+    let headers: usize = of_headers.sum::<usize>() + first_line;
     if path > MOST_HEAD {
-        return Err(CallError::new(ErrorCode::UriTooLong, "the path and its query are too long"));
+        return Err(CallError::new(ErrorCode::UriTooLong, TOO_LONG));
     }
     if path + headers > MOST_HEAD {
-        return Err(CallError::new(ErrorCode::HeadersTooLarge, "the headers are too large"));
+        return Err(CallError::new(ErrorCode::HeadersTooLarge, TOO_LARGE));
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use salvo::http::{HeaderValue, Method};
+
+    use super::*;
+
+    #[test]
+    fn a_query_has_so_many_parameters_over_either_version() {
+        let judged = |version, parameters: usize| {
+            let mut request = Request::new();
+            *request.version_mut() = version;
+            request.set_uri(format!("/v1/channels?{}", vec!["a"; parameters].join("&")).parse().unwrap());
+            judge(&request).map_err(|error| error.code)
+        };
+        for version in [Version::HTTP_11, Version::HTTP_2] {
+            assert_eq!(judged(version, MOST_PARAMETERS), Ok(()));
+            assert_eq!(judged(version, MOST_PARAMETERS + 1), Err(ErrorCode::InvalidRequest));
+        }
+    }
+
+    #[test]
+    fn all_that_stands_in_the_head_of_a_request_over_http2_counts() {
+        let judged = |version, [method, host, path, header]: [usize; 4]| {
+            let mut request = Request::new();
+            *request.version_mut() = version;
+            *request.method_mut() = Method::from_bytes("M".repeat(method).as_bytes()).unwrap();
+            request.set_uri(format!("https://{}/{}", "h".repeat(host), "p".repeat(path)).parse().unwrap());
+            request.headers_mut().insert("x-long", HeaderValue::from_str(&"v".repeat(header)).unwrap());
+            judge(&request).map_err(|error| error.code)
+        };
+        const LONG: usize = MOST_HEAD + 1;
+        let too_large = Err(ErrorCode::HeadersTooLarge);
+        assert_eq!(judged(Version::HTTP_2, [3, 9, 9, 9]), Ok(()));
+        assert_eq!(judged(Version::HTTP_2, [LONG, 9, 9, 9]), too_large);
+        assert_eq!(judged(Version::HTTP_2, [3, LONG, 9, 9]), too_large);
+        assert_eq!(judged(Version::HTTP_2, [3, 9, LONG, 9]), Err(ErrorCode::UriTooLong));
+        assert_eq!(judged(Version::HTTP_2, [3, 9, 9, LONG]), too_large);
+        assert_eq!(judged(Version::HTTP_11, [LONG, 9, 9, LONG]), Ok(()), "the server bounds it");
+    }
 }

@@ -280,7 +280,7 @@ fn request_id_of(request: &Request) -> RequestId {
     caller.and_then(RequestId::from_caller).unwrap_or_else(RequestId::mint)
 }
 
-/// A method as metrics and traces name it: whatever a stranger calls one, they stay few.
+/// A method as metrics, traces and logs name it: whatever a stranger calls one, they stay few and short.
 fn label_of(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
@@ -309,19 +309,20 @@ impl Handler for Gate {
             kept: None,
         };
         let (account, address) = (ctx.account.clone(), ctx.client.ip);
+        let label = label_of(&method);
         // The server looks at the method once more, to leave the body of a HEAD out.
         *request.method_mut() = method.clone();
 
         let span = tracing::info_span!(
-            "request", request_id = %request_id, %method, path, customer = field::Empty, trace_id = field::Empty,
+            "request", request_id = %request_id, method = label, path, customer = field::Empty, trace_id = field::Empty,
         );
         // Probes come every second and lead to nothing.
         let traced = path.starts_with("/v1/").then(|| {
-            let name = || format!("{} {path}", label_of(&method));
+            let name = || format!("{label} {path}");
             let begun = trace::begin(&request_id.0, Place::First, Kind::Server, name)?;
             span.record("trace_id", begun.trace());
             let theirs = ctx.http.headers().get("traceparent").and_then(|value| value.to_str().ok());
-            Some(begun.linked(theirs).with("http.request.method", method.as_str()).with("http.route", path))
+            Some(begun.linked(theirs).with("http.request.method", label).with("http.route", path))
         });
         let Answered { outcome, rate } = self.answer(ctx, &origin).instrument(span.clone()).await;
         let goes_on = match unread {
@@ -373,13 +374,14 @@ impl Handler for Gate {
         span.in_scope(|| {
             let elapsed_ms = elapsed.as_secs_f64() * 1000.0;
             // An answer without a code is a probe's: it comes every second while a node starts, and is no failure.
-            if status >= 500 && !refused.is_empty() {
+            let is_failure = status >= 500 && !refused.is_empty();
+            if is_failure && self.app.failure_lines.has_one(Timestamp::steady()) {
                 tracing::warn!(status, code = refused, elapsed_ms, "answered");
             } else {
                 tracing::debug!(status, code = refused, elapsed_ms, "answered");
             }
         });
-        self.metrics.answered(label_of(&method), status, elapsed);
+        self.metrics.answered(label, status, elapsed);
         if let (429, Some(rate)) = (status, &rate) {
             metrics::counter!("gateway_rate_limited_total", "scope" => rate.scope.as_str()).increment(1);
         }

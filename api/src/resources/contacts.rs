@@ -13,7 +13,7 @@ use network::operation::contacts::{ContactAnswer, ContactOperation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shard::call::read::Read;
+use shard::call::read::{MOST_PAIRS, Read};
 use shard::projection::contacts::{ContactFilter, ContactRow};
 
 use crate::failure::of_kind;
@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/contacts").channel(list_lids).doc(
             Doc::new("list_lids", "List the phone addresses behind linked-device addresses")
-                .query(|query| LidFilter::parse(query, &Suffixes::simulated()))
+                .query(|query| LidFilter::parse(query, &Suffixes::simulated(), ListId::only()))
                 .ok::<Counted<LidPair>>(),
         ),
         Route::get("/v1/channels/{id}/contacts/all").channel(list).doc(
@@ -95,17 +95,24 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// `?lid=` and `?phone=`.
+model::cursor! {
+    /// The last pair of an answer that could not hold all.
+    LidCursor("lids.1") { lid: String }
+}
+
+/// `?lid=` and `?phone=`, and where the answer before ended.
 struct LidFilter {
     lid: Option<Address>,
     phone: Option<Address>,
+    after: Option<String>,
 }
 
 impl LidFilter {
-    fn parse(query: Query<'_>, suffixes: &Suffixes) -> Result<Self, CallError> {
+    fn parse(query: Query<'_>, suffixes: &Suffixes, list: ListId) -> Result<Self, CallError> {
         let filter = Self {
             lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
             phone: query.address("phone", suffixes),
+            after: query.cursor::<LidCursor>(list).map(|cursor| cursor.lid),
         };
         query.finish(filter)
     }
@@ -117,19 +124,18 @@ fn as_lid(address: &Address) -> Address {
 }
 
 async fn list_lids(call: &mut ChannelCall) -> Outcome {
-    let LidFilter { lid, phone } = LidFilter::parse(call.query(), &call.app.config.suffixes)?;
-    let (data, count, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
-    Ok(Reply::ok(&Counted {
-        data: data.into_iter().map(KnownLidPair::pair).collect::<Vec<LidPair>>(),
-        count,
-        next_cursor: None,
-    }))
+    let of = call.account.list(Some(call.channel.id.0), true);
+    let LidFilter { lid, phone, after } = LidFilter::parse(call.query(), &call.app.config.suffixes, of)?;
+    let (pairs, count, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone, after }).await?;
+    let cursor = |pair: &KnownLidPair| LidCursor { lid: pair.lid.local().to_owned() }.encode(of);
+    let List { data, next_cursor } = List::first(pairs, MOST_PAIRS, cursor).map(KnownLidPair::pair);
+    Ok(Reply::ok(&Counted { data, count, next_cursor: next_cursor.flatten() }))
 }
 
 /// The pair that the path names.
 async fn pair(call: &mut ChannelCall, lid: Option<Address>, phone: Option<Address>) -> Result<KnownLidPair, CallError> {
     let named = lid.as_ref().or(phone.as_ref()).map(Address::to_string).unwrap_or_default();
-    let (pairs, ..) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
+    let (pairs, ..) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone, after: None }).await?;
     pairs.into_iter().next().ok_or_else(|| CallError::contact_not_found(&named))
 }
 

@@ -86,8 +86,10 @@ fn word(status: SentStatus) -> &'static str {
 }
 
 async fn post(call: &mut ChannelCall) -> Outcome {
-    let body = call.send_object().await?;
-    let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&body, &call.app.config.suffixes)?;
+    let asked = call.send_object().await?;
+    let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&asked, &call.app.config.suffixes)?;
+    // As of a send of a message.
+    drop(asked);
     check_people(call, recipients.as_deref().unwrap_or_default()).await?;
     let story = |says| Content::Story(Box::new(Story::new(says, style, recipients)));
     let (body, room) = match says {

@@ -15,8 +15,9 @@ const MINUTE_MILLIS: i64 = 60_000;
 
 const UNKNOWN: &str = "join_token_unknown";
 
-/// Refusals of tokens that nobody made which a node writes of a minute at most: whoever asks chooses from how many addresses.
-const MOST_UNKNOWN: usize = 64;
+/// Refusals that a node writes of a minute at most, of tokens that nobody made, and as many of others: whoever asks chooses from
+/// how many addresses.
+const MOST: usize = 64;
 
 /// The refusals of this minute that this node has written, so that asking again and again is no way to write the log.
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ pub struct Written(Mutex<OfMinute>);
 struct OfMinute {
     minute: i64,
     refusals: HashSet<AuditId>,
-    /// Those of them whose token nobody made. Whoever has one that was made is worth an entry, and is few.
+    /// Those of them whose token nobody made. They are counted apart: who invents tokens hides nobody who has one that was made.
     unknown: usize,
 }
 
@@ -39,7 +40,8 @@ impl Written {
             *written = OfMinute { minute, ..OfMinute::default() };
         }
         let is_unknown = is_unknown(entry);
-        let is_news = (!is_unknown || written.unknown < MOST_UNKNOWN) && written.refusals.insert(entry.id);
+        let alike = if is_unknown { written.unknown } else { written.refusals.len() - written.unknown };
+        let is_news = alike < MOST && written.refusals.insert(entry.id);
         written.unknown += usize::from(is_news && is_unknown);
         is_news
     }
@@ -158,8 +160,10 @@ mod tests {
         let is_news = |address, at| written.is_news(&refused(address, Rejection::TokenUnknown, at));
         assert!(is_news(1, 0) && !is_news(1, 59_999) && is_news(1, 60_000));
         let more = (2..10_000).filter(|address| is_news(*address, 60_000)).count();
-        assert_eq!(more, MOST_UNKNOWN - 1);
-        assert!(written.is_news(&refused(9_999, Rejection::TokenUsed, 60_000)), "its token was made");
+        assert_eq!(more, MOST - 1);
+        let is_news_of_used = |address| written.is_news(&refused(address, Rejection::TokenUsed, 60_000));
+        assert!(is_news_of_used(9_999), "its token was made");
+        assert_eq!((10_000..20_000).filter(|address| is_news_of_used(*address)).count(), MOST - 1);
         let lost = refused(1, Rejection::TokenUnknown, 60_000);
         written.forget(&lost);
         assert!(written.is_news(&lost) && !is_news(9_998, 60_000));

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{CustomerRecord, KeyRecord, hash_bytes};
 
-/// Sessions that a member may have at once; the oldest one ends when another is opened.
+/// Sessions that are kept of a member. When another one is opened one goes that has ended, or else the oldest one ends.
 pub const MAX_SESSIONS: usize = 50;
 
 /// Members that an account may have.

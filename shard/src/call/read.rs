@@ -9,6 +9,9 @@ use crate::projection::Kind;
 use crate::projection::chats::ChatPage;
 use crate::projection::contacts::ContactFilter;
 
+/// How many pairs of LID and phone address one answer holds: with the longest addresses they fill no page.
+pub const MOST_PAIRS: usize = 10_000;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Read {
     Row {
@@ -52,10 +55,14 @@ pub enum Read {
     Blocked,
     /// What is known of somebody's presence now.
     Presence(Address),
-    /// Pairs of LID and phone address, each a [`KnownLidPair`], and how many there are in all.
+    /// Pairs of LID and phone address, each a [`KnownLidPair`], in the order of the LIDs, and how many there are in all. Of more
+    /// than [`MOST_PAIRS`] one more comes.
     Lids {
         lid: Option<Address>,
         phone: Option<Address>,
+        /// The local part of a LID: the pairs behind it.
+        #[serde(default)]
+        after: Option<String>,
     },
     /// Labels, each a [`Label`](model::label::Label): all, or those of a chat.
     Labels {

@@ -17,7 +17,7 @@ use raft::machine::{View, just_after, scan_all};
 
 use super::{NotLeader, Owner};
 use crate::call::Done;
-use crate::call::read::{Filter, Read};
+use crate::call::read::{Filter, MOST_PAIRS, Read};
 use crate::history;
 use crate::keys;
 use crate::projection::chats::{self, ListedChat};
@@ -34,9 +34,6 @@ const CHUNK: usize = 64;
 /// What a page may hold that is asked for by a release which takes one that is short for the last: a list that ends early
 /// is better than an answer that no connection carries.
 const LARGEST_UNKNOWING: usize = 24 * 1024 * 1024;
-
-/// How many pairs of LID and phone address one answer holds: their list has no pages.
-const MOST_PAIRS: usize = 10_000;
 
 impl Filter {
     fn passes(&self, row: &[u8]) -> bool {
@@ -123,10 +120,11 @@ impl<V: View> Reading<V> {
                 let state = presences::now(&self.best(&id), &rows, Timestamp::now());
                 Done::Row(state.map(|state| Bytes::from(encode(&state))))
             }
-            Read::Lids { lid, phone } => {
+            Read::Lids { lid, phone, after } => {
                 let mut pairs = self.lids(lid.as_ref(), phone.as_ref());
                 let count = pairs.len();
-                pairs.truncate(MOST_PAIRS);
+                pairs.retain(|pair| after.as_deref().is_none_or(|after| pair.lid.local() > after));
+                pairs.truncate(MOST_PAIRS + 1);
                 Done::Counted { rows: pairs.iter().map(|pair| Bytes::from(encode(pair))).collect(), count }
             }
             Read::Labels { of } => {
@@ -279,6 +277,26 @@ mod tests {
             _ => panic!("no page"),
         };
         (rows.iter().map(|row| NEWEST - decode::<Order>(row).placed_at).collect(), stopped_at)
+    }
+
+    #[test]
+    fn more_pairs_than_one_answer_holds_go_on_behind_its_last() {
+        let mut reading = orders(0, &[]);
+        let lid = |number: usize| format!("{number:06}");
+        for number in 0..MOST_PAIRS + 2 {
+            let row = LidRow { phone: reading.suffixes.phone_address(&lid(number)), first_seen_at: Timestamp(0) };
+            reading.view.put(&keys::lid(reading.channel, &lid(number)), &encode(&row));
+        }
+        let read = |after: Option<String>| match reading.done(Read::Lids { lid: None, phone: None, after }) {
+            Done::Counted { rows, count } => {
+                let pairs: Vec<KnownLidPair> = rows.iter().map(|row| decode(row)).collect();
+                (pairs.first().map(|pair| pair.lid.local().to_owned()), pairs.len(), count)
+            }
+            _ => panic!("no pairs"),
+        };
+        assert_eq!(read(None), (Some(lid(0)), MOST_PAIRS + 1, MOST_PAIRS + 2));
+        assert_eq!(read(Some(lid(MOST_PAIRS - 1))), (Some(lid(MOST_PAIRS)), 2, MOST_PAIRS + 2));
+        assert_eq!(read(Some(lid(MOST_PAIRS + 1))), (None, 0, MOST_PAIRS + 2));
     }
 
     #[test]

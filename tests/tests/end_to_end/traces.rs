@@ -84,6 +84,17 @@ async fn a_trace_leads_from_the_request_over_the_owner_to_the_webhook() {
         assert!(line.contains(&format!("trace_id=\"{trace_id}\"")), "{line}");
     }
 
+    // A method is a client's to invent, of any length: what waits to be exported bears a word in its place.
+    let invented = Method::from_bytes("A".repeat(60_000).as_bytes()).unwrap();
+    answer(tenant.api(asked).request(invented, &channel.path("/messages"))).await.expect(404);
+    let named = eventually("the span of the invented method is exported", seconds(20), async || {
+        let all = spans(&collector);
+        let found = all.iter().find(|(_, span)| span["name"] == "other /v1/channels/{id}/messages");
+        found.map(|(_, span)| attribute(span, "http.request.method")).ok_or_else(|| "no span".to_owned())
+    })
+    .await;
+    assert_eq!(named, "other");
+
     // What comes in begins a trace of its own.
     let said = tenant.simulator().text(&ann, &channel.number, "hi", 1).await;
     receiver.wait_message("message.received", &said[0], seconds(20)).await;

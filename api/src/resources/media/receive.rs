@@ -94,7 +94,9 @@ fn is_form(content_type: &str) -> bool {
 }
 
 fn too_slow() -> CallError {
-    CallError::bad_request("the body did not arrive in time")
+    CallError::bad_request(
+        "the body did not arrive in time: send at least 8 KiB a second, without a pause of 30 seconds, and all of it within 600",
+    )
 }
 
 /// The body is the file.

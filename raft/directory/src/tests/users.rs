@@ -1,10 +1,13 @@
 //! Members, sessions, and what is forgotten by age.
 
 use model::field::Change as Patch;
+use model::format::Format;
 use model::id::{AuditId, CustomerId, SessionId, UserId};
 use model::member::Role;
 use model::time::Timestamp;
 
+use super::members::formed;
+use super::quotas::with_format;
 use super::{Rig, customer, key, proposal, with_customer};
 use crate::command::{Command, Rejection, Reply};
 use crate::records::{AuditActor, AuditEntry};
@@ -175,6 +178,26 @@ fn the_oldest_of_too_many_sessions_ends_and_a_restart_finds_the_others() {
         assert!(known[3..].iter().all(|known| *known));
         assert_eq!(state.users.with_email(&user.email).unwrap().last_login_at, Some(Timestamp(1000)));
     }
+}
+
+#[test]
+fn sessions_that_have_ended_make_room_before_an_older_one_that_lives() {
+    let mut rig = formed();
+    let user = with_user(&mut rig);
+    let lives = open(&mut rig, &user);
+    let ended: Vec<SessionId> = (0..MAX_SESSIONS)
+        .map(|_| {
+            let id = open(&mut rig, &user);
+            rig.run(Command::Users(UserCommand::RevokeSession { id })).unwrap();
+            id
+        })
+        .collect();
+    let is_known = |rig: &Rig, id: SessionId| rig.shared.state.read().users.session(id).is_some();
+    assert_eq!([lives, ended[0], ended[1]].map(|id| is_known(&rig, id)), [true, false, true]);
+    // Older releases end the oldest one, whatever it is.
+    with_format(&mut rig, Format::SECOND);
+    open(&mut rig, &user);
+    assert!(!is_known(&rig, lives));
 }
 
 #[test]
