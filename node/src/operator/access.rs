@@ -61,7 +61,8 @@ impl Access {
             Source::Config(path) => of_config(&path)?,
             Source::Dev(folder) => of_dev(&folder)?,
             Source::Nothing if args.ops.is_empty() => {
-                let remedy = "name a node with --ops or GATEWAY_OPS, or its file with --config";
+                let remedy = "name a node with --ops or GATEWAY_OPS, its file with --config, or the folder of gateway dev \
+                              with --data";
                 return Err(Refusal::new("the operator's port", "nothing says where it is", remedy));
             }
             Source::Nothing => {

@@ -41,7 +41,9 @@ impl Account {
         };
         let Some(known) = known else {
             let (subject, remedy) = match args.api.is_empty() {
-                true => ("the gateway's API", "name it with --api or GATEWAY_API"),
+                true => {
+                    ("the gateway's API", "name it with --api or GATEWAY_API, or the folder of gateway dev with --data")
+                }
                 false => ("the API key", "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY"),
             };
             return Err(Refusal::new(subject, "is not given", remedy));
