@@ -82,6 +82,10 @@ pub fn failure(node: &str, status: StatusCode, body: &Value, scopes: &str, missi
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
         StatusCode::FORBIDDEN => scopes,
+        // Every route that is asked for is one of the API.
+        StatusCode::NOT_FOUND if message.contains("no such route") => {
+            "name the gateway's API with --api, and not the operators' port"
+        }
         StatusCode::NOT_FOUND => missing,
         status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => "check the names and ids",
         // An empty bucket, too many streams, or a node that cannot do it now.
@@ -110,6 +114,9 @@ mod tests {
             let (is_refusal, text) = judged(status, said("some_code"));
             assert!(is_refusal && text.starts_with("some_code: so it is; ") && text.contains(remedy), "{text}");
         }
+        let other_port = json!({ "error": { "code": "not_found", "message": "no such route" } });
+        let (is_refusal, text) = judged(404, other_port);
+        assert!(is_refusal && text.contains("--api") && !text.contains("list them"), "{text}");
         for status in [429, 500, 503] {
             let (is_refusal, text) = judged(status, said("rate_limited"));
             assert!(!is_refusal && text.contains("so it is (rate_limited)"), "{text}");
