@@ -1,7 +1,7 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Page, get, post, remove } from "../api";
 import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, param, plain, useAction, useLoad, usePages } from "../parts";
-import { go, href } from "../router";
+import { href, leave } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
 
@@ -71,7 +71,7 @@ export function Keys() {
         <Confirm title="Revoke the key" about={<p>Programs that use <strong><Theirs text={gone.name} /></strong> are refused on every node at once.</p>} action="Revoke"
           close={() => setGone(undefined)} work={() => remove(`/v1/api-keys/${gone.id}`).then(list.reload)} />
       )}
-      {may("keys") && param("create") && <Create close={() => { go(href("keys"), true); list.reload(); }} />}
+      {may("keys") && param("create") && <Create close={() => { leave(href("keys")); list.reload(); }} />}
     </>
   );
 }

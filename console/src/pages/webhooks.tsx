@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { type Page, asCurl, call, get, nodeTime, patch, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, number, param, useAction, useLoad } from "../parts";
-import { go, href } from "../router";
+import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, millis, number, param, useAction, useLoad } from "../parts";
+import { go, href, leave } from "../router";
 import { may } from "../session";
 import type { M } from "../types";
 import { EVENT, OFF } from "../words";
@@ -55,7 +55,7 @@ function All() {
           />
         )}
       </Faces>
-      {may("write") && param("create") && <Edit close={() => go(href("webhooks"), true)} done={(endpoint) => go(href("webhooks", { id: endpoint.id }), true)} />}
+      {may("write") && param("create") && <Edit close={() => leave(href("webhooks"))} done={(endpoint) => go(href("webhooks", { id: endpoint.id }), true)} />}
     </>
   );
 }
