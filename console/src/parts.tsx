@@ -555,7 +555,9 @@ export function Secret({ label, secret }: { label: string; secret: string }) {
 /** What was refused, why, and what to do. */
 export function Failure({ error, retry }: { error: Refused | undefined; retry?: () => void }) {
   if (!error) return null;
-  const advice = ADVICE[error.code];
+  const issues = error.issues();
+  // The message of such a refusal says of a field what stands below.
+  const advice = issues.length > 0 ? "Change this, then try again:" : ADVICE[error.code];
   const details = error.details as { required?: unknown; allowed_from?: string[] } | null;
   return (
     <div class="failure" role="alert">
@@ -564,13 +566,13 @@ export function Failure({ error, retry }: { error: Refused | undefined; retry?: 
         <p>Needed: {String(details.required)}</p>
       )}
       {details?.allowed_from && <p>Possible while it is: {details.allowed_from.join(", ")}</p>}
-      {error.issues().map((issue) => (
+      {issues.map((issue) => (
         <p key={issue.path.join(".") + issue.code}>
-          <code>{issue.path.join(".")}</code> {issue.message}
+          <code>{issue.path.join(".") || "body"}</code> {issue.message}
         </p>
       ))}
       <p class="fine">
-        {advice ? `${error.message} · ` : ""}
+        {advice && issues.length === 0 ? `${error.message} · ` : ""}
         <code>{error.code}</code>
         {error.requestId && (
           <>
@@ -744,7 +746,7 @@ export function Field({
       )}
       {described && (
         <p id={described} class="fine">
-          {issues.length > 0 ? issues.map((issue) => issue.message).join("; ") : hint}
+          {issues.length > 0 ? sentence(issues.map((issue) => issue.message).join("; ")) : hint}
         </p>
       )}
     </div>

@@ -448,6 +448,10 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.getByLabel("By", { exact: true }).selectOption("day and channel, 30 days");
   await page.getByRole("img", { name: /^Messages by channel/ }).waitFor();
   await judge(page, "usage-by-channel");
+  await page.goto(`${node().api}/console/usage?by=week`);
+  const wrong = page.getByRole("alert");
+  await wrong.getByText("Change this, then try again:").waitFor();
+  assert.match(await wrong.textContent(), /again:group_by /, "a field is named once, and as it is written");
   await page.goto(`${node().api}/console/channels`);
   const made = page.getByRole("table", { name: "Channels" }).getByRole("time").first();
   await made.waitFor();
