@@ -226,6 +226,13 @@ test("a conversation of hundreds of messages, and a list of hundreds of channels
   await page.getByText("No channel fits.").waitFor();
   await page.goBack();
   await eventually("the field says what the list is filtered by", async () => (await filter.inputValue()) === "Many");
+  // A key of a channel that is none of the newest hundred: it is looked for, and no key to all of them is made meanwhile.
+  await page.goto(`${node().api}/console/keys?create=1`);
+  const dialog = page.getByRole("dialog");
+  const choice = dialog.getByRole("combobox", { name: "Channel", exact: true });
+  await dialog.getByLabel("Find a channel").fill("Many 129");
+  await eventually("it is found", async () => (await choice.locator("option").allTextContents()).join() === "choose one,Many 129");
+  assert.ok(await choice.evaluate((select) => select.matches(":invalid")), "one has to be chosen");
   const some = async () => (await api("GET", "/v1/channels?name=Many&limit=100")).data;
   for (let left = await some(); left.length > 0; left = await some()) await Promise.all(left.map((row) => api("DELETE", `/v1/channels/${row.id}`)));
   await leave();
