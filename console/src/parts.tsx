@@ -264,7 +264,8 @@ export function announce(sentence: string): void {
   clearTimeout(next);
   const speak = () => {
     spokenAt = performance.now();
-    announcement.value = sentence;
+    // The same once more is read out only where it differs.
+    announcement.value = announcement.value === sentence ? `${sentence}\u00a0` : sentence;
   };
   const rest = spokenAt + SPOKEN_MS - performance.now();
   if (rest > 0) next = setTimeout(speak, rest);
