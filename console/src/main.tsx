@@ -156,7 +156,7 @@ function Frame() {
       <nav id="pages" class="pages" aria-label="Pages">
         {Object.entries(PAGES).map(([name, { label }]) =>
           label ? (
-            <a key={name} href={href(name)} aria-current={name === page ? "page" : undefined}>
+            <a key={name} href={href(name)} aria-current={name === page ? "page" : page === "channel" && name === "channels" ? "true" : undefined}>
               {label}
             </a>
           ) : null,

@@ -487,6 +487,10 @@ export function number(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : grouped.format(value);
 }
 
+export function millis(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : `${number(value)} ms`;
+}
+
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   const sizes = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -751,6 +755,17 @@ export function Field({
         </p>
       )}
     </div>
+  );
+}
+
+/** Filters that are seldom wanted: where there is little room they are folded up at first, unless one of them is set. */
+export function MoreFilters({ isSet, children }: { isSet: boolean; children: ComponentChildren }) {
+  const [isOpen] = useState(() => isSet || matchMedia("(min-width: 48rem)").matches);
+  return (
+    <details class="folded" open={isOpen}>
+      <summary class="fine">More filters</summary>
+      <div class="filters">{children}</div>
+    </details>
   );
 }
 

@@ -265,7 +265,7 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
   if (row.type === "reaction") {
     return (
       <li class={mine ? "note is-mine" : "note"}>
-        {mine ? "You" : <Theirs text={row.push_name ?? userOf(row.from)} />} reacted <Theirs text={row.emoji} />
+        {mine ? "You" : <Theirs text={row.push_name ?? userOf(row.from)} />} {row.emoji ? <>reacted <Theirs text={row.emoji} /></> : "took a reaction back"}
       </li>
     );
   }

@@ -92,6 +92,6 @@ async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>
             Err(error) => return Err(error),
         }
     }
-    let remedy = distrust(&last).unwrap_or("name the gateway's API with --api");
+    let remedy = distrust(&last).map_or_else(|| account.remedy(), str::to_owned);
     Err(anyhow!("{}; {remedy}", in_short(&last)))
 }
