@@ -425,6 +425,18 @@ test("events, usage, members, audit, account and lists can be used by everybody"
     await settled(page);
     await judge(page, `channel-${tab.toLowerCase()}`);
   }
+  // On a telephone the list is not below a screen of filters.
+  await page.setViewportSize({ width: 360, height: 800 });
+  await page.goto(`${node().api}/console/deliveries`);
+  await page.getByLabel("State").waitFor();
+  assert.ok(!(await page.getByLabel("http_status").isVisible()));
+  await page.getByText("More filters").click();
+  await page.getByLabel("http_status").fill("200");
+  await page.getByLabel("http_status").press("Enter");
+  await page.waitForURL(/http_status=200/);
+  assert.ok(await page.getByLabel("http_status").isVisible(), "they stay unfolded");
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(`${node().api}/console/channel?id=${id}&tab=settings`);
   // What a channel begins with bears no mark; what is changed says what it was.
   const rejects = page.getByLabel("Reject calls");
   await rejects.waitFor();
