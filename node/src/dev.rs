@@ -252,6 +252,7 @@ fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: D
 /// Where the console is, last, so that it stands where people look. After a demo it is the page on which a person pairs a
 /// number, too.
 async fn print_console(folder: &Folder, description: &Description, after_demo: bool) {
+    let Some(first) = description.nodes.first() else { return };
     let link = async {
         let page = if after_demo { member::pairing_page(description).await? } else { String::new() };
         anyhow::Ok((member::sign_in_link(folder, description, &page).await?, !page.is_empty()))
@@ -261,15 +262,14 @@ async fn print_console(folder: &Folder, description: &Description, after_demo: b
             let what = if pairs { "Pair a number in the console" } else { "The console, signed in" };
             say(format!("\n{what}; the link works once, in a browser on this machine:"));
             say(format!("  {link}"));
-            say(format!("Later sign in as {}, with the password in {}", member::EMAIL, folder.member_file().display()));
+            let (email, file) = (member::EMAIL, folder.member_file());
+            say(format!("Later sign in at {}/console as {email}, with the password in {}", first.api, file.display()));
         }
         // The cluster is there all the same.
         Err(error) => warn(format!("no link to the console: {error:#}")),
     }
-    if let Some(first) = description.nodes.first() {
-        let token = folder.operator_token_file();
-        say(format!("For operators: {}/console, with the token in {}\n", first.ops, token.display()));
-    }
+    let token = folder.operator_token_file();
+    say(format!("For operators: {}/console, with the token in {}\n", first.ops, token.display()));
 }
 
 fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
