@@ -435,6 +435,14 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.getByLabel("http_status").press("Enter");
   await page.waitForURL(/http_status=200/);
   assert.ok(await page.getByLabel("http_status").isVisible(), "they stay unfolded");
+  // The list of pages says who is signed in, and closes by Escape.
+  const drawer = page.getByRole("button", { name: "Pages", exact: true });
+  await drawer.press("Enter");
+  await page.getByText(`Signed in as ${place.owner}`).waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Escape");
+  await eventually("the focus is back at what has opened it", () => drawer.evaluate((button) => button === document.activeElement));
+  assert.equal(await drawer.getAttribute("aria-expanded"), "false");
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.goto(`${node().api}/console/channel?id=${id}&tab=settings`);
   // What a channel begins with bears no mark; what is changed says what it was.
