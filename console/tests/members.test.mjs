@@ -99,6 +99,7 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("x⟨U+200D⟩y ⟨U+061C⟩").waitFor();
   assert.equal(await messages.getByText("U+000D").count(), 0, "the end of a line is no sign");
   await page.getByRole("status").filter({ hasText: "A message has come." }).waitFor();
+  await page.getByRole("region", { name: `Chat with ${FRIEND}` }).getByText("Ann", { exact: true }).waitFor();
   await judge(page, "chats");
   // A reply bears what it answers, and a reaction goes under what it is meant for; one step of the Tab key leads to the box.
   const greeting = messages.getByRole("listitem").filter({ hasText: "gnp.exe" });

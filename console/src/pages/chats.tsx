@@ -149,6 +149,8 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
     if (told.current !== null && row && row.id !== told.current && row.direction === "inbound") announce("A message has come.");
     told.current = row?.id ?? "";
   }, [last, newest.data === undefined]);
+  /** What the other side calls itself, where it has written lately. */
+  const name = newest.data?.data.find((row) => row.direction === "inbound" && !row.is_group && row.push_name)?.push_name;
   const unread = newest.data?.data.some((row) => row.direction === "inbound");
   useEffect(() => {
     // Opening a chat reads it, as on a phone. That nothing was unread is no failure.
@@ -189,6 +191,9 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
         <h2>
           <Theirs text={userOf(chat)} />
         </h2>
+        <span class="fine named">
+          <Theirs text={name} />
+        </span>
         <span class="space" />
         {may("write") && (
           <button type="button" class="quiet" onClick={() => document.getElementById("message")?.focus()}>
