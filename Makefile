@@ -31,9 +31,15 @@ OPENAPI_TOOLS := target/openapi-tools
 .PHONY: docs help run run-whatsapp rocksdb console pictures check test test-all whatsapp whatsapp-clusters check-release bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { \
+	  line = sprintf("  make %-18s", $$1); \
+	  count = split($$2, words, " "); \
+	  for (at = 1; at <= count; at++) { \
+	    if (length(line " " words[at]) > 80) { print line; line = sprintf("%25s", "") } \
+	    line = line " " words[at] } \
+	  print line }' $(MAKEFILE_LIST)
 
-run: to-build rocksdb ## build the gateway, start three nodes and show the main job
+run: to-build rocksdb ## build it, start three nodes and show the main job
 	@[ -e $(BIN) ] || echo "make: compiling the gateway; the first time eight to twelve minutes on two cores, 430 crates that are named as they are done"
 	cargo build --locked --package node
 	$(BIN) dev --data $(DEV_DIR) --demo $(DEV_FLAGS)

@@ -118,7 +118,16 @@ function Frame() {
   useLayoutEffect(() => nameWindow(shown?.label ?? "Gateway"), [page]);
   const Page = shown?.page;
   return (
-    <div class={open ? "frame is-open" : "frame"} onClick={follow}>
+    <div
+      class={open ? "frame is-open" : "frame"}
+      onClick={follow}
+      onKeyDown={(event) => {
+        // A dialog over the list of pages is closed first.
+        if (event.key !== "Escape" || !open || finds) return;
+        setOpen(false);
+        document.querySelector<HTMLElement>(".drawer")?.focus();
+      }}
+    >
       <a
         class="skip"
         href="#main"
@@ -156,7 +165,7 @@ function Frame() {
       <nav id="pages" class="pages" aria-label="Pages">
         {Object.entries(PAGES).map(([name, { label }]) =>
           label ? (
-            <a key={name} href={href(name)} aria-current={name === page ? "page" : undefined}>
+            <a key={name} href={href(name)} aria-current={name === page ? "page" : page === "channel" && name === "channels" ? "true" : undefined}>
               {label}
             </a>
           ) : null,
@@ -168,6 +177,9 @@ function Frame() {
           Licences
         </a>
         <ClockSwitch />
+        <p class="within fine">
+          Signed in as <Theirs text={who.value?.email} />
+        </p>
       </nav>
       <main id="main" tabIndex={-1}>
         {!reachable.value && (

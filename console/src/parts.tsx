@@ -264,7 +264,8 @@ export function announce(sentence: string): void {
   clearTimeout(next);
   const speak = () => {
     spokenAt = performance.now();
-    announcement.value = sentence;
+    // The same once more is read out only where it differs.
+    announcement.value = announcement.value === sentence ? `${sentence}\u00a0` : sentence;
   };
   const rest = spokenAt + SPOKEN_MS - performance.now();
   if (rest > 0) next = setTimeout(speak, rest);
@@ -486,6 +487,10 @@ export function number(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : grouped.format(value);
 }
 
+export function millis(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : `${number(value)} ms`;
+}
+
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   const sizes = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -555,7 +560,9 @@ export function Secret({ label, secret }: { label: string; secret: string }) {
 /** What was refused, why, and what to do. */
 export function Failure({ error, retry }: { error: Refused | undefined; retry?: () => void }) {
   if (!error) return null;
-  const advice = ADVICE[error.code];
+  const issues = error.issues();
+  // The message of such a refusal says of a field what stands below.
+  const advice = issues.length > 0 ? "Change this, then try again:" : ADVICE[error.code];
   const details = error.details as { required?: unknown; allowed_from?: string[] } | null;
   return (
     <div class="failure" role="alert">
@@ -564,13 +571,13 @@ export function Failure({ error, retry }: { error: Refused | undefined; retry?: 
         <p>Needed: {String(details.required)}</p>
       )}
       {details?.allowed_from && <p>Possible while it is: {details.allowed_from.join(", ")}</p>}
-      {error.issues().map((issue) => (
+      {issues.map((issue) => (
         <p key={issue.path.join(".") + issue.code}>
-          <code>{issue.path.join(".")}</code> {issue.message}
+          <code>{issue.path.join(".") || "body"}</code> {issue.message}
         </p>
       ))}
       <p class="fine">
-        {advice ? `${error.message} · ` : ""}
+        {advice && issues.length === 0 ? `${error.message} · ` : ""}
         <code>{error.code}</code>
         {error.requestId && (
           <>
@@ -744,10 +751,21 @@ export function Field({
       )}
       {described && (
         <p id={described} class="fine">
-          {issues.length > 0 ? issues.map((issue) => issue.message).join("; ") : hint}
+          {issues.length > 0 ? sentence(issues.map((issue) => issue.message).join("; ")) : hint}
         </p>
       )}
     </div>
+  );
+}
+
+/** Filters that are seldom wanted: where there is little room they are folded up at first, unless one of them is set. */
+export function MoreFilters({ isSet, children }: { isSet: boolean; children: ComponentChildren }) {
+  const [isOpen] = useState(() => isSet || matchMedia("(min-width: 48rem)").matches);
+  return (
+    <details class="folded" open={isOpen}>
+      <summary class="fine">More filters</summary>
+      <div class="filters">{children}</div>
+    </details>
   );
 }
 

@@ -10,13 +10,20 @@ export interface Place {
 }
 
 const address = signal(location.pathname + location.search);
-window.addEventListener("popstate", () => show(location.pathname + location.search));
+/** The way back is under way, which a browser takes in its own time. */
+let isLeaving = false;
+window.addEventListener("popstate", () => {
+  isLeaving = false;
+  show(location.pathname + location.search);
+});
 
-export const place = computed<Place>(() => {
-  const url = new URL(address.value, location.origin);
+function placeOf(to: string): Place {
+  const url = new URL(to, location.origin);
   const page = url.pathname.slice(ROOT.length).replaceAll("/", "");
   return { page: page === "" ? "home" : page, query: url.searchParams };
-});
+}
+
+export const place = computed<Place>(() => placeOf(address.value));
 
 export function href(page: string, query: Record<string, string | undefined | null> = {}): string {
   const given = Object.entries(query).filter((entry): entry is [string, string] => !!entry[1]);
@@ -38,9 +45,20 @@ function show(to: string): boolean {
 
 export function go(to: string, replace = false): void {
   if (to === address.value) return;
-  if (replace) history.replaceState(null, "", to);
-  else history.pushState(null, "", to);
+  if (replace) history.replaceState(history.state, "", to);
+  else history.pushState({ before: address.value }, "", to);
   if (show(to) && !replace) window.scrollTo(0, 0);
+}
+
+/** Leaves a dialog that has an address for the page below it: by the way back, where that leads to this page, as another entry of it
+ * would stay in the history else. */
+export function leave(to: string): void {
+  // Whoever closes it twice goes back once.
+  if (isLeaving) return;
+  const before: unknown = history.state?.before;
+  isLeaving = typeof before === "string" && placeOf(before).page === placeOf(to).page;
+  if (isLeaving) history.back();
+  else go(to, true);
 }
 
 /** Follows links within the console without loading a page. */

@@ -149,6 +149,7 @@ export const ADVICE: Record<string, string> = {
   invalid_lifecycle_transition: "The channel's present status does not allow this.",
   auth_invalid: "That did not match.",
   unreachable: "The node did not answer. Check that it runs and that you reach it.",
+  not_found: "There is nothing by this id here. It may have been deleted.",
   channel_not_found: "There is no such channel in this account.",
   webhook_endpoint_not_found: "There is no such endpoint in this account.",
   storage_full: "There is little room on the cluster's disks. Tell the operator.",

@@ -39,8 +39,11 @@ test("a call is tried out with a key", async () => {
   const list = page.locator("details#list_channels");
   await list.locator("summary").first().click();
   await list.getByRole("button", { name: "Send", exact: true }).click();
-  const answer = list.getByRole("status");
-  await answer.getByText(/^200/).first().waitFor();
-  await answer.getByText('"data"').first().waitFor();
+  await list.getByRole("status").getByText(/^200/).waitFor();
+  await list.locator("form pre", { hasText: '"data"' }).waitFor();
+  await page.getByLabel("Find").fill("no call of this name");
+  await page.getByText("No call and no event fits.").waitFor();
+  await page.getByLabel("Find").fill("list channels");
+  await list.waitFor();
   await leave();
 });

@@ -98,6 +98,8 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("👨\u200d👩\u200d👧 می\u200cخواهم").waitFor();
   await messages.getByText("x⟨U+200D⟩y ⟨U+061C⟩").waitFor();
   assert.equal(await messages.getByText("U+000D").count(), 0, "the end of a line is no sign");
+  await page.getByRole("status").filter({ hasText: "A message has come." }).waitFor();
+  await page.getByRole("region", { name: `Chat with ${FRIEND}` }).getByText("Ann", { exact: true }).waitFor();
   await judge(page, "chats");
   // A reply bears what it answers, and a reaction goes under what it is meant for; one step of the Tab key leads to the box.
   const greeting = messages.getByRole("listitem").filter({ hasText: "gnp.exe" });
@@ -226,6 +228,13 @@ test("a conversation of hundreds of messages, and a list of hundreds of channels
   await page.getByText("No channel fits.").waitFor();
   await page.goBack();
   await eventually("the field says what the list is filtered by", async () => (await filter.inputValue()) === "Many");
+  // A key of a channel that is none of the newest hundred: it is looked for, and no key to all of them is made meanwhile.
+  await page.goto(`${node().api}/console/keys?create=1`);
+  const dialog = page.getByRole("dialog");
+  const choice = dialog.getByRole("combobox", { name: "Channel", exact: true });
+  await dialog.getByLabel("Find a channel").fill("Many 129");
+  await eventually("it is found", async () => (await choice.locator("option").allTextContents()).join() === "choose one,Many 129");
+  assert.ok(await choice.evaluate((select) => select.matches(":invalid")), "one has to be chosen");
   const some = async () => (await api("GET", "/v1/channels?name=Many&limit=100")).data;
   for (let left = await some(); left.length > 0; left = await some()) await Promise.all(left.map((row) => api("DELETE", `/v1/channels/${row.id}`)));
   await leave();
@@ -417,6 +426,26 @@ test("events, usage, members, audit, account and lists can be used by everybody"
     await settled(page);
     await judge(page, `channel-${tab.toLowerCase()}`);
   }
+  // On a telephone the list is not below a screen of filters.
+  await page.setViewportSize({ width: 360, height: 800 });
+  await page.goto(`${node().api}/console/deliveries`);
+  await page.getByLabel("State").waitFor();
+  assert.ok(!(await page.getByLabel("http_status").isVisible()));
+  await page.getByText("More filters").click();
+  await page.getByLabel("http_status").fill("200");
+  await page.getByLabel("http_status").press("Enter");
+  await page.waitForURL(/http_status=200/);
+  assert.ok(await page.getByLabel("http_status").isVisible(), "they stay unfolded");
+  // The list of pages says who is signed in, and closes by Escape.
+  const drawer = page.getByRole("button", { name: "Pages", exact: true });
+  await drawer.press("Enter");
+  await page.getByText(`Signed in as ${place.owner}`).waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Escape");
+  await eventually("the focus is back at what has opened it", () => drawer.evaluate((button) => button === document.activeElement));
+  assert.equal(await drawer.getAttribute("aria-expanded"), "false");
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(`${node().api}/console/channel?id=${id}&tab=settings`);
   // What a channel begins with bears no mark; what is changed says what it was.
   const rejects = page.getByLabel("Reject calls");
   await rejects.waitFor();
@@ -448,6 +477,10 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.getByLabel("By", { exact: true }).selectOption("day and channel, 30 days");
   await page.getByRole("img", { name: /^Messages by channel/ }).waitFor();
   await judge(page, "usage-by-channel");
+  await page.goto(`${node().api}/console/usage?by=week`);
+  const wrong = page.getByRole("alert");
+  await wrong.getByText("Change this, then try again:").waitFor();
+  assert.match(await wrong.textContent(), /again:group_by /, "a field is named once, and as it is written");
   await page.goto(`${node().api}/console/channels`);
   const made = page.getByRole("table", { name: "Channels" }).getByRole("time").first();
   await made.waitFor();

@@ -252,6 +252,8 @@ test("a backup is taken by the page, and what became of it is there after a relo
     await page.getByText(`gateway restore --from ${join(folder, "first")}`).first().waitFor();
     await page.getByText(/^The last backup was read out/).waitFor();
     await judge(page, "operators-backed-up");
+    await pages(page).getByRole("link", { name: "Timeline", exact: true }).click();
+    await page.getByText("a backup was taken").first().waitFor();
     await leave();
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -39,6 +39,7 @@ const { outputFiles } = await build({
       export { ulid, inChat, withNewest } from "./pages/chats";
       export { byChannel } from "./pages/usage";
       export { SNIPPETS } from "./pages/webhooks";
+      export { standings } from "./pages/timeline";
     `,
     resolveDir: SRC,
     loader: "ts",
@@ -50,9 +51,19 @@ const { outputFiles } = await build({
   jsx: "automatic",
   jsxImportSource: "preact",
 });
-const { SNIPPETS, TICK, ago, alone, asUtc, byChannel, csv, frames, inChat, inZone, plain, tooLong, ulid, withNewest } = await import(
+const { SNIPPETS, TICK, ago, alone, asUtc, byChannel, csv, frames, inChat, inZone, plain, standings, tooLong, ulid, withNewest } = await import(
   `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`
 );
+
+test("a node is drawn from when it first joined, and not as down before", () => {
+  const at = (ms) => new Date(ms).toISOString();
+  const node = { id: 1, state: "ready", registered_at: at(60) };
+  const started = { node_id: 1, action: "node.started", at: at(60) };
+  const lost = { node_id: 1, action: "node.lost", at: at(80) };
+  assert.deepEqual(standings(node, [started], 0, 100), [{ begin: 60, end: 100, as: "up" }]);
+  assert.deepEqual(standings(node, [lost, started], 0, 100), [{ begin: 60, end: 80, as: "up" }, { begin: 80, end: 100, as: "down" }]);
+  assert.deepEqual(standings({ ...node, state: "down" }, [], 70, 100), [{ begin: 70, end: 100, as: "down" }]);
+});
 
 test("no text becomes markup or a script, and no element has styles of its own in markup", () => {
   const sources = readdirSync(SRC, { recursive: true, withFileTypes: true }).filter((file) => /\.tsx?$/.test(file.name) && !file.name.endsWith(".d.ts"));

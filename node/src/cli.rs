@@ -46,13 +46,13 @@ const LONG_VERSION: &str = match (raft::failpoint::COMPILED, cfg!(feature = "wha
     long_version = LONG_VERSION,
     about = "A clustered multi-tenant messaging gateway",
     after_help = "Examples:\n  \
-        gateway dev                                  a cluster of three on this machine, with a simulated network\n  \
-        gateway dev --demo                           the same, and it shows itself\n  \
-        gateway config example > gateway.toml        a commented configuration to start from\n  \
-        gateway config check --config gateway.toml   judge it before it runs\n  \
-        gateway run --config gateway.toml            one node\n  \
-        gateway nodes                                how the nodes of a running cluster are\n  \
-        gateway listen --forward-to localhost:3000   events, sent on to a receiver of this machine\n\n\
+        gateway dev                                 three nodes, simulated network\n  \
+        gateway dev --demo                          the same, and it shows itself\n  \
+        gateway config example > gateway.toml       a configuration to start from\n  \
+        gateway config check --config gateway.toml  judge it before it runs\n  \
+        gateway run --config gateway.toml           one node\n  \
+        gateway nodes                               how those of a cluster are\n  \
+        gateway listen --forward-to localhost:3000  events, sent on to a receiver\n\n\
         Exit codes: 0; 1 when something did not work, or the cluster that was looked at is degraded; 2 for wrong use, \
         and for what the cluster refuses as it stands; 3 when a node gives up because its disk fails."
 )]
@@ -115,7 +115,7 @@ pub enum ConfigCommand {
     /// Print "ok", or the one line that says what is wrong
     #[command(after_help = "Examples:\n  \
             gateway config check --config gateway.toml\n  \
-            gateway config check --config gateway.toml --set node.zone=b    with what the node will be given")]
+            gateway config check --config gateway.toml --set node.zone=b")]
     Check(ConfigSource),
     /// Print a commented configuration
     #[command(after_help = "Example:\n  gateway config example > gateway.toml")]
@@ -125,7 +125,8 @@ pub enum ConfigCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         gateway simulator --control 127.0.0.1:8090 --network 127.0.0.1:8091\n  \
-        gateway simulator --control 127.0.0.1:8090 --network 127.0.0.1:8091 --data /var/lib/gateway-simulator")]
+        gateway simulator --control 127.0.0.1:8090 --network 127.0.0.1:8091 \\\n      \
+        --data /var/lib/gateway-simulator")]
 pub struct SimulatorArgs {
     /// Where tests and people drive it, HTTP; loopback only
     #[arg(long, value_name = "ADDR")]
@@ -145,7 +146,8 @@ pub struct SimulatorArgs {
 #[cfg(feature = "testnet")]
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  \
-        gateway test-network --control 127.0.0.1:8090 --chat 127.0.0.1:8091 --media 127.0.0.1:8093")]
+        gateway test-network --control 127.0.0.1:8090 --chat 127.0.0.1:8091 \\\n      \
+        --media 127.0.0.1:8093")]
 pub struct TestNetworkArgs {
     /// Where tests and people drive it, HTTP; all its ports are loopback only
     #[arg(long, value_name = "ADDR")]
@@ -165,11 +167,11 @@ pub struct TestNetworkArgs {
 #[command(
     after_help = "Ports: API at base+i, operator at base+100+i, peers at base+200+i, simulator at base+90 and base+91 (with --network whatsapp a test network, and at base+93 its media).\n\n\
         Examples:\n  \
-        gateway dev                          until Ctrl-C\n  \
-        gateway dev --detach                 in the background; DIR/dev.json says where everything is\n  \
-        gateway dev stop 2 --kill            kill -9 node 2\n  \
-        gateway dev start 2 --wait           and back\n  \
-        gateway dev down                     stop everything"
+        gateway dev                 until Ctrl-C\n  \
+        gateway dev --detach        in the background; DIR/dev.json says where\n  \
+        gateway dev stop 2 --kill   kill -9 node 2\n  \
+        gateway dev start 2 --wait  and back\n  \
+        gateway dev down            stop everything"
 )]
 pub struct DevArgs {
     #[command(subcommand)]
@@ -293,11 +295,19 @@ mod tests {
         fn judge(command: &clap::Command, path: &str) {
             for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
                 let path = format!("{path} {}", inner.get_name());
-                let shows = inner.get_after_help().is_some_and(|help| help.to_string().contains("Example"));
-                assert!(shows || inner.has_subcommands(), "gateway{path} has no example in its --help");
+                let help = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(
+                    help.contains("Example") || inner.has_subcommands(),
+                    "gateway{path} has no example in its --help"
+                );
+                // Prose is wrapped; of a command that is, half could be copied.
+                let wide = help.lines().find(|line| line.starts_with("  ") && line.len() > 80);
+                assert_eq!(wide, None, "gateway{path} shows more than 80 columns");
                 judge(inner, &path);
             }
         }
+        let whole = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(whole.lines().all(|line| !line.starts_with("  ") || line.len() <= 80), "{whole}");
         judge(&command, "");
     }
 

@@ -13,6 +13,11 @@ static LOST: OnceLock<io::Error> = OnceLock::new();
 /// Whether the reader has gone away.
 static UNREAD: AtomicBool = AtomicBool::new(false);
 
+/// This program as it was called, for commands that somebody is to copy: it may lie on no path.
+pub fn program() -> String {
+    std::env::args_os().next().map_or_else(|| "gateway".to_owned(), |called| called.to_string_lossy().into_owned())
+}
+
 /// A line on standard output.
 pub fn say(line: impl Display) {
     note(writeln!(io::stdout(), "{line}"));

@@ -27,7 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
 use crate::config::Driver;
-use crate::console::{say, warn};
+use crate::console::{program, say, warn};
 use crate::refusal::Refusal;
 use description::Description;
 use folder::{DemoCustomer, Folder, Plan};
@@ -104,7 +104,7 @@ async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children:
         if let Some(demo) = demo {
             demo.leave().await?;
         }
-        say(format!("stop it with: gateway dev down --data {}", folder.root().display()));
+        say(format!("stop it with: {} dev down --data {}", program(), folder.root().display()));
         return Ok(());
     }
     print_console(folder, &description, args.demo).await;
@@ -130,7 +130,7 @@ async fn hold(folder: &Folder, plan: Plan, children: &mut Children) -> anyhow::R
             if was_removed(folder, &ended, status) {
                 say(format!("{role} was removed from the cluster, and its id is never used again"));
             } else if let Role::Node(node) = role {
-                say(format!("start it again with: gateway dev start {node} --data {}", folder.root().display()));
+                say(format!("start it again with: {} dev start {node} --data {}", program(), folder.root().display()));
             }
         }
     }
@@ -252,6 +252,7 @@ fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: D
 /// Where the console is, last, so that it stands where people look. After a demo it is the page on which a person pairs a
 /// number, too.
 async fn print_console(folder: &Folder, description: &Description, after_demo: bool) {
+    let Some(first) = description.nodes.first() else { return };
     let link = async {
         let page = if after_demo { member::pairing_page(description).await? } else { String::new() };
         anyhow::Ok((member::sign_in_link(folder, description, &page).await?, !page.is_empty()))
@@ -261,15 +262,14 @@ async fn print_console(folder: &Folder, description: &Description, after_demo: b
             let what = if pairs { "Pair a number in the console" } else { "The console, signed in" };
             say(format!("\n{what}; the link works once, in a browser on this machine:"));
             say(format!("  {link}"));
-            say(format!("Later sign in as {}, with the password in {}", member::EMAIL, folder.member_file().display()));
+            let (email, file) = (member::EMAIL, folder.member_file());
+            say(format!("Later sign in at {}/console as {email}, with the password in {}", first.api, file.display()));
         }
         // The cluster is there all the same.
         Err(error) => warn(format!("no link to the console: {error:#}")),
     }
-    if let Some(first) = description.nodes.first() {
-        let token = folder.operator_token_file();
-        say(format!("For operators: {}/console, with the token in {}\n", first.ops, token.display()));
-    }
+    let token = folder.operator_token_file();
+    say(format!("For operators: {}/console, with the token in {}\n", first.ops, token.display()));
 }
 
 fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
@@ -277,7 +277,7 @@ fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
     for role in Role::all(plan) {
         if let Some(pid) = process::running(role, &folder, plan) {
             let problem = format!("its cluster runs already ({role} is process {pid})");
-            let remedy = format!("stop it with: gateway dev down --data {}", data.display());
+            let remedy = format!("stop it with: {} dev down --data {}", program(), data.display());
             return Err(Refusal::new(data.display().to_string(), problem, remedy));
         }
     }

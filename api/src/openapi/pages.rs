@@ -2,7 +2,7 @@
 //! binary.
 
 use model::error::{CallError, ErrorCode};
-use salvo::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH};
+use salvo::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, LOCATION};
 use salvo::http::{HeaderValue, StatusCode};
 use serde_json::json;
 
@@ -71,6 +71,10 @@ async fn document(ctx: &mut RequestContext) -> Outcome {
 }
 
 async fn page(ctx: &mut RequestContext) -> Outcome {
+    // What it loads beside itself would be looked for below it.
+    if ctx.http.uri().path().ends_with('/') {
+        return Ok(Reply::empty(StatusCode::PERMANENT_REDIRECT).with(LOCATION, HeaderValue::from_static("../docs")));
+    }
     Ok(guarded(ctx, Reply::content("text/html; charset=utf-8", PAGE)))
 }
 

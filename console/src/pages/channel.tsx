@@ -35,6 +35,9 @@ function One({ id }: { id: string }) {
   const first = useRef<string | undefined>(undefined);
   return (
     <>
+      <p>
+        <a href={href("channels")}>‹ Channels</a>
+      </p>
       <Title extra={channel.data && <Badge status={channel.data.status} />}>{channel.data ? <Theirs text={channel.data.name} /> : "Channel"}</Title>
       <Faces of={channel}>
         {(shown) => {

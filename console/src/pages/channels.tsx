@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../api";
 import { Dialog, Faces, Failure, Field, FormEnd, Id, NOTHING_YET, Pages, Secret, Standing, Table, Theirs, Time, Title, isNothing, param, useAction, usePages } from "../parts";
-import { go, href } from "../router";
+import { go, href, leave } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
 import { STATUS } from "../words";
@@ -103,7 +103,7 @@ function Create() {
   const [withKey, setWithKey] = useState(false);
   const [created, setCreated] = useState<M["CreatedChannel"]>();
   const { busy, error, run } = useAction();
-  const close = () => go(href("channels"), true);
+  const close = () => leave(href("channels"));
   const pairing = (id: string) => href("channel", { id, tab: "pairing" });
   const submit = async () => {
     const channel = await post<M["CreatedChannel"]>("/v1/channels", { name, ...(withKey && { issue_scoped_key: true }) });

@@ -84,7 +84,7 @@ function NewChat({ channel, open }: { channel: Channel; open: (id: string) => vo
         if (digits) open(digits);
       }}
     >
-      <Field label="Write to" name="to" inputMode="tel" placeholder="number with country code" autocomplete="off" value={number}
+      <Field label="Write to" name="to" inputMode="tel" placeholder="15551234567" autocomplete="off" required pattern=".*[0-9@].*" title="A number with its country code, such as 15551234567" value={number}
         onInput={(event) => setNumber(event.currentTarget.value)} />
       <button type="submit" class="quiet" disabled={channel.status === "disabled_by_admin"}>
         Open
@@ -141,6 +141,16 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
     // Who reads further up is left there.
     if (list.current && below.current) list.current.scrollTop = list.current.scrollHeight;
   }, [last, newest.data]);
+  /** The newest message when somebody listening was last told of one. */
+  const told = useRef<string | null>(null);
+  useEffect(() => {
+    if (!newest.data) return;
+    const row = newest.data.data[0];
+    if (told.current !== null && row && row.id !== told.current && row.direction === "inbound") announce("A message has come.");
+    told.current = row?.id ?? "";
+  }, [last, newest.data === undefined]);
+  /** What the other side calls itself, where it has written lately. */
+  const name = newest.data?.data.find((row) => row.direction === "inbound" && !row.is_group && row.push_name)?.push_name;
   const unread = newest.data?.data.some((row) => row.direction === "inbound");
   useEffect(() => {
     // Opening a chat reads it, as on a phone. That nothing was unread is no failure.
@@ -181,6 +191,9 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
         <h2>
           <Theirs text={userOf(chat)} />
         </h2>
+        <span class="fine named">
+          <Theirs text={name} />
+        </span>
         <span class="space" />
         {may("write") && (
           <button type="button" class="quiet" onClick={() => document.getElementById("message")?.focus()}>
@@ -257,7 +270,7 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
   if (row.type === "reaction") {
     return (
       <li class={mine ? "note is-mine" : "note"}>
-        {mine ? "You" : <Theirs text={row.push_name ?? userOf(row.from)} />} reacted <Theirs text={row.emoji} />
+        {mine ? "You" : <Theirs text={row.push_name ?? userOf(row.from)} />} {row.emoji ? <>reacted <Theirs text={row.emoji} /></> : "took a reaction back"}
       </li>
     );
   }
@@ -434,7 +447,8 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
     try {
       const body = await bodyOf(one);
       isAsked = true;
-      await post<M["SentMessage"]>(path, body);
+      const { status } = await post<M["SentMessage"]>(path, body);
+      announce(status === "queued" ? "The message waits to be sent." : "The message is sent.");
       drop(one);
       sent();
     } catch (thrown) {

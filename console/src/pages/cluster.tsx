@@ -87,7 +87,7 @@ export function Overview() {
             <>
               <div class="tiles">
                 <Tile label="The cluster is" value={<Badge status={check.status} />} warn={check.status !== "operational"} />
-                <Tile label="Any one node can be lost" value={check.can_lose_a_node ? "yes" : "no"} about={reason?.message} warn={!check.can_lose_a_node} />
+                <Tile label="Any one node can be lost" value={check.can_lose_a_node ? "yes" : "no"} about={check.can_lose_a_node ? undefined : reason?.message} warn={!check.can_lose_a_node} />
                 <Tile label="Nodes ready" value={`${status.nodes.ready} of ${status.nodes.total}`} warn={status.nodes.ready < status.nodes.total} />
                 <Tile label="Shards ready" value={`${status.shards.ready} of ${status.shards.total}`} warn={status.shards.ready < status.shards.total} />
                 <Tile label="Customers" value={number(status.customers)} />
@@ -118,7 +118,7 @@ export function Overview() {
                       <dt>Disk free</dt>
                       <dd>{bytes(node.disk_free_bytes)}</dd>
                       <dt>fsync p99</dt>
-                      <dd>{node.fsync_p99_ms === null ? "–" : `${node.fsync_p99_ms} ms`}</dd>
+                      <dd>{node.fsync_p99_ms === null ? "–" : `${node.fsync_p99_ms.toFixed(1)} ms`}</dd>
                       <dt>Release</dt>
                       <dd>{node.version ?? "–"}</dd>
                     </dl>

@@ -54,7 +54,7 @@ function All() {
                 { head: "Name", cell: (row) => <a href={href("customers", { id: row.id })}><Theirs text={row.name} /></a> },
                 { head: "Plan", cell: (row) => <><Theirs text={row.plan.name} /> <Badge status={row.plan.status} title="" />{row.plan.overdue_since && <p class="fine">sends nothing since <Time at={row.plan.overdue_since} /></p>}</> },
                 { head: "Channels", cell: (row) => <a href={href("channels", { customer_id: row.id })}>{`${row.channels.connected} of ${row.channels.total} connected`}</a> },
-                { head: "Calls", cell: (row) => `${row.limits.customer.burst}, ${row.limits.customer.refill_per_second} a second` },
+                { head: "Calls", cell: (row) => `${number(row.limits.customer.burst)} at once, ${number(row.limits.customer.refill_per_second)} a second` },
                 { head: "Media", cell: (row) => `at most ${bytes(row.limits.storage.media_bytes)}` },
                 { head: "Created", cell: (row) => <Time at={row.created_at} /> },
                 { head: "Id", cell: (row) => <Id id={row.id} /> },

@@ -1,5 +1,5 @@
 import { type Page, get, post } from "../api";
-import { Badge, Faces, Failure, Field, Id, Listing, Theirs, Time, Title, number, param, plain, say, useAction, useGrowing, useLoad } from "../parts";
+import { Badge, Faces, Failure, Field, Id, Listing, MoreFilters, Theirs, Time, Title, number, param, plain, say, useAction, useGrowing, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { M } from "../types";
@@ -9,6 +9,8 @@ type Row = M["WebhookDelivery"];
 type Detail = M["WebhookDeliveryDetail"];
 
 const NAMES = ["state", "event", "endpoint_id", "channel_id", "http_status", "since", "until", "event_id", "message_id"] as const;
+/** Those that are not chosen of a few words. */
+const WRITTEN = NAMES.slice(2);
 const HINTS: Partial<Record<(typeof NAMES)[number], string>> = { http_status: "5xx", since: "2026-01-31T00:00:00Z", until: "2026-01-31T00:00:00Z" };
 
 export function Deliveries() {
@@ -41,9 +43,11 @@ function All() {
             </option>
           ))}
         </Field>
-        {NAMES.slice(2).map((name) => (
-          <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={HINTS[name] ?? ""} onChange={(event) => filter(name, event.currentTarget.value)} />
-        ))}
+        <MoreFilters isSet={WRITTEN.some((name) => query[name] !== "")}>
+          {WRITTEN.map((name) => (
+            <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={HINTS[name] ?? ""} onChange={(event) => filter(name, event.currentTarget.value)} />
+          ))}
+        </MoreFilters>
       </form>
       <Listing
         of={list}

@@ -1,5 +1,5 @@
 import { call, get, type Page } from "../api";
-import { Faces, Theirs, Tile, Title, Time, number, useLoad } from "../parts";
+import { Faces, Theirs, Tile, Title, Time, millis, number, useLoad } from "../parts";
 import { href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -86,8 +86,8 @@ export function Home() {
                   <Tile label="Received" value={number(inbound)} />
                   <Tile label="Failed" value={number(outbound.failed)} warn={outbound.failed > 0} />
                   <Tile label="Queued now" value={number(outbound.queued)} />
-                  <Tile label="A send takes" value={`${number(metrics.send_latency_ms.p50)} ms`}
-                    about={`p95 ${number(metrics.send_latency_ms.p95)}, p99 ${number(metrics.send_latency_ms.p99)} ms`} />
+                  <Tile label="A send takes" value={millis(metrics.send_latency_ms.p50)}
+                    about={`p95 ${millis(metrics.send_latency_ms.p95)}, p99 ${millis(metrics.send_latency_ms.p99)}`} />
                   <Tile label="Webhooks delivered" value={number(metrics.webhooks.delivered)}
                     about={`${number(metrics.webhooks.retrying)} retrying, ${number(metrics.webhooks.exhausted)} exhausted`} />
                 </div>

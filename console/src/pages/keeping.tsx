@@ -24,7 +24,7 @@ export function Backup() {
       <Last key={job} />
       {may("write") && (
         <form
-          class="filters"
+          class="settings"
           onSubmit={(event) => {
             event.preventDefault();
             void run(begin);

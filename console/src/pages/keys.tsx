@@ -1,11 +1,14 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Page, get, post, remove } from "../api";
 import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, param, plain, useAction, useLoad, usePages } from "../parts";
-import { go, href } from "../router";
+import { href, leave } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
 
 type Key = M["ApiKey"];
+
+/** Channels to choose from. */
+const CHANNELS = 100;
 
 const RESOURCES = [
   "channels", "messages", "media", "chats", "contacts", "groups", "communities", "newsletters", "labels", "blacklist", "stories", "calls",
@@ -71,7 +74,7 @@ export function Keys() {
         <Confirm title="Revoke the key" about={<p>Programs that use <strong><Theirs text={gone.name} /></strong> are refused on every node at once.</p>} action="Revoke"
           close={() => setGone(undefined)} work={() => remove(`/v1/api-keys/${gone.id}`).then(list.reload)} />
       )}
-      {may("keys") && param("create") && <Create close={() => { go(href("keys"), true); list.reload(); }} />}
+      {may("keys") && param("create") && <Create close={() => { leave(href("keys")); list.reload(); }} />}
     </>
   );
 }
@@ -83,7 +86,11 @@ function Create({ close }: { close: () => void }) {
   const [ends, setEnds] = useState("");
   const [made, setMade] = useState<M["IssuedKey"]>();
   const { busy, error, run } = useAction();
-  const channels = useLoad((signal) => get<Page<Channel>>("/v1/channels", { limit: 100 }, signal), []);
+  const [find, setFind] = useState("");
+  const channels = useLoad((signal) => get<Page<Channel>>("/v1/channels", { limit: CHANNELS, q: find.trim() }, signal), [find.trim()]);
+  /** Once more of them are known than are listed, they are looked for. */
+  const areMany = useRef(false);
+  areMany.current ||= !!channels.data?.next_cursor;
   const toggle = (scope: string, on: boolean) => setScopes(on ? [...scopes, scope] : scopes.filter((other) => other !== scope));
   if (made) {
     return (
@@ -102,8 +109,13 @@ function Create({ close }: { close: () => void }) {
         }}
       >
         <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
-        <Field label="Channel" name="channel_id" value={channel} error={error} hint={channels.data?.next_cursor && "The newest hundred are listed."} onChange={(event) => setChannel(event.currentTarget.value)}>
-          <option value="">all of the account</option>
+        {areMany.current && (
+          <Field label="Find a channel" name="find" autocomplete="off" value={find} hint="By its name or number; the newest hundred that fit are listed below."
+            onInput={(event) => { setFind(event.currentTarget.value); setChannel(""); }} />
+        )}
+        {/* Whoever looks for a channel wants no key to all of them. */}
+        <Field label="Channel" name="channel_id" required={find !== ""} value={channel} error={error} onChange={(event) => setChannel(event.currentTarget.value)}>
+          <option value="">{find === "" ? "all of the account" : "choose one"}</option>
           {channels.data?.data.map((row) => (
             <option key={row.id} value={row.id}>
               {plain(row.name)}

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { asCurl, get, type Page } from "../api";
-import { Badge, CopyButton, Dialog, Field, Id, Listing, Theirs, Time, param, plain, useGrowing } from "../parts";
+import { Badge, CopyButton, Dialog, Field, Id, Listing, MoreFilters, Theirs, Time, param, plain, useGrowing } from "../parts";
 import { go, href } from "../router";
 import type { Channel, M, Message } from "../types";
 import { DELIVERY } from "../words";
@@ -9,6 +9,7 @@ import { Media, Tick } from "./chats";
 const FILTERS = ["direction", "type", "status", "has_media", "order", "chat_id", "from", "to", "participant", "message_id", "client_ref", "since", "until"] as const;
 /** Those that are chosen of a few words. */
 const CHOSEN = ["direction", "status", "has_media", "order"];
+const WRITTEN = FILTERS.filter((name) => !CHOSEN.includes(name));
 
 export function Messages({ channel }: { channel: Channel }) {
   const query = Object.fromEntries(FILTERS.map((name) => [name, param(name)])) as Record<(typeof FILTERS)[number], string>;
@@ -43,14 +44,16 @@ export function Messages({ channel }: { channel: Channel }) {
           <option value="">the newest first</option>
           <option value="asc">the oldest first</option>
         </Field>
-        {FILTERS.filter((name) => !CHOSEN.includes(name)).map((name) => (
-          <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={name === "since" || name === "until" ? "2026-01-31T00:00:00Z" : ""}
-            onChange={(event) => filter(name, event.currentTarget.value)} />
-        ))}
         <CopyButton text={asCurl("GET", `${path}${search ? `?${search}` : ""}`)}>Copy as curl</CopyButton>
         <button type="button" class="quiet" onClick={list.reload}>
           Load again
         </button>
+        <MoreFilters isSet={WRITTEN.some((name) => query[name] !== "")}>
+          {WRITTEN.map((name) => (
+            <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={name === "since" || name === "until" ? "2026-01-31T00:00:00Z" : ""}
+              onChange={(event) => filter(name, event.currentTarget.value)} />
+          ))}
+        </MoreFilters>
       </form>
       <Listing
         of={list}

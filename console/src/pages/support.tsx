@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { type Page, asCurl, door, get, patch, post, withQuery } from "../api";
 import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Listing, TextField, Theirs, Time, Title, param, say, useAction, useGrowing, useLoad } from "../parts";
-import { go, href } from "../router";
+import { go, href, leave } from "../router";
 import { may } from "../session";
 import type { M, O } from "../types";
 
@@ -79,7 +79,7 @@ function Ask() {
   const [category, setCategory] = useState("other");
   const [priority, setPriority] = useState("normal");
   const { busy, error, run } = useAction();
-  const close = () => go(href("support"), true);
+  const close = () => leave(href("support"));
   return (
     <Dialog title="Ask for help" close={close}>
       <form

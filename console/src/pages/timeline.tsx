@@ -103,17 +103,18 @@ const AFTER: Record<string, [Standing, Standing]> = {
   "node.undrained": ["up", "draining"],
 };
 
-function standings(node: O["Node"], entries: Entry[], from: number, to: number): { begin: number; end: number; as: Standing }[] {
+export function standings(node: O["Node"], entries: Entry[], from: number, to: number): { begin: number; end: number; as: Standing }[] {
   const own = entries.filter((entry) => entry.node_id === node.id && entry.action in AFTER).reverse();
   const now: Standing = node.state === "down" ? "down" : node.state === "draining" ? "draining" : "up";
-  let [at, as] = [from, own[0] ? AFTER[own[0].action]![1] : now];
+  // Before it first joined there was no such node.
+  let [at, as] = [Math.max(from, Date.parse(node.registered_at)), own[0] ? AFTER[own[0].action]![1] : now];
   const parts = [];
   for (const entry of own) {
-    const then = Math.max(from, Date.parse(entry.at));
+    const then = Math.max(at, Date.parse(entry.at));
     parts.push({ begin: at, end: then, as });
     [at, as] = [then, AFTER[entry.action]![0]];
   }
-  return [...parts, { begin: at, end: to, as }];
+  return [...parts, { begin: at, end: to, as }].filter((part) => part.end > part.begin);
 }
 
 /** Who did it, or saw it. */

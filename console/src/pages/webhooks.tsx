@@ -1,12 +1,15 @@
 import { useState } from "preact/hooks";
 import { type Page, asCurl, call, get, nodeTime, patch, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, number, param, useAction, useLoad } from "../parts";
-import { go, href } from "../router";
+import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, millis, number, param, useAction, useLoad } from "../parts";
+import { go, href, leave } from "../router";
 import { may } from "../session";
 import type { M } from "../types";
 import { EVENT, OFF } from "../words";
 
 type Endpoint = M["WebhookEndpoint"];
+
+/** What an endpoint hears of. */
+const CHATS: Record<Endpoint["chat_type_filter"], string> = { all: "all chats", direct_only: "direct chats alone", groups_only: "groups alone" };
 
 export function Webhooks() {
   const id = param("id");
@@ -55,7 +58,7 @@ function All() {
           />
         )}
       </Faces>
-      {may("write") && param("create") && <Edit close={() => go(href("webhooks"), true)} done={(endpoint) => go(href("webhooks", { id: endpoint.id }), true)} />}
+      {may("write") && param("create") && <Edit close={() => leave(href("webhooks"))} done={(endpoint) => go(href("webhooks", { id: endpoint.id }), true)} />}
     </>
   );
 }
@@ -74,12 +77,15 @@ function One({ id }: { id: string }) {
   const { busy, error, run } = useAction();
   return (
     <>
+      <p>
+        <a href={href("webhooks")}>‹ Webhooks</a>
+      </p>
       <Title extra={shown.data && health(shown.data.endpoint)}>{shown.data ? <Theirs text={shown.data.endpoint.url} /> : "Webhook endpoint"}</Title>
       <Faces of={shown}>
         {({ endpoint, stats }) => (
           <>
             <p class="fine">
-              <Id id={endpoint.id} /> · {endpoint.channel_id ? "of one channel" : "of the whole account"} · {endpoint.chat_type_filter}
+              <Id id={endpoint.id} /> · {endpoint.channel_id ? "of one channel" : "of the whole account"} · {CHATS[endpoint.chat_type_filter]}
               {endpoint.failing_since && (
                 <>
                   {" "}
@@ -93,7 +99,7 @@ function One({ id }: { id: string }) {
               <Tile label="Delivered" value={number(stats.delivered)} />
               <Tile label="Waiting" value={number(stats.pending + stats.retrying + stats.paused)} about={`${number(stats.retrying)} retrying`} warn={stats.retrying > 0} />
               <Tile label="Exhausted" value={number(stats.exhausted)} warn={stats.exhausted > 0} />
-              <Tile label="Answers in" value={`${number(stats.p50_latency_ms)} ms`} about={`p95 ${number(stats.p95_latency_ms)} ms`} />
+              <Tile label="Answers in" value={millis(stats.p50_latency_ms)} about={`p95 ${millis(stats.p95_latency_ms)}`} />
             </div>
             <p>
               <a href={href("deliveries", { endpoint_id: id })}>Its deliveries</a>
@@ -177,7 +183,7 @@ function Test({ path }: { path: string }) {
   return (
     <section>
       <h2>Test</h2>
-      <div class="filters">
+      <div class="filters is-wide">
         <Field label="What is sent" name="test-event" value={event} onChange={(chosen) => setEvent(chosen.currentTarget.value)}>
           <option value="">webhook.test, which says nothing</option>
           {Object.keys(EVENT).map((name) => (
@@ -423,9 +429,11 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
           </details>
         </fieldset>
         <Field label="Chats" name="chat_type_filter" value={filter} error={error} onChange={(event) => setFilter(event.currentTarget.value)}>
-          <option value="all">all</option>
-          <option value="direct_only">direct chats alone</option>
-          <option value="groups_only">groups alone</option>
+          {Object.entries(CHATS).map(([word, about]) => (
+            <option key={word} value={word}>
+              {about}
+            </option>
+          ))}
         </Field>
         <Field label={endpoint?.has_custom_signing_secret ? "Another signing secret" : "Signing secret"} name="signing_secret" autocomplete="off" value={secret} error={error}
           hint="16 to 255 characters; empty keeps what there is, or the account's default." onInput={(event) => setSecret(event.currentTarget.value)} />

@@ -75,7 +75,8 @@ pub struct BucketArgs {
         Examples:\n  \
         gateway backup --to /backup/2026-11-21\n  \
         gateway backup verify /backup/2026-11-21\n  \
-        export GATEWAY_S3_ENDPOINT=https://s3.example.com GATEWAY_S3_ACCESS_KEY_ID=gateway\n  \
+        export GATEWAY_S3_ENDPOINT=https://s3.example.com\n  \
+        export GATEWAY_S3_ACCESS_KEY_ID=gateway\n  \
         export GATEWAY_S3_SECRET_ACCESS_KEY_FILE=/etc/gateway/s3.key\n  \
         gateway backup --to s3://backups/gateway/2026-11-21"
 )]
@@ -112,8 +113,9 @@ pub enum BackupCommand {
     after_help = "Makes a new cluster of one node; let others in with `gateway join`. No channel starts by itself: each \
         waits for a `connect`, which says that the old cluster does not hold its session any more.\n\n\
         Example:\n  \
-        gateway restore --from /backup/2026-11-21 --master-key-file master.key --advertise node-1.lan:8082 \\\n      \
-        --base-url https://gateway.example.com --network simulator.lan:8091\n  \
+        gateway restore --from /backup/2026-11-21 --master-key-file master.key \\\n      \
+        --advertise node-1.lan:8082 --network simulator.lan:8091 \\\n      \
+        --base-url https://gateway.example.com\n  \
         gateway run --config /etc/gateway/gateway.toml"
 )]
 pub struct RestoreArgs {

@@ -12,7 +12,8 @@ pub enum CustomerCommand {
     /// Make a customer with its first key, which is shown this once
     #[command(after_help = "Examples:\n  \
             gateway customer create \"Acme Ltd\"\n  \
-            gateway customer create Acme plan.channel_limit=5 limits.customer.burst=200 limits.customer.refill_per_second=10\n  \
+            gateway customer create Acme plan.channel_limit=5 \\\n      \
+            limits.customer.burst=200 limits.customer.refill_per_second=10\n  \
             gateway customer create Acme --json | jq -r .api_key.secret")]
     Create {
         /// Its name
@@ -28,17 +29,19 @@ pub enum CustomerCommand {
     /// List the customers, the newest first
     #[command(after_help = "Examples:\n  \
             gateway customer list\n  \
-            gateway customer list --json | jq '.data[] | select(.plan.overdue_since != null) | .id'")]
+            gateway customer list --json | jq '.data[] | select(.plan.overdue_since)'")]
     List(OperatorArgs),
     /// Change what a customer may have and do
     #[command(
         after_help = "Each KEY is one of the plan or of the limits, as GET /v1/admin/customers/{id} shows them; null \
             takes a limit back. A bucket is given whole.\n\n\
             Examples:\n  \
-            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 plan.channel_limit=20\n  \
-            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 limits.customer=null\n  \
-            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 limits.channel.burst=100 \
-            limits.channel.refill_per_second=5"
+            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 \\\n      \
+            plan.channel_limit=20\n  \
+            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 \\\n      \
+            limits.customer=null\n  \
+            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 \\\n      \
+            limits.channel.burst=100 limits.channel.refill_per_second=5"
     )]
     Limit {
         /// The customer
@@ -83,7 +86,8 @@ pub enum UserCommand {
     #[command(after_help = "Without --password-file a password is made up and shown this once.\n\n\
             Examples:\n  \
             gateway user create 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 ann@example.com\n  \
-            gateway user create 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 ann@example.com --role member --password-file password")]
+            gateway user create 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 ann@example.com \\\n      \
+            --role member --password-file password")]
     Create(UserCreateArgs),
 }
 

@@ -65,7 +65,8 @@ pub struct NewClusterArgs {
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  \
-        gateway init --advertise node-1.lan:8082 --base-url https://gateway.example.com --network simulator.lan:8091\n  \
+        gateway init --advertise node-1.lan:8082 --network simulator.lan:8091 \\\n      \
+        --base-url https://gateway.example.com\n  \
         gateway run --config /etc/gateway/gateway.toml")]
 pub struct InitArgs {
     #[command(flatten)]
@@ -83,8 +84,10 @@ pub struct InitArgs {
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Run it again with the same token when it failed half-way: once, within ten minutes.\n\nExamples:\n  \
-        gateway join --token-file token --via node-1.lan:8082 --advertise node-2.lan:8082\n  \
-        ssh node-1.lan gateway token | gateway join --token - --via node-1.lan:8082 --advertise node-2.lan:8082\n  \
+        gateway join --token-file token --via node-1.lan:8082 \\\n      \
+        --advertise node-2.lan:8082\n  \
+        ssh node-1.lan gateway token | gateway join --token - \\\n      \
+        --via node-1.lan:8082 --advertise node-2.lan:8082\n  \
         gateway run --config /etc/gateway/gateway.toml"
 )]
 pub struct JoinArgs {

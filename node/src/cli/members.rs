@@ -77,9 +77,9 @@ pub enum NodeCommand {
             that does not; and, without --force, where one node can be lost now and none could then. There is no way back: \
             it says what it will do, and asks.\n\n\
             Examples:\n  \
-            gateway node remove 3 --wait           then stop it; its id is never used again\n  \
-            gateway node remove 3 --wait --yes     in a script\n  \
-            gateway token                          let its successor in"
+            gateway node remove 3 --wait        then stop it; its id is not used again\n  \
+            gateway node remove 3 --wait --yes  in a script\n  \
+            gateway token                       let its successor in"
     )]
     Remove(RemoveArgs),
     /// Give a node another share of the shards
@@ -107,7 +107,7 @@ pub enum LayoutCommand {
     #[command(after_help = "Examples:\n  \
             gateway layout apply\n  \
             gateway layout apply --at-once 4 --detach --yes\n  \
-            gateway layout apply --number 7          unless another change began since the plan with this number")]
+            gateway layout apply --number 7    unless another change began since")]
     Apply(ApplyArgs),
     /// Show how the change that is under way goes, until it is over
     #[command(after_help = "Example:\n  gateway layout apply --detach --yes && gateway layout watch")]

@@ -62,7 +62,7 @@ pub enum OperatorCommand {
     /// List the nodes of the cluster
     #[command(after_help = "Examples:\n  \
             gateway nodes\n  \
-            gateway nodes --ops http://10.0.0.1:8081,http://10.0.0.2:8081 --token-file operator.token\n  \
+            gateway nodes --ops 10.0.0.1:8081,10.0.0.2:8081 --token-file operator.token\n  \
             gateway nodes --json | jq '.data[] | select(.state != \"ready\")'")]
     Nodes(OperatorArgs),
     /// Look at what the nodes' releases understand of each other, and end an upgrade
@@ -76,7 +76,7 @@ pub enum OperatorCommand {
     /// Make a token that lets one node in, once
     #[command(after_help = "Whoever has it gets the cluster's keys: hand it over as you would those.\n\n\
             Example:\n  \
-            gateway token --expires 10m     then, on the new machine: gateway join --token - --via ...")]
+            gateway token --expires 10m    then, on the new machine, gateway join")]
     Token(TokenArgs),
     /// Move all that a node leads to others, so that it can stop without anybody noticing
     #[command(
@@ -230,7 +230,8 @@ pub enum ChannelCommand {
             Example:\n  \
             openssl rand -hex 24 > passphrase\n  \
             gateway channel disable 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 --reason moves\n  \
-            gateway channel export 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 --to sales.bundle --passphrase-file passphrase"
+            gateway channel export 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 \\\n      \
+            --to sales.bundle --passphrase-file passphrase"
     )]
     Export {
         #[command(flatten)]
@@ -245,7 +246,8 @@ pub enum ChannelCommand {
     /// Give a channel that was never paired, or is logged out, the session of such a file
     #[command(after_help = "Then POST /v1/channels/{id}/connect, by the customer's key, logs in.\n\n\
             Example:\n  \
-            gateway channel import 0198d0e7-51c9-7c1e-9a51-0f6c2b7f3d20 --from sales.bundle --passphrase-file passphrase")]
+            gateway channel import 0198d0e7-51c9-7c1e-9a51-0f6c2b7f3d20 \\\n      \
+            --from sales.bundle --passphrase-file passphrase")]
     Import {
         #[command(flatten)]
         channel: ChannelArgs,
@@ -263,7 +265,8 @@ pub enum MessageCommand {
     /// Show what became of a message: stored, sent, each event, each attempt at a webhook
     #[command(after_help = "Examples:\n  \
             gateway message trace 3EB0C9A1F4D2E8B7A6C5D4E3F2A1B0C9D8E7F6A5\n  \
-            gateway message trace 3EB0C9A1F4D2E8B7A6C5D4E3F2A1B0C9D8E7F6A5 --channel 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11")]
+            gateway message trace 3EB0C9A1F4D2E8B7A6C5D4E3F2A1B0C9D8E7F6A5 \\\n      \
+            --channel 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11")]
     Trace(MessageTraceArgs),
 }
 

@@ -34,9 +34,9 @@ pub struct CustomerArgs {
     after_help = "The key needs the scope events.read. What is forwarded is signed and has the headers of a webhook, but is \
         sent once. After a cut it goes on after the last event; one that the gateway no longer has is told of.\n\n\
         Examples:\n  \
-        gateway listen                                                   print events as they come\n  \
+        gateway listen\n  \
         gateway listen --events message.received --forward-to localhost:3000/hook\n  \
-        gateway listen --api https://gateway.example.com --key-file key --json | jq .data"
+        gateway listen --api https://gateway.example.com --key-file key --json"
 )]
 pub struct ListenArgs {
     #[command(flatten)]
@@ -63,8 +63,9 @@ pub struct ListenArgs {
     after_help = "An endpoint gets it from the gateway, signed with the endpoint's secret, whatever it subscribes to. A URL gets \
         it from this machine.\n\n\
         Examples:\n  \
-        gateway trigger message.received --endpoint 0197c0de-5eed-7000-a000-c0ffee000001\n  \
-        gateway trigger order.placed --forward-to localhost:3000/hook --signing-secret whsec_local-receiver"
+        gateway trigger call.offered --endpoint 0197c0de-5eed-7000-a000-c0ffee000001\n  \
+        gateway trigger order.placed --forward-to localhost:3000/hook \\\n      \
+        --signing-secret whsec_local-receiver"
 )]
 pub struct TriggerArgs {
     /// The event, as in message.received

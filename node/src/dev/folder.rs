@@ -65,7 +65,8 @@ impl Folder {
         match folder.plan()? {
             Some(plan) => Ok((folder, plan)),
             None => {
-                Err(Refusal::new(root.display().to_string(), "holds no development cluster", "name one with --data"))
+                let remedy = "name one with --data, or start one with gateway dev";
+                Err(Refusal::new(root.display().to_string(), "holds no development cluster", remedy))
             }
         }
     }

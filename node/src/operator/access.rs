@@ -25,6 +25,8 @@ pub struct Access {
     pub token: Secret,
     /// By what their certificates are known.
     pub trust: Trust,
+    /// The folder of the cluster of `gateway dev` that it is, where it is one.
+    pub dev: Option<PathBuf>,
 }
 
 /// What knows both address and token.
@@ -41,7 +43,7 @@ impl Access {
             Some(tls) => ("https", Trust::Same(tls.cert_file.clone())),
             None => ("http", Trust::System),
         };
-        Self { nodes: vec![format!("{scheme}://{}", reachable(ops.listen))], token, trust }
+        Self { nodes: vec![format!("{scheme}://{}", reachable(ops.listen))], token, trust, dev: None }
     }
 
     /// Finds the way: what is given outright goes before what a file knows.
@@ -55,13 +57,14 @@ impl Access {
         let given_trust = args.ca_file.clone().map(Trust::Authorities);
         if let (Some(token), false) = (&given_token, args.ops.is_empty()) {
             let trust = given_trust.unwrap_or_default();
-            return Ok(Self { nodes: args.ops.clone(), token: token.clone(), trust });
+            return Ok(Self { nodes: args.ops.clone(), token: token.clone(), trust, dev: None });
         }
         let known = match source(args)? {
             Source::Config(path) => of_config(&path)?,
             Source::Dev(folder) => of_dev(&folder)?,
             Source::Nothing if args.ops.is_empty() => {
-                let remedy = "name a node with --ops or GATEWAY_OPS, or its file with --config";
+                let remedy = "name a node with --ops or GATEWAY_OPS, its file with --config, or the folder of gateway dev \
+                              with --data";
                 return Err(Refusal::new("the operator's port", "nothing says where it is", remedy));
             }
             Source::Nothing => {
@@ -70,12 +73,17 @@ impl Access {
             }
         };
         // What is known of this machine's node proves no other.
-        let (nodes, trust) = match args.ops.is_empty() {
-            true => (known.nodes, known.trust),
-            false => (args.ops.clone(), Trust::System),
+        let (nodes, trust, dev) = match args.ops.is_empty() {
+            true => (known.nodes, known.trust, known.dev),
+            false => (args.ops.clone(), Trust::System, None),
         };
-        Ok(Self { nodes, token: given_token.unwrap_or(known.token), trust: given_trust.unwrap_or(trust) })
+        Ok(Self { nodes, token: given_token.unwrap_or(known.token), trust: given_trust.unwrap_or(trust), dev })
     }
+}
+
+/// What is to be done where no node of a cluster of `gateway dev` answers.
+pub fn how_dev_starts(folder: &Path) -> String {
+    format!("see that the cluster runs: gateway dev --data {} starts it", folder.display())
 }
 
 /// A secret that was given by a flag, by the file that another flag names, or by the environment, which may stand for either
@@ -155,6 +163,7 @@ fn of_dev(folder: &Path) -> Result<Access, Refusal> {
             trust: dev.operators_trust(),
             nodes: dev.nodes.into_iter().map(|node| node.ops).collect(),
             token: Secret(dev.operator_token),
+            dev: Some(folder.to_owned()),
         }),
         Ok(None) => Err(Refusal::new(subject, "no such file", "start a cluster with gateway dev, or name its folder")),
         Err(error) => Err(Refusal::new(subject, error.to_string(), "name the folder of a cluster of gateway dev")),
@@ -188,6 +197,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let args = dev(temporary.path());
         let known = Access::find(&args).unwrap();
+        assert_eq!(known.dev, args.data);
         assert_eq!(
             (known.nodes, known.token.0.as_str()),
             (vec!["http://ops-1".into(), "http://ops-2".into()], "of the file")
@@ -195,6 +205,7 @@ mod tests {
 
         let elsewhere = OperatorArgs { ops: vec!["http://there".to_owned()], ..args.clone() };
         let known = Access::find(&elsewhere).unwrap();
+        assert_eq!(known.dev, None, "a node elsewhere is not of that folder");
         assert_eq!((known.nodes, known.token.0.as_str()), (vec!["http://there".into()], "of the file"));
 
         let file = temporary.path().join("token");

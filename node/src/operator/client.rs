@@ -9,7 +9,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::access::Access;
+use super::access::{Access, how_dev_starts};
 use super::{Verdict, show};
 use crate::caller::{Caller, text_of};
 use crate::cli::operator::OperatorArgs;
@@ -44,6 +44,8 @@ pub enum Fetched {
 pub struct Operator {
     caller: Caller,
     nodes: Vec<String>,
+    /// What is to be done where none of them answers.
+    remedy: String,
 }
 
 impl Operator {
@@ -61,8 +63,9 @@ impl Operator {
         Self::by(Access::at(ops, token.clone()))
     }
 
-    fn by(Access { nodes, token, trust }: Access) -> anyhow::Result<Self> {
-        Ok(Self { caller: Caller::trusting("", Some(&token.0), &trust)?, nodes })
+    fn by(Access { nodes, token, trust, dev }: Access) -> anyhow::Result<Self> {
+        let remedy = dev.as_deref().map_or_else(|| OPERATORS_PORT.to_owned(), how_dev_starts);
+        Ok(Self { caller: Caller::trusting("", Some(&token.0), &trust)?, nodes, remedy })
     }
 
     /// Asks a question of the first node that answers it.
@@ -88,7 +91,7 @@ impl Operator {
                 Err(error) => last = Some(error),
             }
         }
-        Err(unanswered(last))
+        Err(unanswered(last, &self.remedy))
     }
 
     /// As [`get`](Self::get), asked again while no node answers: for what goes on by itself while somebody looks.
@@ -153,7 +156,7 @@ impl Operator {
                 Err(error) => last = Some(error),
             }
         }
-        Err(unanswered(last))
+        Err(unanswered(last, &self.remedy))
     }
 
     /// As [`get`](Self::get), read as what it should be.
@@ -209,7 +212,7 @@ impl Operator {
                 }
             }
             if Instant::now() >= give_up {
-                return Err(unanswered(last));
+                return Err(unanswered(last, &self.remedy));
             }
             tokio::time::sleep(ASK_AGAIN).await;
         }
@@ -241,7 +244,7 @@ impl Operator {
                 Err(error) => return Err(error.context("nobody knows whether it was done; look before you try again")),
             }
         }
-        Err(unanswered(last))
+        Err(unanswered(last, &self.remedy))
     }
 
     /// As [`change`](Self::change), with `POST`.
@@ -313,10 +316,10 @@ pub fn told<T: DeserializeOwned>(
 }
 
 /// What the last node that was asked said, or that none answered.
-fn unanswered(last: Option<anyhow::Error>) -> anyhow::Error {
+fn unanswered(last: Option<anyhow::Error>, remedy: &str) -> anyhow::Error {
     let Some(error) = last else { return anyhow::anyhow!("no node to ask") };
     let is_of_http = error.chain().any(|cause| cause.is::<reqwest::Error>());
-    match distrust(&error).or(is_of_http.then_some(OPERATORS_PORT)) {
+    match distrust(&error).or(is_of_http.then_some(remedy)) {
         Some(remedy) => anyhow::anyhow!("{}; {remedy}", in_short(&error)),
         None => error,
     }
@@ -413,10 +416,10 @@ mod tests {
     fn a_certificate_that_nobody_vouches_for_is_answered_with_how_to() {
         let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let error = anyhow::Error::new(std::io::Error::other(unknown)).context("GET https://n/x");
-        let said = unanswered(Some(error)).to_string();
+        let said = unanswered(Some(error), OPERATORS_PORT).to_string();
         assert!(said.starts_with("GET https://n/x: ") && said.ends_with("with --ca-file"), "{said}");
         let own = anyhow::anyhow!("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))");
-        let said = unanswered(Some(own.context("GET https://n/x"))).to_string();
+        let said = unanswered(Some(own.context("GET https://n/x")), OPERATORS_PORT).to_string();
         assert!(said.contains("CA:FALSE") && !said.contains("--ca-file"), "{said}");
     }
 

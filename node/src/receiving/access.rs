@@ -1,6 +1,6 @@
 //! Where the gateway's API is, and the key: from flags, the environment, or the folder of `gateway dev`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use reqwest::StatusCode;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::receiving::CustomerArgs;
 use crate::dev::description::Description;
 use crate::dev::folder::read_json;
-use crate::operator::access::{USUAL_DEV, given_secret};
+use crate::operator::access::{USUAL_DEV, given_secret, how_dev_starts};
 use crate::refusal::Refusal;
 use crate::trust::Trust;
 
@@ -20,6 +20,8 @@ pub struct Account {
     pub key: String,
     /// By what their certificates are known.
     pub trust: Trust,
+    /// The folder of the cluster of `gateway dev` that it is, where it is one.
+    dev: Option<PathBuf>,
 }
 
 impl Account {
@@ -32,7 +34,7 @@ impl Account {
         let key = given_secret("--key", args.key.as_deref(), args.key_file.as_deref(), in_environment)?;
         let trust = args.ca_file.clone().map(Trust::Authorities).unwrap_or_default();
         if let (Some(key), false) = (&key, args.api.is_empty()) {
-            return Ok(Self { nodes: args.api.clone(), key: key.clone(), trust });
+            return Ok(Self { nodes: args.api.clone(), key: key.clone(), trust, dev: None });
         }
         let known = match &args.data {
             Some(folder) => Some(of_dev(folder)?),
@@ -41,7 +43,9 @@ impl Account {
         };
         let Some(known) = known else {
             let (subject, remedy) = match args.api.is_empty() {
-                true => ("the gateway's API", "name it with --api or GATEWAY_API"),
+                true => {
+                    ("the gateway's API", "name it with --api or GATEWAY_API, or the folder of gateway dev with --data")
+                }
                 false => ("the API key", "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY"),
             };
             return Err(Refusal::new(subject, "is not given", remedy));
@@ -55,6 +59,11 @@ impl Account {
             }
         }
     }
+
+    /// What is to be done where no node answers.
+    pub fn remedy(&self) -> String {
+        self.dev.as_deref().map_or_else(|| "name the gateway's API with --api".to_owned(), how_dev_starts)
+    }
 }
 
 fn of_dev(folder: &Path) -> Result<Account, Refusal> {
@@ -63,7 +72,7 @@ fn of_dev(folder: &Path) -> Result<Account, Refusal> {
     match read_json::<Description>(&path) {
         Ok(Some(dev)) => {
             let nodes = dev.nodes.into_iter().map(|node| node.api).collect();
-            Ok(Account { nodes, key: dev.api_key, trust: Trust::System })
+            Ok(Account { nodes, key: dev.api_key, trust: Trust::System, dev: Some(folder.to_owned()) })
         }
         Ok(None) => Err(Refusal::new(subject, "no such file", "start a cluster with gateway dev, or name its folder")),
         Err(error) => Err(Refusal::new(subject, error.to_string(), "name the folder of a cluster of gateway dev")),
@@ -80,6 +89,10 @@ pub fn failure(node: &str, status: StatusCode, body: &Value, scopes: &str, missi
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
         StatusCode::FORBIDDEN => scopes,
+        // Every route that is asked for is one of the API.
+        StatusCode::NOT_FOUND if message.contains("no such route") => {
+            "name the gateway's API with --api, and not the operators' port"
+        }
         StatusCode::NOT_FOUND => missing,
         status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => "check the names and ids",
         // An empty bucket, too many streams, or a node that cannot do it now.
@@ -108,6 +121,9 @@ mod tests {
             let (is_refusal, text) = judged(status, said("some_code"));
             assert!(is_refusal && text.starts_with("some_code: so it is; ") && text.contains(remedy), "{text}");
         }
+        let other_port = json!({ "error": { "code": "not_found", "message": "no such route" } });
+        let (is_refusal, text) = judged(404, other_port);
+        assert!(is_refusal && text.contains("--api") && !text.contains("list them"), "{text}");
         for status in [429, 500, 503] {
             let (is_refusal, text) = judged(status, said("rate_limited"));
             assert!(!is_refusal && text.contains("so it is (rate_limited)"), "{text}");
@@ -132,10 +148,12 @@ mod tests {
         std::fs::write(temporary.path().join("dev.json"), description.to_string()).unwrap();
         let dev = CustomerArgs { data: Some(temporary.path().to_owned()), ..CustomerArgs::default() };
         let known = Account::find(&dev).unwrap();
+        assert!(known.remedy().contains("gateway dev --data"), "{}", known.remedy());
         assert_eq!((known.nodes, known.key.as_str()), (vec!["http://a".to_owned()], "of dev"));
         assert!(refusal(&CustomerArgs { api: api.clone(), ..dev.clone() }).contains("--key-file"));
         let ca_file = Some("ca.pem".into());
         let given = Account::find(&CustomerArgs { api, key: Some(" mine\n".to_owned()), ca_file, ..dev }).unwrap();
+        assert!(given.remedy().contains("--api"), "{}", given.remedy());
         assert_eq!(given.trust, Trust::Authorities("ca.pem".into()));
         assert_eq!((given.nodes[0].as_str(), given.key.as_str()), ("http://there", "mine"));
     }

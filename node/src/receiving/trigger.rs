@@ -25,7 +25,9 @@ pub async fn run(args: TriggerArgs) -> anyhow::Result<()> {
         example.id = EventId::mint(example.occurred_at, rand::random());
         let body = String::from_utf8(example.to_test_bytes())?;
         let receiver = Receiver::new(url.clone(), signing_secret)?;
-        let (status, took) = receiver.send(event.as_str(), example.id.as_str(), body).await?;
+        let sent = receiver.send(event.as_str(), example.id.as_str(), body).await;
+        let (status, took) =
+            sent.map_err(|error| anyhow!("{}; see that a receiver listens there", in_short(&error)))?;
         if !status.is_success() {
             bail!("{url} answered {event} with {status}, which is no 2xx");
         }
@@ -90,6 +92,6 @@ async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>
             Err(error) => return Err(error),
         }
     }
-    let remedy = distrust(&last).unwrap_or("name the gateway's API with --api");
+    let remedy = distrust(&last).map_or_else(|| account.remedy(), str::to_owned);
     Err(anyhow!("{}; {remedy}", in_short(&last)))
 }

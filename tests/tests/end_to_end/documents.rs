@@ -201,6 +201,14 @@ fn every_alert_has_its_place_in_the_documents() {
     assert_eq!(said, ruled);
 }
 
+#[test]
+fn the_list_of_what_make_does_fits_eighty_columns() {
+    let listed = Command::new("make").args(["--no-print-directory", "help"]).current_dir(root()).output().unwrap();
+    let said = String::from_utf8_lossy(&listed.stdout);
+    assert!(listed.status.success() && said.contains("  make run  "), "{said}");
+    assert!(said.lines().all(|line| line.len() <= 80), "{said}");
+}
+
 /// What the guide shows in a language.
 fn shown(language: &str) -> String {
     let page = fs::read_to_string(guide().join("api.md")).unwrap();

@@ -1,7 +1,7 @@
 //! What an operator sees with the commands of `gateway`, through whichever node answers.
 
 use serde_json::{Value, json};
-use tests::binary::Finished;
+use tests::binary::{self, Finished};
 use tests::cluster::{Cluster, Options, SHARDS};
 use tests::http::string;
 use tests::receiver::{Receiver, Reply};
@@ -31,6 +31,14 @@ async fn wait_for(cluster: &Cluster, args: &[&str], what: &str, wanted: impl Fn(
         if wanted(&answer, code) { Ok(answer) } else { Err(format!("{code:?} {answer}")) }
     })
     .await
+}
+
+#[tokio::test]
+async fn a_cluster_that_runs_is_begun_no_second_time_and_what_stops_it_can_be_copied() {
+    let cluster = Cluster::shared().await;
+    let refused = cluster.command(&["dev"]).await;
+    let stop = format!("; stop it with: {} dev down --data {}", binary::gateway().display(), cluster.data().display());
+    assert!(refused.code() == Some(2) && refused.stderr.trim_end().ends_with(&stop), "{refused:?}");
 }
 
 #[tokio::test]
@@ -206,7 +214,7 @@ async fn wrong_use_ends_with_2_and_a_cluster_that_is_not_there_with_1() {
         assert_eq!(status.code(), Some(*code), "{args:?}: {stdout}{stderr}");
         assert!(stderr.contains(says), "{args:?}: {stderr}");
     }
-    let completions = tests::binary::run(&["completions", "bash"], cluster.data(), seconds(20)).succeeded().stdout;
+    let completions = binary::run(&["completions", "bash"], cluster.data(), seconds(20)).succeeded().stdout;
     assert!(completions.contains("_gateway") && completions.contains("stuck"), "{completions}");
 }
 

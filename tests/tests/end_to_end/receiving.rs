@@ -179,6 +179,10 @@ async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_i
     got.verify(SECRET);
     assert_eq!(got.json()["test"], true);
 
+    let (code, _, said) = run(&["trigger", "order.placed", "--forward-to", "127.0.0.1:1"], folder.path()).await;
+    assert!(code == Some(1) && said.contains("see that a receiver listens there"), "{code:?} {said}");
+    assert_eq!(said.matches("127.0.0.1:1").count(), 1, "it is said once: {said}");
+
     // The route by itself.
     let path = format!("/v1/webhook-endpoints/{}/test", endpoint["id"].as_str().unwrap());
     tenant.any().post(&path, json!({ "event": "message.lost" })).await.expect_issue(&json!(["event"]), "enum");

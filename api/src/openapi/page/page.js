@@ -160,10 +160,12 @@ function callParts(method, path, operation) {
   }
   if (inputs.length) form.prepend(make("h3", {}, "Parameters"));
   const written = operation.requestBody ? bodyOf(operation, form) : undefined;
-  const answer = make("div", { role: "status" });
+  // How it ended is said to those who listen; the whole of an answer would be read to them for minutes.
+  const said = make("p", { role: "status" });
+  const answer = make("div");
   const sending = make("button", { class: "main" }, "Send");
   const stopping = make("button", { type: "button", hidden: true }, "Stop");
-  form.append(make("div", { class: "bar" }, sending, stopping, make("small", {}, needsKey(operation) ? "Asked with the key at the top." : "Asked without a key.")), answer);
+  form.append(make("div", { class: "bar" }, sending, stopping, make("small", {}, needsKey(operation) ? "Asked with the key or token at the top." : "Asked without a key.")), said, answer);
 
   async function send() {
     const asked = request(method, path, inputs, written, needsKey(operation));
@@ -171,13 +173,15 @@ function callParts(method, path, operation) {
     sending.disabled = true;
     stopping.hidden = false;
     stopping.onclick = () => stop.abort();
+    said.textContent = "Asked.";
     answer.replaceChildren(make("pre", {}, asked.curl));
     const began = performance.now();
     try {
       const response = await fetch(asked.url, { ...asked.init, signal: stop.signal });
-      await show(response, answer, performance.now() - began);
+      said.textContent = `${response.status} ${response.statusText} after ${Math.round(performance.now() - began)} ms`;
+      await show(response, answer);
     } catch (error) {
-      answer.append(make("p", {}, error.name === "AbortError" ? "Stopped." : `No answer: ${error.message}`));
+      said.textContent = error.name === "AbortError" ? "Stopped." : `No answer: ${error.message}`;
     }
     sending.disabled = false;
     stopping.hidden = true;
@@ -291,10 +295,9 @@ function request(method, path, inputs, written, withKey) {
   return { url: place, init: { method: method.toUpperCase(), headers, body: body?.body }, curl };
 }
 
-async function show(response, answer, took) {
+async function show(response, answer) {
   const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
-  answer.append(make("p", {}, make("strong", {}, `${response.status} ${response.statusText}`), ` after ${Math.round(took)} ms`),
-    later("Headers", () => [make("pre", {}, headers)]));
+  answer.append(later("Headers", () => [make("pre", {}, headers)]));
   const type = response.headers.get("content-type") ?? "";
   if (/^(image|audio|video)\/|octet-stream/.test(type)) {
     const url = URL.createObjectURL(await response.blob());
@@ -331,7 +334,7 @@ function draw(page) {
   const events = Object.entries(doc.webhooks ?? {}).map(([name, { post }]) => callView("post", name, post, true));
   const drawn = [...sections].map(([name, views]) => section(name, views));
   if (events.length) drawn.push(section("What webhooks are sent", events));
-  page.replaceChildren(...prose(doc.info.description), ...drawn);
+  page.replaceChildren(...prose(doc.info.description), make("p", { id: "found", role: "status" }), ...drawn);
 }
 
 const section = (name, views) => make("section", {}, make("h2", {}, name), views);
@@ -340,6 +343,7 @@ function find(page, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   for (const view of page.querySelectorAll("details.call")) view.hidden = !words.every((word) => view.dataset.words.includes(word));
   for (const part of page.querySelectorAll("section")) part.hidden = !part.querySelector("details.call:not([hidden])");
+  document.getElementById("found").textContent = page.querySelector("details.call:not([hidden])") ? "" : "No call and no event fits.";
 }
 
 function openNamed() {

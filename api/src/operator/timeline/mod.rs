@@ -10,7 +10,7 @@ use model::id::AuditId;
 use model::page::ListId;
 use model::time::Timestamp;
 use raft::directory::observed::{CHECK_CHANGED, NODE_BACK, NODE_LOST, NODE_STARTED, TAKEN_OVER};
-use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, BACKUP_TAKEN};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -125,6 +125,7 @@ fn summary(entry: &AuditEntry) -> String {
             format!("node {node} {how} {several} {shards} of {label} after {away}; {channels}")
         }
         CHECK_CHANGED => format!("{}: {}, after {}: {}", said("check"), said("level"), said("was"), said("message")),
+        BACKUP_TAKEN => "a backup was taken".to_owned(),
         action => {
             let what = action.split_once('.').map_or(action, |(_, what)| what).replace('_', " ");
             format!("{label}: {what}")
