@@ -490,7 +490,7 @@ fn body_of(said: &impl Serialize) -> Bytes {
 #[cfg(test)]
 mod tests {
     use model::id::ChannelId;
-    use model::status::Reason;
+    use model::status::{Reason, Status};
 
     use super::*;
     use crate::call::{Done, LIVES_AT_ONCE, Live};

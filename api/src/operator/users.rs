@@ -84,8 +84,10 @@ fn parse_create(body: &Body) -> Result<(String, String, Role, bool), CallError> 
     })
 }
 
-/// The body of a patch; a new password is still to be hashed.
-fn parse_patch(body: &Body) -> Result<(Change<Role>, Change<bool>, Option<String>), CallError> {
+/// The role, whether the address is confirmed, and the new password, which is still to be hashed.
+type Patch = (Change<Role>, Change<bool>, Option<String>);
+
+fn parse_patch(body: &Body) -> Result<Patch, CallError> {
     body.read_patch(|fields| {
         let role = fields.optional("role", rule::one_of(Role::WORDS, Role::parse));
         let email_verified = fields.optional("email_verified", rule::boolean);

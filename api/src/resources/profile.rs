@@ -43,8 +43,10 @@ enum NewPicture {
     Clear,
 }
 
-/// The patch of a profile: name, about and picture.
-fn parse_patch(body: &Body) -> Result<(Option<String>, Option<String>, Option<NewPicture>), CallError> {
+/// The name, the text about it, and the picture.
+type Patch = (Option<String>, Option<String>, Option<NewPicture>);
+
+fn parse_patch(body: &Body) -> Result<Patch, CallError> {
     body.read_patch(|fields| {
         let name = fields.optional("name", rule::text(1..=64));
         let about = fields.optional("about", rule::text(0..=160));

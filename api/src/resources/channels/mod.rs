@@ -130,8 +130,10 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&ChannelView::new(&channel, Some(&live))))
 }
 
-/// The body of a patch; metadata replaces what was there.
-fn parse_patch(body: &Body) -> Result<(Option<String>, Option<Map<String, Value>>), CallError> {
+/// The name, and the metadata, which replaces what was there.
+type Patch = (Option<String>, Option<Map<String, Value>>);
+
+fn parse_patch(body: &Body) -> Result<Patch, CallError> {
     body.read_patch(|fields| {
         let name = fields.optional("name", rule::text(1..=120));
         Some((name, fields.optional("metadata", rule::metadata)))
