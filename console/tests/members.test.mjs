@@ -322,7 +322,9 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
     // Each attempt, with what came of it and after how long.
     const attempts = page.getByRole("main").getByRole("listitem");
     await eventually("all attempts are shown", async () => (await attempts.count()) === 4);
-    for (const [n, outcome] of [[1, "status 500"], [2, "no answer within"], [3, "status 500"], [4, "status 500"]]) {
+    // A lead that moves cuts off the one that hangs.
+    const cut = /no answer within|was lost/;
+    for (const [n, outcome] of [[1, "status 500"], [2, cut], [3, "status 500"], [4, "status 500"]]) {
       const attempt = attempts.filter({ hasText: new RegExp(`^\\s*${n}\\.`) });
       await attempt.getByText(outcome).first().waitFor();
       await attempt.getByText(/after [\d,]+ ms/).waitFor();

@@ -253,7 +253,7 @@ test("a backup is taken by the page, and what became of it is there after a relo
     await page.getByText(/^The last backup was read out/).waitFor();
     await judge(page, "operators-backed-up");
     await pages(page).getByRole("link", { name: "Timeline", exact: true }).click();
-    await page.getByText("a backup was taken").first().waitFor();
+    await page.getByRole("cell", { name: "a backup was taken" }).first().waitFor();
     await leave();
   } finally {
     rmSync(folder, { recursive: true, force: true });
