@@ -68,7 +68,7 @@ impl Plan {
             Some(Bug::ForgetVote) => Self { sync: ms(40)..ms(160), between_faults: ms(20)..ms(120), ..self },
             // A proposal arrives twice, and the second time when its writer has written again.
             Some(Bug::NoRepeatCheck) => Self {
-                weather: Weather { doubled: 200, late: 200, ..self.weather },
+                weather: Weather { doubled: 500, late: 500, ..self.weather },
                 between_calls: ms(1)..ms(5),
                 ..self
             },

@@ -84,7 +84,7 @@ fn a_vote_that_is_forgotten_is_found() {
 
 #[test]
 fn an_update_that_is_applied_as_often_as_it_arrives_is_found() {
-    found_within(Bug::NoRepeatCheck, 100);
+    found_within(Bug::NoRepeatCheck, 200);
 }
 
 #[test]
