@@ -349,8 +349,7 @@ impl Channel {
             self.start_at = Some(Instant::now() + DIRECTORY_RETRY);
             return Ok(());
         }
-        if self.owner.is_handing_over() || self.owner.is_deleted(self.row.id) {
-            // Another owner may log in at any moment; or it is about to be wiped.
+        if !self.may_have_session() {
             return Ok(());
         }
         self.end_session();
@@ -382,6 +381,12 @@ impl Channel {
         }
     }
 
+    /// Whether a session may be opened here: another owner may log in at any moment once the shard is handed over, and a channel
+    /// that was deleted is about to be wiped.
+    fn may_have_session(&self) -> bool {
+        !self.owner.is_handing_over() && !self.owner.is_deleted(self.row.id)
+    }
+
     /// Has the driver open a session, which is the channel's from then on.
     async fn open(&mut self, purpose: Purpose, proxy: Option<String>, slot: SlotGuard) -> Result<(), OpenError> {
         let (sender, receiver) = mpsc::channel(EVENT_QUEUE);
@@ -411,7 +416,7 @@ impl Channel {
             && self.row.credentials
             && self.row.reason != Reason::Restored
             && self.owner.node.directory.is_fresh()
-            && !self.owner.is_deleted(self.row.id);
+            && self.may_have_session();
         if !may_log_in {
             return;
         }
