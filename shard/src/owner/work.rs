@@ -127,20 +127,28 @@ impl Channel {
         }
     }
 
-    /// Starts a pairing when the status permits it. `Ok(Err)` says why there is none.
-    async fn begin_pairing(&mut self, unavailable: CallError) -> Result<Result<(), CallError>, LeadershipLost> {
+    /// Whether a pairing has to be started here, or runs already. `Err` says why there can be none.
+    fn judge_pairing(&self, unavailable: &CallError) -> Result<bool, CallError> {
         if self.row.forgotten {
-            return Ok(Err(CallError::channel_not_found()));
+            return Err(CallError::channel_not_found());
         }
         match status::on_pairing(self.row.status, self.row.credentials) {
-            OnPairing::Running => Ok(Ok(())),
-            OnPairing::Unavailable => Ok(Err(unavailable)),
-            OnPairing::Disabled => Ok(Err(CallError::channel_unavailable(self.row.status, self.row.reason))),
-            OnPairing::Start if self.owner.node.slots.is_full() => Ok(Err(CallError::worker_at_capacity())),
-            OnPairing::Start => {
+            OnPairing::Start => Ok(true),
+            OnPairing::Running => Ok(false),
+            OnPairing::Unavailable => Err(unavailable.clone()),
+            OnPairing::Disabled => Err(CallError::channel_unavailable(self.row.status, self.row.reason)),
+        }
+    }
+
+    /// Starts a pairing when the status permits it. `Ok(Err)` says why there is none.
+    async fn begin_pairing(&mut self, unavailable: CallError) -> Result<Result<(), CallError>, LeadershipLost> {
+        match self.judge_pairing(&unavailable) {
+            Ok(true) if self.owner.node.slots.is_full() => Ok(Err(CallError::worker_at_capacity())),
+            Ok(true) => {
                 let refused = self.transition(Trigger::PairingRequested, None).await?.is_err();
                 Ok(if refused { Err(unavailable) } else { Ok(()) })
             }
+            judged => Ok(judged.map(drop)),
         }
     }
 
@@ -169,16 +177,16 @@ impl Channel {
 
     async fn pairing(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
         let now = Instant::now();
-        let on_pairing = status::on_pairing(self.row.status, self.row.credentials);
-        // What is refused begins nothing.
-        if matches!(on_pairing, OnPairing::Start | OnPairing::Running)
-            && !self.row.forgotten
-            && let Some(wait) = self.pair_code_wait(now)
-        {
+        let unavailable = CallError::pair_code_unavailable(self.row.status);
+        if let Err(error) = self.judge_pairing(&unavailable) {
+            return Ok(Err(error));
+        }
+        // Before the pairing: what is refused begins nothing.
+        if let Some(wait) = self.pair_code_wait(now) {
             let seconds = wait.as_secs_f64().ceil() as u32;
             return Ok(Err(CallError::rate_limited(LimitScope::Channel, 1, seconds)));
         }
-        if let Err(error) = self.begin_pairing(CallError::pair_code_unavailable(self.row.status)).await? {
+        if let Err(error) = self.begin_pairing(unavailable).await? {
             return Ok(Err(error));
         }
         let ready = if self.shown_qr().is_some() { None } else { Some(self.await_qr()) };
