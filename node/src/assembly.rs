@@ -125,7 +125,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         admit: admit(own, stores.local_copy().clone()),
         threads: RAFT_THREADS,
         port: peer_port.clone(),
-        connect_timeout: connect_timeout(config.cluster.timing.intervals()),
+        election_min: config.cluster.timing.intervals().election_min,
     })
     .await
     .map_err(peers_refusal)?;
@@ -278,6 +278,10 @@ fn exclusion(reason: &Excluded, data_dir: &Path) -> Refusal {
         Excluded::Rejected(Rejection::NodeRemoved(_) | Rejection::NodeUnknown(_)) => {
             (folder(), "move this folder and that of the configuration away first: neither is used again")
         }
+        Excluded::Refused(said) if said.contains("cluster.timing") => (
+            "cluster.timing".to_owned(),
+            "give the node the timing of the others; another one is given to all, while all are stopped",
+        ),
         Excluded::Rejected(_) | Excluded::Refused(_) => (
             folder(),
             "give the node the folder that it had; where that is lost, or the node was removed, it joins under a new id with an \
@@ -356,11 +360,6 @@ fn retention(config: &Config) -> Retention {
         most_lids: config.history.most_lids,
         trim_every: config.history.trim_every.0,
     }
-}
-
-/// A peer whose machine needs longer is taken for dead by then, and a connection that is being made holds up votes.
-fn connect_timeout(timing: Timing) -> Duration {
-    timing.election_min * 2 / 3
 }
 
 /// Where a node is: as the directory has it, and as the configuration has it until then.
@@ -604,11 +603,13 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_removed_is_not_sent_to_look_for_its_folder() {
+    fn a_node_that_was_removed_or_has_another_timing_is_not_sent_to_look_for_its_folder() {
         let told = |reason: Excluded| exclusion(&reason, Path::new("/data")).to_string();
         let removed = told(Excluded::Rejected(Rejection::NodeRemoved(4)));
         assert!(removed.contains("gateway join") && !removed.contains("that it had"), "{removed}");
         let wiped = told(Excluded::Refused("node 4 came with another folder".to_owned()));
         assert!(wiped.contains("that it had") && wiped.contains("gateway join"), "{wiped}");
+        let hasty = told(Excluded::Refused("node 4 has another cluster.timing: its shortest".to_owned()));
+        assert!(hasty.contains("stopped") && !hasty.contains("node.data_dir"), "{hasty}");
     }
 }

@@ -47,6 +47,6 @@ pub(crate) fn peers_config(authority: &Authority, node: NodeId) -> PeersConfig {
         admit: Arc::new(|_, _, _, _| Ok(())),
         threads: 2,
         port: Port::new("peer", Admission::DEFAULT),
-        connect_timeout: Duration::from_millis(200),
+        election_min: Duration::from_millis(300),
     }
 }

@@ -1,5 +1,7 @@
 //! The transport's part of [`crate::fuzz`].
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use model::id::NodeId;
@@ -12,6 +14,7 @@ use super::{Class, Identity};
 /// Whose connection it is, as far as a hello is judged.
 const IDENTITY: Identity = Identity { cluster_id: Uuid::from_u128(1), storage_id: Uuid::from_u128(2) };
 const NODE: NodeId = 7;
+const ELECTION_MIN: Duration = Duration::from_millis(300);
 
 /// The bodies of all messages in all frames, as far as they can be read.
 pub(crate) fn messages_of(mut bytes: &[u8]) -> Vec<Bytes> {
@@ -40,7 +43,7 @@ pub(crate) fn framed(bodies: &[Bytes]) -> Vec<u8> {
 /// The first words of whoever dials, and of whoever is dialled.
 pub fn hello(bytes: &[u8]) {
     let judge = |hello: &Hello| {
-        let _ = (hello.class(), hello.identity(), hello.mismatch(&IDENTITY));
+        let _ = (hello.class(), hello.identity(), hello.mismatch(&IDENTITY, ELECTION_MIN));
     };
     if let Some(Ok(hello)) = first_words::receive::<Hello>(&mut &*bytes).now_or_never() {
         judge(&hello);
@@ -53,7 +56,7 @@ pub fn hello(bytes: &[u8]) {
 
 /// First words as nodes say them.
 pub fn hello_examples() -> Vec<Vec<u8>> {
-    let hello = || Hello::new(NODE, &IDENTITY, Class::Log);
+    let hello = || Hello::new(NODE, &IDENTITY, ELECTION_MIN, Class::Log);
     let mut spoken = vec![Vec::new(), Vec::new(), Vec::new()];
     let _ = first_words::send(&mut spoken[0], &hello()).now_or_never();
     let _ = first_words::send(&mut spoken[1], &Answer::Welcome(hello())).now_or_never();

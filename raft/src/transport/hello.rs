@@ -3,6 +3,8 @@
 //! Both sides have proven by their certificates which node they are; here each says which cluster and which data folder
 //! it belongs to, and may be refused with a reason that both log.
 
+use std::time::Duration;
+
 use model::format::Format;
 use model::id::NodeId;
 use model::msgpack;
@@ -39,10 +41,13 @@ pub(super) struct Hello {
     /// The highest format that the node understands; one that names none is of the first release.
     #[serde(default)]
     pub(super) format: Format,
+    /// For how long the node keeps to a leader that it has heard, in milliseconds; releases before this do not say it.
+    #[serde(default)]
+    election_min: Option<u64>,
 }
 
 impl Hello {
-    pub(super) fn new(node: NodeId, identity: &Identity, class: Class) -> Self {
+    pub(super) fn new(node: NodeId, identity: &Identity, election_min: Duration, class: Class) -> Self {
         Self {
             protocol: PROTOCOL,
             node,
@@ -50,6 +55,7 @@ impl Hello {
             storage_id: *identity.storage_id.as_bytes(),
             class: class as u8,
             format: Format::LATEST,
+            election_min: Some(millis(election_min)),
         }
     }
 
@@ -65,14 +71,27 @@ impl Hello {
     }
 
     /// What does not fit between the two sides, before anyone is asked about the peer.
-    pub(super) fn mismatch(&self, ours: &Identity) -> Option<String> {
+    pub(super) fn mismatch(&self, ours: &Identity, election_min: Duration) -> Option<String> {
         if self.protocol != PROTOCOL {
             return Some(format!("peer protocol {} does not fit {PROTOCOL}", self.protocol));
         }
         let theirs = self.identity().cluster_id;
-        (theirs != ours.cluster_id)
-            .then(|| format!("node {} is of cluster {theirs}, not of {}", self.node, ours.cluster_id))
+        if theirs != ours.cluster_id {
+            return Some(format!("node {} is of cluster {theirs}, not of {}", self.node, ours.cluster_id));
+        }
+        // An owner acts for as long as followers of its own timing elect no other; those of a shorter one do so earlier.
+        let (theirs, ours) = (self.election_min?, millis(election_min));
+        (theirs != ours).then(|| {
+            format!(
+                "node {} has another cluster.timing: its shortest election takes {theirs} ms, not {ours}",
+                self.node
+            )
+        })
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The accepting side's answer: its own hello, or why not.
@@ -107,6 +126,8 @@ pub(super) async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + 
 mod tests {
     use super::*;
 
+    const ELECTION_MIN: Duration = Duration::from_millis(300);
+
     /// As release 0.1.0 has it.
     #[derive(Debug, Serialize, Deserialize)]
     struct FirstHello {
@@ -121,13 +142,14 @@ mod tests {
     async fn the_first_release_and_this_one_understand_each_other() {
         let identity = Identity { cluster_id: uuid::Uuid::from_u128(1), storage_id: uuid::Uuid::from_u128(2) };
         let mut wire = Vec::new();
-        send(&mut wire, &Hello::new(7, &identity, Class::Log)).await.unwrap();
+        send(&mut wire, &Hello::new(7, &identity, ELECTION_MIN, Class::Log)).await.unwrap();
         let first: FirstHello = receive(&mut wire.as_slice()).await.unwrap();
         assert_eq!((first.node, first.class), (7, Class::Log as u8));
         // It writes fields by their place.
         let body = rmp_serde::to_vec(&first).unwrap();
         let said = [&(body.len() as u32).to_be_bytes()[..], &body].concat();
         let hello: Hello = receive(&mut said.as_slice()).await.unwrap();
-        assert_eq!((hello.format, hello.identity(), hello.mismatch(&identity)), (Format::FIRST, identity, None));
+        assert_eq!((hello.format, hello.identity()), (Format::FIRST, identity));
+        assert_eq!(hello.mismatch(&identity, ELECTION_MIN), None);
     }
 }

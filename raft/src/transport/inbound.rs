@@ -116,7 +116,7 @@ async fn greet(shared: &Shared, socket: TcpStream) -> Result<Greeted, HelloError
     let theirs: Hello = hello::receive(&mut stream).await?;
     match admit(shared, &stream, &theirs) {
         Ok(class) => {
-            let ours = Hello::new(shared.node, &shared.identity, class);
+            let ours = Hello::new(shared.node, &shared.identity, shared.election_min, class);
             hello::send(&mut stream, &Answer::Welcome(ours)).await?;
             Ok(Greeted::Peer(Box::new(stream), Judged::new(&theirs, Way::Accepted), class))
         }
@@ -132,7 +132,7 @@ fn admit(shared: &Shared, stream: &TlsStream<TcpStream>, theirs: &Hello) -> Resu
     if !certificate.is_some_and(|certificate| tls::proves(certificate, theirs.node)) {
         return Err(format!("the certificate does not prove node {}", theirs.node));
     }
-    if let Some(reason) = theirs.mismatch(&shared.identity) {
+    if let Some(reason) = theirs.mismatch(&shared.identity, shared.election_min) {
         return Err(reason);
     }
     (shared.admit)(theirs.node, &theirs.identity(), theirs.format, Way::Accepted)?;

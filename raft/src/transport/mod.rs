@@ -102,8 +102,8 @@ pub struct PeersConfig {
     pub threads: usize,
     /// The places of connections that come in.
     pub port: Arc<Port>,
-    /// How long connecting to a peer may take, before the handshake; below the shortest election time-out.
-    pub connect_timeout: Duration,
+    /// The shortest election. Peers with another one are refused.
+    pub election_min: Duration,
 }
 
 #[derive(Debug, Error)]
@@ -209,6 +209,9 @@ struct Shared {
     tls: tls::Tls,
     lookup: Lookup,
     admit: Admit,
+    election_min: Duration,
+    /// How long connecting to a peer may take, before the handshake. One whose machine needs longer is taken for dead by then, and a
+    /// connection that is being made holds up votes.
     connect_timeout: Duration,
     services: RwLock<HashMap<u16, Service>>,
     links: RwLock<HashMap<(NodeId, Class), Arc<Link>>>,
@@ -292,7 +295,8 @@ impl Peers {
             tls,
             lookup: config.lookup,
             admit: config.admit,
-            connect_timeout: config.connect_timeout,
+            election_min: config.election_min,
+            connect_timeout: config.election_min * 2 / 3,
             services: RwLock::default(),
             links: RwLock::default(),
             accepted: Mutex::default(),

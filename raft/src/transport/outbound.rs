@@ -247,7 +247,8 @@ impl Keeper {
     }
 
     async fn greet(&self, stream: &mut TlsStream<TcpStream>) -> Result<Judged, HelloError> {
-        hello::send(stream, &Hello::new(self.shared.node, &self.shared.identity, self.class)).await?;
+        let Shared { node, identity, election_min, .. } = &*self.shared;
+        hello::send(stream, &Hello::new(*node, identity, *election_min, self.class)).await?;
         let theirs = match hello::receive(stream).await? {
             HelloAnswer::Welcome(theirs) => theirs,
             HelloAnswer::Refused(reason) => return Err(HelloError::Refused(reason)),
@@ -255,7 +256,7 @@ impl Keeper {
         if theirs.node != self.peer {
             return Err(HelloError::Refused(format!("node {} answered for node {}", theirs.node, self.peer)));
         }
-        if let Some(reason) = theirs.mismatch(&self.shared.identity) {
+        if let Some(reason) = theirs.mismatch(identity, *election_min) {
             return Err(HelloError::Refused(reason));
         }
         let admitted = (self.shared.admit)(self.peer, &theirs.identity(), theirs.format, Way::Dialed);

@@ -154,6 +154,11 @@ async fn strangers_are_refused_with_a_reason() {
     let error = call(config).await;
     assert_eq!(error, PeerError::Refused("node 2 left".into()));
 
+    let config = PeersConfig { election_min: Duration::from_millis(1500), ..peers_config(&authority, 9) };
+    let error = call(config).await;
+    let reason = "node 9 has another cluster.timing: its shortest election takes 1500 ms, not 300";
+    assert_eq!(error, PeerError::Refused(reason.into()));
+
     // Another CA: not even a hello.
     let error = call(peers_config(&Authority::new(), 5)).await;
     assert!(matches!(error, PeerError::Unreachable(_)), "{error}");
@@ -340,7 +345,7 @@ async fn a_peer_whose_handshake_takes_longer_than_connecting_may_is_no_dead_one(
     let one = peers(&authority, 1, &addresses).await;
     let two = peers(&authority, 2, &addresses).await;
     two.serve(300, Arc::new(Echo));
-    let way = slow_way(two.local_addr(), peers_config(&authority, 1).connect_timeout).await;
+    let way = slow_way(two.local_addr(), peers_config(&authority, 1).election_min * 2 / 3).await;
     addresses.lock().insert(2, way.to_string());
     assert_eq!(one.call(2, Class::Control, 300, Bytes::new(), soon()).await.unwrap(), "1:");
 }

@@ -183,7 +183,7 @@ fn expect_refusal(finished: &Finished, words: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_with_another_master_key_is_refused_before_it_leads_anything() {
+async fn a_node_with_another_master_key_or_timing_is_refused_before_it_leads_anything() {
     let cluster = Cluster::start(Options::default()).await;
     cluster.kill(3);
     let folder = tempfile::tempdir().unwrap();
@@ -192,12 +192,20 @@ async fn a_node_with_another_master_key_is_refused_before_it_leads_anything() {
     std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let set = format!("--set=secrets.master_key_file={}", key.display());
     let config = format!("--config={}", config_of(&cluster, 3).display());
-    let at = folder.path().to_owned();
-    let refused = tokio::task::spawn_blocking(move || run(&["run", &config, &set], &at, seconds(60))).await.unwrap();
-    assert!(!refused.stderr.contains("owns the shard"), "{}", refused.stderr);
-    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
-    let line = refused.stderr.lines().last().unwrap_or_default();
-    assert!(line.contains("secrets.master_key_file") && line.contains("are under the master key"), "{line}");
+    // An owner of another timing reckons with other elections than those of its followers.
+    let timing = "--set=cluster.timing=wan".to_owned();
+    for (set, words) in [
+        (set, ["secrets.master_key_file", "are under the master key"]),
+        (timing, ["gateway: cluster.timing", "its shortest election takes 1500 ms, not 300"]),
+    ] {
+        let (config, at) = (config.clone(), folder.path().to_owned());
+        let refused = tokio::task::spawn_blocking(move || run(&["run", &config, &set], &at, seconds(60)));
+        let refused = refused.await.unwrap();
+        assert!(!refused.stderr.contains("owns the shard"), "{}", refused.stderr);
+        assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+        let line = refused.stderr.lines().last().unwrap_or_default();
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    }
     cluster.restart(&[3]).await;
 }
 
