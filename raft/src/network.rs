@@ -108,6 +108,8 @@ pub(crate) struct Factory {
     pub(crate) peers: Arc<Peers>,
     pub(crate) group: GroupId,
     pub(crate) timeouts: Timeouts,
+    /// See [`crate::group::Running`].
+    pub(crate) votes_from: Instant,
     /// Reads that wait for a heartbeat right now.
     pub(crate) reads: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
@@ -124,6 +126,7 @@ impl Factory {
             target,
             role,
             timeouts: self.timeouts,
+            votes_from: self.votes_from,
             reads: self.reads.clone(),
             contacts: self.contacts.clone(),
             pace: self.pace.clone(),
@@ -158,6 +161,7 @@ pub(crate) struct Network {
     target: NodeId,
     role: Role,
     timeouts: Timeouts,
+    votes_from: Instant,
     reads: Arc<AtomicUsize>,
     contacts: Arc<Contacts<Instant>>,
     pace: Arc<Pace>,
@@ -332,6 +336,10 @@ impl RaftNetworkV2<TypeConfig> for Network {
         request: VoteRequest<TypeConfig>,
         _option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        // Each election but one by transfer begins with this, and with the node's own vote.
+        if Instant::now() < self.votes_from {
+            return Err(RPCError::Unreachable(Unreachable::from_string("this node gives no vote yet")));
+        }
         self.ask(service::PRE_VOTE, RPCTypes::Vote, &request, self.timeouts.vote).await
     }
 

@@ -1,11 +1,18 @@
 //! The gateway's core on simulated time: kept seeds, fresh ones, and bugs that are put back and have to be found.
 //! `gateway-sim run --seeds 0..5000` goes on from there.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use chaos::simulation::plan::Plan;
 use chaos::simulation::{Bug, corpus, run, run_plan};
+use model::format::Foreign;
+use raft::host::{LogLimits, Timing};
+use raft::machine::{GroupId, Machine, Position, State, View};
+use raft::simulation::{Chance, Crash, Life, Observer, World, WorldConfig, clock};
 
 /// The seeds of every test beside those that are kept: as many of them as there is time for, but the first `LEAST` at any
 /// rate. No more than two processors run in that time, so that a faster machine judges the code by the same seeds.
@@ -125,4 +132,77 @@ fn a_leader_whose_appends_are_refused_is_found() {
 #[test]
 fn a_snapshot_that_lost_its_tail_is_found() {
     found_within(Bug::CutSnapshot, 10);
+}
+
+/// Keeps nothing.
+struct Idle;
+
+impl Machine for Idle {
+    fn restore(&mut self, _: &dyn View) {}
+
+    fn apply(&mut self, _: Position, _: &[u8], _: &mut dyn State) -> Result<Bytes, Foreign> {
+        Ok(Bytes::new())
+    }
+}
+
+struct Unwatched;
+
+impl Observer for Unwatched {
+    fn applied(&self, _: Life, _: GroupId, _: Position, _: u64) {}
+
+    fn installed(&self, _: Life, _: GroupId, _: Position, _: u64) {}
+
+    fn died(&self, life: Life, _: GroupId, reason: &str) {
+        panic!("{life:?}: {reason}");
+    }
+}
+
+#[test]
+fn a_node_that_has_just_started_elects_nobody_while_a_leader_may_count_on_it() {
+    const GROUP: GroupId = 1;
+    const LOOK_AGAIN: Duration = Duration::from_millis(5);
+    for seed in 0..20 {
+        clock::run(seed, async move {
+            let config = WorldConfig {
+                timing: Timing::WAN,
+                limits: LogLimits::default(),
+                sync: Duration::from_millis(1)..Duration::from_millis(2),
+                flaw: None,
+                machines: Box::new(|_, _| Box::new(Idle)),
+                observer: Arc::new(Unwatched),
+            };
+            let world = World::new(config, Chance::new(seed));
+            let mut groups = Vec::new();
+            for node in 1..=3 {
+                let life = world.start(node).await;
+                world.open(life, GROUP).await;
+                groups.push(world.group(life, GROUP));
+            }
+            groups[0].initialize(BTreeSet::from([1, 2, 3])).await.unwrap();
+            while groups.iter().all(|group| group.leads_at().is_none()) {
+                clock::sleep(LOOK_AGAIN).await;
+            }
+            groups.sort_by_key(|group| group.leads_at().is_none());
+            let [leader, follower, other] = [0, 1, 2].map(|place: usize| groups[place].life().node);
+            let cut = |one, another| {
+                world.router().cut(one, another);
+                world.router().cut(another, one);
+            };
+            // Only the follower keeps to the leader, and then nobody hears that any more.
+            cut(leader, other);
+            clock::sleep(Timing::WAN.election_max * 2).await;
+            cut(leader, follower);
+            let counted_from = groups[0].quorum_contact().unwrap();
+            world.crash(follower, Crash::Kill);
+            let started = world.group(world.start(follower).await, GROUP);
+            let elected = async {
+                while started.leadership().leader.is_none_or(|leads| leads == leader) {
+                    clock::sleep(LOOK_AGAIN).await;
+                }
+            };
+            clock::within(Duration::from_secs(30), elected).await.unwrap();
+            let after = clock::now() - counted_from;
+            assert!(after >= Timing::WAN.election_min, "seed {seed}: another was elected after {after:?}");
+        });
+    }
 }

@@ -48,7 +48,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 pub(crate) struct Running {
     pub(crate) raft: Raft,
     pub(crate) log: Arc<GroupLog>,
-    /// Until then it gives nobody its vote.
+    /// Until then it gives nobody its vote, itself neither.
     ///
     /// openraft forgets at a start whom the node has just promised not to elect another: a leader whose heartbeat it had
     /// answered a moment before counts on it for the shortest election, and its owner speaks to the network so long.

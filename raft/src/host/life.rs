@@ -120,18 +120,19 @@ impl Life {
             Ok::<_, std::io::Error>((log, applier.keeping_log(copies, most_log_bytes)))
         });
         let (log, applier) = opened.await.map_err(|error| text(&error))?.map_err(|error| text(&error))?;
+        // Who never had a vote or an entry has promised nothing.
+        let abstains = if log.is_pristine() { Duration::ZERO } else { self.shared.timing.election_min };
+        let votes_from = Instant::now() + abstains;
         let network = network::Factory {
             peers: self.shared.peers.clone(),
             group: id,
             timeouts: self.shared.timeouts(),
+            votes_from,
             reads: self.core.reading.clone(),
             contacts: self.core.contacts.clone(),
             pace: self.shared.pace.clone(),
             copies: self.core.copies.clone(),
         };
-        // Who never had a vote or an entry has promised nothing.
-        let abstains = if log.is_pristine() { Duration::ZERO } else { self.shared.timing.election_min };
-        let votes_from = Instant::now() + abstains;
         let store = LogStore::new(log.clone(), self.shared.writer.clone());
         let config = self.shared.raft_config(id);
         let begun = applier.begun();

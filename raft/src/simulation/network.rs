@@ -160,6 +160,9 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         request: VoteRequest<SimulatedTypes>,
         _option: RPCOption,
     ) -> Result<VoteResponse<SimulatedTypes>, Error> {
+        if self.shared.voter(self.life, self.group).is_none() {
+            return Err(RPCError::Unreachable(Unreachable::from_string("this node gives no vote yet")));
+        }
         let asked = self.ask(RPCTypes::Vote, Shared::voter, self.timeouts.control, move |raft| {
             let request = request.clone();
             async move { raft.pre_vote(request).await.ok() }

@@ -77,7 +77,7 @@ pub struct WorldConfig {
 
 struct Running {
     raft: Raft,
-    /// Until then it gives nobody its vote; see [`crate::group::Running`].
+    /// Until then it gives nobody its vote, itself neither; see [`crate::group::Running`].
     votes_from: Instant,
     contacts: Arc<Contacts<Instant>>,
     slot: Arc<Mutex<StateSlot>>,
@@ -123,7 +123,7 @@ impl Shared {
         clock::within(patience, confirmed).await.unwrap_or(Err(ReadError::NoLeader))
     }
 
-    /// The group, to be asked for its vote.
+    /// The group, where it gives votes already.
     pub(super) fn voter(&self, life: Life, group: GroupId) -> Option<Raft> {
         let now = clock::now();
         self.running(life, group, |running| (running.votes_from <= now).then(|| running.raft.clone())).flatten()
