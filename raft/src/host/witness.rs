@@ -28,7 +28,7 @@ use crate::log::disk::Disk;
 use crate::log::mark::Mark;
 use crate::network::service;
 use crate::supervise;
-use crate::transport::{Class, PeerError, Peers, RaftService};
+use crate::transport::{Class, Peers, RaftService};
 use crate::types::ALL_NODES;
 
 /// Between two words to a peer. What was synced within it may be put back unnoticed.
@@ -139,16 +139,11 @@ impl Witness {
 
     async fn exchange(self: &Arc<Self>, peers: &Peers, peer: NodeId) -> Result<(), Silent> {
         let word = codec::encode(&self.word_to(peer));
-        match peers.call(peer, Class::Control, service::WITNESS, word, Instant::now() + ANSWER).await {
-            Ok(answer) => {
-                let answer = codec::decode(answer).map_err(|_| Silent)?;
-                self.clone().heard_from(peers, peer, answer).await;
-                Ok(())
-            }
-            // One of a release that keeps no such notes.
-            Err(PeerError::Refused(_)) => Ok(()),
-            Err(_) => Err(Silent),
-        }
+        let answer = peers.call(peer, Class::Control, service::WITNESS, word, Instant::now() + ANSWER).await;
+        // A refusal is no answer: one that starts, too, listens before it knows the question.
+        let answer = codec::decode(answer.map_err(|_| Silent)?).map_err(|_| Silent)?;
+        self.clone().heard_from(peers, peer, answer).await;
+        Ok(())
     }
 
     /// Takes a word where blocking is allowed, and ends the node when it must not go on.
@@ -244,6 +239,8 @@ impl RaftService for Listener {
 mod tests {
     use super::*;
     use crate::folder::USUAL_BUFFER;
+    use crate::testing::{Authority, peers_config};
+    use crate::transport::{Lookup, PeersConfig};
 
     const OWN: Uuid = Uuid::from_u128(1);
     const PEER: Uuid = Uuid::from_u128(2);
@@ -289,6 +286,23 @@ mod tests {
         witness.take(2, &word(1, Some(Synced { folder: PEER, number: 1000 }))).unwrap();
         let refused = witness.take(2, &word(1, own(1000))).unwrap_err();
         assert!(refused.contains("older copy") && refused.contains("write 0"), "{refused}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_peer_that_listens_and_does_not_know_the_question_yet_has_not_answered() {
+        let authority = Authority::new();
+        let two = Peers::start(peers_config(&authority, 2)).await.unwrap();
+        let address = two.local_addr().to_string();
+        let lookup: Lookup = Arc::new(move |node| (node == 2).then(|| address.clone()));
+        let one = Peers::start(PeersConfig { lookup, ..peers_config(&authority, 1) }).await.unwrap();
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [witness, other] = [0, 1].map(|place: usize| open(folders[place].path()));
+        assert!(witness.exchange(&one, 2).await.is_err());
+        let listener = Listener { witness: other, runtime: two.runtime().clone() };
+        two.serve_raft(service::WITNESS, Arc::new(listener));
+        assert!(witness.exchange(&one, 2).await.is_ok());
+        one.shutdown().await;
+        two.shutdown().await;
     }
 
     #[test]
