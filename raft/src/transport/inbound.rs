@@ -228,7 +228,7 @@ impl Session {
         let Message { id, service, body, .. } = message;
         let handler = self.shared.services.read().get(&service).cloned();
         match handler {
-            None => self.refuse(id, &PeerError::Refused(format!("service {service} is not known"))),
+            None => self.refuse(id, &PeerError::unserved(service)),
             // Raft's own requests are begun in the order in which they came, on this task: appends of one group must
             // reach its core in order. What is left of them is waiting.
             Some(Service::Raft(handler)) => {

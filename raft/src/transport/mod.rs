@@ -119,10 +119,11 @@ pub enum PeersError {
 /// Why a call to a peer has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PeerError {
-    /// No connection, or it broke before the answer came. The call may have been handled if it was sent.
+    /// No connection, or it broke before the answer came: the call may have been handled if it was sent. Or the peer does not
+    /// serve it, or not yet: it listens before it has opened what it answers from.
     #[error("unreachable: {0}")]
     Unreachable(String),
-    /// The peer (or this node) does not want to speak with the other, or does not know the service.
+    /// The peer (or this node) does not want to speak with the other.
     #[error("refused: {0}")]
     Refused(String),
     /// No answer in time; the call may have been handled.
@@ -134,6 +135,10 @@ pub enum PeerError {
 }
 
 impl PeerError {
+    fn unserved(service: u16) -> Self {
+        Self::Unreachable(format!("service {service} is not known"))
+    }
+
     /// As the body of a refusal.
     fn encode(&self) -> Bytes {
         let (code, text) = match self {
@@ -442,7 +447,7 @@ impl Peers {
         let node = self.shared.node;
         // As for a peer's call: a caller that gives up does not cut the handler off in the middle.
         let work = match handler {
-            None => return Err(PeerError::Refused(format!("service {service} is not known"))),
+            None => return Err(PeerError::unserved(service)),
             Some(Service::Raft(handler)) => self.shared.runtime.spawn(handler.handle(node, class, body)),
             Some(Service::Call(handler)) => self.shared.caller.spawn(async move { handler.handle(node, body).await }),
         };
