@@ -18,8 +18,7 @@ use crate::nodes::Nodes;
 /// that a turn that has begun has time to end.
 const HOLD_FROM: Duration = Duration::from_millis(1_750);
 
-/// From this age on there is no ownership. Well above the time that the directory takes to find a new leader, since to begin
-/// again costs every channel a login.
+/// From this age on there is no ownership, or from an older one where elections take long (see [`end_from`]).
 const END_FROM: Duration = Duration::from_secs(4);
 
 /// Between two looks of a channel that holds; the node asks for confirmation by itself.
@@ -43,9 +42,15 @@ impl Owner {
     }
 }
 
+/// Well above the time that the directory takes to find a new leader, who stands for election within twice the shortest one: to
+/// begin an ownership again costs every channel a login.
+fn end_from(election_min: Duration) -> Duration {
+    END_FROM.max(election_min * 4)
+}
+
 /// Whether an ownership is to end, because the directory has not been heard for too long.
-pub(super) fn is_deaf(directory: &Directory) -> bool {
-    !directory.is_fresh() && directory.age().is_none_or(|age| age >= END_FROM)
+pub(super) fn is_deaf(directory: &Directory, election_min: Duration) -> bool {
+    !directory.is_fresh() && directory.age().is_none_or(|age| age >= end_from(election_min))
 }
 
 /// A lead without an owner, because this node does not hear the directory.
@@ -102,7 +107,18 @@ pub(super) async fn give_lead_away(group: &Group, nodes: &dyn Nodes) {
 
 #[cfg(test)]
 mod tests {
+    use raft::host::Timing;
+
     use super::*;
+
+    #[test]
+    fn an_ownership_outlasts_an_election_of_the_directory() {
+        assert_eq!(end_from(Timing::LAN.election_min), END_FROM);
+        for Timing { election_min, .. } in [Timing::LAN, Timing::WAN] {
+            // What the copy had aged before, the votes, and the first confirmation take some of the rest.
+            assert!(end_from(election_min) >= election_min * 2 + Duration::from_millis(1500), "{election_min:?}");
+        }
+    }
 
     #[test]
     fn who_does_not_hear_the_directory_looks_for_another_after_a_while_and_then_once_a_second() {

@@ -203,7 +203,7 @@ impl Hosting {
                 }
                 _ = looks.tick() => {
                     failpoint::reach(Point::HostingTurn);
-                    if is_deaf(&self.context.directory) {
+                    if is_deaf(&self.context.directory, self.election_min) {
                         tracing::warn!(shard = self.shard, epoch, "the directory was not heard for long");
                         break;
                     }
