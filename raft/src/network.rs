@@ -375,3 +375,52 @@ impl RaftNetworkV2<TypeConfig> for Network {
         self.ask(service::TRANSFER, RPCTypes::TransferLeader, &request, self.timeouts.control).await
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::testing::{Authority, peers_config};
+    use crate::transport::{Lookup, PeersConfig, RaftService};
+
+    /// Counts the questions, and refuses them.
+    struct Asked(AtomicUsize);
+
+    impl RaftService for Asked {
+        fn handle(&self, _: NodeId, _: Class, _: Bytes) -> BoxFuture<'static, Bytes> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(Bytes::from_static(&[status::NO_GROUP])).boxed()
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nobody_is_asked_to_elect_this_node_before_it_gives_votes() {
+        let authority = Authority::new();
+        let two = Peers::start(peers_config(&authority, 2)).await.unwrap();
+        let asked = Arc::new(Asked(AtomicUsize::new(0)));
+        two.serve_raft(service::PRE_VOTE, asked.clone());
+        let address = two.local_addr().to_string();
+        let lookup: Lookup = Arc::new(move |_| Some(address.clone()));
+        let one = Peers::start(PeersConfig { lookup, ..peers_config(&authority, 1) }).await.unwrap();
+        for (votes_from, times) in [(Instant::now() + Duration::from_secs(3600), 0), (Instant::now(), 1)] {
+            let mut factory = Factory {
+                peers: one.clone(),
+                group: 1,
+                timeouts: Timeouts::of(&Timing::WAN),
+                votes_from,
+                reads: Arc::default(),
+                contacts: Arc::default(),
+                pace: Arc::new(Pace::new(1)),
+                copies: Arc::default(),
+            };
+            let mut network = factory.new_client(2, &()).await;
+            let request = VoteRequest::<TypeConfig>::new(Vote::new(2, 1), None);
+            assert!(network.pre_vote(request, RPCOption::new(Duration::ZERO)).await.is_err());
+            assert_eq!(asked.0.load(Ordering::SeqCst), times);
+        }
+        one.shutdown().await;
+        two.shutdown().await;
+    }
+}
