@@ -320,7 +320,7 @@ fn network(config: &Config) -> Result<(), Refusal> {
         ensure(seen.insert(suffix), key, "is taken by another kind of address", "give each kind its own suffix")?;
     }
     let starts = network.session_starts() > 0;
-    ensure(starts, "network.session_starts_per_second", "is 0", "600 is usual, 50 with whatsapp")
+    ensure(starts, "network.session_starts_per_second", "is 0", "1200 is usual, 50 with whatsapp")
 }
 
 /// What the driver of the real network can be told.

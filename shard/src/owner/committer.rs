@@ -46,9 +46,10 @@ const IN_FLIGHT: usize = 4;
 /// that follow earlier would keep them so. One far away is not waited for.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// After an entry of more submissions than this that somebody waits for, the committer rests for as long again as that one took: its
-/// callers are answered together, and what they bring next comes close upon each other. Where processors are busy entries take long;
-/// fewer of them go then, which leaves more time for the sends. So few may be of callers that come one by one, who would wait for nobody.
+/// Where an entry bore, together with what waits behind it, more submissions than this that somebody waits for, the committer rests for
+/// as long again as that entry took: its callers are answered together, and what they bring next comes close upon each other. Where
+/// processors are busy entries take long; fewer of them go then, which leaves more time for the sends. So few may be of callers that
+/// come one by one, who would wait for nobody.
 const FEW: usize = 2;
 
 /// The longest rest, from when the entry went. It lasts so long where processors are all but overloaded: what waits here waits
@@ -237,9 +238,11 @@ fn may_submit(on_their_way: usize, since_last: Duration, queued: usize, rest: Du
     on_their_way < IN_FLIGHT && (since_last >= pause(on_their_way, rest) || queued >= WORTH_AN_ENTRY)
 }
 
-/// The rest after an entry that bore so many submissions that somebody waits for, and took so long.
-fn rest_after(bore: usize, took: Duration) -> Duration {
-    if bore > FEW && took > BRIEF { (took * 2).min(LONGEST_REST) } else { Duration::ZERO }
+/// The rest after an entry that bore so many submissions that somebody waits for, and took so long, with so many that wait behind it.
+///
+/// Those count as much: where callers come evenly, an entry that follows at once bears few, and so would each of the next.
+fn rest_after(bore: usize, waiting: usize, took: Duration) -> Duration {
+    if bore + waiting > FEW && took > BRIEF { (took * 2).min(LONGEST_REST) } else { Duration::ZERO }
 }
 
 async fn run(
@@ -291,7 +294,7 @@ async fn run(
                     let _ = caller.reply.send(own);
                 }
                 if on_their_way.is_empty() {
-                    rest = rest_after(bore, last_submit.elapsed());
+                    rest = rest_after(bore, gathered.len() + immediate.len(), last_submit.elapsed());
                 }
             }
             // The first of them says until when. Those that come after it stay in their queue, so that they wake nobody.
@@ -542,10 +545,17 @@ mod tests {
     #[test]
     fn an_entry_of_many_is_followed_by_a_rest_as_long_as_it_took_and_one_of_few_or_a_brief_one_by_none() {
         let took = BRIEF * 2;
-        assert_eq!([0, 1, FEW].map(|bore| rest_after(bore, took)), [Duration::ZERO; 3]);
-        assert_eq!([FEW + 1, 40].map(|bore| rest_after(bore, took)), [took * 2; 2]);
-        assert_eq!(rest_after(40, BRIEF), Duration::ZERO);
-        assert_eq!(rest_after(40, LONGEST_REST * 50), LONGEST_REST, "it is over by then");
+        assert_eq!([0, 1, FEW].map(|bore| rest_after(bore, 0, took)), [Duration::ZERO; 3]);
+        assert_eq!([FEW + 1, 40].map(|bore| rest_after(bore, 0, took)), [took * 2; 2]);
+        assert_eq!(rest_after(40, 40, BRIEF), Duration::ZERO);
+        assert_eq!(rest_after(40, 0, LONGEST_REST * 50), LONGEST_REST, "it is over by then");
+    }
+
+    #[test]
+    fn an_entry_of_few_is_followed_by_a_rest_when_others_have_come_meanwhile() {
+        let took = BRIEF * 2;
+        assert_eq!(rest_after(1, FEW - 1, took), Duration::ZERO, "one by one");
+        assert_eq!([(1, FEW), (FEW, 1)].map(|(bore, waiting)| rest_after(bore, waiting, took)), [took * 2; 2]);
     }
 
     #[tokio::test]
