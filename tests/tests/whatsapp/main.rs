@@ -8,7 +8,10 @@ mod contents;
 mod crash_points;
 #[path = "../end_to_end/groups.rs"]
 mod groups;
+mod measured;
 mod media;
+#[path = "../end_to_end/metrics.rs"]
+mod metrics;
 mod numbers;
 mod pairing;
 mod proxy;
