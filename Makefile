@@ -80,6 +80,7 @@ whatsapp: to-build rocksdb ## judge the driver of the real network against a tes
 whatsapp-clusters: to-build rocksdb ## judge that driver on clusters of real processes: kills amid sends and pairings, planted faults
 	cargo build $(DRIVER)
 	ln -f $(BIN) $(BIN)-whatsapp
+	cargo test $(DRIVER) --lib config::
 	cargo test $(DRIVER) --no-fail-fast --test faults --test whatsapp
 
 check-release: to-build rocksdb ## judge a release with that driver: what it contains, says and refuses; compiles it, some fifteen minutes
