@@ -30,6 +30,7 @@ const MALFORMED: [u16; 11] = [400, 479, 487, 488, 489, 490, 491, 492, 493, 494, 
 pub enum Asker {
     /// A device that could not read one of the channel's.
     Peer,
+    /// The channel, of its author, once; the library counts each request (`wa_retry_receipt_total`).
     Channel,
 }
 

@@ -8,6 +8,7 @@ mod contacts;
 mod contents;
 mod devices;
 mod groups;
+mod later;
 mod media;
 mod pairing;
 mod presence;
