@@ -6,6 +6,7 @@
 mod conflict;
 mod contents;
 mod crash_points;
+mod drivers;
 #[path = "../end_to_end/groups.rs"]
 mod groups;
 mod measured;
