@@ -13,6 +13,7 @@ mod media;
 mod pairing;
 mod presence;
 mod restored;
+mod rotation;
 #[path = "../world/mod.rs"]
 mod world;
 
