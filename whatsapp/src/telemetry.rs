@@ -51,6 +51,11 @@ pub fn describe() {
         "gateway_whatsapp_inbox_rows",
         "What came in and is kept by sessions of this node until its owner has it."
     );
+    describe_gauge!(
+        "gateway_whatsapp_auth_bytes",
+        Unit::Bytes,
+        "Stored state of the channels whose sessions live on this node and have stored any."
+    );
     describe_counter!(
         "gateway_whatsapp_logins_total",
         "Log-ins to the real network, by what came of them: ok, or why the session ended before."
@@ -94,6 +99,7 @@ pub fn describe() {
     counter!("gateway_whatsapp_rows_too_large_total").increment(0);
     gauge!("gateway_whatsapp_sessions").set(0.0);
     gauge!("gateway_whatsapp_inbox_rows").set(0.0);
+    gauge!("gateway_whatsapp_auth_bytes").set(0.0);
     drop(histogram!("gateway_whatsapp_log_batch_bytes"));
     drop(histogram!("gateway_whatsapp_barrier_seconds"));
     drop(histogram!("gateway_whatsapp_session_bytes"));
@@ -174,6 +180,23 @@ impl InboxRows {
 impl Drop for InboxRows {
     fn drop(&mut self) {
         gauge!("gateway_whatsapp_inbox_rows").decrement(f64::from(self.0));
+    }
+}
+
+/// How many bytes one session's stored state takes. They are counted as long as the session is there.
+#[derive(Default)]
+pub struct StateBytes(u64);
+
+impl StateBytes {
+    pub fn set(&mut self, bytes: u64) {
+        gauge!("gateway_whatsapp_auth_bytes").increment(bytes as f64 - self.0 as f64);
+        self.0 = bytes;
+    }
+}
+
+impl Drop for StateBytes {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

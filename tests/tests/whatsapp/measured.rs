@@ -24,6 +24,7 @@ async fn sessions_log_ins_refusals_and_repeats_are_counted() {
     becomes(&cluster, "gateway_whatsapp_log_batches_total", is_there).await;
     becomes(&cluster, "gateway_whatsapp_log_batch_bytes_count", is_there).await;
     becomes(&cluster, "gateway_whatsapp_barrier_seconds_count", is_there).await;
+    becomes(&cluster, "gateway_whatsapp_auth_bytes", is_there).await;
 
     let send = async |words: &str| api.post(&channel.path("/messages"), text(&friend, words)).await;
     let is_read = async |id: &str| {
