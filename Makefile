@@ -77,10 +77,11 @@ whatsapp: to-build rocksdb ## judge the driver of the real network against a tes
 	cargo clippy --package node --features whatsapp --quiet -- -D warnings
 
 # Its own selection of crates: all of it is compiled a second time.
-whatsapp-clusters: to-build rocksdb ## judge that driver on clusters of real processes: kills amid sends and pairings, planted faults
+whatsapp-clusters: to-build rocksdb ## judge that driver on clusters of real processes: kills amid sends and pairings, planted faults (ONLY names tests)
 	cargo build $(DRIVER)
 	ln -f $(BIN) $(BIN)-whatsapp
-	cargo test $(DRIVER) --no-fail-fast --test faults --test whatsapp
+	cargo test $(DRIVER) --lib config::
+	cargo test $(DRIVER) --no-fail-fast --test faults --test whatsapp -- $(ONLY)
 
 check-release: to-build rocksdb ## judge a release with that driver: what it contains, says and refuses; compiles it, some fifteen minutes
 	.ci/whatsapp

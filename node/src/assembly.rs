@@ -71,6 +71,12 @@ const MEDIA_FOLDER: &str = "blobs";
 /// How often a node that starts looks whether it can serve.
 const READY_POLL: Duration = Duration::from_millis(20);
 
+/// How long a node that can serve waits for what the others say of themselves.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
+
+/// What each node has to have as the others: see [`several_drivers`].
+const DRIVER: &str = "network.driver";
+
 /// The parts of a running node.
 pub struct Assembly {
     peers: Arc<Peers>,
@@ -232,14 +238,20 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
 
 impl Assembly {
     /// Returns when the node can serve.
-    pub async fn ready(&self) {
+    ///
+    /// # Errors
+    /// A node that runs has another driver.
+    pub async fn ready(&self) -> Result<(), Refusal> {
         loop {
             let readiness = self.cluster.readiness();
             if readiness.store && readiness.cluster && readiness.leases {
-                return;
+                break;
             }
             tokio::time::sleep(READY_POLL).await;
         }
+        let survey = self.cluster.survey(HEARD_WITHIN).await;
+        let said = survey.iter().filter_map(|(node, heard)| Some((*node, &heard.as_ref().ok()?.report.alike)));
+        several_drivers(said).map_or(Ok(()), Err)
     }
 
     /// Returns when the cluster has refused this node.
@@ -261,6 +273,22 @@ impl Assembly {
         self.host.shutdown().await;
         self.peers.shutdown().await;
     }
+}
+
+/// Refuses a node that starts where those that run do not all have its driver: a channel that moves to one with another has a state
+/// that it cannot read, and stays in error.
+fn several_drivers<'a>(said: impl Iterator<Item = (NodeId, &'a BTreeMap<String, String>)>) -> Option<Refusal> {
+    let mut drivers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (node, alike) in said {
+        // Earlier releases do not say.
+        if let Some(driver) = alike.get(DRIVER) {
+            drivers.entry(driver.as_str()).or_default().push(format!("node {node}"));
+        }
+    }
+    let said: Vec<String> = drivers.iter().map(|(driver, nodes)| format!("{driver} at {}", nodes.join(", "))).collect();
+    let problem = || format!("has to be alike on all nodes: {}", said.join("; "));
+    let remedy = "correct it, or stop first those whose driver is wrong";
+    (said.len() > 1).then(|| Refusal::new(DRIVER, problem(), remedy))
 }
 
 fn exclusion(reason: &Excluded, data_dir: &Path) -> Refusal {
@@ -423,7 +451,7 @@ fn alike(config: &Config, network: &dyn Network) -> BTreeMap<String, String> {
         ("limits.customer", bucket(config.limits.customer)),
         ("limits.channel", bucket(config.limits.channel)),
         ("media.store", store.unwrap_or_else(|| "local".to_owned())),
-        ("network.driver", network.name().to_owned()),
+        (DRIVER, network.name().to_owned()),
         ("network.phone_suffix", suffixes.phone),
         ("network.group_suffix", suffixes.group),
         ("network.newsletter_suffix", suffixes.newsletter),
@@ -600,6 +628,16 @@ mod tests {
         assert!(!refused("Disk quota exceeded (os error 122)"));
         assert!(refused("is locked: another process uses this folder"));
         assert!(!cluster_refusal(ClusterError::Media(BlobError::NoSpace)).is::<Refusal>());
+    }
+
+    #[test]
+    fn a_node_is_refused_beside_those_that_have_another_driver_and_not_beside_those_that_do_not_say() {
+        let alike = |driver: &str| BTreeMap::from([(DRIVER.to_owned(), driver.to_owned())]);
+        let (simulated, real, silent) = (alike("simulated"), alike("whatsapp"), BTreeMap::new());
+        assert_eq!(several_drivers([(1, &simulated), (2, &silent), (3, &simulated)].into_iter()), None);
+        let refused = several_drivers([(1, &simulated), (2, &real), (3, &simulated)].into_iter());
+        let problem = "has to be alike on all nodes: simulated at node 1, node 3; whatsapp at node 2";
+        assert_eq!(refused.map(|refusal| refusal.problem).as_deref(), Some(problem));
     }
 
     #[test]

@@ -500,13 +500,15 @@ impl Default for History {
 pub struct Log {
     pub format: LogFormat,
     /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`, and at `warn` of
-    /// every one that fails: thousands of lines a minute while a peer is away, which `raft::transport` tells in one.
+    /// every one that fails: thousands of lines a minute while a peer is away, which `raft::transport` tells in one. The
+    /// library of the driver `whatsapp` names accounts at `info`, and writes whole stanzas at `debug`.
     pub filter: String,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: LogFormat::Text, filter: "info,openraft=error,salvo_core=warn".to_owned() }
+        let filter = "info,openraft=error,salvo_core=warn,whatsapp_rust=warn,wacore=warn".to_owned();
+        Self { format: LogFormat::Text, filter }
     }
 }
 

@@ -62,7 +62,7 @@ pub struct Started {
 pub enum Awaited {
     Ready(Ready),
     Stopped(Draining),
-    /// The cluster does not let this node in.
+    /// The cluster does not let this node in, or is on another network.
     Excluded(Refusal),
 }
 
@@ -85,10 +85,13 @@ impl Started {
     async fn until_ready(self, stop: &mut StopSignals) -> Awaited {
         tokio::select! {
             refusal = self.assembly.excluded() => Awaited::Excluded(refusal),
-            () = self.assembly.ready() => {
-                tracing::info!("ready");
-                Awaited::Ready(Ready { assembly: self.assembly })
-            }
+            ready = self.assembly.ready() => match ready {
+                Ok(()) => {
+                    tracing::info!("ready");
+                    Awaited::Ready(Ready { assembly: self.assembly })
+                }
+                Err(refusal) => Awaited::Excluded(refusal),
+            },
             () = stop.next() => Awaited::Stopped(Draining { assembly: self.assembly }),
         }
     }

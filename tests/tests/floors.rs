@@ -202,6 +202,25 @@ fn knots(arrows: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<String>> {
     arrows.keys().map(knot).filter(|knot| !knot.is_empty()).collect()
 }
 
+/// What a manifest's lines are called that hold a word: features and dependencies.
+fn named_with(folder: &str, word: &str) -> Vec<String> {
+    let manifest = read(&checkout().join(folder).join("Cargo.toml"));
+    let lines = manifest.lines().filter(|line| !line.starts_with('#') && line.contains(word));
+    lines.filter_map(|line| line.split([' ', '=', '.']).next()).map(str::to_owned).collect()
+}
+
+/// The test network's certificates are signed by nobody. What takes them must be in no build for customers; `.ci/whatsapp` looks at
+/// the builds themselves.
+#[test]
+fn only_builds_with_the_test_network_take_certificates_that_nobody_signed() {
+    let folders = FLOORS.iter().map(|(_, folder)| *folder).chain(["", "testnet", "tests"]);
+    let found: Vec<(&str, Vec<String>)> =
+        folders.map(|folder| (folder, named_with(folder, "danger"))).filter(|(_, named)| !named.is_empty()).collect();
+    assert_eq!(found, [("whatsapp", vec!["testnet".to_owned()]), ("testnet", vec!["wacore".to_owned()])]);
+    assert_eq!(named_with("whatsapp", "\"testnet\""), ["tests"], "its own tests alone ask for that");
+    assert!(named_with("node", "testnet").iter().all(|name| name == "testnet"), "no other feature may ask for it");
+}
+
 #[test]
 fn modules_of_a_crate_form_no_cycles() {
     let mut wrong = Vec::new();

@@ -7,7 +7,7 @@
 //! - [`threads`]: session threads. [`watchdog`]: cuts sessions whose fence has passed.
 //! - [`state`]: the state log and the library's store over it. [`wire`]: connections, and the gate before them.
 //! - [`operations`]: what is asked beside messages. [`inbound`], [`outbound`]: messages and what is said of them. [`transfers`]: media. [`verdict`]: why the network ends a session.
-//! - [`version`]: which client of the network's sessions say they are.
+//! - [`version`]: which client of the network's sessions say they are. [`telemetry`]: what is counted.
 //!
 //! Nothing of the library's types leaves the crate.
 
@@ -23,6 +23,7 @@ mod outbound;
 mod pieces;
 mod session;
 mod state;
+mod telemetry;
 mod threads;
 mod transfers;
 mod verdict;
@@ -86,6 +87,7 @@ impl WhatsappNetwork {
     /// # Errors
     /// No threads could be started.
     pub fn start(settings: Settings) -> io::Result<Self> {
+        telemetry::describe();
         let Settings { threads, version, endpoint, sessions_max, targets } = settings;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = Threads::start(if threads == 0 { cores.div_ceil(2) } else { threads })?;

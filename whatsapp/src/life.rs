@@ -25,6 +25,7 @@ use crate::operations::Operations;
 use crate::outbound::Outgoing;
 use crate::state::backend::{Backend, THINNED_ABOVE, THINNED_TO};
 use crate::state::keys;
+use crate::telemetry::{self, Living};
 use crate::threads::SessionRuntime;
 use crate::verdict;
 use crate::version::{self, ClientVersion, Versions};
@@ -41,6 +42,10 @@ const SETTLED_AFTER: Duration = Duration::from_secs(10);
 
 /// How often a live session looks after itself.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// At how many looks it is weighed, and the bytes with which it begins anew: its caches are then as they were at first.
+const WEIGHED_EVERY: u32 = 10;
+const LARGEST_SESSION: u64 = 16 << 20;
 
 /// How far both watermarks of prekeys rise after a restore, at least: ids that were uploaded after the backup must never get another key.
 const PREKEYS_AHEAD: u32 = 20_000;
@@ -72,6 +77,7 @@ pub struct Birth {
 /// Lives a session to its end. Its log and its line are closed then.
 pub async fn live(birth: Birth) {
     let line = Arc::clone(&birth.line);
+    let _living = Living::begin();
     line.log().live_here();
     let writer = tokio::spawn(Arc::clone(line.log()).write());
     let clients = birth.clients.clone();
@@ -82,6 +88,12 @@ pub async fn live(birth: Birth) {
         () = line.stopped().cancelled() => Ok(()),
         error = line.log().poisoned() => Err(end_of(error)),
     };
+    let end = lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into()));
+    line.note_end(end.clone());
+    // What is stored of a pairing can log in.
+    if !line.is_logged_in() && line.log().has(keys::DEVICE) {
+        telemetry::not_logged_in(line.end().as_ref());
+    }
     if line.is_outdated() {
         let newest = Box::pin(version::newest(&endpoint));
         tokio::select! {
@@ -89,7 +101,7 @@ pub async fn live(birth: Birth) {
             () = line.stopped().cancelled() => {}
         }
     }
-    line.cut(lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into())));
+    line.cut(end);
     line.close_events();
     // The owner's hold on the session must not keep the client.
     if let Some(client) = clients.send_replace(None) {
@@ -178,6 +190,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     let greeted = async {
         if greeting.await.is_ok() {
             line.logged_in();
+            telemetry::logged_in();
             line.report(SessionEvent::LoggedIn(Box::new(identity(&client))));
             line.inbox().open();
             outgoing.open();
@@ -291,16 +304,19 @@ impl Beside {
         messages: mpsc::Receiver<Box<Outbound>>,
         devices: &Arc<PersistenceManager>,
     ) -> Self {
-        let (pumped, asked) = (Arc::clone(line), Arc::clone(client));
+        let (pumped, asked, weighed) = (Arc::clone(line), Arc::clone(client), Arc::clone(client));
         let pump = tokio::spawn(async move { pumped.inbox().pump(&pumped, &asked).await });
         let (outgoing, client, backend) = (Arc::clone(outgoing), Arc::clone(client), Arc::clone(backend));
         let write = tokio::spawn(async move { outgoing.write(&client, &backend, messages).await });
         let (line, devices) = (Arc::clone(line), Arc::clone(devices));
         let look = tokio::spawn(async move {
-            loop {
+            for look in 1_u32.. {
                 tokio::time::sleep(LOOK_EVERY).await;
                 if devices.is_saver_halted() {
                     line.cut(EndReason::AuthState("the device could not be stored".into()));
+                }
+                if look.is_multiple_of(WEIGHED_EVERY) {
+                    weigh(&line, &weighed).await;
                 }
             }
         });
@@ -311,5 +327,20 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// Notes what the library says that a session takes. One that takes too much logs in anew, where nothing that came in waits.
+async fn weigh(line: &Line, client: &Arc<Client>) {
+    let report = Box::pin(client.memory_report()).await;
+    metrics::histogram!("gateway_whatsapp_session_bytes").record(report.total_estimated_bytes() as f64);
+    // LIDs are read again at each log-in.
+    let lids = report.lid_pn_lid_entries.bytes + report.lid_pn_pn_entries.bytes;
+    let bytes = report.total_estimated_bytes().saturating_sub(lids);
+    if bytes > LARGEST_SESSION && line.is_logged_in() && !line.is_behind() {
+        tracing::warn!(bytes, "a session takes too much memory, and logs in anew");
+        // The end of the session, which this brings about, ends this task.
+        let client = Arc::clone(client);
+        tokio::spawn(async move { client.disconnect().await });
     }
 }

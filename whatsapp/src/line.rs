@@ -142,6 +142,15 @@ impl Line {
         self.state.lock().last.get_or_insert(event);
     }
 
+    /// Why the session ends, where that is known and its owner has not ended it.
+    pub fn end(&self) -> Option<EndReason> {
+        let state = self.state.lock();
+        match &state.last {
+            Some(SessionEvent::Ended(reason)) if !state.muted => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
     /// A device that was never known is not one that was unlinked.
     pub fn soften_unlinked(&self) {
         let mut state = self.state.lock();

@@ -28,6 +28,7 @@ use crate::inbound::message::time;
 use crate::line::Line;
 use crate::state::backend::Backend;
 use crate::state::backend::polls::Author;
+use crate::telemetry;
 
 /// Messages that may wait to be written, and beside them those that wait behind another one of their chat.
 const MOST_WAITING: usize = 1_024;
@@ -463,9 +464,7 @@ impl Outgoing {
             }
         }
         self.heard.notify_one();
-        // What is no number of the network's has one label.
-        let label = code.parse::<u16>().ok().filter(|code| (400..600).contains(code)).unwrap_or_default();
-        metrics::counter!("gateway_whatsapp_refused_total", "code" => label.to_string()).increment(1);
+        telemetry::refused(code);
         if let Some(refused) = refused {
             self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
         }

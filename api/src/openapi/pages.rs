@@ -16,10 +16,12 @@ use crate::route::Route;
 /// It loads its files and the document by paths beside its own, so that it works behind a prefix too.
 const PAGE: &str = include_str!("page/page.html");
 
-/// The script and the style that the page loads; nothing that stands within the page has to be run.
-const ASSETS: [(&str, &str, &str); 2] = [
+/// The script and the style that the page loads, as nothing that stands within the page has to be run; and what it links to: under
+/// which licences a build is, and where its source is to be had.
+const ASSETS: [(&str, &str, &str); 3] = [
     ("page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
+    ("notice.txt", "text/plain; charset=utf-8", include_str!("../../../NOTICE")),
 ];
 
 /// The page takes keys to try calls with: it runs its own script alone, tells what is typed there to nobody but this port,
@@ -49,9 +51,10 @@ pub fn routes() -> Vec<Route> {
             Doc::new("get_docs", "Show this document, with a form for each call").content("text/html; charset=utf-8"),
         ),
         Route::get("/docs/{asset}").public(asset).doc(
-            Doc::new("get_docs_asset", "Get a script or a style of the page")
+            Doc::new("get_docs_asset", "Get a script or a style of the page, or the licences of the program")
                 .content("text/css; charset=utf-8")
                 .content("text/javascript; charset=utf-8")
+                .content("text/plain; charset=utf-8")
                 .errors(&[ErrorCode::NotFound]),
         ),
     ]

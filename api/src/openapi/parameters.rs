@@ -41,7 +41,7 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "session_id" => (uuid(), "The login"),
         "ticket_id" => (uuid(), "The ticket"),
         "message_id" => (text(), "The message, by its id in the network"),
-        "asset" => (json!({ "type": "string", "enum": ["page.css", "page.js"] }), "The name of the file"),
+        "asset" => (json!({ "type": "string", "enum": ["page.css", "page.js", "notice.txt"] }), "The name of the file"),
         "token" => (text_of(512, "^[A-Za-z0-9_.=-]+$"), "The token of a media link"),
         "contact_id" => (person(), "The contact's address, or the digits of its number"),
         "participant_id" => (person(), "The participant's address, or the digits of its number"),

@@ -457,6 +457,8 @@ fn alike(view: &ClusterView) -> Vec<Observation> {
                 Level::Failing,
                 "stop all nodes, correct it where it is wrong, and start them: one after the other is not safe",
             ),
+            // A channel that moves to such a node has a state that its driver cannot read, and stays in error.
+            "network.driver" => (Level::Failing, "stop those whose driver is wrong, correct it, and start them"),
             // As it is for a while in a change that goes from node to node.
             _ => (Level::Warning, "correct it where it is wrong, and restart those nodes"),
         };
@@ -546,14 +548,16 @@ mod tests {
         // The fourth is of an earlier release, which does not say.
         for (node, timing) in [(1, "80ms"), (2, "250ms"), (3, "80ms")] {
             let Some(Ok(heard)) = view.survey.get_mut(&node) else { panic!("node {node} was heard") };
-            let driver = if node == 1 { "whatsapp" } else { "simulated" };
-            let said = [("cluster.timing", timing), ("media.store", "local"), ("network.driver", driver)];
+            let (driver, store) = if node == 1 { ("whatsapp", "s3") } else { ("simulated", "local") };
+            let said = [("cluster.timing", timing), ("media.store", store), ("network.driver", driver)];
             heard.report.alike = said.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         }
         let said: Vec<(Level, String)> = alike(&view).into_iter().map(|said| (said.level, said.message)).collect();
         let timing = "cluster.timing has to be alike on all nodes: 250ms at node 2; 80ms at node 1, node 3";
         let driver = "network.driver has to be alike on all nodes: simulated at node 2, node 3; whatsapp at node 1";
-        assert_eq!(said, [(Level::Failing, timing.to_owned()), (Level::Warning, driver.to_owned())]);
+        let store = "media.store has to be alike on all nodes: local at node 2, node 3; s3 at node 1";
+        let failing = |message: &str| (Level::Failing, message.to_owned());
+        assert_eq!(said, [failing(timing), (Level::Warning, store.to_owned()), failing(driver)]);
         view.survey.retain(|node, _| *node > 2);
         assert!(alike(&view).is_empty());
     }

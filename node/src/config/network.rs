@@ -84,7 +84,7 @@ pub struct Whatsapp {
     #[cfg(feature = "testnet")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// The test network's media port, likewise.
+    /// The test network's media port, `http://` on loopback. Sessions go where the network says that its media is, on loopback alone.
     #[cfg(feature = "testnet")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_endpoint: Option<String>,

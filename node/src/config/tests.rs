@@ -105,9 +105,17 @@ fn the_real_network_is_refused_where_the_build_cannot_reach_it_or_is_told_of_ano
         let refusal = judged(with).unwrap_err().to_string();
         assert!(refusal.contains(key), "{refusal}");
     }
-    if !cfg!(feature = "testnet") {
-        let refusal = judged("whatsapp = { endpoint = \"ws://127.0.0.1:1\" }").unwrap_err().to_string();
-        assert!(refusal.contains("network.whatsapp.endpoint"), "{refusal}");
+    // A build with the test network speaks to that alone, and any other has no key to name it by.
+    let test = [
+        ("endpoint", "ws://127.0.0.1:1", "ws://192.0.2.1:1"),
+        ("media_endpoint", "http://[::1]:1", "http://a.example"),
+    ];
+    for (key, near, far) in test {
+        let named =
+            |url: &str| judged(&format!("whatsapp = {{ {key} = \"{url}\" }}")).map_err(|error| error.to_string());
+        let refusal = named(far).unwrap_err();
+        assert!(refusal.contains(&format!("network.whatsapp.{key}")), "{refusal}");
+        assert_eq!(named(near).is_ok(), cfg!(feature = "testnet"), "{key}");
     }
 }
 

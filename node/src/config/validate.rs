@@ -345,7 +345,18 @@ fn real_network(network: &Network) -> Result<(), Refusal> {
     ensure(whatsapp.threads <= 64, "network.whatsapp.threads", "is over 64", "0 takes half the cores")?;
     let parts: Vec<_> = whatsapp.version.split('.').map(str::parse::<u32>).collect();
     let is_version = whatsapp.version.is_empty() || (parts.len() == 3 && parts.iter().all(Result::is_ok));
-    ensure(is_version, "network.whatsapp.version", "is no version", "write it as 2.3000.N, or leave it out")
+    ensure(is_version, "network.whatsapp.version", "is no version", "write it as 2.3000.N, or leave it out")?;
+    #[cfg(feature = "testnet")]
+    for (key, url, scheme) in [
+        ("network.whatsapp.endpoint", &whatsapp.endpoint, "ws"),
+        ("network.whatsapp.media_endpoint", &whatsapp.media_endpoint, "http"),
+    ] {
+        let is_near =
+            |url: &str| Url::parse(url).is_ok_and(|url| url.scheme() == scheme && url.host().is_some_and(is_loopback));
+        let problem = "is no URL of a test network on a loopback address";
+        ensure(url.as_deref().is_none_or(is_near), key, problem, "this build speaks to no other network")?;
+    }
+    Ok(())
 }
 
 fn webhooks(config: &Config) -> Result<(), Refusal> {

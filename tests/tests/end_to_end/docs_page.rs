@@ -79,6 +79,10 @@ async fn the_page_is_small_and_the_document_says_what_it_shows_first() {
             assert_eq!(got.status, 200, "{path}");
             bytes += got.text().len();
         }
+        let page = answer(http.get(format!("{port}/docs"))).await.text();
+        assert!(page.contains("href=\"docs/notice.txt\""), "{page}");
+        let notice = answer(http.get(format!("{port}/docs/notice.txt"))).await;
+        assert!(notice.status == 200 && notice.text().contains("AGPL-3.0-only"), "{}", notice.text());
         let (head, _) = curl(&format!("{port}/docs/"), &[]).await;
         assert!(head.starts_with("http/1.1 308") && head.contains("location: ../docs\r\n"), "{head}");
         // Swagger UI has fifty times as many, and reads the whole document before it shows anything.

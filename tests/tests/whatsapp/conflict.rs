@@ -51,6 +51,15 @@ async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_o
     })
     .await;
 
+    // A log-in that is refused for now ends nothing.
+    let refused = tenant.paired("refused").await;
+    let failure = format!("/devices/{}/1/failure", refused.number);
+    network.api().post(&failure, json!({ "reason": 503 })).await.expect(204);
+    network.api().post(&format!("/devices/{}/1/cut", refused.number), json!({})).await.expect(204);
+    wait_status(&api, &refused.id, "reconnecting", CONNECT).await;
+    network.api().delete(&failure).await.expect(204);
+    wait_status(&api, &refused.id, "connected", seconds(60)).await;
+
     let replaced = tenant.paired("replaced").await;
     let replace = format!("/phones/{}/replace", replaced.number);
     network.api().post(&replace, json!({})).await.expect(204);

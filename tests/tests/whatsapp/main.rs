@@ -6,9 +6,13 @@
 mod conflict;
 mod contents;
 mod crash_points;
+mod drivers;
 #[path = "../end_to_end/groups.rs"]
 mod groups;
+mod measured;
 mod media;
+#[path = "../end_to_end/metrics.rs"]
+mod metrics;
 mod numbers;
 mod pairing;
 mod proxy;

@@ -8,8 +8,12 @@ use tests::wait::{check, eventually, seconds};
 
 use crate::{assert_clean, cluster};
 
+/// Not a failpoint: the owner dies while its code is shown, before a phone scans it.
+const SHOWN: &str = "the code is shown";
+
 /// Where the owner dies, counted from when the code is shown: the failpoint, and how often it is passed before.
-const STEPS: [(&str, usize); 6] = [
+const STEPS: [(&str, usize); 7] = [
+    (SHOWN, 0),
     // Between the network's word that it is paired and the commit of the new identity.
     ("whatsapp::before_commit", 0),
     // The identity is committed, and the network does not know.
@@ -51,9 +55,13 @@ async fn an_owner_that_dies_at_any_step_of_a_pairing_leaves_no_phone_linked_to_n
         code(&tenant, 1, &channel).await;
         let raw = code(&tenant, 2, &channel).await;
         let owner = tenant.owner(3, &channel).await.node;
-        let actions = if passed == 0 { "1*return".to_owned() } else { format!("{passed}*off->1*return") };
-        let armed = format!("/v1/admin/failpoints/{point}");
-        cluster.operator(owner, &tenant.client).put(&armed, json!({ "actions": actions })).await.expect(204);
+        if point == SHOWN {
+            cluster.kill(owner);
+        } else {
+            let actions = if passed == 0 { "1*return".to_owned() } else { format!("{passed}*off->1*return") };
+            let armed = format!("/v1/admin/failpoints/{point}");
+            cluster.operator(owner, &tenant.client).put(&armed, json!({ "actions": actions })).await.expect(204);
+        }
         let shown = network.try_scan(&phone, &raw).await;
         tests::cluster::wait_gone(cluster.node(owner).pid, seconds(30));
         let api = tenant.any();

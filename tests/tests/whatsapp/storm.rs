@@ -1,7 +1,8 @@
 //! Owners die amid sends, with media too, to peers that are known and new and to groups, while phones write back: nothing is lost or doubled, no message
 //! key is used twice, everybody reads everything, and nobody scans a QR again.
 //!
-//! `STORM_CHANNELS`, `STORM_SENDS` (each channel's, a round) and `STORM_ROUNDS` make it larger; `STORM_RUNS` repeats it.
+//! `STORM_CHANNELS`, `STORM_SENDS` (each channel's, a round), `STORM_ROUNDS` and `STORM_KNOWN` (people in each group beside the channel) make it
+//! larger; `STORM_RUNS` repeats it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -25,7 +26,7 @@ const HEALED: Duration = Duration::from_secs(120);
 /// The longest that one send may be tried, whatever happens meanwhile.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// People whom every channel writes to again and again.
+/// People whom every channel writes to again and again, where nothing else is said.
 const KNOWN: usize = 6;
 
 /// One send in so many goes to somebody whom no channel has written to.
@@ -113,7 +114,7 @@ impl Storm {
             devices.push(network.get_phone(&channel.number).await["devices"][0]["id"].clone());
         }
         let mut known = Vec::new();
-        for _ in 0..KNOWN {
+        for _ in 0..setting("STORM_KNOWN", KNOWN) {
             let person = number();
             network.phone(&person, json!({})).await;
             known.push(person);

@@ -21,6 +21,7 @@ use super::{best, groups};
 use crate::line::Line;
 use crate::outbound::Outgoing;
 use crate::state::backend::Backend;
+use crate::telemetry::{self, Asker};
 use crate::verdict;
 
 /// What nobody sends again: the network keeps messages no longer.
@@ -197,7 +198,10 @@ impl Events {
     }
 
     fn undecryptable(&self, told: &UndecryptableMessage) {
-        metrics::counter!("gateway_whatsapp_undecryptable_total").increment(1);
+        telemetry::undecryptable();
+        if !told.is_unavailable {
+            telemetry::asked_again(Asker::Channel);
+        }
         if told.decrypt_fail_mode == DecryptFailMode::Hide {
             return;
         }

@@ -23,6 +23,7 @@ use crate::line::Line;
 use crate::state::keys;
 use crate::state::log::{Class, LARGEST_ROW, StateLog, Write};
 use crate::state::rows::{pack, unpack};
+use crate::telemetry::InboxRows;
 
 /// Items that may wait for the owner before the session stops reading.
 const MOST_WAITING: usize = 512;
@@ -62,6 +63,7 @@ struct Items {
     /// Messages that could not be read, and when each is told of.
     unread: VecDeque<(Instant, Item)>,
     out: HashMap<ItemId, Out>,
+    rows: InboxRows,
 }
 
 enum Waiting {
@@ -83,6 +85,9 @@ enum Kept {
 
 impl Items {
     fn take(&mut self, item: Item, knows: impl Fn(&MessageId) -> bool) {
+        if matches!(item.kept, Kept::Row(_)) {
+            self.rows.came();
+        }
         if let InboundKind::Receipt(receipt) = &item.item.kind
             && receipt.participant.is_some()
             && !self.is_settled
@@ -129,6 +134,7 @@ impl Items {
             }
             !is_read
         });
+        rows.iter().for_each(|_| self.rows.went());
         rows
     }
 
@@ -282,7 +288,10 @@ impl Inbox {
     pub fn acknowledge(&self, id: &ItemId) -> Result<(), AuthError> {
         let out = self.items.lock().out.remove(id);
         match out.map(|out| out.kept) {
-            Some(Kept::Row(number)) => self.log.append(Class::Lazy, [Write::delete(keys::inbox(number))]),
+            Some(Kept::Row(number)) => {
+                self.items.lock().rows.went();
+                self.log.append(Class::Lazy, [Write::delete(keys::inbox(number))])
+            }
             Some(Kept::Network(waiting)) => {
                 for done in waiting {
                     // The hook may have given up waiting.

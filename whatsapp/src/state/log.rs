@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::failpoint::{Point, reach};
+use crate::telemetry::StateBytes;
 
 /// Bytes of one batch at most, names and values, unless a single run is larger: the store takes no more.
 const LARGEST_BATCH: usize = 240 << 10;
@@ -103,6 +104,7 @@ pub struct StateLog {
     inner: Mutex<Inner>,
     appended: Notify,
     progress: watch::Sender<Progress>,
+    stored: Mutex<StateBytes>,
     home: Mutex<Option<ThreadId>>,
 }
 
@@ -113,6 +115,7 @@ impl StateLog {
             inner: Mutex::default(),
             appended: Notify::new(),
             progress: watch::Sender::default(),
+            stored: Mutex::default(),
             home: Mutex::new(None),
         })
     }
@@ -331,6 +334,7 @@ impl StateLog {
             tokio::select! {
                 done = &mut commit => {
                     if done.is_ok() {
+                        self.stored.lock().set(self.store.bytes());
                         reach(Point::StateAfterCommit);
                     }
                     return done;

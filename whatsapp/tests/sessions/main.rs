@@ -8,10 +8,12 @@ mod contacts;
 mod contents;
 mod devices;
 mod groups;
+mod later;
 mod media;
 mod pairing;
 mod presence;
 mod restored;
+mod rotation;
 #[path = "../world/mod.rs"]
 mod world;
 
@@ -27,6 +29,11 @@ use network::operation::RefusedKind;
 use serde_json::json;
 
 use self::world::{CHANNEL, FRIEND, World, friend, until};
+
+const STRANGER: &str = "15550000009";
+
+/// How long nothing is stored: less than bytes wait for that until their session is cut.
+const UNSTORED: Duration = Duration::from_millis(700);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_pairs_by_qr_writes_is_read_and_logs_in_again_without_another() {
@@ -139,6 +146,26 @@ async fn a_pairing_that_is_not_stored_is_not_answered() {
     let mut line = world.pair().await;
     line.send("3EB0A1", "hello").await;
     line.accepted("3EB0A1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_reaches_the_network_after_what_it_rests_on_is_stored_and_not_before() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    world.post("/phones", json!({ "number": STRANGER })).await;
+    // Somebody with whom a session is to be begun, and then somebody with whom there is one.
+    for (id, number) in [("3EB0A1", STRANGER), ("3EB0A2", STRANGER), ("3EB0A3", FRIEND), ("3EB0A4", FRIEND)] {
+        let to = Address::parse(&format!("{number}@s.whatsapp.net")).unwrap();
+        world.store.slow.store(true, Ordering::Release);
+        line.send_to(to, id, Content::Text { text: id.into() }).await;
+        let early = tokio::time::timeout(UNSTORED, line.accepted(id)).await;
+        assert!(early.is_err(), "{id} was accepted while nothing could be stored");
+        let ledger = world.get("/accepted").await;
+        assert!(ledger["data"].as_array().unwrap().iter().all(|row| row["id"] != id), "{ledger}");
+        world.store.slow.store(false, Ordering::Release);
+        line.accepted(id).await;
+    }
+    world.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ use wacore_binary::Jid;
 use super::{Backend, dated, now, undated};
 use crate::state::keys;
 use crate::state::log::{Class, Write};
+use crate::telemetry::{self, Asker};
 
 /// A group's metadata of more bytes is asked for anew each time.
 const LARGEST_GROUP: usize = 32 << 10;
@@ -449,8 +450,9 @@ impl ProtocolStore for Backend {
 
     /// It stays: two devices may ask for it, and a crash before it is sent again must not lose it.
     async fn take_sent_message(&self, chat_jid: &str, message_id: &str) -> Result<Option<Vec<u8>>> {
-        let row = self.get(&keys::sent(chat_jid, message_id))?;
-        row.map(|row| undated(&row).map(|(_, payload)| payload.to_vec())).transpose()
+        let Some(row) = self.get(&keys::sent(chat_jid, message_id))? else { return Ok(None) };
+        telemetry::asked_again(Asker::Peer);
+        Ok(Some(undated(&row)?.1.to_vec()))
     }
 
     async fn delete_expired_sent_messages(&self, cutoff_timestamp: i64) -> Result<u32> {
