@@ -159,7 +159,7 @@ pub enum Command {
         until: Timestamp,
     },
 
-    /// Forgets keys that were revoked, and channels that were deleted, before a time: those of these that were. A bounded
+    /// Forgets keys that were revoked or expired, and channels that were deleted, before a time: those of these that were. A bounded
     /// number at a time.
     ForgetEnded {
         keys: Vec<KeyId>,

@@ -280,7 +280,7 @@ impl DirectoryState {
 
             Command::CreateKey(key) => {
                 let customer = self.live_customer(key.customer_id)?;
-                self.judge_quota(&customer, Quota::Keys, self.live_keys(customer.id))?;
+                self.judge_key(&customer, at)?;
                 if let Some(channel) = key.channel_id {
                     self.live_channel(key.customer_id, channel)?;
                 }
@@ -323,7 +323,7 @@ impl DirectoryState {
                     return Err(Rejection::ChannelLimit { limit, current });
                 }
                 if scoped_key.is_some() {
-                    self.judge_quota(&customer, Quota::Keys, self.live_keys(customer.id))?;
+                    self.judge_key(&customer, at)?;
                 }
                 changes.push(Change::Channel(channel.id));
                 self.put_channel(channel.clone(), store);

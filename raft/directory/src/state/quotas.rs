@@ -6,8 +6,9 @@
 use model::customer::Quota;
 use model::format::Format;
 use model::id::CustomerId;
+use model::time::Timestamp;
 
-use super::DirectoryState;
+use super::{DirectoryState, ids_of};
 use crate::command::Rejection;
 use crate::keys;
 use crate::records::CustomerRecord;
@@ -24,6 +25,18 @@ impl DirectoryState {
     /// How many keys of an account are not revoked.
     pub fn live_keys(&self, customer: CustomerId) -> u64 {
         self.live_keys_of.get(&customer).copied().unwrap_or(0)
+    }
+
+    /// How many of them have not expired by then either: those that their quota counts.
+    pub fn usable_keys(&self, customer: CustomerId, at: Timestamp) -> u64 {
+        let keys = ids_of(&self.keys_of, customer).filter_map(|id| self.keys.get(id));
+        keys.filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > at)).count() as u64
+    }
+
+    /// Refuses one key more, when the quota allows none. Whether any has expired is looked for only then.
+    pub(super) fn judge_key(&self, customer: &CustomerRecord, at: Timestamp) -> Result<(), Rejection> {
+        let judge = |used| self.judge_quota(customer, Quota::Keys, used);
+        judge(self.live_keys(customer.id)).or_else(|_| judge(self.usable_keys(customer.id, at)))
     }
 
     pub fn endpoint_count(&self, customer: CustomerId) -> u64 {

@@ -11,7 +11,7 @@ use super::members::formed;
 use super::{Rig, channel, endpoint, key, proposal, with_customer};
 use crate::command::{Command, CustomerChange, Proposal, Rejection};
 use crate::keys;
-use crate::records::ClusterRecord;
+use crate::records::{ClusterRecord, KeyRecord};
 use crate::state::{DirectoryState, ended_before, open_tickets};
 use crate::support::{TicketBook, TicketCommand};
 use machine::record::{decode, encode};
@@ -51,6 +51,32 @@ fn keys_are_counted_while_they_live() {
     rig.run(Command::CreateKey(key(customer, None))).unwrap();
     assert_eq!(rig.shared.state.read().live_keys(customer), 3);
     assert_eq!(DirectoryState::load(&rig.store).live_keys(customer), 3, "memory equals what is stored");
+}
+
+#[test]
+fn keys_that_have_expired_count_no_more_and_are_forgotten_as_revoked_ones_are() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits { keys: Some(3), ..StorageLimits::default() });
+    // What is run here is proposed at 1000.
+    let [expired, lasting] =
+        [1000, 1001].map(|end| KeyRecord { expires_at: Some(Timestamp(end)), ..key(customer, None) });
+    for key in [&expired, &lasting] {
+        rig.run(Command::CreateKey(key.clone())).unwrap();
+    }
+    rig.run(Command::CreateKey(key(customer, None))).unwrap();
+    let full = Rejection::Quota { quota: Quota::Keys, limit: 3, used: 3 };
+    assert_eq!(rig.run(Command::CreateKey(key(customer, None))).unwrap_err(), full);
+    let with_key = Command::CreateChannel { channel: channel(customer, 1), scoped_key: Some(key(customer, None)) };
+    assert_eq!(rig.run(with_key).unwrap_err(), full);
+
+    let before = Timestamp(1001);
+    assert_eq!(ended_before(&rig.store, before, 9).0, [expired.id]);
+    assert_eq!(rig.shared.state.read().ended_beyond(0, before, 9), [expired.id]);
+    let forget = Command::ForgetEnded { keys: vec![expired.id, lasting.id], channels: Vec::new(), before };
+    rig.run(forget).unwrap();
+    for state in [&*rig.shared.state.read(), &DirectoryState::load(&rig.store)] {
+        assert!(!state.keys.contains_key(&expired.id) && state.keys.contains_key(&lasting.id));
+    }
 }
 
 #[test]
@@ -166,7 +192,7 @@ fn of_an_account_that_makes_and_revokes_keys_all_day_the_latest_revoked_ones_are
     };
     let revoked: Vec<_> = (0..10).map(|at| revoke(customer, at)).collect();
     let _: Vec<_> = (0..4).map(|at| revoke(other, at)).collect();
-    let beyond = |rig: &Rig, before: i64, step| rig.shared.state.read().revoked_beyond(4, Timestamp(before), step);
+    let beyond = |rig: &Rig, before: i64, step| rig.shared.state.read().ended_beyond(4, Timestamp(before), step);
     assert_eq!(beyond(&rig, 100, 99), revoked[..6], "the account's live key does not count");
     assert_eq!(beyond(&rig, 100, 2), revoked[..2]);
     assert_eq!(beyond(&rig, 3, 99), revoked[..3], "the others were revoked lately");
