@@ -19,7 +19,7 @@ use raft::machine::{View, just_after};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::backoff;
+use super::{LONGEST, backoff};
 use crate::command::Command;
 use crate::keys;
 use crate::media::blobs::BlobError;
@@ -30,9 +30,6 @@ use crate::owner::channel::{Batch, Channel};
 use crate::owner::committer::LeadershipLost;
 use crate::owner::{NodeContext, NotLeader};
 use crate::records::decode;
-
-/// How long one download may take in all.
-const LONGEST: Duration = Duration::from_secs(600);
 
 /// After this, bytes that still could not be fetched are given up.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
