@@ -354,12 +354,21 @@ impl DirectoryState {
                 if !self.is_of_third_format() && used >= u64::from(MOST_ENDPOINTS) {
                     return Err(Rejection::EndpointLimit { limit: MOST_ENDPOINTS });
                 }
+                if self.is_of_third_format() {
+                    self.judge_urls(customer.id, None, &endpoint.url)?;
+                }
                 changes.push(Change::Endpoint(endpoint.id));
                 self.put_endpoint(endpoint.clone(), store);
                 Ok(Reply::Endpoint(endpoint))
             }
             Command::UpdateEndpoint { customer, id, change } => {
-                let mut endpoint = (*self.endpoint_of(customer, id)?).clone();
+                let known = self.endpoint_of(customer, id)?;
+                if let model::field::Change::To(url) = &change.url
+                    && self.is_of_third_format()
+                {
+                    self.judge_urls(customer, Some(&known), url)?;
+                }
+                let mut endpoint = (*known).clone();
                 change.url.apply(&mut endpoint.url);
                 change.events.apply(&mut endpoint.events);
                 change.secret.apply(&mut endpoint.secret);

@@ -6,12 +6,13 @@ use model::format::Format;
 use model::id::CustomerId;
 use model::ticket::TicketStatus;
 use model::time::Timestamp;
+use model::webhook::MOST_URL_BYTES;
 
 use super::members::formed;
 use super::{Rig, channel, endpoint, key, proposal, with_customer};
-use crate::command::{Command, CustomerChange, Proposal, Rejection};
+use crate::command::{Command, CustomerChange, EndpointChange, Proposal, Rejection};
 use crate::keys;
-use crate::records::{ClusterRecord, KeyRecord};
+use crate::records::{ClusterRecord, EndpointRecord, KeyRecord};
 use crate::state::{DirectoryState, ended_before, open_tickets};
 use crate::support::{TicketBook, TicketCommand};
 use machine::record::{decode, encode};
@@ -94,6 +95,24 @@ fn endpoints_are_counted_and_a_raised_quota_holds_at_once() {
     }
     let refused = rig.run(Command::CreateEndpoint(endpoint(customer))).unwrap_err();
     assert_eq!(refused, Rejection::Quota { quota: Quota::Endpoints, limit: 50, used: 50 });
+}
+
+#[test]
+fn urls_that_are_asked_for_at_the_same_moment_are_no_longer_together_than_they_may_be() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits::default());
+    let of = |bytes: usize| EndpointRecord { url: "x".repeat(bytes), ..endpoint(customer) };
+    let first = of(1_024);
+    rig.run(Command::CreateEndpoint(first.clone())).unwrap();
+    rig.run(Command::CreateEndpoint(of(MOST_URL_BYTES - 2_048))).unwrap();
+    assert_eq!(rig.run(Command::CreateEndpoint(of(1_025))).unwrap_err(), Rejection::UrlsTooLong);
+    let mut change = |bytes: usize| {
+        let change = EndpointChange { url: Patch::To("x".repeat(bytes)), ..EndpointChange::default() };
+        rig.run(Command::UpdateEndpoint { customer, id: first.id, change })
+    };
+    assert_eq!(change(2_049).unwrap_err(), Rejection::UrlsTooLong);
+    change(2_048).unwrap();
+    assert_eq!(rig.run(Command::CreateEndpoint(of(1))).unwrap_err(), Rejection::UrlsTooLong);
 }
 
 #[test]
