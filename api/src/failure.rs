@@ -22,6 +22,7 @@ pub fn of_update(error: UpdateError) -> CallError {
     }
 }
 
+/// What a refusal of the directory answers.
 pub fn of_rejection(rejection: Rejection) -> CallError {
     match rejection {
         Rejection::CustomerNotFound => CallError::not_found("customer", ""),
