@@ -4,7 +4,7 @@ use model::error::CallError;
 use model::issue::{IssueCode, Violation};
 use model::limit::{BucketLevel, LimitScope};
 use model::time::{Day, Timestamp};
-use model::webhook::endpoint::too_many_endpoints;
+use model::webhook::endpoint::{too_many_endpoints, urls_too_long};
 use raft::directory::UpdateError;
 use raft::directory::command::Rejection;
 use raft::group::MAX_COMMAND;
@@ -22,7 +22,8 @@ pub fn of_update(error: UpdateError) -> CallError {
     }
 }
 
-fn of_rejection(rejection: Rejection) -> CallError {
+/// What a refusal of the directory answers.
+pub fn of_rejection(rejection: Rejection) -> CallError {
     match rejection {
         Rejection::CustomerNotFound => CallError::not_found("customer", ""),
         Rejection::KeyNotFound => CallError::not_found("api_key", ""),
@@ -31,6 +32,7 @@ fn of_rejection(rejection: Rejection) -> CallError {
         Rejection::EndpointNotFound => CallError::webhook_endpoint_not_found(),
         Rejection::ChannelLimit { limit, current } => CallError::plan_channel_limit(limit, current),
         Rejection::EndpointLimit { .. } => too_many_endpoints(),
+        Rejection::UrlsTooLong => urls_too_long(),
         Rejection::Quota { quota, limit, used } => CallError::plan_limit(quota, limit, used),
         Rejection::UserNotFound => CallError::not_found("member", ""),
         Rejection::EmailTaken => email_taken(),

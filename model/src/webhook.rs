@@ -7,7 +7,7 @@ pub mod recover;
 pub mod signature;
 
 pub use delivery::{DeliveryState, Outcome, RetrySchedule, Verdict};
-pub use endpoint::{ChangeEndpoint, CreateEndpoint, EventFilter, MOST_ENDPOINTS};
+pub use endpoint::{ChangeEndpoint, CreateEndpoint, EventFilter, MOST_ENDPOINTS, MOST_URL_BYTES};
 pub use headers::StaticHeaders;
 pub use recover::Recovery;
 pub use signature::{default_secret, sign, signature_header, standard_signature};

@@ -2,11 +2,13 @@
 //! well and does not work.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -18,6 +20,25 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A task that has run for so long has overcome what it panicked at before.
 const STABLE: Duration = Duration::from_secs(60);
+
+/// For how long operators who ask are told of a panic.
+const TOLD_FOR: Duration = Duration::from_secs(3600);
+
+/// How often a task has panicked, and when it did last.
+struct Panics {
+    count: u32,
+    last: Instant,
+}
+
+/// By task; of this process, whose program it is that panics.
+static PANICS: Mutex<BTreeMap<&'static str, Panics>> = Mutex::new(BTreeMap::new());
+
+/// The tasks that panicked within the last hour, and how often since they last went on for an hour without.
+pub(crate) fn panics() -> BTreeMap<String, u32> {
+    let panics = PANICS.lock();
+    let told = panics.iter().filter(|(_, of_task)| of_task.last.elapsed() < TOLD_FOR);
+    told.map(|(task, of_task)| ((*task).to_owned(), of_task.count)).collect()
+}
 
 /// Runs a task to its end; one that panics is begun again, for as long as it takes.
 ///
@@ -92,14 +113,16 @@ fn note(task: &'static str, panic: &(dyn Any + Send)) {
     let reason = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     tracing::error!(task, reason, "a task panicked");
     telemetry::task_panicked(task);
+    let (now, mut panics) = (Instant::now(), PANICS.lock());
+    let of_task = panics.entry(task).or_insert(Panics { count: 0, last: now });
+    let before = if now.saturating_duration_since(of_task.last) < TOLD_FOR { of_task.count } else { 0 };
+    *of_task = Panics { count: before.saturating_add(1), last: now };
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use parking_lot::Mutex;
 
     use super::*;
 
@@ -112,6 +135,17 @@ mod tests {
             done
         });
         assert_eq!(output.await, 2);
+    }
+
+    #[tokio::test]
+    async fn operators_are_told_which_tasks_have_panicked_and_how_often() {
+        assert_eq!(noticed("a test that is well", async { 7 }).await, Some(7));
+        for tries in 1..=3 {
+            assert_eq!(noticed("a test that never is", async { assert_eq!(1, 2) }).await, None);
+            let told = panics();
+            assert_eq!(told.get("a test that never is"), Some(&tries));
+            assert_eq!(told.get("a test that is well"), None);
+        }
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use model::time::Timestamp;
 use raft::directory::state::DirectoryState;
 use tracing::Instrument;
 
-use crate::call::{Answer, Ask, Call, Done};
+use crate::call::{Answer, Ask, Call, Done, account_of};
 use crate::deliveries;
 use crate::history;
 use crate::owner::streams::{relay, serve};
@@ -98,8 +98,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             done(Done::Lives(lives.collect()))
         }
         Ask::Lives { channels } => {
-            let first = channels.first().map(|(customer, _)| *customer);
-            let customer = first.filter(|first| channels.iter().all(|(customer, _)| customer == first));
+            let customer = account_of(&channels);
             let reading = owner.clone();
             let lives = owner.node.reads.read(customer, deadline, move |patience| {
                 let in_time = channels.into_iter().take_while(|_| !patience.is_over());

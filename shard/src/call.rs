@@ -107,15 +107,26 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// The account whose call this is, where it may wait for long: for the network, for a client, or for an event.
-    pub fn account(&self) -> Option<CustomerId> {
+    /// The account whose call this is, where it may wait for long: for the network, for a client, for an event, or for its turn among
+    /// what else its account reads. `of_channel` tells whose a channel is.
+    pub fn account(&self, of_channel: impl FnOnce(ChannelId) -> Option<CustomerId>) -> Option<CustomerId> {
         match self {
             Self::Channel { customer, .. } | Self::History { customer, .. } | Self::Stream { customer, .. } => {
                 Some(*customer)
             }
+            Self::Deliveries(ask) => ask.account(),
+            Self::Usage(ask) => ask.account(),
+            Self::Lives { channels } => account_of(channels),
+            Self::MessageDeliveries { channels, .. } => of_channel(*channels.first()?),
             _ => None,
         }
     }
+}
+
+/// The account that all of these channels belong to.
+pub(crate) fn account_of(channels: &[(CustomerId, ChannelId)]) -> Option<CustomerId> {
+    let (first, _) = channels.first()?;
+    channels.iter().all(|(customer, _)| customer == first).then_some(*first)
 }
 
 /// Work on one channel.
@@ -322,4 +333,31 @@ pub struct Sent {
 pub enum SentStatus {
     Sent,
     Queued,
+}
+
+#[cfg(test)]
+mod tests {
+    use model::id::EndpointId;
+
+    use super::*;
+    use crate::usage::Hour;
+
+    #[test]
+    fn what_waits_for_its_accounts_turn_to_read_counts_as_that_accounts() {
+        let (customer, other, channel) = (CustomerId::random(), CustomerId::random(), ChannelId::random());
+        let account = |ask: Ask| ask.account(|asked| (asked == channel).then_some(customer));
+        let endpoint = EndpointId::random();
+        let figures = DeliveryAsk::Figures { customer, endpoint, since: Timestamp(0) };
+        assert_eq!(account(Ask::Deliveries(figures)), Some(customer));
+        let hours = UsageAsk::Hours { customer, from: Hour(0), to: Hour(1) };
+        assert_eq!(account(Ask::Usage(hours)), Some(customer));
+        let message = MessageId::mint([0; 18]);
+        let channels = vec![channel];
+        assert_eq!(account(Ask::MessageDeliveries { channels, message, after: None }), Some(customer));
+        let lives = |whose| Ask::Lives { channels: vec![(customer, channel), (whose, channel)] };
+        assert_eq!(account(lives(customer)), Some(customer));
+        assert_eq!(account(lives(other)), None, "an operator looks at the channels of all");
+        // Sends wait for it, and an account that has used up its places must not pass its quota by that.
+        assert_eq!(account(Ask::Usage(UsageAsk::MediaKept { customer })), None);
+    }
 }

@@ -188,7 +188,7 @@ pub(crate) mod tests {
     }
 
     fn heard(clock: i64, asked: i64, took: u64) -> Heard {
-        let host = HostFacts { groups: Vec::new(), syncs: None, disk: None };
+        let host = HostFacts { groups: Vec::new(), syncs: None, disk: None, panics: BTreeMap::new() };
         let facts = NodeReport {
             status: node_status(),
             clock: Timestamp(clock),

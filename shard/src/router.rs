@@ -170,7 +170,9 @@ impl Router {
     /// Answers another node's call, as long as that waits for it.
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
         let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
-        let Some(_place) = self.places.take(from, call.shard, call.ask.account()) else {
+        let account =
+            call.ask.account(|channel| self.directory.read(|state| Some(state.channels.get(&channel)?.customer_id)));
+        let Some(_place) = self.places.take(from, call.shard, account) else {
             return Answer::Result { channel_level: None, result: Err(CallError::no_leader()) };
         };
         // The caller has given up by then.

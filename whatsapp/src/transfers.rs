@@ -21,10 +21,10 @@ use whatsapp_rust::{Client, ErrorChainExt};
 use crate::media::{CameWith, Handle};
 use crate::pieces::Pieces;
 
-/// Transfers of a node at once; others wait.
+/// Uploads of a node at once, and downloads; others wait. One account has eight of either at most, however slow its proxies are.
 const AT_ONCE: usize = 16;
 
-/// Uploads whose bytes still come from their caller, who may be slow: each takes a thread and no place of a transfer.
+/// Uploads whose bytes still come from their caller, who may be slow, or wait in a file for a place: each takes a thread, or the file.
 const COMING_AT_ONCE: usize = 64;
 
 /// Pieces that may wait to be sealed.
@@ -35,24 +35,25 @@ const KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
 
 #[derive(Clone)]
 pub struct Transfers {
-    places: Arc<Semaphore>,
+    uploads: Arc<Semaphore>,
+    downloads: Arc<Semaphore>,
     coming: Arc<Semaphore>,
 }
 
 impl Transfers {
     pub fn new() -> Self {
-        Self { places: Arc::new(Semaphore::new(AT_ONCE)), coming: Arc::new(Semaphore::new(COMING_AT_ONCE)) }
+        let places = |most| Arc::new(Semaphore::new(most));
+        Self { uploads: places(AT_ONCE), downloads: places(AT_ONCE), coming: places(COMING_AT_ONCE) }
     }
 
     /// # Errors
     /// What keeps the bytes from the network.
     pub async fn upload(&self, client: &Client, kind: MediaKind, bytes: ByteStream) -> Result<Uploaded, MediaError> {
-        let (file, sealed) = {
-            let _place = self.coming.acquire().await;
-            seal(kind, bytes).await?
-        };
+        let coming = self.coming.acquire().await;
+        let (file, sealed) = seal(kind, bytes).await?;
         let length = sealed_length(&file)?;
-        let _place = self.places.acquire().await;
+        let _place = self.uploads.acquire().await;
+        drop(coming);
         let sealed = client.upload_stream(Sealed { file: Arc::new(file), length }, sealed, media_type(kind)).await;
         let stored = sealed.map_err(|error| failed(&error))?;
         let handle = Handle {
@@ -94,7 +95,7 @@ impl Transfers {
         if !is_path(&handle.direct_path) {
             return Err(MediaError::Gone);
         }
-        let _place = self.places.acquire().await;
+        let _place = self.downloads.acquire().await;
         let asked = DownloadParams::encrypted(
             handle.direct_path.clone(),
             &handle.key,

@@ -86,12 +86,13 @@ pub struct Finding {
 type Judge = fn(&ClusterView, &TargetPolicy) -> Vec<Observation>;
 
 /// What is checked, how, and what is said of it when nothing is wrong.
-const TABLE: [(&str, Judge, &str); 13] = [
+const TABLE: [(&str, Judge, &str); 14] = [
     ("nodes", |view, _| nodes(view), "all nodes answer: {nodes}"),
     ("shards", |view, _| shards(view), "every shard has a leader, and all its replicas keep up"),
     ("replicas", |view, _| replicas(view), "no replicas were found to differ"),
     ("lose_a_node", |view, _| lose_a_node(view), "any one node can be lost now"),
     ("leads", |view, _| leads(view), "every shard is led from where it should be"),
+    ("tasks", |view, _| tasks(view), "no task of a node has panicked within the last hour"),
     ("fsync", |view, _| fsync(view), "every disk syncs fast enough"),
     ("clock", |view, _| clock(view), "the clocks agree"),
     ("disk", |view, _| disk(view), "there is room on every disk"),
@@ -311,6 +312,19 @@ fn leads(view: &ClusterView) -> Vec<Observation> {
     )]
 }
 
+/// Tasks that panicked. They are begun again, and what made them panic may still be there.
+fn tasks(view: &ClusterView) -> Vec<Observation> {
+    let remedy = "report what its log says of it and right before it; where it comes again and again, what that task does stands \
+                  still";
+    let judged = view.heard().flat_map(|(node, heard)| {
+        heard.report.host.panics.iter().map(move |(task, count)| {
+            let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+            Observation::of_node(node, Level::Warning, format!("node {node}: {task} panicked {times} of late"), remedy)
+        })
+    });
+    judged.collect()
+}
+
 fn fsync(view: &ClusterView) -> Vec<Observation> {
     let remedy = "give the data folder a faster disk of its own";
     let judged = view.heard().filter_map(|(node, heard)| {
@@ -521,7 +535,7 @@ mod tests {
         let report = NodeReport {
             status,
             clock: Timestamp(0),
-            host: HostFacts { groups: Vec::new(), syncs: None, disk: None },
+            host: HostFacts { groups: Vec::new(), syncs: None, disk: None, panics: BTreeMap::new() },
             directory_is_fresh: true,
             master_keys: Vec::new(),
             certificates: Vec::new(),
@@ -588,6 +602,21 @@ mod tests {
         assert_eq!(said.len(), 1);
         assert_eq!((said[0].node, said[0].level), (Some(2), Level::Failing));
         assert!(said[0].message.contains("leads the directory, shard 4 and commits nothing"), "{}", said[0].message);
+    }
+
+    #[test]
+    fn tasks_that_panic_are_named_with_their_node() {
+        let mut view = view(&[false, false, false]);
+        assert!(tasks(&view).is_empty());
+        let Some(Ok(heard)) = view.survey.get_mut(&2) else { panic!("node 2 was heard") };
+        heard.report.host.panics = [("the committer of a shard".to_owned(), 3), ("a port".to_owned(), 1)].into();
+        let said = tasks(&view);
+        assert!(said.iter().all(|said| (said.node, said.level) == (Some(2), Level::Warning)));
+        let said: Vec<&str> = said.iter().map(|said| said.message.as_str()).collect();
+        assert_eq!(
+            said,
+            ["node 2: a port panicked once of late", "node 2: the committer of a shard panicked 3 times of late"]
+        );
     }
 
     #[test]

@@ -186,7 +186,17 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
         plan: changed(&known.plan, plan),
         limits: changed(&known.limits, limits),
     };
-    let answer = call.update(Command::UpdateCustomer { id: known.id, change }, Vec::new()).await?;
+    let fields = [
+        ("name", change.name.is_keep()),
+        ("email", change.email.is_keep()),
+        ("plan", change.plan.is_keep()),
+        ("limits", change.limits.is_keep()),
+    ];
+    let fields: Vec<&str> = fields.into_iter().filter(|(_, is_kept)| !is_kept).map(|(field, _)| field).collect();
+    let mut entry = call.audited(known.id, "customer.updated", Target::new("customer", known.id, known.name.as_str()));
+    entry.details.insert("changed".to_owned(), fields.join(", "));
+    let audit = if fields.is_empty() { Vec::new() } else { vec![entry] };
+    let answer = call.update(Command::UpdateCustomer { id: known.id, change }, audit).await?;
     of_kind!(answer, Updated::Customer(customer) => Reply::ok(&CustomerView::of(call, &customer).await?))
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use model::error::{CallError, ErrorCode};
 use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
-use model::issue::{IssueCode, Violation};
 use model::payload::ChatTypeFilter;
 use model::scope::Access;
 use model::time::Timestamp;
@@ -28,9 +27,6 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::route::Route;
-
-/// Bytes of the URLs of an account's endpoints together at most: fifty of the longest fit, and an event bears all of them.
-const MOST_URL_BYTES: usize = 128 << 10;
 
 /// What stands in the place of what must not be shown.
 const MASK: &str = "***";
@@ -224,17 +220,10 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     of_kind!(answer, Updated::Endpoint(endpoint) => Reply::ok(&EndpointView::new(&endpoint)))
 }
 
-/// Refuses a URL with which those of the account would be too long together: an event bears all that want it. One that is no
-/// longer than that in whose place it comes is taken: those of an account from before there was the bound become shorter so.
+/// Refuses a URL that would be refused where it is written, by what this node knows: the directory of an older format judges none.
 fn judge_urls(call: &AccountCall, before: Option<&EndpointRecord>, url: &str) -> Result<(), CallError> {
-    let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
-    let all: usize = endpoints.iter().map(|endpoint| endpoint.url.len()).sum();
-    let known = before.map_or(0, |endpoint| endpoint.url.len());
-    if url.len() <= known || all.saturating_sub(known) + url.len() <= MOST_URL_BYTES {
-        return Ok(());
-    }
-    let message = "makes the URLs of the account's endpoints longer than 131072 bytes together";
-    Err(Violation::new(IssueCode::TooLong, message).at(&["url"]))
+    let judged = call.directory().read(|state| state.judge_urls(call.customer_id(), before, url));
+    judged.map_err(failure::of_rejection)
 }
 
 /// Deliveries that are queued keep their schedule and fail against the missing endpoint.

@@ -466,7 +466,7 @@ export interface components {
              * @description What was looked at.
              * @enum {string}
              */
-            check: "nodes" | "shards" | "replicas" | "lose_a_node" | "leads" | "fsync" | "clock" | "disk" | "slots" | "connections" | "certificates" | "secrets" | "configuration";
+            check: "nodes" | "shards" | "replicas" | "lose_a_node" | "leads" | "tasks" | "fsync" | "clock" | "disk" | "slots" | "connections" | "certificates" | "secrets" | "configuration";
             /** @description How bad it is. */
             level: components["schemas"]["Level"];
             /** @description For people. */

@@ -16,6 +16,9 @@ use crate::webhook::headers::{StaticHeaders, static_headers};
 /// The most endpoints of one account, in a cluster whose format knows no quotas.
 pub const MOST_ENDPOINTS: u32 = 50;
 
+/// Bytes of the URLs of an account's endpoints together at most: fifty of the longest fit, and an event bears all of them.
+pub const MOST_URL_BYTES: usize = 128 << 10;
+
 /// The word that subscribes to every event, present and future.
 const EVERY_EVENT: &str = "*";
 
@@ -23,6 +26,12 @@ const EVERY_EVENT: &str = "*";
 pub fn too_many_endpoints() -> CallError {
     let message = format!("an account has at most {MOST_ENDPOINTS} webhook endpoints; delete one first");
     Violation::new(IssueCode::TooMany, message).at(&[])
+}
+
+/// The refusal of a URL with which those of the account would have more than [`MOST_URL_BYTES`].
+pub fn urls_too_long() -> CallError {
+    let message = format!("makes the URLs of the account's endpoints longer than {MOST_URL_BYTES} bytes together");
+    Violation::new(IssueCode::TooLong, message).at(&["url"])
 }
 
 /// The events that an endpoint gets. Serialised as the interface's list of names.

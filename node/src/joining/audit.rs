@@ -12,20 +12,21 @@ use raft::transport::admission::network_of;
 use uuid::Uuid;
 
 const MINUTE_MILLIS: i64 = 60_000;
+const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 
 const UNKNOWN: &str = "join_token_unknown";
 
-/// Refusals that a node writes of a minute at most, of tokens that nobody made, and as many of others: whoever asks chooses from
-/// how many addresses.
-const MOST: usize = 64;
+/// Refusals that a node writes of an hour at most, of tokens that nobody made, and as many of others: whoever asks chooses from
+/// how many addresses, and every node keeps them for as long as the log is kept.
+const MOST: usize = 256;
 
-/// The refusals of this minute that this node has written, so that asking again and again is no way to write the log.
+/// The refusals of this hour that this node has written, so that asking again and again is no way to write the log.
 #[derive(Debug, Default)]
-pub struct Written(Mutex<OfMinute>);
+pub struct Written(Mutex<OfHour>);
 
 #[derive(Debug, Default)]
-struct OfMinute {
-    minute: i64,
+struct OfHour {
+    hour: i64,
     refusals: HashSet<AuditId>,
     /// Those of them whose token nobody made. They are counted apart: who invents tokens hides nobody who has one that was made.
     unknown: usize,
@@ -34,10 +35,10 @@ struct OfMinute {
 impl Written {
     /// Notes a refusal; `false` for one that is not to be written.
     pub fn is_news(&self, entry: &AuditEntry) -> bool {
-        let minute = entry.created_at.0.div_euclid(MINUTE_MILLIS);
+        let hour = entry.created_at.0.div_euclid(HOUR_MILLIS);
         let mut written = self.0.lock();
-        if written.minute != minute {
-            *written = OfMinute { minute, ..OfMinute::default() };
+        if written.hour != hour {
+            *written = OfHour { hour, ..OfHour::default() };
         }
         let is_unknown = is_unknown(entry);
         let alike = if is_unknown { written.unknown } else { written.refusals.len() - written.unknown };
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_written_once_a_minute_and_no_more_of_them_than_so_many() {
+    fn a_refusal_is_written_once_a_minute_and_no_more_of_them_an_hour_than_so_many() {
         let written = Written::default();
         let refused = |address: u32, rejection, at| {
             let from = std::net::Ipv4Addr::from_bits(address).into();
@@ -159,14 +160,14 @@ mod tests {
         };
         let is_news = |address, at| written.is_news(&refused(address, Rejection::TokenUnknown, at));
         assert!(is_news(1, 0) && !is_news(1, 59_999) && is_news(1, 60_000));
-        let more = (2..10_000).filter(|address| is_news(*address, 60_000)).count();
-        assert_eq!(more, MOST - 1);
+        let more = (2..10_000).filter(|address| is_news(*address, HOUR_MILLIS - 1)).count();
+        assert_eq!(more, MOST - 2);
         let is_news_of_used = |address| written.is_news(&refused(address, Rejection::TokenUsed, 60_000));
         assert!(is_news_of_used(9_999), "its token was made");
         assert_eq!((10_000..20_000).filter(|address| is_news_of_used(*address)).count(), MOST - 1);
         let lost = refused(1, Rejection::TokenUnknown, 60_000);
         written.forget(&lost);
         assert!(written.is_news(&lost) && !is_news(9_998, 60_000));
-        assert!(is_news(9_999, 120_000));
+        assert!(is_news(9_999, HOUR_MILLIS));
     }
 }

@@ -159,7 +159,7 @@ pub enum Command {
         until: Timestamp,
     },
 
-    /// Forgets keys that were revoked, and channels that were deleted, before a time: those of these that were. A bounded
+    /// Forgets keys that were revoked or expired, and channels that were deleted, before a time: those of these that were. A bounded
     /// number at a time.
     ForgetEnded {
         keys: Vec<KeyId>,
@@ -337,6 +337,8 @@ pub enum Rejection {
     ChannelLimit { limit: u32, current: u32 },
     #[error("an account has at most {limit} endpoints")]
     EndpointLimit { limit: u32 },
+    #[error("the URLs of the account's endpoints are too long together")]
+    UrlsTooLong,
     #[error("the plan allows {limit} {}; {used} are in use", .quota.noun())]
     Quota { quota: Quota, limit: u64, used: u64 },
     #[error("no such member")]

@@ -192,6 +192,13 @@ pub struct KeyRecord {
     pub created_by_key_id: Option<KeyId>,
 }
 
+impl KeyRecord {
+    /// When it was revoked, or else when it expires.
+    pub fn ends_at(&self) -> Option<Timestamp> {
+        self.revoked_at.or(self.expires_at)
+    }
+}
+
 /// A webhook endpoint of a customer: where events go, which, and under which secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointRecord {

@@ -280,7 +280,7 @@ impl DirectoryState {
 
             Command::CreateKey(key) => {
                 let customer = self.live_customer(key.customer_id)?;
-                self.judge_quota(&customer, Quota::Keys, self.live_keys(customer.id))?;
+                self.judge_key(&customer, at)?;
                 if let Some(channel) = key.channel_id {
                     self.live_channel(key.customer_id, channel)?;
                 }
@@ -323,7 +323,7 @@ impl DirectoryState {
                     return Err(Rejection::ChannelLimit { limit, current });
                 }
                 if scoped_key.is_some() {
-                    self.judge_quota(&customer, Quota::Keys, self.live_keys(customer.id))?;
+                    self.judge_key(&customer, at)?;
                 }
                 changes.push(Change::Channel(channel.id));
                 self.put_channel(channel.clone(), store);
@@ -354,12 +354,21 @@ impl DirectoryState {
                 if !self.is_of_third_format() && used >= u64::from(MOST_ENDPOINTS) {
                     return Err(Rejection::EndpointLimit { limit: MOST_ENDPOINTS });
                 }
+                if self.is_of_third_format() {
+                    self.judge_urls(customer.id, None, &endpoint.url)?;
+                }
                 changes.push(Change::Endpoint(endpoint.id));
                 self.put_endpoint(endpoint.clone(), store);
                 Ok(Reply::Endpoint(endpoint))
             }
             Command::UpdateEndpoint { customer, id, change } => {
-                let mut endpoint = (*self.endpoint_of(customer, id)?).clone();
+                let known = self.endpoint_of(customer, id)?;
+                if let model::field::Change::To(url) = &change.url
+                    && self.is_of_third_format()
+                {
+                    self.judge_urls(customer, Some(&known), url)?;
+                }
+                let mut endpoint = (*known).clone();
                 change.url.apply(&mut endpoint.url);
                 change.events.apply(&mut endpoint.events);
                 change.secret.apply(&mut endpoint.secret);

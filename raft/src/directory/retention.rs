@@ -15,16 +15,16 @@ use crate::supervise;
 /// How long audit entries are kept: 400 days.
 const AUDIT_AGE: Duration = Duration::from_secs(400 * 24 * 3600);
 
-/// How long a revoked key and a deleted channel are known as what they were: as long as the audit log tells of their end.
-/// A key that is forgotten answers `auth_invalid`, and no longer `auth_revoked`.
+/// How long a key that was revoked or expired and a deleted channel are known as what they were: as long as the audit log tells of
+/// their end. A key that is forgotten answers `auth_invalid`, and no longer `auth_revoked` or `auth_expired`.
 const ENDED_AGE: Duration = AUDIT_AGE;
 
-/// Revoked keys that an account has at most, whatever their age: every node holds them in memory, and an account that makes
-/// and revokes keys all day would fill it.
-const MOST_REVOKED_KEYS: usize = 2_000;
+/// Keys that have ended which an account has at most, whatever their age: every node holds them in memory, and an account that makes
+/// and revokes keys all day, or makes some that expire at once, would fill it.
+const MOST_ENDED_KEYS: usize = 2_000;
 
-/// How long a revoked key is known all the same: until what its revocation set going is over.
-const REVOKED_LATELY: Duration = Duration::from_secs(2 * 3600);
+/// How long such a key is known all the same: until what its revocation set going is over.
+const ENDED_LATELY: Duration = Duration::from_secs(2 * 3600);
 
 /// How often the leader looks for those: that reads whole tables.
 const LOOK_FOR_ENDED_EVERY: Duration = Duration::from_secs(6 * 3600);
@@ -52,7 +52,7 @@ impl Directory {
         let mut looked_for_ended: Option<Instant> = None;
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             while self.leads()
-                && (self.trim_step().await || self.purge_step(grace).await || self.forget_revoked_step().await)
+                && (self.trim_step().await || self.purge_step(grace).await || self.forget_keys_step().await)
             {
                 if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
                     return;
@@ -82,10 +82,10 @@ impl Directory {
         self.forget(keys, channels, before).await && more
     }
 
-    /// Forgets some of the revoked keys of an account that has very many. Says whether there was one, and it went well.
-    async fn forget_revoked_step(&self) -> bool {
-        let before = before(Timestamp::now(), REVOKED_LATELY);
-        let keys = self.read(|state| state.revoked_beyond(MOST_REVOKED_KEYS, before, STEP));
+    /// Forgets some of the ended keys of an account that has very many. Says whether there was one, and it went well.
+    async fn forget_keys_step(&self) -> bool {
+        let before = before(Timestamp::now(), ENDED_LATELY);
+        let keys = self.read(|state| state.ended_beyond(MOST_ENDED_KEYS, before, STEP));
         !keys.is_empty() && self.forget(keys, Vec::new(), before).await
     }
 
@@ -97,7 +97,7 @@ impl Directory {
             // An older release may be a member: there is time.
             Err(UpdateError::Format { .. }) => false,
             Err(error) => {
-                tracing::warn!(%error, "revoked keys and deleted channels could not be forgotten yet");
+                tracing::warn!(%error, "ended keys and deleted channels could not be forgotten yet");
                 false
             }
         }

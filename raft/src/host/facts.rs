@@ -1,4 +1,4 @@
-//! What a host says of its groups and its disk, for operators.
+//! What a host says of its groups, its disk and its tasks, for operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,6 +14,7 @@ use super::{Health, Host};
 use crate::group::{Group, Members};
 pub use crate::log::syncs::SyncFigures;
 use crate::machine::GroupId;
+use crate::supervise;
 
 /// Syncs of the log that are older say nothing of the disk as it is now.
 const LATELY: Duration = Duration::from_secs(60);
@@ -33,6 +34,9 @@ pub struct HostFacts {
     pub syncs: Option<SyncFigures>,
     /// `None` when the system does not say.
     pub disk: Option<DiskFacts>,
+    /// The tasks that panicked within the last hour, and how often. Earlier releases do not say.
+    #[serde(default)]
+    pub panics: BTreeMap<String, u32>,
 }
 
 /// A group as one of its members sees it.
@@ -97,7 +101,7 @@ impl Host {
             Some(figures) => Some(figures),
             None => self.try_syncs().await,
         };
-        HostFacts { groups, syncs, disk: self.disk().await }
+        HostFacts { groups, syncs, disk: self.disk().await, panics: supervise::panics() }
     }
 
     async fn try_syncs(&self) -> Option<SyncFigures> {

@@ -57,7 +57,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
                 let Some(greeted) = place.gives_way().run_until_cancelled(greeting).await else { return };
                 match greeted {
                     Ok(Ok(Greeted::Unauthenticated(stream))) => {
-                        let answering = answer_unauthenticated(&shared, *stream, &unauthenticated);
+                        let answering = answer_unauthenticated(&shared, *stream, unauthenticated);
                         let _ = place.gives_way().run_until_cancelled(answering).await;
                     }
                     Ok(Ok(Greeted::Peer(stream, judged, class))) => {
@@ -95,11 +95,13 @@ enum Greeted {
 }
 
 /// Answers one question. Strangers beyond those that may be served at once are turned away: they may ask again.
-async fn answer_unauthenticated(shared: &Shared, mut stream: TlsStream<TcpStream>, places: &Semaphore) {
-    let Ok(_place) = places.try_acquire() else { return };
+async fn answer_unauthenticated(shared: &Shared, mut stream: TlsStream<TcpStream>, places: Arc<Semaphore>) {
+    let Ok(place) = places.try_acquire_owned() else { return };
     let Some(handler) = shared.unauthenticated.read().clone() else { return };
     // The answer is worked out where calls of the floors above are handled.
     let serving = shared.caller.spawn(async move {
+        // Held by the work: it goes on to its end, also where the connection gives way to another one.
+        let _place = place;
         tokio::time::timeout(unauthenticated::PATIENCE, unauthenticated::serve(&mut stream, &*handler)).await
     });
     if !matches!(serving.await, Ok(Ok(Ok(())))) {

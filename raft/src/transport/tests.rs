@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::admission::Admission;
 use super::*;
 use crate::testing::{Authority, peers_config};
 
@@ -235,6 +236,41 @@ async fn a_stranger_is_answered_and_believes_the_authority_that_it_knows_alone()
     let other = unauthenticated::authority_hash(&Authority::new().issue(2).ca_pem).unwrap();
     let error = unauthenticated::ask(&address, other, b"let me in", soon()).await.unwrap_err();
     assert!(matches!(error, unauthenticated::UnauthenticatedError::NotTheCluster(_)), "{error}");
+}
+
+/// Counts those who ask, and answers nobody.
+struct Mute(AtomicUsize);
+
+#[async_trait::async_trait]
+impl UnauthenticatedHandler for Mute {
+    async fn answer(&self, _: Bytes, _: std::net::IpAddr) -> Bytes {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_strangers_are_served_at_once_than_may_be_however_often_one_gives_way_to_another() {
+    let authority = Authority::new();
+    let of_one = Port::new("peer", Admission { most_per_address: 1, ..Admission::DEFAULT });
+    let two = Peers::start(PeersConfig { port: of_one, ..peers_config(&authority, 2) }).await.unwrap();
+    let mute = Arc::new(Mute(AtomicUsize::new(0)));
+    two.serve_unauthenticated(mute.clone());
+    let address = two.local_addr().to_string();
+    let known = unauthenticated::authority_hash(&authority.issue(2).ca_pem).unwrap();
+    for asked in 1..=unauthenticated::AT_ONCE {
+        // Each takes the place of the one before at the port.
+        let address = address.clone();
+        tokio::spawn(async move { unauthenticated::ask(&address, known, b"hello", soon()).await });
+        let deadline = soon();
+        while mute.0.load(Ordering::SeqCst) < asked {
+            assert!(Instant::now() < deadline, "{asked} have asked");
+            tokio::task::yield_now().await;
+        }
+    }
+    let turned_away = unauthenticated::ask(&address, known, b"hello", soon()).await;
+    assert!(matches!(turned_away, Err(unauthenticated::UnauthenticatedError::Unreachable(_))), "{turned_away:?}");
+    assert_eq!(mute.0.load(Ordering::SeqCst), unauthenticated::AT_ONCE);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,13 +24,7 @@ const CHUNK: usize = 512;
 /// # Errors
 /// `worker_at_capacity` when it takes too long.
 pub async fn answer(owner: &Arc<Owner>, ask: UsageAsk, deadline: Instant) -> Result<UsageDone, CallError> {
-    let customer = match ask {
-        // One row, which sends wait for: those that read months must not hold it up.
-        UsageAsk::MediaKept { .. } => None,
-        UsageAsk::Days { customer, .. } | UsageAsk::Figures { customer, .. } | UsageAsk::Hours { customer, .. } => {
-            Some(customer)
-        }
-    };
+    let customer = ask.account();
     let reader = owner.reader.clone();
     // Months of many channels are many rows; the calls of others must not wait for them.
     owner.node.reads.read(customer, deadline, move |patience| read(&patience.over(reader), ask)).await

@@ -42,6 +42,21 @@ pub enum DeliveryAsk {
     CountSweep(Sweep),
 }
 
+impl DeliveryAsk {
+    /// Whose it is, where it waits for the turn of its account.
+    pub fn account(&self) -> Option<CustomerId> {
+        match self {
+            Self::Page { customer, .. }
+            | Self::Find { customer, .. }
+            | Self::Redeliver { customer, .. }
+            | Self::Figures { customer, .. }
+            | Self::TakeTest { customer } => Some(*customer),
+            Self::Sweep(sweep) | Self::CountSweep(sweep) => Some(sweep.customer),
+            Self::Report(_) | Self::Waiting => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DeliveryDone {
     Page(DeliveryPage),

@@ -18,6 +18,19 @@ pub enum UsageAsk {
     Hours { customer: CustomerId, from: Hour, to: Hour },
 }
 
+impl UsageAsk {
+    /// Whose it is, where it waits for the turn of its account.
+    pub fn account(&self) -> Option<CustomerId> {
+        match self {
+            // One row, which sends wait for: those that read months must not hold it up.
+            Self::MediaKept { .. } => None,
+            Self::Days { customer, .. } | Self::Figures { customer, .. } | Self::Hours { customer, .. } => {
+                Some(*customer)
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum UsageDone {
     Days(Vec<DayUsage>),

@@ -166,11 +166,7 @@ impl Cluster {
 
     /// The shards of all channels that a customer has or had.
     pub(crate) fn shards_of_customer(&self, customer: CustomerId) -> Vec<ShardId> {
-        let mut shards: Vec<ShardId> =
-            self.directory().read(|state| state.slots_of(customer).filter_map(|slot| state.shard_of(slot)).collect());
-        shards.sort_unstable();
-        shards.dedup();
-        shards
+        self.context().shards_of_customer(customer)
     }
 
     pub(super) async fn ask_each(

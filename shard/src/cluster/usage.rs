@@ -1,9 +1,8 @@
 //! Asks the owners of all shards that may hold a part of what a customer has used.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-use futures::future::{join_all, try_join_all};
+use futures::future::try_join_all;
 use model::customer::Quota;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId, ShardId};
@@ -14,9 +13,6 @@ use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
 use crate::call::{Ask, Done, of_kind};
 use crate::media::command::MediaRoom;
 use crate::usage::{Counts, Hour};
-
-/// How long a shard may take to say how much media of an account it keeps.
-const COUNT_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Cluster {
     /// What a customer used on the days of `[from, to)`, deleted channels included: by day, or by day and channel.
@@ -97,22 +93,9 @@ impl Cluster {
         Ok(figures)
     }
 
-    /// How many bytes of media an account keeps, by shard. A shard that has no owner for a moment is left out: sends do
-    /// not wait for it. Deleted channels count until their shards have wiped them. Empty while the cluster's format
-    /// knows no quotas.
+    /// How many bytes of media an account keeps, by shard, as far as they say it in time.
     pub async fn media_kept(&self, customer: CustomerId, context: &CallContext) -> BTreeMap<ShardId, u64> {
-        if !self.media_store().counts() {
-            return BTreeMap::new();
-        }
-        let deadline = context.deadline.min(Instant::now() + COUNT_PATIENCE);
-        let context = &CallContext { deadline, ..context.clone() };
-        let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
-            match self.ask_usage(shard, UsageAsk::MediaKept { customer }, context).await {
-                Ok(UsageDone::MediaKept(bytes)) => Some((shard, bytes)),
-                _ => None,
-            }
-        });
-        join_all(asks).await.into_iter().flatten().collect()
+        self.context().media_kept(customer, &context.request_id, context.deadline).await
     }
 
     /// Refuses media that an account has no room for: `size` bytes more, or any at all. What of its quota is left is told

@@ -86,9 +86,10 @@ impl Cutter {
         let damaged = |_| Some(Unfit::Damaged);
         let measuring = move || {
             let charge = File::open(spooled.path()).map_err(ImageError::IoError).map_err(Unfit::from);
-            charge.and_then(|file| charge_of(BufReader::new(file))).map(|charge| (charge, spooled))
+            // The turn goes through the threads, too: who hangs up gives none back while his work waits there.
+            charge.and_then(|file| charge_of(BufReader::new(file))).map(|charge| (charge, spooled, turn))
         };
-        let (charge, spooled) = self.workshop.run(measuring).await.map_err(damaged)??;
+        let (charge, spooled, turn) = self.workshop.run(measuring).await.map_err(damaged)??;
         let pieces = u32::try_from(charge.div_ceil(PIECE)).map_err(|_| Some(Unfit::TooManyPixels))?;
         let memory = timeout_at(until, self.memory.clone().acquire_many_owned(pieces)).await;
         let Ok(Ok(memory)) = memory else { return Err(None) };
@@ -279,7 +280,9 @@ fn jpeg(picture: &DynamicImage) -> Result<Bytes, Unfit> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use std::io::Cursor;
+    use std::sync::mpsc::channel;
 
+    use futures::FutureExt;
     use image::codecs::png::PngEncoder;
     use image::{ExtendedColorType, GenericImageView, ImageEncoder};
 
@@ -473,5 +476,25 @@ mod tests {
         spool.write(encoded(&stripes(), ImageFormat::Png).get_ref()).await.unwrap();
         let picture = cutter.cut(CustomerId::random(), spool.finish().await.unwrap()).await.unwrap();
         assert_eq!(decoded(&picture.full).dimensions(), (FULL, FULL));
+    }
+
+    #[tokio::test]
+    async fn a_picture_that_nobody_waits_for_keeps_its_turn_while_its_work_waits_for_a_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let cutter = Cutter::new();
+        let mut spool = crate::media::spool::tests::spool(folder.path()).await;
+        spool.write(encoded(&stripes(), ImageFormat::Png).get_ref()).await.unwrap();
+        let spooled = spool.finish().await.unwrap();
+        let busy = |_| {
+            let (release, released) = channel::<()>();
+            assert!(cutter.workshop.run(move || released.recv().is_err()).now_or_never().is_none());
+            release
+        };
+        let all_threads: Vec<_> = (0..MOST_AT_ONCE).map(busy).collect();
+        let account = CustomerId::random();
+        assert!(cutter.cut(account, spooled).now_or_never().is_none(), "its caller hangs up");
+        assert!(cutter.running.try_take(account).is_none());
+        drop(all_threads);
+        timeout_at(Instant::now() + PATIENCE, cutter.running.take(account)).await.unwrap();
     }
 }

@@ -131,7 +131,7 @@ fn deliveries(
 }
 
 /// A delivery each, as long as a log entry can hold them. What an account's URLs may take together is bounded where they come
-/// to be, so that nothing is left out here but by what several calls have added at the same moment.
+/// to be, so that nothing is left out here but of accounts that had more before the third format.
 fn delivered_to(endpoints: impl Iterator<Item = Arc<EndpointRecord>>, now: Timestamp) -> Vec<NewDelivery> {
     let mut room = MOST_DELIVERY_BYTES;
     let fits = |endpoint: &Arc<EndpointRecord>| {

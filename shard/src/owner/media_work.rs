@@ -1,19 +1,22 @@
 //! What the owner of a channel does when it is asked about media.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use model::customer::Quota;
 use model::error::CallError;
-use model::id::{ChannelId, CustomerId, MediaId};
+use model::id::{ChannelId, CustomerId, MediaId, RequestId, ShardId};
 use model::media::MediaState;
 use model::time::Timestamp;
 use raft::machine::View;
 use raft::record::decode;
 
-use super::{NotLeader, Owner};
-use crate::call::Done;
+use super::{NodeContext, NotLeader, Owner};
 use crate::call::media::{MediaPage, MediaWork};
+use crate::call::usage::{UsageAsk, UsageDone};
+use crate::call::{Answer, Ask, Call, Done};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::media::apply::kept_bytes;
@@ -26,6 +29,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What is left of a call's time for the answer.
 const WAY_BACK: Duration = Duration::from_millis(200);
+
+/// How long a shard may take to say how much media of an account it keeps.
+const COUNT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Rows of a channel that one page is searched in: a page may come out short rather than read without bound.
 const SEARCHED: usize = 5_000;
@@ -79,6 +85,47 @@ pub async fn work(
                 _ => done(Some(row)),
             },
         },
+    }
+}
+
+impl NodeContext {
+    /// The shards of all channels that a customer has or had.
+    pub fn shards_of_customer(&self, customer: CustomerId) -> Vec<ShardId> {
+        let mut shards: Vec<ShardId> =
+            self.directory.read(|state| state.slots_of(customer).filter_map(|slot| state.shard_of(slot)).collect());
+        shards.sort_unstable();
+        shards.dedup();
+        shards
+    }
+
+    /// How many bytes of media an account keeps, by shard. A shard that has no owner for a moment is left out: sends do
+    /// not wait for it. Deleted channels count until their shards have wiped them. Empty while the cluster's format
+    /// knows no quotas.
+    pub async fn media_kept(
+        &self,
+        customer: CustomerId,
+        request: &RequestId,
+        deadline: Instant,
+    ) -> BTreeMap<ShardId, u64> {
+        if !self.media.counts() {
+            return BTreeMap::new();
+        }
+        let deadline = deadline.min(Instant::now() + COUNT_PATIENCE);
+        let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
+            let ask = Ask::Usage(UsageAsk::MediaKept { customer });
+            match self.nodes.ask(Call::new(shard, ask, request.clone()), deadline).await {
+                Ok(Answer::Result { result: Ok(Done::Usage(UsageDone::MediaKept(bytes))), .. }) => Some((shard, bytes)),
+                _ => None,
+            }
+        });
+        join_all(asks).await.into_iter().flatten().collect()
+    }
+
+    /// Whether what all shards keep of an account's media fills its quota: then what the network has stays there, also when
+    /// somebody asks for it.
+    pub async fn is_full_of_media(&self, customer: CustomerId) -> bool {
+        let kept = self.media_kept(customer, &RequestId::mint(), Instant::now() + COUNT_PATIENCE).await;
+        self.media.counts() && kept.into_values().sum::<u64>() >= self.allowed(customer, Quota::MediaBytes)
     }
 }
 

@@ -15,8 +15,8 @@ use crate::shares::{Share, Shares};
 const CALLS_OF_A_SHARD: usize = 1024;
 
 /// How many of them may be one account's: many of its calls may wait for their whole time, such as sends of channels that the
-/// network does not answer, or whoever follows its links to media that does not come. In all shards together it has half of what
-/// a peer may have.
+/// network does not answer, readings that take turns, or whoever follows its links to media that does not come. In all shards together
+/// it has half of what a peer may have.
 const CALLS_OF_AN_ACCOUNT: usize = CALLS_OF_A_SHARD / 2;
 const CALLS_OF_AN_ACCOUNT_IN_ALL: usize = MOST_CALLS / 2;
 

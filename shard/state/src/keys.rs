@@ -117,6 +117,7 @@ const RETRYING: u8 = b'r';
 const PROJECTED: u8 = b'p';
 const LID_OF: u8 = b'L';
 const MEDIA_KEPT: u8 = b'K';
+const MEDIA_FILES: u8 = b'F';
 const NOTICED: u8 = b'N';
 
 /// A half-open range of keys.
@@ -257,6 +258,8 @@ keys! {
     tickets_of(customer: CustomerId) -> Range = TICKET[customer.as_bytes()];
     /// How many bytes of a customer's media are kept.
     media_kept(customer: CustomerId) -> Key = MEDIA_KEPT[customer.as_bytes()];
+    /// In how many files.
+    media_files(customer: CustomerId) -> Key = MEDIA_FILES[customer.as_bytes()];
     /// What a customer used in an hour through a channel. By time before channel, so that what is asked for is one range.
     usage(customer: CustomerId, hour: Hour, channel: ChannelId) -> Key
         = USAGE[customer.as_bytes(), &hour.0.to_be_bytes(), channel.as_bytes()];

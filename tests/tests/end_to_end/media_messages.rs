@@ -376,6 +376,29 @@ async fn sends_of_media_at_the_same_time_and_forwards_never_exceed_the_accounts_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn media_that_an_account_has_no_room_for_stays_at_the_network_until_there_is_some() {
+    let limits = json!({ "limits": { "storage": { "media_bytes": 4_000 } } });
+    let scene = Scene::of(Tenant::with(&Cluster::shared().await, limits).await).await;
+    let hear = async |channel: &Paired| {
+        let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 5000 } });
+        let id = scene.phone_sends(&scene.phone, &channel.number, body).await;
+        let media = scene.received(&id).await.json()["data"]["body"]["media"].clone();
+        (id, media)
+    };
+    let (_, first) = hear(&scene.channel).await;
+    assert_eq!(first["state"], "ready", "{first}");
+    // The account is full now: in this channel's shard, and in whichever the other channel has.
+    let beside = scene.tenant.paired("beside").await;
+    assert_eq!(hear(&beside).await.1["state"], "skipped");
+    let (second, media) = hear(&scene.channel).await;
+    assert_eq!(media["state"], "skipped", "{media}");
+    let asked = scene.channel.path(&format!("/messages/{second}/media"));
+    assert_eq!(scene.api().get(&asked).await.expect(200)["state"], "skipped", "nor by asking for it");
+    scene.api().delete(&scene.channel.path(&format!("/media/{}", string(&first["id"])))).await.expect(204);
+    assert_eq!(scene.api().get(&asked).await.expect(200)["state"], "ready");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
     let cluster = Cluster::start(Options::default()).await;
     let scene = Scene::new(&cluster).await;

@@ -73,10 +73,17 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     bob.post(session, sealed).await.expect_error(404, "channel_not_found");
     let customer = bob.post("/v1/admin/customers", new.clone()).await.expect(201);
     operator(&shared).post("/v1/admin/customers", new).await.expect(201);
-    let log =
-        ann.get(&format!("/v1/admin/audit-log?customer_id={}", customer["id"].as_str().unwrap())).await.expect(200);
-    let actors: Vec<&Value> = log["data"].as_array().unwrap().iter().map(|entry| &entry["actor"]["id"]).collect();
-    assert!(actors.contains(&&json!("bob")), "{log}");
+    let id = customer["id"].as_str().unwrap();
+    let suspended = json!({ "plan": { "overdue_since": "2026-01-01T00:00:00Z" } });
+    for _ in 0..2 {
+        bob.patch(&format!("/v1/admin/customers/{id}"), suspended.clone()).await.expect(200);
+    }
+    let log = ann.get(&format!("/v1/admin/audit-log?customer_id={id}")).await.expect(200);
+    let entries = log["data"].as_array().unwrap();
+    assert!(entries.iter().all(|entry| entry["actor"]["id"] == "bob"), "{log}");
+    let changes: Vec<&Value> = entries.iter().filter(|entry| entry["action"] == "customer.updated").collect();
+    assert_eq!(changes.len(), 1, "what changes nothing is no entry: {log}");
+    assert_eq!(changes[0]["details"]["changed"], "plan");
 
     // The page runs nothing but its own files.
     let page = ann.without_key().get("/docs").await;

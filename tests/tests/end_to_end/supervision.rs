@@ -76,6 +76,10 @@ async fn a_task_that_panics_is_counted_and_begun_again() {
         send(&api, &channel, &format!("after {point}")).await;
         receiver.wait_for("an event", WITHIN, |request| request.event() == "message.status").await;
         cluster.wait_ready(1, &tenant.client).await;
+        let checks = operator.get("/v1/admin/check").await.expect(200);
+        let mut checks = checks["checks"].as_array().unwrap().iter().filter(|found| found["check"] == "tasks");
+        let told = checks.any(|found| found["message"].as_str().unwrap().contains(&format!("{task} panicked")));
+        assert!(told, "{task}");
     }
 }
 

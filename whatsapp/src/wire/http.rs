@@ -4,14 +4,14 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::{self, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, HOST};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -29,6 +29,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// How long nothing may come of others, and nothing be taken by them.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
+/// How long media may take in all. Its thread waits for it, whoever has given it up meanwhile, and a proxy may let little through
+/// for as long as it likes.
+const LONGEST: Duration = Duration::from_secs(600);
+
 /// Bytes of an answer that is read whole, at most.
 const LARGEST_ANSWER: usize = 64 << 20;
 
@@ -36,6 +40,7 @@ const LARGEST_ANSWER: usize = 64 << 20;
 const READ_AHEAD: usize = 2;
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub struct Http {
     way: Arc<Way>,
@@ -88,10 +93,14 @@ impl Http {
     }
 }
 
-/// The next bytes of an answer; none at its end.
-async fn piece(answer: &mut Incoming) -> io::Result<Option<Bytes>> {
+/// The next bytes of an answer, which has to be whole by a time; none at its end.
+async fn piece<B>(answer: &mut B, until: Instant) -> io::Result<Option<Bytes>>
+where
+    B: body::Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
     loop {
-        let next = tokio::time::timeout(SILENT_FOR, answer.frame()).await.map_err(|_| io::ErrorKind::TimedOut)?;
+        let patience = SILENT_FOR.min(until.saturating_duration_since(Instant::now()));
+        let next = tokio::time::timeout(patience, answer.frame()).await.map_err(|_| io::ErrorKind::TimedOut)?;
         match next.transpose().map_err(io::Error::other)?.map(Frame::into_data) {
             Some(Ok(bytes)) => return Ok(Some(bytes)),
             Some(Err(_)) => {}
@@ -101,9 +110,9 @@ async fn piece(answer: &mut Incoming) -> io::Result<Option<Bytes>> {
 }
 
 async fn whole(answer: Response<Incoming>) -> anyhow::Result<HttpResponse> {
-    let status_code = answer.status().as_u16();
+    let (status_code, until) = (answer.status().as_u16(), Instant::now() + ANSWER_WITHIN);
     let (mut coming, mut body) = (answer.into_body(), Vec::new());
-    while let Some(piece) = piece(&mut coming).await? {
+    while let Some(piece) = piece(&mut coming, until).await? {
         anyhow::ensure!(body.len() + piece.len() <= LARGEST_ANSWER, "the answer has more than {LARGEST_ANSWER} bytes");
         body.extend_from_slice(&piece);
     }
@@ -146,10 +155,11 @@ impl HttpClient for Http {
     }
 
     fn execute_streaming(&self, request: HttpRequest) -> anyhow::Result<StreamingHttpResponse> {
+        let until = Instant::now() + LONGEST;
         let answer = self.runtime.block_on(self.call(request, full(None), None, Arc::default()))?;
         let status_code = answer.status().as_u16();
         let (mut coming, runtime) = (answer.into_body(), self.runtime.clone());
-        let body = Pieces::new(move || runtime.block_on(piece(&mut coming)));
+        let body = Pieces::new(move || runtime.block_on(piece(&mut coming, until)));
         Ok(StreamingHttpResponse { status_code, body: Box::new(body) })
     }
 
@@ -174,7 +184,9 @@ impl HttpClient for Http {
         });
         let coming = StreamBody::new(coming).boxed_unsync();
         let asked = self.call(request, coming, Some(content_length), taken);
-        let sent = self.runtime.spawn(async move { whole(asked.await?).await });
+        // Where it takes too long, nobody takes the body's next piece any more.
+        let sent = async move { tokio::time::timeout(LONGEST, async { whole(asked.await?).await }).await? };
+        let sent = self.runtime.spawn(sent);
         loop {
             let mut piece = vec![0; MEDIA_PIECE];
             let piece = match body.read(&mut piece) {
@@ -192,5 +204,28 @@ impl HttpClient for Http {
         }
         drop(pieces);
         self.runtime.block_on(sent)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_trickles_ends_at_its_time() {
+        let trickle = stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Some((Ok::<_, io::Error>(Frame::data(Bytes::from_static(b"x"))), ()))
+        });
+        let mut answer = StreamBody::new(Box::pin(trickle));
+        let until = Instant::now() + Duration::from_millis(200);
+        let ended = loop {
+            match piece(&mut answer, until).await {
+                Ok(bytes) => assert_eq!(bytes.as_deref(), Some(&b"x"[..])),
+                Err(error) => break error,
+            }
+            assert!(until.elapsed() < Duration::from_secs(5), "it goes on");
+        };
+        assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -106,7 +106,7 @@ impl AccountView {
     pub async fn with_storage(self, ctx: &RequestContext, customer: &CustomerRecord) -> Self {
         let (cluster, id) = (ctx.cluster(), customer.id);
         let directory = cluster.directory();
-        let (keys, endpoints) = directory.read(|state| (state.live_keys(id), state.endpoint_count(id)));
+        let (keys, endpoints) = directory.read(|state| (state.usable_keys(id, ctx.now), state.endpoint_count(id)));
         let quota = |quota: Quota, used| QuotaView { limit: customer.limits.storage.limit(quota), used };
         let storage = StorageView {
             media_bytes: quota(

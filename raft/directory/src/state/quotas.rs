@@ -6,11 +6,13 @@
 use model::customer::Quota;
 use model::format::Format;
 use model::id::CustomerId;
+use model::time::Timestamp;
+use model::webhook::MOST_URL_BYTES;
 
-use super::DirectoryState;
+use super::{DirectoryState, ids_of};
 use crate::command::Rejection;
 use crate::keys;
-use crate::records::CustomerRecord;
+use crate::records::{CustomerRecord, EndpointRecord};
 use crate::support::{TicketBook, TicketRecord, find};
 use machine::record::{decode, encode};
 use machine::{State, View};
@@ -24,6 +26,33 @@ impl DirectoryState {
     /// How many keys of an account are not revoked.
     pub fn live_keys(&self, customer: CustomerId) -> u64 {
         self.live_keys_of.get(&customer).copied().unwrap_or(0)
+    }
+
+    /// How many of them have not expired by then either: those that their quota counts.
+    pub fn usable_keys(&self, customer: CustomerId, at: Timestamp) -> u64 {
+        let keys = ids_of(&self.keys_of, customer).filter_map(|id| self.keys.get(id));
+        keys.filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > at)).count() as u64
+    }
+
+    /// Refuses one key more, when the quota allows none. Whether any has expired is looked for only then.
+    pub(super) fn judge_key(&self, customer: &CustomerRecord, at: Timestamp) -> Result<(), Rejection> {
+        let judge = |used| self.judge_quota(customer, Quota::Keys, used);
+        judge(self.live_keys(customer.id)).or_else(|_| judge(self.usable_keys(customer.id, at)))
+    }
+
+    /// Refuses a URL with which those of the account would be too long together: an event bears all that want it. One that is no
+    /// longer than that in whose place it comes is taken: those of an account from before there was the bound become shorter so.
+    pub fn judge_urls(
+        &self,
+        customer: CustomerId,
+        before: Option<&EndpointRecord>,
+        url: &str,
+    ) -> Result<(), Rejection> {
+        let endpoints = ids_of(&self.endpoints_of, customer).filter_map(|id| self.endpoints.get(id));
+        let all: usize = endpoints.map(|endpoint| endpoint.url.len()).sum();
+        let known = before.map_or(0, |endpoint| endpoint.url.len());
+        let fits = url.len() <= known || all.saturating_sub(known) + url.len() <= MOST_URL_BYTES;
+        if fits { Ok(()) } else { Err(Rejection::UrlsTooLong) }
     }
 
     pub fn endpoint_count(&self, customer: CustomerId) -> u64 {

@@ -1,4 +1,4 @@
-//! What the directory forgets by age: audit entries and sessions, revoked keys and deleted channels. Bounded steps, so
+//! What the directory forgets by age: audit entries and sessions, keys that have ended and deleted channels. Bounded steps, so
 //! that no entry of the log holds up the others.
 
 use model::id::{ChannelId, KeyId};
@@ -21,23 +21,21 @@ impl DirectoryState {
         Reply::Trimmed { more: old.len() > most || more_sessions }
     }
 
-    /// Revoked keys of one account that has more than `most` of them: the oldest, as many as it has too many, but no more than
-    /// `step`, and none that was revoked at `before` or later. Empty when no account has.
-    pub fn revoked_beyond(&self, most: usize, before: Timestamp, step: usize) -> Vec<KeyId> {
-        for (customer, keys) in &self.keys_of {
-            let live = usize::try_from(self.live_keys(*customer)).unwrap_or(usize::MAX);
-            let beyond = keys.len().saturating_sub(live).saturating_sub(most);
-            if beyond == 0 {
-                continue;
-            }
+    /// Keys of one account, revoked or expired, that has more than `most` of them: the oldest, as many as it has too many, but no
+    /// more than `step`, and none that ended at `before` or later. Empty when no account has.
+    pub fn ended_beyond(&self, most: usize, before: Timestamp, step: usize) -> Vec<KeyId> {
+        for keys in self.keys_of.values().filter(|keys| keys.len() > most) {
             let place = |id: &KeyId| {
                 let key: &KeyRecord = self.keys.get(id)?;
-                Some((key.revoked_at.filter(|at| *at < before)?, *id))
+                let at = key.ends_at().filter(|at| key.revoked_at.is_some() || *at < before)?;
+                Some((at, *id))
             };
-            let mut revoked: Vec<(Timestamp, KeyId)> = keys.iter().filter_map(place).collect();
-            revoked.sort_unstable();
-            if !revoked.is_empty() {
-                return revoked.into_iter().take(beyond.min(step)).map(|(_, id)| id).collect();
+            let mut ended: Vec<(Timestamp, KeyId)> = keys.iter().filter_map(place).collect();
+            ended.sort_unstable();
+            ended.truncate(ended.len().saturating_sub(most).min(step));
+            ended.retain(|(at, _)| *at < before);
+            if !ended.is_empty() {
+                return ended.into_iter().map(|(_, id)| id).collect();
             }
         }
         Vec::new()
@@ -53,7 +51,7 @@ impl DirectoryState {
         store: &mut dyn State,
     ) {
         for id in keys {
-            if self.keys.get(id).is_some_and(|key| key.revoked_at.is_some_and(|at| at < before)) {
+            if self.keys.get(id).is_some_and(|key| key.ends_at().is_some_and(|at| at < before)) {
                 self.remove_key(*id, store);
             }
         }
@@ -66,11 +64,11 @@ impl DirectoryState {
     }
 }
 
-/// The keys that were revoked, and the channels that were deleted, before a time: at most `most` of each. Reads the
+/// The keys that were revoked or expired, and the channels that were deleted, before a time: at most `most` of each. Reads the
 /// tables from disk, as no index of them in memory is worth its room for the sake of a look now and then.
 pub fn ended_before(view: &(impl View + ?Sized), before: Timestamp, most: usize) -> (Vec<KeyId>, Vec<ChannelId>) {
     let keys =
-        each_in(view, keys::API_KEYS, most, |key: KeyRecord| key.revoked_at.filter(|at| *at < before).map(|_| key.id));
+        each_in(view, keys::API_KEYS, most, |key: KeyRecord| key.ends_at().filter(|at| *at < before).map(|_| key.id));
     let channels = each_in(view, keys::CHANNELS, most, |channel: ChannelRecord| {
         channel.deleted_at.filter(|at| *at < before).map(|_| channel.id)
     });

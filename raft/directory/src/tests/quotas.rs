@@ -6,12 +6,13 @@ use model::format::Format;
 use model::id::CustomerId;
 use model::ticket::TicketStatus;
 use model::time::Timestamp;
+use model::webhook::MOST_URL_BYTES;
 
 use super::members::formed;
 use super::{Rig, channel, endpoint, key, proposal, with_customer};
-use crate::command::{Command, CustomerChange, Proposal, Rejection};
+use crate::command::{Command, CustomerChange, EndpointChange, Proposal, Rejection};
 use crate::keys;
-use crate::records::ClusterRecord;
+use crate::records::{ClusterRecord, EndpointRecord, KeyRecord};
 use crate::state::{DirectoryState, ended_before, open_tickets};
 use crate::support::{TicketBook, TicketCommand};
 use machine::record::{decode, encode};
@@ -54,6 +55,32 @@ fn keys_are_counted_while_they_live() {
 }
 
 #[test]
+fn keys_that_have_expired_count_no_more_and_are_forgotten_as_revoked_ones_are() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits { keys: Some(3), ..StorageLimits::default() });
+    // What is run here is proposed at 1000.
+    let [expired, lasting] =
+        [1000, 1001].map(|end| KeyRecord { expires_at: Some(Timestamp(end)), ..key(customer, None) });
+    for key in [&expired, &lasting] {
+        rig.run(Command::CreateKey(key.clone())).unwrap();
+    }
+    rig.run(Command::CreateKey(key(customer, None))).unwrap();
+    let full = Rejection::Quota { quota: Quota::Keys, limit: 3, used: 3 };
+    assert_eq!(rig.run(Command::CreateKey(key(customer, None))).unwrap_err(), full);
+    let with_key = Command::CreateChannel { channel: channel(customer, 1), scoped_key: Some(key(customer, None)) };
+    assert_eq!(rig.run(with_key).unwrap_err(), full);
+
+    let before = Timestamp(1001);
+    assert_eq!(ended_before(&rig.store, before, 9).0, [expired.id]);
+    assert_eq!(rig.shared.state.read().ended_beyond(0, before, 9), [expired.id]);
+    let forget = Command::ForgetEnded { keys: vec![expired.id, lasting.id], channels: Vec::new(), before };
+    rig.run(forget).unwrap();
+    for state in [&*rig.shared.state.read(), &DirectoryState::load(&rig.store)] {
+        assert!(!state.keys.contains_key(&expired.id) && state.keys.contains_key(&lasting.id));
+    }
+}
+
+#[test]
 fn endpoints_are_counted_and_a_raised_quota_holds_at_once() {
     let mut rig = formed();
     let customer = limited(&mut rig, StorageLimits { endpoints: Some(1), ..StorageLimits::default() });
@@ -68,6 +95,24 @@ fn endpoints_are_counted_and_a_raised_quota_holds_at_once() {
     }
     let refused = rig.run(Command::CreateEndpoint(endpoint(customer))).unwrap_err();
     assert_eq!(refused, Rejection::Quota { quota: Quota::Endpoints, limit: 50, used: 50 });
+}
+
+#[test]
+fn urls_that_are_asked_for_at_the_same_moment_are_no_longer_together_than_they_may_be() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits::default());
+    let of = |bytes: usize| EndpointRecord { url: "x".repeat(bytes), ..endpoint(customer) };
+    let first = of(1_024);
+    rig.run(Command::CreateEndpoint(first.clone())).unwrap();
+    rig.run(Command::CreateEndpoint(of(MOST_URL_BYTES - 2_048))).unwrap();
+    assert_eq!(rig.run(Command::CreateEndpoint(of(1_025))).unwrap_err(), Rejection::UrlsTooLong);
+    let mut change = |bytes: usize| {
+        let change = EndpointChange { url: Patch::To("x".repeat(bytes)), ..EndpointChange::default() };
+        rig.run(Command::UpdateEndpoint { customer, id: first.id, change })
+    };
+    assert_eq!(change(2_049).unwrap_err(), Rejection::UrlsTooLong);
+    change(2_048).unwrap();
+    assert_eq!(rig.run(Command::CreateEndpoint(of(1))).unwrap_err(), Rejection::UrlsTooLong);
 }
 
 #[test]
@@ -166,7 +211,7 @@ fn of_an_account_that_makes_and_revokes_keys_all_day_the_latest_revoked_ones_are
     };
     let revoked: Vec<_> = (0..10).map(|at| revoke(customer, at)).collect();
     let _: Vec<_> = (0..4).map(|at| revoke(other, at)).collect();
-    let beyond = |rig: &Rig, before: i64, step| rig.shared.state.read().revoked_beyond(4, Timestamp(before), step);
+    let beyond = |rig: &Rig, before: i64, step| rig.shared.state.read().ended_beyond(4, Timestamp(before), step);
     assert_eq!(beyond(&rig, 100, 99), revoked[..6], "the account's live key does not count");
     assert_eq!(beyond(&rig, 100, 2), revoked[..2]);
     assert_eq!(beyond(&rig, 3, 99), revoked[..3], "the others were revoked lately");

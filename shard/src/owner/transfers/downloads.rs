@@ -19,7 +19,7 @@ use raft::machine::{View, just_after};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::backoff;
+use super::{LONGEST, backoff};
 use crate::command::Command;
 use crate::keys;
 use crate::media::blobs::BlobError;
@@ -30,9 +30,6 @@ use crate::owner::channel::{Batch, Channel};
 use crate::owner::committer::LeadershipLost;
 use crate::owner::{NodeContext, NotLeader};
 use crate::records::decode;
-
-/// How long one download may take in all.
-const LONGEST: Duration = Duration::from_secs(600);
 
 /// After this, bytes that still could not be fetched are given up.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -87,6 +84,8 @@ pub enum DownloadError {
     Store(#[from] BlobError),
     #[error("the bytes are not those that the message announced")]
     OtherBytes,
+    #[error("the account keeps as much media as it may")]
+    QuotaFull,
     #[error("it took too long")]
     TooLong,
     #[error("the download panicked")]
@@ -162,6 +161,9 @@ impl Downloads {
 async fn fetch(context: &NodeContext, session: &dyn Session, row: &MediaRow) -> Result<StoredBytes, DownloadError> {
     let _place = context.downloads.take(row.customer).await;
     let handle: &MediaHandle = row.handle.as_ref().ok_or(MediaError::Gone)?;
+    if context.is_full_of_media(row.customer).await {
+        return Err(DownloadError::QuotaFull);
+    }
     let bytes = session.download(handle).await?;
     let spooled = context.media.spool(For::Node).await?.fill(bytes).await?;
     if row.sha256.as_ref().is_some_and(|announced| *announced != spooled.sha256) {
@@ -225,6 +227,9 @@ impl Channel {
 
     pub(super) async fn download_ended(&mut self, end: Downloaded) -> Result<(), LeadershipLost> {
         let Downloaded { id, result } = end;
+        if matches!(result, Err(DownloadError::QuotaFull)) {
+            return self.leave_at_network(id).await;
+        }
         let Some(wanted) = self.transfers.downloads.wanted.get_mut(&id) else { return Ok(()) };
         wanted.runs = false;
         let waiting = std::mem::take(&mut wanted.waiting);
@@ -263,6 +268,17 @@ impl Channel {
                 tell(waiting, end);
             }
             (None, None) => {}
+        }
+        self.continue_downloads();
+        self.release_and_finish().await
+    }
+
+    /// Its account has no room for these bytes. They are not tried for again before somebody asks for them, or the next login.
+    async fn leave_at_network(&mut self, id: MediaId) -> Result<(), LeadershipLost> {
+        let waiting = self.transfers.downloads.wanted.remove(&id).map(|wanted| wanted.waiting);
+        tell(waiting.into_iter().flatten(), FetchEnd::Later);
+        if let Some(held) = self.held_media(id) {
+            held.state = MediaState::Skipped;
         }
         self.continue_downloads();
         self.release_and_finish().await

@@ -14,6 +14,9 @@ use self::uploads::{UploadEnd, Uploads};
 use super::channel::Channel;
 use super::committer::LeadershipLost;
 
+/// How long one transfer may take in all.
+const LONGEST: Duration = Duration::from_secs(600);
+
 /// What one channel has on its way.
 #[derive(Default)]
 pub struct Transfers {

@@ -14,7 +14,7 @@ use network::driver::{MediaError, Uploaded};
 use network::operation::Refused;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::backoff;
+use super::{LONGEST, backoff};
 use crate::command::Command;
 use crate::media::blobs::BlobError;
 use crate::media::command::MediaCommand;
@@ -63,6 +63,8 @@ pub enum UploadError {
     Gone,
     #[error(transparent)]
     Network(#[from] MediaError),
+    #[error("it took too long")]
+    TooLong,
 }
 
 impl From<BlobError> for UploadError {
@@ -133,8 +135,11 @@ impl Channel {
         let task = tokio::spawn(async move {
             let row = uploading.filter(|row| row.state == MediaState::Ready).ok_or(UploadError::Gone)?;
             let _place = node.uploads.take(row.customer).await;
-            let bytes = node.media.open(&row, None).await?;
-            Ok(session.upload(kind, &row.mime_type, row.size.unwrap_or_default(), bytes).await?)
+            let uploading = async {
+                let bytes = node.media.open(&row, None).await?;
+                Ok(session.upload(kind, &row.mime_type, row.size.unwrap_or_default(), bytes).await?)
+            };
+            tokio::time::timeout(LONGEST, uploading).await.unwrap_or(Err(UploadError::TooLong))
         });
         self.transfers.uploads.running = Some(Upload { message, kind, row, task: AbortOnDropHandle::new(task) });
         false
@@ -164,7 +169,7 @@ impl Channel {
                 uploads.failures = 0;
                 self.fail_sends(vec![message], "media_gone", "the media is no longer stored").await?;
             }
-            Err(error @ UploadError::Network(_)) => {
+            Err(error @ (UploadError::Network(_) | UploadError::TooLong)) => {
                 // The end of a session says nothing of the media.
                 let counts = !matches!(error, UploadError::Network(MediaError::Session(_))) || logged_in;
                 uploads.failures += u32::from(counts);

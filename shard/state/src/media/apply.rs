@@ -1,8 +1,8 @@
 //! The part of the shard's state machine that keeps the rows of media, the references to bytes, and what is due when.
 //!
 //! Invariants: a row that is `ready` has exactly one reference to its bytes, and no other row has one; every row has
-//! exactly one entry among what is due, at its `due_at`; an account's count of kept bytes is the sum of what its rows
-//! count here.
+//! exactly one entry among what is due, at its `due_at`; an account's counts of kept bytes and files are the sums of what its
+//! rows count here.
 
 use machine::record::{decode, encode};
 use machine::{State, View};
@@ -15,6 +15,11 @@ use super::record::{DELETED_KEPT, GONE_KEPT, MediaRow};
 use crate::keys;
 use crate::records::ChannelRow;
 use crate::reply::Reply;
+
+/// So many files of an account count in a shard by their bytes alone. Where there are more, each counts as what file systems set
+/// aside for one: small ones would use up the files that a disk has (inodes), and those of all, long before their bytes fill a quota.
+const FEW_FILES: u64 = 1_024;
+const BYTES_OF_A_FILE: u64 = 16 << 10;
 
 /// Applies one command.
 pub fn command(state: &mut dyn State, command: MediaCommand) -> Reply {
@@ -131,23 +136,31 @@ fn due(state: &mut dyn State, at: Timestamp, channel: ChannelId, id: MediaId) {
 
 /// How many bytes of an account's media are kept in this shard, as far as they count.
 pub fn kept_bytes(view: &(impl View + ?Sized), customer: CustomerId) -> u64 {
-    view.get(&keys::media_kept(customer)).map_or(0, |count| decode(&count))
+    let files = counted(view, &keys::media_files(customer));
+    let least = if files > FEW_FILES { files.saturating_mul(BYTES_OF_A_FILE) } else { 0 };
+    counted(view, &keys::media_kept(customer)).max(least)
 }
 
-/// An account without media leaves no row behind.
-fn count(state: &mut dyn State, customer: CustomerId, bytes: u64) {
-    match bytes {
-        0 => state.delete(&keys::media_kept(customer)),
-        bytes => state.put(&keys::media_kept(customer), &encode(&bytes)),
+fn counted(view: &(impl View + ?Sized), key: &[u8]) -> u64 {
+    view.get(key).map_or(0, |count| decode(&count))
+}
+
+/// Changes the counts of a row's account by what `with` makes of a count and the row's part of it. An account without media leaves
+/// no rows behind.
+fn count(state: &mut dyn State, row: &MediaRow, with: fn(u64, u64) -> u64) {
+    if !row.is_counted() {
+        return;
+    }
+    for (key, part) in [(keys::media_kept(row.customer), row.counted_bytes()), (keys::media_files(row.customer), 1)] {
+        match with(counted(state, &key), part) {
+            0 => state.delete(&key),
+            now => state.put(&key, &encode(&now)),
+        }
     }
 }
 
 fn write(state: &mut dyn State, row: &MediaRow) {
-    let counted = row.counted_bytes();
-    if counted > 0 {
-        let kept = kept_bytes(state, row.customer);
-        count(state, row.customer, kept.saturating_add(counted));
-    }
+    count(state, row, u64::saturating_add);
     state.put(&keys::media(row.channel, row.id), &encode(row));
     state.put(&keys::media_due(row.due_at, row.channel, row.id), &[]);
     if let Some(sha256) = row.kept() {
@@ -159,11 +172,7 @@ fn write(state: &mut dyn State, row: &MediaRow) {
 }
 
 fn remove(state: &mut dyn State, row: &MediaRow) {
-    let counted = row.counted_bytes();
-    if counted > 0 {
-        let kept = kept_bytes(state, row.customer);
-        count(state, row.customer, kept.saturating_sub(counted));
-    }
+    count(state, row, u64::saturating_sub);
     state.delete(&keys::media(row.channel, row.id));
     state.delete(&keys::media_due(row.due_at, row.channel, row.id));
     if let Some(sha256) = row.kept() {
@@ -309,6 +318,27 @@ mod tests {
         forget(&mut state, third.channel, 10);
         assert_eq!(kept(&state), 0, "its channel is deleted");
         assert!(state.get(&keys::media_kept(first.customer)).is_none());
+    }
+
+    #[test]
+    fn many_small_files_count_as_what_file_systems_set_aside_for_them() {
+        let mut state = MemoryState::new();
+        let customer = CustomerId::random();
+        let row = || MediaRow { counted: true, customer, ..pending().with_bytes(stored()) };
+        let rows: Vec<MediaRow> = (0..=FEW_FILES).map(|_| row()).collect();
+        let mut kept = Vec::new();
+        for row in &rows {
+            command(&mut state, MediaCommand::Add(Box::new(row.clone())));
+            kept.push(kept_bytes(&state, customer));
+        }
+        let most = (FEW_FILES + 1) * BYTES_OF_A_FILE;
+        assert_eq!(kept[kept.len() - 2..], [FEW_FILES * 5, most]);
+        let more = MediaCommand::AddWithin { row: Box::new(row()), limit: most, elsewhere: 0 };
+        assert_eq!(command(&mut state, more), Reply::OverQuota { used: most });
+        for row in &rows {
+            command(&mut state, MediaCommand::Delete { channel: row.channel, id: row.id, at: NOW });
+        }
+        assert!(kept_bytes(&state, customer) == 0 && state.get(&keys::media_files(customer)).is_none());
     }
 
     #[test]

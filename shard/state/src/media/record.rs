@@ -97,9 +97,14 @@ impl MediaRow {
         }
     }
 
+    /// Whether its bytes are kept, and count towards its account's quota.
+    pub fn is_counted(&self) -> bool {
+        self.counted && self.kept().is_some()
+    }
+
     /// How much it counts towards its account's quota while its bytes are kept.
     pub fn counted_bytes(&self) -> u64 {
-        if self.counted && self.kept().is_some() { self.size.unwrap_or(0) } else { 0 }
+        if self.is_counted() { self.size.unwrap_or(0) } else { 0 }
     }
 
     /// Kept for no longer than that from its receipt on.
