@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use model::id::{ChannelId, KeyId};
 use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -47,26 +48,28 @@ const STEP_PATIENCE: Duration = Duration::from_secs(10);
 impl Directory {
     /// Forgets what is old while this node leads the directory, until cancelled. Customers go when they have been
     /// deleted for `grace`.
-    pub async fn keep_trimmed(self: Arc<Self>, grace: Duration, stop: CancellationToken) {
-        let mut ticks = supervise::ticks(LOOK_EVERY.min(grace));
-        let mut looked_for_ended: Option<Instant> = None;
-        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            while self.leads()
-                && (self.trim_step().await || self.purge_step(grace).await || self.forget_revoked_step().await)
-            {
-                if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
-                    return;
-                }
-            }
-            if self.leads() && looked_for_ended.is_none_or(|at| at.elapsed() >= LOOK_FOR_ENDED_EVERY) {
-                looked_for_ended = Some(Instant::now());
-                while self.leads() && self.forget_step().await {
+    pub fn keep_trimmed(self: Arc<Self>, grace: Duration, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut ticks = supervise::ticks(LOOK_EVERY.min(grace));
+            let mut looked_for_ended: Option<Instant> = None;
+            while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+                while self.leads()
+                    && (self.trim_step().await || self.purge_step(grace).await || self.forget_revoked_step().await)
+                {
                     if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
                         return;
                     }
                 }
+                if self.leads() && looked_for_ended.is_none_or(|at| at.elapsed() >= LOOK_FOR_ENDED_EVERY) {
+                    looked_for_ended = Some(Instant::now());
+                    while self.leads() && self.forget_step().await {
+                        if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
+                            return;
+                        }
+                    }
+                }
             }
-        }
+        })
     }
 
     /// Forgets some of what ended long ago. Says whether there may be more.
