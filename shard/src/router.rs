@@ -483,7 +483,7 @@ impl Handler for Router {
 /// Writes a request or a response.
 fn body_of(said: &impl Serialize) -> Bytes {
     let mut body = Vec::with_capacity(USUAL_BODY);
-    rmp_serde::encode::write_named(&mut body, said).expect("a call of plain fields is always written");
+    msgpack::append_named(&mut body, said).expect("a call of plain fields is always written");
     Bytes::from(body)
 }
 

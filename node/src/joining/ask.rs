@@ -147,7 +147,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
         max_channels: node.max_channels,
         format: Format::LATEST,
     };
-    let question = rmp_serde::to_vec_named(&question).context("writing the question")?;
+    let question = msgpack::to_vec_named(&question).context("writing the question")?;
     let via = args.via.to_string();
     let subject = format!("--via {via}");
     let answer = unauthenticated::ask(&via, token.authority(), &question, Instant::now() + PATIENCE).await;

@@ -379,7 +379,7 @@ impl Handler for Directory {
 }
 
 fn encode_message<T: Serialize>(message: &T) -> Vec<u8> {
-    rmp_serde::to_vec_named(message).expect("a message of plain fields is always written")
+    msgpack::to_vec_named(message).expect("a message of plain fields is always written")
 }
 
 fn decode_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
