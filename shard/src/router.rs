@@ -23,6 +23,7 @@ use raft::directory::Directory;
 use raft::directory::records::PlacementRecord;
 use raft::group::{Leadership, has_caught_up};
 use raft::host::Host;
+use raft::supervise;
 use raft::transport::admission::Port;
 use raft::transport::{Class, Handler, MAX_BODY, PeerError, Peers};
 use serde::{Deserialize, Serialize};
@@ -241,7 +242,7 @@ impl Router {
             return Err(format!("this release understands formats up to {}", Format::LATEST));
         }
         let seal = self.about.release.seal.clone();
-        let sealing = tokio::task::spawn_blocking(move || seal(format));
+        let sealing = supervise::on_thread(move || seal(format));
         sealing.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 

@@ -42,7 +42,7 @@ impl Directory {
         Box::pin(async move {
             let directory = self.clone();
             // The log lies on disk. A look that panicked has found nothing; the next one may.
-            let looking = tokio::task::spawn_blocking(move || directory.left_of_deletion(what));
+            let looking = supervise::on_thread(move || directory.left_of_deletion(what));
             for (command, entries) in looking.await.unwrap_or_default() {
                 self.update(command, entries, deadline).await?;
                 failpoint::reach(Point::DeletionPortion);

@@ -76,7 +76,7 @@ impl Directory {
     async fn forget_step(self: &Arc<Self>) -> bool {
         let before = before(Timestamp::now(), ENDED_AGE);
         let looking = self.clone();
-        let looked = tokio::task::spawn_blocking(move || ended_before(&looking.group().reader(), before, STEP)).await;
+        let looked = supervise::on_thread(move || ended_before(&looking.group().reader(), before, STEP)).await;
         let Ok((keys, channels)) = looked else { return false };
         let more = keys.len() == STEP || channels.len() == STEP;
         if keys.is_empty() && channels.is_empty() {
@@ -130,7 +130,7 @@ impl Directory {
         let (audit, sessions) = (before(now, AUDIT_AGE), before(now, SESSION_AGE));
         // Most looks find nothing, and then nothing is proposed. The log lies on disk.
         let looking = self.clone();
-        let anything = tokio::task::spawn_blocking(move || looking.holds_older(audit, sessions)).await;
+        let anything = supervise::on_thread(move || looking.holds_older(audit, sessions)).await;
         if !anything.unwrap_or(false) {
             return false;
         }
