@@ -181,7 +181,7 @@ impl Group {
     }
 
     /// Whether the group has never had members here: no log, no vote.
-    pub async fn is_pristine(&self) -> bool {
+    pub fn is_pristine(&self) -> bool {
         self.core.running().is_some_and(|running| running.log.is_pristine())
     }
 
