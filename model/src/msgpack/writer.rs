@@ -231,7 +231,10 @@ impl<'a, 'o> Series<'a, 'o> {
     fn close(self, is_map: bool) -> Result<(), Error> {
         let Some((begin, count)) = self.counted else { return Ok(()) };
         let values = self.writer.out.split_off(begin);
-        if is_map { self.writer.entries(count / 2) } else { self.writer.items(count) }?;
+        match is_map {
+            true => self.writer.entries(count / 2)?,
+            false => self.writer.items(count)?,
+        }
         self.writer.out.extend_from_slice(&values);
         Ok(())
     }
