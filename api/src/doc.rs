@@ -69,9 +69,12 @@ pub struct BodyDoc {
     pub content: Vec<BodyContent>,
 }
 
+/// Makes the JSON Schema of a body.
+type BodySchema = Box<dyn Fn(&Deployment<'_>) -> Value + Send + Sync>;
+
 pub struct BodyContent {
     pub media_type: &'static str,
-    pub schema: Box<dyn Fn(&Deployment<'_>) -> Value + Send + Sync>,
+    pub schema: BodySchema,
     /// Names and values.
     pub examples: Vec<(&'static str, Value)>,
 }
@@ -139,7 +142,7 @@ impl Doc {
 
     /// A JSON body; its schema is what `parser` reads.
     pub fn body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
-        self.json_body(true, move |_| Body::outline(&parser), vec![("example", example)])
+        self.json_body(true, Box::new(move |_| Body::outline(&parser)), vec![("example", example)])
     }
 
     /// As [`body`](Self::body), for a parser whose rules follow from the configuration.
@@ -149,26 +152,21 @@ impl Doc {
         example: Value,
     ) -> Self {
         let schema = move |here: &Deployment<'_>| Body::outline(|body| parser(body, here));
-        self.json_body(true, schema, vec![("example", example)])
+        self.json_body(true, Box::new(schema), vec![("example", example)])
     }
 
     /// As [`body`](Self::body), for a route that works without one.
     pub fn optional_body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
-        self.json_body(false, move |_| Body::outline(&parser), vec![("example", example)])
+        self.json_body(false, Box::new(move |_| Body::outline(&parser)), vec![("example", example)])
     }
 
     /// A JSON body whose schema stands beside its parser; examples have names.
     pub fn body_schema(self, schema: fn(&Deployment<'_>) -> Value, examples: Vec<(&'static str, Value)>) -> Self {
-        self.json_body(true, schema, examples)
+        self.json_body(true, Box::new(schema), examples)
     }
 
-    fn json_body(
-        self,
-        required: bool,
-        schema: impl Fn(&Deployment<'_>) -> Value + Send + Sync + 'static,
-        examples: Vec<(&'static str, Value)>,
-    ) -> Self {
-        let content = BodyContent { media_type: "application/json", schema: Box::new(schema), examples };
+    fn json_body(self, required: bool, schema: BodySchema, examples: Vec<(&'static str, Value)>) -> Self {
+        let content = BodyContent { media_type: "application/json", schema, examples };
         Self { body: Some(BodyDoc { required, content: vec![content] }), ..self }
     }
 

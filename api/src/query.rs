@@ -9,7 +9,7 @@ use model::field::rule::{ADDRESS_OR_DIGITS, LONGEST_TIME, LONGEST_UUID};
 use model::issue::{IssueCode, Issues, Violation};
 use model::page::{Cursor, LARGEST_LIMIT, LONGEST_CURSOR, ListId};
 use model::time::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use salvo::Request;
 use serde_json::{Value, json};
 
@@ -51,7 +51,9 @@ impl<'a> Query<'a> {
     }
 
     fn note(&self, name: &str, schema: impl FnOnce() -> Value) {
-        self.note_as(name, |noted| noted.schema = schema());
+        if let Some(mut noted) = self.noted(name) {
+            noted.schema = schema();
+        }
     }
 
     /// Says what a parameter takes, where whoever reads it judges it.
@@ -59,20 +61,22 @@ impl<'a> Query<'a> {
         self.note(name, schema);
     }
 
-    fn note_as(&self, name: &str, change: impl FnOnce(&mut Parameter)) {
-        let Some(outline) = &self.outline else { return };
-        let mut noted = outline.lock();
-        if noted.iter().all(|known| known.name != name) {
-            noted.push(Parameter { name: name.to_owned(), schema: Value::Null, required: false, repeated: false });
-        }
-        noted.iter_mut().find(|known| known.name == name).map(change);
+    /// What is noted of a parameter, when there is no request to read.
+    fn noted(&self, name: &str) -> Option<MappedMutexGuard<'_, Parameter>> {
+        Some(MutexGuard::map(self.outline.as_ref()?.lock(), |all| {
+            let place = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
+                all.push(Parameter { name: name.to_owned(), schema: Value::Null, required: false, repeated: false });
+                all.len() - 1
+            });
+            &mut all[place]
+        }))
     }
 
     fn note_repeated(&self, name: &str, most: usize, each: Value) {
-        self.note_as(name, |noted| {
+        if let Some(mut noted) = self.noted(name) {
             noted.schema = json!({ "type": "array", "items": each, "maxItems": most });
             noted.repeated = true;
-        });
+        }
     }
 
     /// All values of a parameter that may be repeated, at most `most`; none is empty or of more than 255 characters.
@@ -146,7 +150,9 @@ impl<'a> Query<'a> {
 
     /// Notes that a parameter must be there; its rule comes before.
     pub fn require(&self, name: &str) {
-        self.note_as(name, |noted| noted.required = true);
+        if let Some(mut noted) = self.noted(name) {
+            noted.required = true;
+        }
         if self.value(name).is_none() {
             self.refuse(name, IssueCode::Required, "is required");
         }

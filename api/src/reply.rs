@@ -95,7 +95,11 @@ impl Reply {
     }
 
     pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Self {
-        match serde_json::to_vec(body) {
+        Self::written(status, serde_json::to_vec(body))
+    }
+
+    fn written(status: StatusCode, body: serde_json::Result<Vec<u8>>) -> Self {
+        match body {
             Ok(body) => Self { status, content_type: Some(JSON), body: Body::Whole(body.into()), headers: Vec::new() },
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written as JSON");

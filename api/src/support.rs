@@ -10,6 +10,7 @@ use model::ticket::TicketStatus;
 use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::support::{Forward, TicketCommand, TicketMessage};
+use raft::supervise;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, redirect};
 use serde::Serialize;
@@ -91,7 +92,7 @@ async fn look(app: &App, client: &Client) -> bool {
     if !directory.leads() {
         return true;
     }
-    let Ok(waiting) = tokio::task::spawn_blocking(move || directory.forwards(AT_ONCE)).await else { return false };
+    let Ok(waiting) = supervise::on_thread(move || directory.forwards(AT_ONCE)).await else { return false };
     let (mut done, mut all_taken) = (Vec::new(), true);
     for forward in waiting {
         let place = (forward.ticket.id, forward.message.id);

@@ -1,17 +1,21 @@
-//! Reads MessagePack as `rmp-serde` writes it, for what is compiled rather than for what runs.
+//! Reads and writes MessagePack as `rmp-serde` does, for what is compiled rather than for what runs.
 //!
 //! That library's own reader is generic down to the bytes of a number, so that the compiler makes all of it anew for each
 //! visitor of each type: it was half of what was compiled of the crates that store and send records. Here one function
-//! that knows no type reads the next token, and only the way from a token to a visitor is made for each
-//! (`docs/adr/0011-one-reader-of-messagepack.md`).
+//! that knows no type reads the next token, and only the way from a token to a visitor is made for each. The writer
+//! does as much for what is written (`docs/adr/0011-one-reader-of-messagepack.md`).
+
+mod writer;
 
 use rmp::Marker;
 use serde::de::{self, Deserialize, DeserializeSeed, Expected, Unexpected, Visitor};
 
+pub use self::writer::{append, append_named, to_vec, to_vec_named};
+
 /// How deep values may lie in each other; what nests deeper would use up the stack.
 const DEPTH: u16 = 1024;
 
-/// Bytes that are no MessagePack, or not of the type that was asked for.
+/// Bytes that are no MessagePack, or not of the type that was asked for; or a value that cannot be written.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("it is cut short")]
@@ -480,10 +484,11 @@ mod tests {
 
     use proptest::prelude::*;
     use serde::de::DeserializeOwned;
+    use serde::ser::{SerializeMap, Serializer};
     use serde::{Deserialize, Serialize};
     use uuid::Uuid;
 
-    use super::{Error, de, from_slice};
+    use super::{Error, de, from_slice, to_vec, to_vec_named};
     use crate::time::Timestamp;
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -588,6 +593,14 @@ mod tests {
         }
 
         #[test]
+        fn what_is_written_is_what_the_library_writes(value in all(), kind in kind()) {
+            prop_assert_eq!(to_vec(&kind).unwrap(), rmp_serde::to_vec(&kind).unwrap());
+            prop_assert_eq!(to_vec_named(&kind).unwrap(), rmp_serde::to_vec_named(&kind).unwrap());
+            prop_assert_eq!(to_vec(&value).unwrap(), rmp_serde::to_vec(&value).unwrap());
+            prop_assert_eq!(to_vec_named(&value).unwrap(), rmp_serde::to_vec_named(&value).unwrap());
+        }
+
+        #[test]
         fn damaged_bytes_are_refused_by_both_readers_or_by_none(
             value in all(),
             at in any::<prop::sample::Index>(),
@@ -607,6 +620,32 @@ mod tests {
             judge::<Tagged>(&bytes);
             judge::<All>(&bytes);
         }
+    }
+
+    #[test]
+    fn bytes_and_what_nobody_counted_are_written_as_the_library_writes_them() {
+        struct Odd(Vec<u8>);
+        impl Serialize for Odd {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self.0.len() % 3 {
+                    0 => serializer.serialize_bytes(&self.0),
+                    1 => serializer.collect_seq(self.0.iter().filter(|byte| **byte > 0)),
+                    _ => {
+                        let mut map = serializer.serialize_map(None)?;
+                        for (place, byte) in self.0.iter().enumerate() {
+                            map.serialize_entry(&place, byte)?;
+                        }
+                        map.end()
+                    }
+                }
+            }
+        }
+        for length in [0, 1, 2, 15, 16, 17, 255, 256, 257, 65_535, 65_536, 65_537] {
+            let odd = Odd(vec![7; length]);
+            assert!(to_vec(&odd).unwrap() == rmp_serde::to_vec(&odd).unwrap(), "of {length}");
+        }
+        let rest = (1.5_f32, (), -33_i8, Some(()), "a text of more than thirty-one bytes");
+        assert_eq!(to_vec(&rest).unwrap(), rmp_serde::to_vec(&rest).unwrap());
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Room {
 
 /// Counts the bytes that are written to it, and keeps none.
 #[derive(Debug, Default)]
-pub struct ByteCount(pub usize);
+struct ByteCount(usize);
 
 impl io::Write for ByteCount {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

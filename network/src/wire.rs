@@ -8,7 +8,7 @@ pub mod transfer;
 
 use std::io;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use model::id::{Epoch, MessageId, NodeId};
 use model::msgpack;
 use model::time::Timestamp;
@@ -174,15 +174,14 @@ pub enum SessionFrame {
 /// # Errors
 /// A body that cannot be encoded or is larger than [`MAX_FRAME`].
 pub fn encode<T: Serialize>(frame: &T) -> io::Result<Bytes> {
-    let mut writer = BytesMut::with_capacity(256).writer();
-    writer.get_mut().put_u32_le(0);
-    rmp_serde::encode::write_named(&mut writer, frame).map_err(io::Error::other)?;
-    let mut bytes = writer.into_inner();
+    let mut bytes = Vec::with_capacity(256);
+    bytes.extend_from_slice(&[0_u8; 4]);
+    msgpack::append_named(&mut bytes, frame).map_err(io::Error::other)?;
     let length = bytes.len() - 4;
     let prefix = u32::try_from(length).ok().filter(|_| length <= MAX_FRAME);
     let prefix = prefix.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a frame is too large"))?;
     bytes[..4].copy_from_slice(&prefix.to_le_bytes());
-    Ok(bytes.freeze())
+    Ok(Bytes::from(bytes))
 }
 
 /// Reads frames from one half of a connection.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use raft::supervise;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -84,7 +85,7 @@ impl ApiCertificate {
             }
             seen = now;
             let (section, files) = (self.section, self.files.clone());
-            match tokio::task::spawn_blocking(move || files::renewed(section, &files)).await {
+            match supervise::on_thread(move || files::renewed(section, &files)).await {
                 Ok(Ok(certified)) => {
                     *self.current.0.write() = Arc::new(certified);
                     tracing::info!(file = %self.files.cert_file.display(), "a new certificate is in use");

@@ -26,6 +26,7 @@ use raft::directory::authority::{AuthorityCommand, AuthorityStep};
 use raft::directory::command::Command;
 use raft::directory::members::AuthorityRecord;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use raft::supervise;
 use raft::transport::{PeerTls, Peers};
 use shard::cluster::Cluster;
 use shard::facts::{NodeReport, authority_id};
@@ -169,7 +170,7 @@ impl Renewal {
     /// later.
     async fn take_up_given(&self) -> anyhow::Result<()> {
         let config = self.config.clone();
-        let given = tokio::task::spawn_blocking(move || files::given_identity(&config)).await?;
+        let given = supervise::on_thread(move || files::given_identity(&config)).await?;
         // Files that do not fit together are being exchanged.
         let Ok((given, judged)) = given else { return Ok(()) };
         let shown = self.shown.read().clone();
@@ -271,7 +272,7 @@ fn rotated(authority: &str) -> AuditEntry {
 }
 
 async fn write(path: PathBuf, text: String) -> anyhow::Result<()> {
-    tokio::task::spawn_blocking(move || write_private_durably(&path, &text)).await?
+    supervise::on_thread(move || write_private_durably(&path, &text)).await?
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ fn take_version(buf: &mut Bytes) -> Result<(), CodecError> {
 /// Any serializable value, with the version in front.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Bytes {
     let mut out = vec![VERSION];
-    rmp_serde::encode::write(&mut out, value).expect("writing to memory does not fail, and all keys are encodable");
+    msgpack::append(&mut out, value).expect("writing to memory does not fail, and all keys are encodable");
     Bytes::from(out)
 }
 

@@ -10,6 +10,9 @@
 //! - [`room`]: how much the disks can still take.
 //! - [`supervise`]: what becomes of a task that panics.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
+//!
+//! An async function is compiled in each crate that awaits it, with all that it awaits. What is called seldom returns a boxed
+//! future instead, and is compiled here: otherwise openraft would be a quarter of the crate `shard`.
 
 pub mod backup;
 pub mod directory;

@@ -5,9 +5,11 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -69,11 +71,40 @@ pub fn ticks(every: Duration) -> Interval {
 }
 
 /// Starts a task that is begun again when it panics.
-pub fn spawn<F>(task: &'static str, begin: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
+pub fn spawn<F>(task: &'static str, mut begin: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    start(task, Box::new(move || begin().boxed()))
+}
+
+fn start(task: &'static str, begin: Box<dyn FnMut() -> BoxFuture<'static, ()> + Send>) -> JoinHandle<()> {
     tokio::spawn(restarted(task, begin))
+}
+
+/// Begins work that blocks, on a thread for such work. What tokio keeps of a task is compiled for each type of work and of result,
+/// 3,000 lines of it: here for one type.
+///
+/// # Errors
+/// When the work panicked, or was cut off because everything ends.
+pub fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> impl Future<Output = Result<T, JoinError>> + Send {
+    let made = Arc::new(Mutex::new(None));
+    let place = made.clone();
+    let thread = begin_on_thread(Box::new(move || {
+        let result = work();
+        *place.lock() = Some(result);
+    }));
+    async move {
+        thread.await?;
+        let result = made.lock().take();
+        Ok(result.expect("work that ended has left its result"))
+    }
+}
+
+fn begin_on_thread(work: Box<dyn FnOnce() + Send>) -> JoinHandle<()> {
+    tokio::task::spawn_blocking(work)
 }
 
 /// Runs a task to its end, and ends the node when it panics: without it the node is of no use, and the others take over what
@@ -95,7 +126,7 @@ pub fn noticed<T>(task: &'static str, work: impl Future<Output = T>) -> impl Fut
 
 /// What a thread, or another task, has made. Its panic goes on in the task that waits, for whoever looks after that one; `None` where
 /// it was cut off, because everything ends.
-pub async fn joined<T>(work: JoinHandle<T>) -> Option<T> {
+pub async fn joined<T>(work: impl Future<Output = Result<T, JoinError>>) -> Option<T> {
     match work.await.map_err(JoinError::try_into_panic) {
         Ok(made) => Some(made),
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -121,7 +152,6 @@ fn note(task: &'static str, panic: &(dyn Any + Send)) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -153,7 +183,7 @@ mod tests {
         let tries = Arc::new(AtomicUsize::new(0));
         let output = restarted("a test", || {
             let tries = tries.clone();
-            joined(tokio::task::spawn_blocking(move || {
+            joined(on_thread(move || {
                 let done = tries.fetch_add(1, Ordering::SeqCst);
                 assert!(done >= 1, "not yet");
                 done

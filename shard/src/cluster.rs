@@ -261,23 +261,19 @@ impl Cluster {
             tasks.push(supervise::spawn(task, move || begin(cluster.clone(), deletion_grace, load_balancer)));
         };
         keep("the directory's expiry", |cluster, grace, _| {
-            cluster.directory.clone().keep_trimmed(grace, cluster.stop.clone()).boxed()
+            cluster.directory.clone().keep_trimmed(grace, cluster.stop.clone())
         });
         keep("the rest of deletions", |cluster, _, _| {
-            cluster.directory.clone().keep_deletions_finished(cluster.stop.clone()).boxed()
+            cluster.directory.clone().keep_deletions_finished(cluster.stop.clone())
         });
-        keep("the directory's members", |cluster, _, _| {
-            cluster.directory.clone().keep_members(cluster.stop.clone()).boxed()
-        });
+        keep("the directory's members", |cluster, _, _| cluster.directory.clone().keep_members(cluster.stop.clone()));
         keep("the layout", |cluster, _, load_balancer| {
             driver::run(cluster.directory.clone(), cluster.router.clone(), load_balancer, cluster.stop.clone()).boxed()
         });
         keep("the exchange of the master key", |cluster, _, _| {
             rewrap::run(cluster.directory.clone(), cluster.context.secrets.clone(), cluster.stop.clone()).boxed()
         });
-        keep("the directory's freshness", |cluster, _, _| {
-            cluster.directory.clone().keep_fresh(cluster.stop.clone()).boxed()
-        });
+        keep("the directory's freshness", |cluster, _, _| cluster.directory.clone().keep_fresh(cluster.stop.clone()));
         keep("the gauges", |cluster, _, _| {
             gauges::keep(cluster.clone(), cluster.owners.clone(), cluster.stop.clone()).boxed()
         });

@@ -113,12 +113,12 @@ impl Membership {
     }
 
     async fn form(&self, group: &Group, members: &BTreeSet<NodeId>, first: bool) {
-        if !members.contains(&self.config.own.id) || !group.is_pristine().await {
+        if !members.contains(&self.config.own.id) || !group.is_pristine() {
             return;
         }
         if !first {
             tokio::time::sleep(AFTER_YOU).await;
-            if !group.is_pristine().await {
+            if !group.is_pristine() {
                 return;
             }
         }
@@ -343,7 +343,7 @@ impl Membership {
         tokio::spawn(async move {
             let form = async {
                 tokio::time::sleep(AFTER_YOU).await;
-                if group.is_pristine().await {
+                if group.is_pristine() {
                     let _ = group.initialize(members).await;
                 }
             };

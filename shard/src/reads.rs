@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use model::error::CallError;
 use model::id::CustomerId;
 use raft::machine::{Pairs, View, just_after};
+use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
 use crate::shares::{Share, Shares};
@@ -57,7 +58,7 @@ impl Reads {
         };
         let gone = CancellationToken::new();
         let _gone_with_this = gone.clone().drop_guard();
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = supervise::on_thread(move || {
             let begun = Instant::now();
             let patience = Patience { deadline, gone, is_out: Cell::new(false) };
             let made = work(&patience);

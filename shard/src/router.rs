@@ -23,6 +23,7 @@ use raft::directory::Directory;
 use raft::directory::records::PlacementRecord;
 use raft::group::{Leadership, has_caught_up};
 use raft::host::Host;
+use raft::supervise;
 use raft::transport::admission::Port;
 use raft::transport::{Class, Handler, MAX_BODY, PeerError, Peers};
 use serde::{Deserialize, Serialize};
@@ -243,7 +244,7 @@ impl Router {
             return Err(format!("this release understands formats up to {}", Format::LATEST));
         }
         let seal = self.about.release.seal.clone();
-        let sealing = tokio::task::spawn_blocking(move || seal(format));
+        let sealing = supervise::on_thread(move || seal(format));
         sealing.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
@@ -485,7 +486,7 @@ impl Handler for Router {
 /// Writes a request or a response.
 fn body_of(said: &impl Serialize) -> Bytes {
     let mut body = Vec::with_capacity(USUAL_BODY);
-    rmp_serde::encode::write_named(&mut body, said).expect("a call of plain fields is always written");
+    msgpack::append_named(&mut body, said).expect("a call of plain fields is always written");
     Bytes::from(body)
 }
 

@@ -14,6 +14,7 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use model::error::CallError;
 use parking_lot::Mutex;
 use raft::directory::users::PasswordHash;
+use raft::supervise;
 use tokio::sync::Semaphore;
 
 use crate::failure;
@@ -85,7 +86,7 @@ impl Passwords {
         let _place = self.waiting.try_acquire().map_err(|_| CallError::worker_at_capacity())?;
         let turn = tokio::time::timeout(PATIENCE, self.running.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(CallError::worker_at_capacity()) };
-        let working = tokio::task::spawn_blocking(move || {
+        let working = supervise::on_thread(move || {
             // Held by the work itself: a caller that goes away does not make room for another hash.
             let _turn = turn;
             work()

@@ -8,6 +8,7 @@ use model::time::Timestamp;
 use raft::directory::Directory;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::support::{TicketCommand, TicketMessage, TicketRecord};
+use raft::supervise;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -160,7 +161,7 @@ pub async fn read<T: Send + 'static>(
     reading: impl FnOnce(&Directory) -> T + Send + 'static,
 ) -> Result<T, CallError> {
     let app = ctx.app.clone();
-    let read = tokio::task::spawn_blocking(move || reading(app.cluster.directory()));
+    let read = supervise::on_thread(move || reading(app.cluster.directory()));
     read.await.map_err(|error| failure::internal("tickets could not be read", &error))
 }
 

@@ -7,6 +7,7 @@ use model::event::EventId;
 use model::field::Body;
 use model::format::Format;
 use model::id::{ChannelId, CustomerId, MediaId, RowId};
+use model::msgpack;
 use model::page::{Cursor, LONGEST_CURSOR, ListId};
 use model::send::SendRequest;
 use model::target::{LONGEST_URL, TargetHost, TargetPolicy, judge_ip, judge_url};
@@ -65,7 +66,7 @@ fn log_entry_examples() -> Vec<Vec<u8>> {
     let batch = Batch { version: Format::LATEST, epoch: 3, node: 1, commands };
     let command = DirectoryCommand::ShardFormed(4);
     let proposal = Proposal { id: Uuid::from_u128(5), ..Proposal::new(command, NOW, Vec::new()) };
-    let written = [rmp_serde::to_vec_named(&batch), rmp_serde::to_vec_named(&proposal)];
+    let written = [msgpack::to_vec_named(&batch), msgpack::to_vec_named(&proposal)];
     raft::fuzz::log_entry_examples(&written.map(|bytes| bytes.expect("plain fields are always written")))
 }
 

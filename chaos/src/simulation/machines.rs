@@ -55,7 +55,7 @@ impl Machine for Shard {
         let reply = match self.bug {
             Some(Bug::NoEpochCheck) => {
                 batch.epoch = at.term;
-                let command = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
+                let command = msgpack::to_vec_named(&batch).expect("a batch of plain fields is always written");
                 self.machine.apply(at, &command, state)?
             }
             Some(Bug::UnequalReplicas) => {

@@ -178,7 +178,7 @@ impl Owner {
 
     fn entry(&self, commands: Vec<Command>) -> Bytes {
         let batch = Batch { version: Format::LATEST, epoch: self.epoch, node: self.life.node, commands };
-        Bytes::from(rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written"))
+        Bytes::from(msgpack::to_vec_named(&batch).expect("a batch of plain fields is always written"))
     }
 
     /// Takes a send: whether it stands. `None`: ask the next owner.

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use model::time::Timestamp;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -99,48 +100,53 @@ impl Simulator {
     ///
     /// # Errors
     /// As [`start`](Self::start), and a folder that cannot be used, or holds what cannot be read.
-    pub async fn start_in(
+    pub fn start_in(
         folder: &Path,
         network: SocketAddr,
         control: SocketAddr,
         qr_time_scale: f64,
-    ) -> Result<(Self, Keeper), StartError> {
-        let folder = folder.to_owned();
-        let opening = tokio::task::spawn_blocking(move || Store::open(&folder));
-        let (store, found) = opening.await.expect("opening a folder does not panic")?;
-        let simulator = Self::go_on(network, control, qr_time_scale, found).await?;
-        let keeping = tokio::spawn(keep(Arc::clone(&simulator.shared), store));
-        let keeper = Keeper { shared: Arc::clone(&simulator.shared), keeping };
-        Ok((simulator, keeper))
+    ) -> BoxFuture<'_, Result<(Self, Keeper), StartError>> {
+        Box::pin(async move {
+            let folder = folder.to_owned();
+            let opening = tokio::task::spawn_blocking(move || Store::open(&folder));
+            let (store, found) = opening.await.expect("opening a folder does not panic")?;
+            let simulator = Self::go_on(network, control, qr_time_scale, found).await?;
+            let keeping = tokio::spawn(keep(Arc::clone(&simulator.shared), store));
+            let keeper = Keeper { shared: Arc::clone(&simulator.shared), keeping };
+            Ok((simulator, keeper))
+        })
     }
 
-    async fn go_on(
+    fn go_on(
         network: SocketAddr,
         control: SocketAddr,
         qr_time_scale: f64,
         found: Option<Found>,
-    ) -> io::Result<Self> {
-        faults::check_time_scale(qr_time_scale).map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
-        let listener = TcpListener::bind(network).await?;
-        let mut engine = Engine::new(rand::random(), format!("http://{control}"), qr_time_scale);
-        // Before anybody can connect: who finds no phone would take its link for ended.
-        if let Some(Found { snapshot, ended_in_order }) = found {
-            engine.restore(Timestamp::now(), snapshot, ended_in_order);
-        }
-        let shared = Arc::new(Shared {
-            core: Mutex::new(Core { engine, outlets: HashMap::new(), links: HashMap::new(), changed: false }),
-            changes: Notify::new(),
-            earlier: Notify::new(),
-            started_at: Timestamp::now(),
-            started: Instant::now(),
-            numbers: AtomicU64::new(1),
-            network: listener.local_addr()?,
-            stop: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-        });
-        shared.tasks.spawn(server::accept(Arc::clone(&shared), listener));
-        shared.tasks.spawn(run_timers(Arc::clone(&shared)));
-        Ok(Self { shared })
+    ) -> BoxFuture<'static, io::Result<Self>> {
+        Box::pin(async move {
+            faults::check_time_scale(qr_time_scale)
+                .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
+            let listener = TcpListener::bind(network).await?;
+            let mut engine = Engine::new(rand::random(), format!("http://{control}"), qr_time_scale);
+            // Before anybody can connect: who finds no phone would take its link for ended.
+            if let Some(Found { snapshot, ended_in_order }) = found {
+                engine.restore(Timestamp::now(), snapshot, ended_in_order);
+            }
+            let shared = Arc::new(Shared {
+                core: Mutex::new(Core { engine, outlets: HashMap::new(), links: HashMap::new(), changed: false }),
+                changes: Notify::new(),
+                earlier: Notify::new(),
+                started_at: Timestamp::now(),
+                started: Instant::now(),
+                numbers: AtomicU64::new(1),
+                network: listener.local_addr()?,
+                stop: CancellationToken::new(),
+                tasks: TaskTracker::new(),
+            });
+            shared.tasks.spawn(server::accept(Arc::clone(&shared), listener));
+            shared.tasks.spawn(run_timers(Arc::clone(&shared)));
+            Ok(Self { shared })
+        })
     }
 
     /// Where nodes connect to.

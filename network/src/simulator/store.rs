@@ -167,7 +167,7 @@ impl Store {
         let mut out =
             Hashed { out: BufWriter::with_capacity(1024 * 1024, File::create(&temporary)?), hash: Sha256::new() };
         out.put(format!("{KIND}{FORMAT}\n").as_bytes())?;
-        out.record(&rmp_serde::to_vec_named(head).map_err(io::Error::other)?)?;
+        out.record(&msgpack::to_vec_named(head).map_err(io::Error::other)?)?;
         snapshot.write(|record| out.record(record))?;
         let Hashed { mut out, hash } = out;
         out.write_all(&Digest::from(hash.finalize()))?;

@@ -5,7 +5,7 @@ use model::address::{Address, LONGEST_ADDRESS};
 use model::business::Product;
 use model::id::MessageId;
 use model::label::Labelled;
-use model::page::ByteCount;
+use model::msgpack;
 use serde::Serialize;
 
 use crate::item::{Identity, InboundItem, InboundKind, InboundMessage, MOST_SYNCED, SyncedPart};
@@ -245,9 +245,8 @@ fn labelled(news: &LabelNews) -> Vec<&Labelled> {
 
 /// How large something is where it is stored. Nothing is kept of the bytes.
 fn stored_bytes(value: &impl Serialize) -> usize {
-    let mut counted = ByteCount::default();
-    // A sink that takes everything refuses nothing; what cannot be written at all has no place in a log.
-    if rmp_serde::encode::write_named(&mut counted, value).is_ok() { counted.0 } else { usize::MAX }
+    // What cannot be written at all has no place in a log.
+    msgpack::to_vec_named(value).map_or(usize::MAX, |bytes| bytes.len())
 }
 
 #[cfg(test)]

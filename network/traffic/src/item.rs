@@ -202,6 +202,8 @@ pub enum ReceiptStatus {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::msgpack;
+
     use super::*;
 
     /// As former releases write it and read it.
@@ -216,10 +218,10 @@ mod tests {
         for value in [None, Some(Vec::new()), Some(vec![0xff; 300])] {
             let length = value.as_ref().map_or(0, Vec::len);
             let former = Former { key: "k".into(), value: value.clone() };
-            let written = rmp_serde::to_vec_named(&AuthWrite { key: "k".into(), value }).unwrap();
+            let written = msgpack::to_vec_named(&AuthWrite { key: "k".into(), value }).unwrap();
             assert!(written.len() <= length + 16, "{} bytes for {length}", written.len());
-            assert_eq!(rmp_serde::from_slice::<Former>(&written).unwrap(), former);
-            let read: AuthWrite = rmp_serde::from_slice(&rmp_serde::to_vec_named(&former).unwrap()).unwrap();
+            assert_eq!(msgpack::from_slice::<Former>(&written).unwrap(), former);
+            let read: AuthWrite = msgpack::from_slice(&msgpack::to_vec_named(&former).unwrap()).unwrap();
             assert_eq!((read.key, read.value), (former.key, former.value));
         }
     }

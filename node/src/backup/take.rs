@@ -8,6 +8,7 @@ use anyhow::Context;
 use api::operator::backup::BackupView;
 use model::id::ShardId;
 use raft::backup::file::FileError;
+use raft::supervise;
 use shard::backup::{in_order, restore};
 
 use super::check::{self, name_of};
@@ -132,7 +133,7 @@ impl Backup {
         let fetched = self.operator.fetch(&format!("{PATH}/groups/{group}"), keep).await?;
         anyhow::ensure!(fetched == Fetched::Whole, "the cluster does not know {}", name_of(group));
         let to = self.to.clone();
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = supervise::on_thread(move || {
             let mut bytes = BTreeMap::new();
             let part = read_group::<FileError>(&to, group, |key, value| {
                 if group != 0
@@ -183,7 +184,7 @@ impl Backup {
 
     async fn judge_media(&self, sha256: &str, size: u64) -> anyhow::Result<Result<(), Refusal>> {
         let (to, sha256) = (self.to.clone(), sha256.to_owned());
-        tokio::task::spawn_blocking(move || check::media(&to, &sha256, size)).await.context("reading media")
+        supervise::on_thread(move || check::media(&to, &sha256, size)).await.context("reading media")
     }
 
     /// Makes all of it survive a power cut, and then says that it is whole.

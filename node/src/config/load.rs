@@ -1,4 +1,7 @@
 //! Reads a configuration: the file, then the environment, then flags; and says by name which key is wrong.
+//!
+//! All that is read comes through one table: each other way in which the TOML library reads or writes these types is compiled anew
+//! for each of them.
 
 use std::path::Path;
 
@@ -70,10 +73,10 @@ pub fn without_file(
 /// # Errors
 /// As [`load`].
 pub fn lay_over(config: &Config, flags: &[String]) -> Result<Config, Refusal> {
-    let table = Table::try_from(config)
+    let text = toml::to_string(config)
         .map_err(|error| Refusal::new("configuration", error.to_string(), "report this: a configuration is a table"))?;
     let overrides: Vec<Override> = flags.iter().map(|flag| from_flag(flag)).collect::<Result<_, _>>()?;
-    assemble(table, &overrides, None)
+    assemble(table(&text, "configuration")?, &overrides, None)
 }
 
 fn read(path: &Path) -> Result<Table, Refusal> {

@@ -17,7 +17,7 @@ use super::words::{Answer, Question, VERSION, Welcome};
 use super::{init, words};
 use crate::cli::joining::JoinArgs;
 use crate::config::files::PeerIdentity;
-use crate::config::{Config, HostPort, Member, Node, Peer, validate};
+use crate::config::{Config, HostPort, Member, Node, Peer, load, validate};
 use crate::console::say;
 use crate::data_folder::ReservedFolder;
 use crate::dev::folder::{read_json, write_json};
@@ -147,7 +147,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
         max_channels: node.max_channels,
         format: Format::LATEST,
     };
-    let question = rmp_serde::to_vec_named(&question).context("writing the question")?;
+    let question = msgpack::to_vec_named(&question).context("writing the question")?;
     let via = args.via.to_string();
     let subject = format!("--via {via}");
     let answer = unauthenticated::ask(&via, token.authority(), &question, Instant::now() + PATIENCE).await;
@@ -173,7 +173,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
 
 /// The configuration of the node that answered, with what is this node's own.
 fn configuration(own: Own, welcome: &Welcome) -> anyhow::Result<Config> {
-    let theirs: Config = toml::from_str(&welcome.config.0).context("reading the cluster's configuration")?;
+    let theirs = load::parse(&welcome.config.0, "configuration").context("reading the cluster's configuration")?;
     let nodes: Vec<Member> = welcome
         .nodes
         .iter()

@@ -62,7 +62,7 @@ impl UnauthenticatedHandler for JoinService {
             },
             _ => Answer::Refused("this release does not understand the question: join with the cluster's own".into()),
         };
-        Bytes::from(rmp_serde::to_vec_named(&answer).expect("an answer of plain fields is always written"))
+        Bytes::from(msgpack::to_vec_named(&answer).expect("an answer of plain fields is always written"))
     }
 }
 

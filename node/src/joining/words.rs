@@ -68,6 +68,8 @@ pub struct Welcome {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::msgpack;
+
     use super::*;
 
     #[test]
@@ -83,8 +85,8 @@ mod tests {
             max_channels: 10,
             format: Format::LATEST,
         };
-        let said = rmp_serde::to_vec_named(&question).unwrap();
-        let understood = rmp_serde::from_slice::<Question>(&said).unwrap();
+        let said = msgpack::to_vec_named(&question).unwrap();
+        let understood = msgpack::from_slice::<Question>(&said).unwrap();
         assert_eq!((understood.peer, understood.names_zone), (question.peer, false));
         let welcome = Welcome {
             id: 2,
@@ -98,8 +100,8 @@ mod tests {
             nodes: vec![(1, "node-1.lan:8082".to_owned())],
             format: Format::LATEST,
         };
-        let said = rmp_serde::to_vec_named(&Answer::Welcome(Box::new(welcome))).unwrap();
-        let understood: Answer = rmp_serde::from_slice(&said).unwrap();
+        let said = msgpack::to_vec_named(&Answer::Welcome(Box::new(welcome))).unwrap();
+        let understood: Answer = msgpack::from_slice(&said).unwrap();
         assert!(!format!("{understood:?}").contains("sesame"));
     }
 }

@@ -11,6 +11,7 @@ mod newsletters;
 mod people;
 mod stories;
 
+use futures::FutureExt;
 use network::simulator::Simulator;
 use network::simulator::answers::{
     ControlError, InboxQuery, LedgerQuery, LinkBy, LoginsQuery, PhoneMessage, RegisterPhone, RegisterPhones,
@@ -28,7 +29,7 @@ pub fn router(simulator: &Simulator) -> Router {
     let routes = Routes { simulator };
     let phone = Router::with_path("{n}")
         .push(Router::new().get(routes.to(show_phone)).delete(routes.to(delete_phone)))
-        .push(Router::with_path("link").post(routes.to(link)))
+        .push(Router::with_path("link").post(routes.to_waiting(|call| link(call).boxed())))
         .push(Router::with_path("unlink").post(routes.to(unlink)))
         .push(Router::with_path("ban").post(routes.to(ban)))
         .push(Router::with_path("invalidate").post(routes.to(invalidate)))
@@ -77,22 +78,22 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(Router::with_path("{**rest}").goal(routes.to(nothing_here)))
 }
 
-async fn register(call: Call) -> Outcome {
+fn register(call: Call) -> Outcome {
     let (phone, new) = call.simulator.register(&call.body::<RegisterPhone>()?)?;
     Answer::json(if new { StatusCode::CREATED } else { StatusCode::OK }, &phone)
 }
 
-async fn register_many(call: Call) -> Outcome {
+fn register_many(call: Call) -> Outcome {
     let body: RegisterPhones = call.body()?;
     call.simulator.register_many(&body)?;
     Answer::json(StatusCode::CREATED, &json!({ "count": body.count }))
 }
 
-async fn show_phone(call: Call) -> Outcome {
+fn show_phone(call: Call) -> Outcome {
     Answer::ok(&call.simulator.phone(&call.phone)?)
 }
 
-async fn delete_phone(call: Call) -> Outcome {
+fn delete_phone(call: Call) -> Outcome {
     call.done(|engine, now, number| engine.delete_phone(now, number))
 }
 
@@ -101,111 +102,111 @@ async fn link(call: Call) -> Outcome {
     Answer::ok(&json!({ "device": device }))
 }
 
-async fn unlink(call: Call) -> Outcome {
+fn unlink(call: Call) -> Outcome {
     let device = call.field("device")?;
     call.done(|engine, now, number| engine.unlink(now, number, device))
 }
 
-async fn ban(call: Call) -> Outcome {
+fn ban(call: Call) -> Outcome {
     let until = call.field("until")?;
     call.done(|engine, now, number| engine.ban(now, number, until))
 }
 
-async fn invalidate(call: Call) -> Outcome {
+fn invalidate(call: Call) -> Outcome {
     call.done(|engine, now, number| engine.invalidate(now, number))
 }
 
-async fn replace(call: Call) -> Outcome {
+fn replace(call: Call) -> Outcome {
     call.done(|engine, now, number| engine.replace(now, number))
 }
 
-async fn send(call: Call) -> Outcome {
+fn send(call: Call) -> Outcome {
     let ids = call.simulator.send(&call.phone, &call.body::<PhoneMessage>()?)?;
     Answer::json(StatusCode::CREATED, &json!({ "ids": ids }))
 }
 
-async fn inbox(call: Call) -> Outcome {
+fn inbox(call: Call) -> Outcome {
     let query =
         InboxQuery { from: call.text("from"), id: call.text("id"), after: call.text("after"), limit: call.limit()? };
     Answer::ok(&call.simulator.inbox(&call.phone, &query)?)
 }
 
-async fn presences(call: Call) -> Outcome {
+fn presences(call: Call) -> Outcome {
     Answer::ok(&call.simulator.presences(&call.phone)?)
 }
 
-async fn clear_inbox(call: Call) -> Outcome {
+fn clear_inbox(call: Call) -> Outcome {
     call.done(|engine, _, number| engine.clear_inbox(number))
 }
 
-async fn open_chat(call: Call) -> Outcome {
+fn open_chat(call: Call) -> Outcome {
     let with: String = call.field("with")?;
     call.done(|engine, now, number| engine.open_chat(now, number, &with))
 }
 
-async fn play(call: Call) -> Outcome {
+fn play(call: Call) -> Outcome {
     let id: String = call.field("id")?;
     call.done(|engine, now, number| engine.play(now, number, &id))
 }
 
-async fn react(call: Call) -> Outcome {
+fn react(call: Call) -> Outcome {
     let (id, emoji): (String, String) = (call.field("id")?, call.field("emoji")?);
     call.done(|engine, now, number| engine.react(now, number, &id, &emoji))
 }
 
-async fn disclose(call: Call) -> Outcome {
+fn disclose(call: Call) -> Outcome {
     let to: String = call.field("to")?;
     call.done(|engine, now, number| engine.disclose(now, number, &to))
 }
 
-async fn sessions(call: Call) -> Outcome {
+fn sessions(call: Call) -> Outcome {
     let query = SessionsQuery { number: call.text("number"), limit: call.limit()? };
     Answer::ok(&call.simulator.sessions(&query)?)
 }
 
-async fn logins(call: Call) -> Outcome {
+fn logins(call: Call) -> Outcome {
     let query = LoginsQuery { number: call.text("number"), since: call.text("since"), limit: call.limit()? };
     Answer::ok(&call.simulator.logins(&query)?)
 }
 
-async fn stats(call: Call) -> Outcome {
+fn stats(call: Call) -> Outcome {
     Answer::ok(&call.simulator.stats())
 }
 
-async fn accepted(call: Call) -> Outcome {
+fn accepted(call: Call) -> Outcome {
     let query = LedgerQuery { since_seq: call.number("since_seq")?, limit: call.limit()? };
     Answer::ok(&call.simulator.accepted(&query))
 }
 
-async fn show_faults(call: Call) -> Outcome {
+fn show_faults(call: Call) -> Outcome {
     Answer::ok(&call.simulator.faults())
 }
 
-async fn change_faults(call: Call) -> Outcome {
+fn change_faults(call: Call) -> Outcome {
     Answer::ok(&call.simulator.change_faults(call.body::<FaultsChange>()?)?)
 }
 
-async fn clear_faults(call: Call) -> Outcome {
+fn clear_faults(call: Call) -> Outcome {
     Answer::ok(&call.simulator.clear_faults())
 }
 
-async fn picture(call: Call) -> Outcome {
+fn picture(call: Call) -> Outcome {
     Answer::jpeg(call.simulator.picture(call.param("picture"), false)?)
 }
 
-async fn preview(call: Call) -> Outcome {
+fn preview(call: Call) -> Outcome {
     Answer::jpeg(call.simulator.picture(call.param("picture"), true)?)
 }
 
-async fn reset(call: Call) -> Outcome {
+fn reset(call: Call) -> Outcome {
     call.simulator.act(|engine, now| engine.reset(now));
     Answer::done()
 }
 
-async fn healthz(_call: Call) -> Outcome {
+fn healthz(_call: Call) -> Outcome {
     Answer::ok(&json!({ "status": "ok" }))
 }
 
-async fn nothing_here(_call: Call) -> Outcome {
+fn nothing_here(_call: Call) -> Outcome {
     Err(ControlError::NotFound("the simulator has no such route, or not this method on it".into()))
 }

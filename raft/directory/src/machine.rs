@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::format::Foreign;
+use model::msgpack;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -83,6 +84,6 @@ impl<M: Mirror> Machine for DirectoryMachine<M> {
         if at.index.is_multiple_of(CLEAR_EVERY) {
             clear_old_replies(at.index, store);
         }
-        Ok(Bytes::from(rmp_serde::to_vec_named(&outcome).expect("an outcome of plain fields is always written")))
+        Ok(Bytes::from(msgpack::to_vec_named(&outcome).expect("an outcome of plain fields is always written")))
     }
 }

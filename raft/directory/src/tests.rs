@@ -18,6 +18,7 @@ use model::customer::{Limits, Plan};
 use model::field::Change as Patch;
 use model::format::{Foreign, Format};
 use model::id::{AuditId, ChannelId, CustomerId, EndpointId, KeyId};
+use model::msgpack;
 use model::payload::ChatTypeFilter;
 use model::seal::{DataKey, MasterKey};
 use model::time::Timestamp;
@@ -71,9 +72,9 @@ impl Rig {
 
     fn propose(&mut self, proposal: &Proposal) -> Outcome {
         self.index += 1;
-        let command = rmp_serde::to_vec_named(proposal).unwrap();
+        let command = msgpack::to_vec_named(proposal).unwrap();
         let reply = self.machine.apply(Position { term: 1, index: self.index }, &command, &mut self.store).unwrap();
-        rmp_serde::from_slice(&reply).unwrap()
+        msgpack::from_slice(&reply).unwrap()
     }
 
     fn run(&mut self, command: Command) -> Result<Reply, Rejection> {
@@ -442,8 +443,8 @@ fn what_a_newer_release_proposes_is_refused_and_changes_nothing() {
     let later = |version| Later { version, id: Uuid::new_v4(), at: Timestamp(1), command: "Dance", audit: [] };
     let mut apply = |bytes: &[u8]| rig.machine.apply(Position { term: 1, index: 1 }, bytes, &mut rig.store);
     let next = Format::LATEST.number() + 1;
-    assert_eq!(apply(&rmp_serde::to_vec_named(&later(next)).unwrap()), Err(Foreign::Newer(next)));
-    assert!(matches!(apply(&rmp_serde::to_vec_named(&later(1)).unwrap()), Err(Foreign::Unreadable(_))));
+    assert_eq!(apply(&msgpack::to_vec_named(&later(next)).unwrap()), Err(Foreign::Newer(next)));
+    assert!(matches!(apply(&msgpack::to_vec_named(&later(1)).unwrap()), Err(Foreign::Unreadable(_))));
     assert!(matches!(apply(b"\xc1"), Err(Foreign::Unreadable(_))));
     assert_eq!(rig.store, before);
 }

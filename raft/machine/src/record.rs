@@ -14,7 +14,7 @@ const USUAL: usize = 192;
 pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(USUAL);
     bytes.push(VERSION);
-    rmp_serde::encode::write_named(&mut bytes, record).expect("a record of plain fields is always written");
+    msgpack::append_named(&mut bytes, record).expect("a record of plain fields is always written");
     bytes
 }
 

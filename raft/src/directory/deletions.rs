@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::directory::deletions::{Deletion, ended_since};
+use futures::future::BoxFuture;
 use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -37,15 +38,17 @@ impl Directory {
     ///
     /// # Errors
     /// Those of [`Directory::update`]. What is left then, the directory's leader does soon.
-    pub async fn finish_deletion(self: &Arc<Self>, what: Ended, deadline: Instant) -> Result<(), UpdateError> {
-        let directory = self.clone();
-        // The log lies on disk. A look that panicked has found nothing; the next one may.
-        let looking = tokio::task::spawn_blocking(move || directory.left_of_deletion(what));
-        for (command, entries) in looking.await.unwrap_or_default() {
-            self.update(command, entries, deadline).await?;
-            failpoint::reach(Point::DeletionPortion);
-        }
-        Ok(())
+    pub fn finish_deletion(self: &Arc<Self>, what: Ended, deadline: Instant) -> BoxFuture<'_, Result<(), UpdateError>> {
+        Box::pin(async move {
+            let directory = self.clone();
+            // The log lies on disk. A look that panicked has found nothing; the next one may.
+            let looking = supervise::on_thread(move || directory.left_of_deletion(what));
+            for (command, entries) in looking.await.unwrap_or_default() {
+                self.update(command, entries, deadline).await?;
+                failpoint::reach(Point::DeletionPortion);
+            }
+            Ok(())
+        })
     }
 
     fn left_of_deletion(&self, what: Ended) -> Vec<(Command, Vec<AuditEntry>)> {
@@ -60,44 +63,46 @@ impl Directory {
     }
 
     /// While this node leads the directory: brings to an end what others began, until cancelled.
-    pub async fn keep_deletions_finished(self: Arc<Self>, stop: CancellationToken) {
-        let mut ticks = supervise::ticks(LOOK_EVERY);
-        let mut leadership = self.group().leadership();
-        let mut looks = 0_u32;
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = ticks.tick() => {}
-                changed = leadership.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    looks = 0;
-                }
-            }
-            if !self.leads() {
-                continue;
-            }
-            let now = Timestamp::now();
-            let left = self.read(|state| match looks.is_multiple_of(LOOKS_PER_AUDIT) {
-                true => ended_since(state, now.minus(LATELY)),
-                false => Vec::new(),
-            });
-            let ending = self.read(|state| {
-                let overdue = |what: &Ended| state.deleted_at(*what).is_some_and(|at| now.since(at) >= FIRST_TRY);
-                state.ending().filter(overdue).collect::<Vec<_>>()
-            });
-            looks = looks.wrapping_add(1);
-            for what in ending.into_iter().chain(left) {
-                let finishing = self.finish_deletion(what, Instant::now() + PATIENCE);
-                match stop.run_until_cancelled(finishing).await {
-                    None => return,
-                    Some(Ok(())) => {}
-                    Some(Err(error)) => {
-                        tracing::warn!(?what, %error, "what ended with a deletion could not be brought to its end yet")
+    pub fn keep_deletions_finished(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut ticks = supervise::ticks(LOOK_EVERY);
+            let mut leadership = self.group().leadership();
+            let mut looks = 0_u32;
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    _ = ticks.tick() => {}
+                    changed = leadership.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        looks = 0;
                     }
                 }
+                if !self.leads() {
+                    continue;
+                }
+                let now = Timestamp::now();
+                let left = self.read(|state| match looks.is_multiple_of(LOOKS_PER_AUDIT) {
+                    true => ended_since(state, now.minus(LATELY)),
+                    false => Vec::new(),
+                });
+                let ending = self.read(|state| {
+                    let overdue = |what: &Ended| state.deleted_at(*what).is_some_and(|at| now.since(at) >= FIRST_TRY);
+                    state.ending().filter(overdue).collect::<Vec<_>>()
+                });
+                looks = looks.wrapping_add(1);
+                for what in ending.into_iter().chain(left) {
+                    let finishing = self.finish_deletion(what, Instant::now() + PATIENCE);
+                    match stop.run_until_cancelled(finishing).await {
+                        None => return,
+                        Some(Ok(())) => {}
+                        Some(Err(error)) => {
+                            tracing::warn!(?what, %error, "what ended with a deletion could not be brought to its end yet")
+                        }
+                    }
+                }
             }
-        }
+        })
     }
 }

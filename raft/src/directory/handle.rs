@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use model::format::{Foreign, Format};
 use model::id::{CustomerId, NodeId};
 use model::msgpack;
@@ -90,14 +90,17 @@ impl Directory {
     ///
     /// # Errors
     /// Those of [`Host::open_group`].
-    pub async fn open(node: NodeId, host: &Host, peers: Arc<Peers>) -> Result<Arc<Self>, OpenError> {
-        let copy = host.local_copy().clone();
-        let for_machine = copy.shared.clone();
-        let factory = Box::new(move || Box::new(DirectoryMachine::new(for_machine.clone())) as _);
-        let group = host.open_group(DIRECTORY_GROUP, factory).await?;
-        let directory = Arc::new(Self { node, group, peers: peers.clone(), copy, other_copies: OtherCopies::new() });
-        peers.serve(DIRECTORY_SERVICE, directory.clone());
-        Ok(directory)
+    pub fn open(node: NodeId, host: &Host, peers: Arc<Peers>) -> BoxFuture<'_, Result<Arc<Self>, OpenError>> {
+        Box::pin(async move {
+            let copy = host.local_copy().clone();
+            let for_machine = copy.shared.clone();
+            let factory = Box::new(move || Box::new(DirectoryMachine::new(for_machine.clone())) as _);
+            let group = host.open_group(DIRECTORY_GROUP, factory).await?;
+            let directory =
+                Arc::new(Self { node, group, peers: peers.clone(), copy, other_copies: OtherCopies::new() });
+            peers.serve(DIRECTORY_SERVICE, directory.clone());
+            Ok(directory)
+        })
     }
 
     pub(super) fn node(&self) -> NodeId {
@@ -156,24 +159,28 @@ impl Directory {
     ///
     /// # Errors
     /// [`UpdateError::Unavailable`] when no leader answered by the deadline.
-    pub async fn refresh(&self, deadline: Instant) -> Result<(), UpdateError> {
-        loop {
-            let asked_at = Instant::now();
-            if let Some(index) = self.ask_read_index(deadline).await
-                && self.group.wait_applied(index, deadline).await.is_ok()
-            {
-                self.copy.shared.own_copy.confirmed(asked_at);
-                return Ok(());
+    pub fn refresh(&self, deadline: Instant) -> BoxFuture<'_, Result<(), UpdateError>> {
+        Box::pin(async move {
+            loop {
+                let asked_at = Instant::now();
+                if let Some(index) = self.ask_read_index(deadline).await
+                    && self.group.wait_applied(index, deadline).await.is_ok()
+                {
+                    self.copy.shared.own_copy.confirmed(asked_at);
+                    return Ok(());
+                }
+                self.pause_before_retry(deadline).await?;
             }
-            self.pause_before_retry(deadline).await?;
-        }
+        })
     }
 
     /// Confirms the copy regularly until cancelled: where votes and heartbeats are, as this node refuses its callers, and in the end
     /// gives up what it owns, where that comes late among their requests.
-    pub async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
-        let runtime = self.group.runtime().clone();
-        supervise::joined(runtime.spawn(self.confirm_regularly(stop))).await;
+    pub fn keep_fresh(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let runtime = self.group.runtime().clone();
+            supervise::joined(runtime.spawn(self.confirm_regularly(stop))).await;
+        })
     }
 
     async fn confirm_regularly(self: Arc<Self>, stop: CancellationToken) {
@@ -195,39 +202,41 @@ impl Directory {
     /// # Errors
     /// [`UpdateError::Rejected`], [`UpdateError::TooLarge`] and [`UpdateError::Format`] with nothing changed; [`UpdateError::Unavailable`] when no
     /// outcome is known by the deadline, and the same command may still take effect.
-    pub async fn update(
+    pub fn update(
         &self,
         command: Command,
         audit: Vec<AuditEntry>,
         deadline: Instant,
-    ) -> Result<Reply, UpdateError> {
-        let (needed, has) = (command.format(), self.format());
-        if needed > has {
-            return Err(UpdateError::Format { needed, has });
-        }
-        let proposal = Proposal::new(command, Timestamp::now(), audit);
-        let proposal = Bytes::from(encode_message(&proposal));
-        if proposal.len() > MAX_COMMAND {
-            return Err(UpdateError::TooLarge { bytes: proposal.len() });
-        }
-        loop {
-            let budget = deadline.saturating_duration_since(Instant::now());
-            let answer = match self.group.leader() {
-                Some(leader) if leader == self.node => self.lead_update(proposal.clone(), deadline).await,
-                Some(leader) => {
-                    let request = Request::Update { proposal: proposal.clone(), budget };
-                    self.ask(leader, Class::Call, &request, deadline).await.unwrap_or(Answer::Unknown)
-                }
-                None => Answer::NotLeader,
-            };
-            if let Answer::Outcome(outcome) = answer {
-                // What this node answers, it shows itself from now on. Beyond the deadline the leader has answered
-                // for the others already, and this node's copy refuses by its age.
-                let _ = self.group.wait_applied(outcome.index, deadline).await;
-                return Ok(outcome.result?);
+    ) -> BoxFuture<'_, Result<Reply, UpdateError>> {
+        Box::pin(async move {
+            let (needed, has) = (command.format(), self.format());
+            if needed > has {
+                return Err(UpdateError::Format { needed, has });
             }
-            self.pause_before_retry(deadline).await?;
-        }
+            let proposal = Proposal::new(command, Timestamp::now(), audit);
+            let proposal = Bytes::from(encode_message(&proposal));
+            if proposal.len() > MAX_COMMAND {
+                return Err(UpdateError::TooLarge { bytes: proposal.len() });
+            }
+            loop {
+                let budget = deadline.saturating_duration_since(Instant::now());
+                let answer = match self.group.leader() {
+                    Some(leader) if leader == self.node => self.lead_update(proposal.clone(), deadline).await,
+                    Some(leader) => {
+                        let request = Request::Update { proposal: proposal.clone(), budget };
+                        self.ask(leader, Class::Call, &request, deadline).await.unwrap_or(Answer::Unknown)
+                    }
+                    None => Answer::NotLeader,
+                };
+                if let Answer::Outcome(outcome) = answer {
+                    // What this node answers, it shows itself from now on. Beyond the deadline the leader has answered
+                    // for the others already, and this node's copy refuses by its age.
+                    let _ = self.group.wait_applied(outcome.index, deadline).await;
+                    return Ok(outcome.result?);
+                }
+                self.pause_before_retry(deadline).await?;
+            }
+        })
     }
 
     /// Audit entries, newest first; see [`AuditPage::read`].
@@ -370,7 +379,7 @@ impl Handler for Directory {
 }
 
 fn encode_message<T: Serialize>(message: &T) -> Vec<u8> {
-    rmp_serde::to_vec_named(message).expect("a message of plain fields is always written")
+    msgpack::to_vec_named(message).expect("a message of plain fields is always written")
 }
 
 fn decode_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use model::id::{ChannelId, KeyId};
 use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -47,33 +48,35 @@ const STEP_PATIENCE: Duration = Duration::from_secs(10);
 impl Directory {
     /// Forgets what is old while this node leads the directory, until cancelled. Customers go when they have been
     /// deleted for `grace`.
-    pub async fn keep_trimmed(self: Arc<Self>, grace: Duration, stop: CancellationToken) {
-        let mut ticks = supervise::ticks(LOOK_EVERY.min(grace));
-        let mut looked_for_ended: Option<Instant> = None;
-        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            while self.leads()
-                && (self.trim_step().await || self.purge_step(grace).await || self.forget_keys_step().await)
-            {
-                if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
-                    return;
-                }
-            }
-            if self.leads() && looked_for_ended.is_none_or(|at| at.elapsed() >= LOOK_FOR_ENDED_EVERY) {
-                looked_for_ended = Some(Instant::now());
-                while self.leads() && self.forget_step().await {
+    pub fn keep_trimmed(self: Arc<Self>, grace: Duration, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut ticks = supervise::ticks(LOOK_EVERY.min(grace));
+            let mut looked_for_ended: Option<Instant> = None;
+            while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+                while self.leads()
+                    && (self.trim_step().await || self.purge_step(grace).await || self.forget_keys_step().await)
+                {
                     if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
                         return;
                     }
                 }
+                if self.leads() && looked_for_ended.is_none_or(|at| at.elapsed() >= LOOK_FOR_ENDED_EVERY) {
+                    looked_for_ended = Some(Instant::now());
+                    while self.leads() && self.forget_step().await {
+                        if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
+                            return;
+                        }
+                    }
+                }
             }
-        }
+        })
     }
 
     /// Forgets some of what ended long ago. Says whether there may be more.
     async fn forget_step(self: &Arc<Self>) -> bool {
         let before = before(Timestamp::now(), ENDED_AGE);
         let looking = self.clone();
-        let looked = tokio::task::spawn_blocking(move || ended_before(&looking.group().reader(), before, STEP)).await;
+        let looked = supervise::on_thread(move || ended_before(&looking.group().reader(), before, STEP)).await;
         let Ok((keys, channels)) = looked else { return false };
         let more = keys.len() == STEP || channels.len() == STEP;
         if keys.is_empty() && channels.is_empty() {
@@ -127,7 +130,7 @@ impl Directory {
         let (audit, sessions) = (before(now, AUDIT_AGE), before(now, SESSION_AGE));
         // Most looks find nothing, and then nothing is proposed. The log lies on disk.
         let looking = self.clone();
-        let anything = tokio::task::spawn_blocking(move || looking.holds_older(audit, sessions)).await;
+        let anything = supervise::on_thread(move || looking.holds_older(audit, sessions)).await;
         if !anything.unwrap_or(false) {
             return false;
         }

@@ -37,7 +37,7 @@ impl Replica {
 
 /// A proposal as it stands in the log.
 pub fn encode(proposal: &Proposal) -> Bytes {
-    Bytes::from(rmp_serde::to_vec_named(proposal).expect("a proposal of plain fields is always written"))
+    Bytes::from(msgpack::to_vec_named(proposal).expect("a proposal of plain fields is always written"))
 }
 
 /// What the machine answered: the position of the proposal in the log, and the outcome.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use model::id::NodeId;
 use tokio_util::sync::CancellationToken;
 
@@ -25,18 +26,20 @@ const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Directory {
     /// Keeps the group's members those of the cluster while this node leads the directory, until cancelled.
-    pub async fn keep_members(self: Arc<Self>, stop: CancellationToken) {
-        let mut ticks = supervise::ticks(LOOK_EVERY);
-        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            // Until then the first members form it among themselves.
-            let is_formed = self.read(|state| state.cluster.is_some());
-            if is_formed
-                && self.group().leadership().borrow().ready_epoch.is_some()
-                && let Err(error) = self.member_step().await
-            {
-                tracing::warn!(%error, "the directory's members could not be changed yet");
+    pub fn keep_members(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut ticks = supervise::ticks(LOOK_EVERY);
+            while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+                // Until then the first members form it among themselves.
+                let is_formed = self.read(|state| state.cluster.is_some());
+                if is_formed
+                    && self.group().leadership().borrow().ready_epoch.is_some()
+                    && let Err(error) = self.member_step().await
+                {
+                    tracing::warn!(%error, "the directory's members could not be changed yet");
+                }
             }
-        }
+        })
     }
 
     /// One change at most.

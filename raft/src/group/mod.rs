@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use model::id::NodeId;
 use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
@@ -168,17 +169,19 @@ impl Group {
     }
 
     /// Gives a pristine group its first members; a group that has members already is left alone.
-    pub async fn initialize(&self, members: BTreeSet<NodeId>) -> Result<(), ChangeError> {
-        let raft = self.raft()?;
-        match raft.initialize(members).await {
-            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
-            Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
-            Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
-        }
+    pub fn initialize(&self, members: BTreeSet<NodeId>) -> BoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            let raft = self.raft()?;
+            match raft.initialize(members).await {
+                Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+                Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
+                Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
+            }
+        })
     }
 
     /// Whether the group has never had members here: no log, no vote.
-    pub async fn is_pristine(&self) -> bool {
+    pub fn is_pristine(&self) -> bool {
         self.core.running().is_some_and(|running| running.log.is_pristine())
     }
 
@@ -304,34 +307,36 @@ impl Group {
     }
 
     /// Hands leadership to a voter, and returns when this node sees it lead.
-    pub async fn transfer_leader(&self, to: NodeId, deadline: Instant) -> Result<(), ChangeError> {
-        let mut leadership = self.leadership();
-        let work = async {
-            loop {
-                let leader = leadership.borrow_and_update().leader;
-                if leader == Some(to) {
-                    return Ok(());
+    pub fn transfer_leader(&self, to: NodeId, deadline: Instant) -> BoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            let mut leadership = self.leadership();
+            let work = async {
+                loop {
+                    let leader = leadership.borrow_and_update().leader;
+                    if leader == Some(to) {
+                        return Ok(());
+                    }
+                    if leader != Some(self.core.node()) {
+                        return Err(ChangeError::NotLeader { leader });
+                    }
+                    if !self.members().voters.contains(&to) {
+                        return Err(ChangeError::Refused(format!("node {to} is no voter of group {}", self.id())));
+                    }
+                    let behind = self.replicated().get(&to).copied().flatten();
+                    if behind.is_some_and(|index| index + TRANSFER_LAG >= self.last_index().unwrap_or(0)) {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
                 }
-                if leader != Some(self.core.node()) {
-                    return Err(ChangeError::NotLeader { leader });
+                self.raft()?.trigger().transfer_leader(to).await.map_err(|_| ChangeError::Stopped)?;
+                let led = leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != self.core.node())).await;
+                match led.map_err(|_| ChangeError::Stopped)?.leader {
+                    Some(leader) if leader == to => Ok(()),
+                    leader => Err(ChangeError::NotLeader { leader }),
                 }
-                if !self.members().voters.contains(&to) {
-                    return Err(ChangeError::Refused(format!("node {to} is no voter of group {}", self.id())));
-                }
-                let behind = self.replicated().get(&to).copied().flatten();
-                if behind.is_some_and(|index| index + TRANSFER_LAG >= self.last_index().unwrap_or(0)) {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            self.raft()?.trigger().transfer_leader(to).await.map_err(|_| ChangeError::Stopped)?;
-            let led = leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != self.core.node())).await;
-            match led.map_err(|_| ChangeError::Stopped)?.leader {
-                Some(leader) if leader == to => Ok(()),
-                leader => Err(ChangeError::NotLeader { leader }),
-            }
-        };
-        tokio::time::timeout_at(deadline.into(), work).await.unwrap_or(Err(ChangeError::TimedOut))
+            };
+            tokio::time::timeout_at(deadline.into(), work).await.unwrap_or(Err(ChangeError::TimedOut))
+        })
     }
 
     /// On the leader: the members that have answered lately and lack little of its log, itself among them.
@@ -340,30 +345,40 @@ impl Group {
     }
 
     /// Adds a node that replicates and does not vote; returns when the change is committed, not when it caught up.
-    pub async fn add_learner(&self, node: NodeId, deadline: Instant) -> Result<(), ChangeError> {
-        let raft = self.raft()?;
-        let change = raft.add_learner(node, (), false);
-        changed(tokio::time::timeout_at(deadline.into(), change).await)
+    pub fn add_learner(&self, node: NodeId, deadline: Instant) -> BoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            let raft = self.raft()?;
+            let change = raft.add_learner(node, (), false);
+            changed(tokio::time::timeout_at(deadline.into(), change).await)
+        })
     }
 
     /// Makes these nodes the voters; earlier voters that are not among them leave the group, or stay as learners with
     /// `retain`. New voters have to be learners before, and should have caught up: a quorum may need them at once.
-    pub async fn change_members(
+    pub fn change_members(
         &self,
         voters: BTreeSet<NodeId>,
         retain: bool,
         deadline: Instant,
-    ) -> Result<(), ChangeError> {
-        let raft = self.raft()?;
-        let change = raft.change_membership(voters, retain);
-        changed(tokio::time::timeout_at(deadline.into(), change).await)
+    ) -> BoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            let raft = self.raft()?;
+            let change = raft.change_membership(voters, retain);
+            changed(tokio::time::timeout_at(deadline.into(), change).await)
+        })
     }
 
     /// Takes learners out of the group.
-    pub async fn remove_learners(&self, nodes: BTreeSet<NodeId>, deadline: Instant) -> Result<(), ChangeError> {
-        let raft = self.raft()?;
-        let change = raft.change_membership(openraft::ChangeMembers::RemoveNodes(nodes), false);
-        changed(tokio::time::timeout_at(deadline.into(), change).await)
+    pub fn remove_learners(
+        &self,
+        nodes: BTreeSet<NodeId>,
+        deadline: Instant,
+    ) -> BoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            let raft = self.raft()?;
+            let change = raft.change_membership(openraft::ChangeMembers::RemoveNodes(nodes), false);
+            changed(tokio::time::timeout_at(deadline.into(), change).await)
+        })
     }
 
     /// Sends a heartbeat now: refreshes the quorum contact without waiting for the next one.
@@ -383,14 +398,16 @@ impl Group {
     }
 
     /// The applied index and a hash of all keys and values at that index, both of one moment.
-    pub async fn state_hash(&self, deadline: Instant) -> Result<(u64, u64), ReadError> {
-        let (disk, id) = (self.core.state_disk().clone(), self.id());
-        let hashing = self.core.runtime().spawn_blocking(move || disk.hash(id));
-        match tokio::time::timeout_at(deadline.into(), hashing).await {
-            Ok(Ok(Ok(hash))) => Ok(hash),
-            Ok(_) => Err(ReadError::Stopped),
-            Err(_) => Err(ReadError::TimedOut),
-        }
+    pub fn state_hash(&self, deadline: Instant) -> BoxFuture<'_, Result<(u64, u64), ReadError>> {
+        Box::pin(async move {
+            let (disk, id) = (self.core.state_disk().clone(), self.id());
+            let hashing = self.core.runtime().spawn_blocking(move || disk.hash(id));
+            match tokio::time::timeout_at(deadline.into(), hashing).await {
+                Ok(Ok(Ok(hash))) => Ok(hash),
+                Ok(_) => Err(ReadError::Stopped),
+                Err(_) => Err(ReadError::TimedOut),
+            }
+        })
     }
 
     /// The first index that the local log still holds.

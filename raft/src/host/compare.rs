@@ -91,35 +91,37 @@ impl Comparisons {
 }
 
 /// Compares the replicas of the groups that this node leads, for as long as the host lives.
-pub(super) async fn run(host: Weak<Inner>) {
-    // When each group is next to be compared, in the term that it is led in.
-    let mut next: HashMap<GroupId, (u64, Instant)> = HashMap::new();
-    let mut ticks = supervise::ticks(LOOK_EVERY);
-    loop {
-        ticks.tick().await;
-        let Some(inner) = host.upgrade() else { return };
-        let open: Vec<Arc<Core>> = inner.groups.read().values().map(|open| open.core.clone()).collect();
-        let comparisons = &inner.shared.comparisons;
-        for core in open {
-            let group = core.id();
-            let epoch = core.leadership.borrow().ready_epoch;
-            let Some(epoch) = epoch else {
-                // Whoever leads it now finds it, too.
-                next.remove(&group);
-                comparisons.note(group, BTreeSet::new());
-                continue;
-            };
-            let now = Instant::now();
-            let first = now + FIRST + BETWEEN_GROUPS * u32::from(group);
-            let due = next.get(&group).filter(|(of, _)| *of == epoch).map_or(first, |(_, due)| *due);
-            next.insert(group, (epoch, due));
-            if due <= now {
-                let found = compare(&core, comparisons).await;
-                let pause = if found == Compared::Undecided { AGAIN } else { EVERY };
-                next.insert(group, (epoch, Instant::now() + pause));
+pub(super) fn run(host: Weak<Inner>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        // When each group is next to be compared, in the term that it is led in.
+        let mut next: HashMap<GroupId, (u64, Instant)> = HashMap::new();
+        let mut ticks = supervise::ticks(LOOK_EVERY);
+        loop {
+            ticks.tick().await;
+            let Some(inner) = host.upgrade() else { return };
+            let open: Vec<Arc<Core>> = inner.groups.read().values().map(|open| open.core.clone()).collect();
+            let comparisons = &inner.shared.comparisons;
+            for core in open {
+                let group = core.id();
+                let epoch = core.leadership.borrow().ready_epoch;
+                let Some(epoch) = epoch else {
+                    // Whoever leads it now finds it, too.
+                    next.remove(&group);
+                    comparisons.note(group, BTreeSet::new());
+                    continue;
+                };
+                let now = Instant::now();
+                let first = now + FIRST + BETWEEN_GROUPS * u32::from(group);
+                let due = next.get(&group).filter(|(of, _)| *of == epoch).map_or(first, |(_, due)| *due);
+                next.insert(group, (epoch, due));
+                if due <= now {
+                    let found = compare(&core, comparisons).await;
+                    let pause = if found == Compared::Undecided { AGAIN } else { EVERY };
+                    next.insert(group, (epoch, Instant::now() + pause));
+                }
             }
         }
-    }
+    })
 }
 
 /// Compares the replicas of a group that this node leads, and says loudly when they differ.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use openraft::async_runtime::WatchReceiver;
 use openraft::metrics::RaftServerMetrics;
 use tokio::sync::{Mutex, oneshot};
@@ -49,41 +50,43 @@ impl Life {
     }
 
     /// Runs the group until it is closed. The first start is reported; later ones are tried until they succeed.
-    pub(super) async fn run(self, started: oneshot::Sender<Result<(), String>>) {
-        let group = self.core.id();
-        match self.build().await {
-            Ok(running) => {
+    pub(super) fn run(self, started: oneshot::Sender<Result<(), String>>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let group = self.core.id();
+            match self.build().await {
+                Ok(running) => {
+                    self.core.set_running(Some(running));
+                    // Whoever opened the group may be gone; it runs all the same.
+                    let _ = started.send(Ok(()));
+                }
+                Err(reason) => {
+                    let _ = started.send(Err(reason));
+                    return;
+                }
+            }
+            let mut progress = Progress::default();
+            loop {
+                let Some(running) = self.core.running() else { return };
+                let died = self.watch(&running, &mut progress).await;
+                self.core.set_running(None);
+                self.core.retired.store(false, Ordering::Release);
+                self.shared.note_stalled(group, false);
+                self.core.leadership.send_replace(Leadership::default());
+                if running.raft.shutdown().await.is_err() {
+                    tracing::debug!(group, "the group's core had gone already");
+                }
+                drop(running);
+                let Some(reason) = died else { return };
+                tracing::error!(group, %reason, "a group died; it is built again");
+                telemetry::group_died(group);
+                self.shared.note_dead(group, true);
+                let rebuilt = self.stop.run_until_cancelled(self.rebuild()).await;
+                let Some(running) = rebuilt else { return };
                 self.core.set_running(Some(running));
-                // Whoever opened the group may be gone; it runs all the same.
-                let _ = started.send(Ok(()));
+                self.shared.note_dead(group, false);
+                tracing::warn!(group, "the group runs again");
             }
-            Err(reason) => {
-                let _ = started.send(Err(reason));
-                return;
-            }
-        }
-        let mut progress = Progress::default();
-        loop {
-            let Some(running) = self.core.running() else { return };
-            let died = self.watch(&running, &mut progress).await;
-            self.core.set_running(None);
-            self.core.retired.store(false, Ordering::Release);
-            self.shared.note_stalled(group, false);
-            self.core.leadership.send_replace(Leadership::default());
-            if running.raft.shutdown().await.is_err() {
-                tracing::debug!(group, "the group's core had gone already");
-            }
-            drop(running);
-            let Some(reason) = died else { return };
-            tracing::error!(group, %reason, "a group died; it is built again");
-            telemetry::group_died(group);
-            self.shared.note_dead(group, true);
-            let rebuilt = self.stop.run_until_cancelled(self.rebuild()).await;
-            let Some(running) = rebuilt else { return };
-            self.core.set_running(Some(running));
-            self.shared.note_dead(group, false);
-            tracing::warn!(group, "the group runs again");
-        }
+        })
     }
 
     async fn rebuild(&self) -> Running {

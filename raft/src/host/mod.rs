@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use model::id::NodeId;
 use openraft::{Config, SnapshotPolicy};
 use parking_lot::{Mutex, RwLock};
@@ -301,42 +302,44 @@ impl Host {
     }
 
     /// Starts a group of this node; it takes part as soon as its members know it. Returns when its state is restored.
-    pub async fn open_group(&self, id: GroupId, factory: Factory) -> Result<Group, OpenError> {
-        let stopped = self.changing.lock().await;
-        if *stopped {
-            return Err(OpenError::Stopped);
-        }
-        if self.inner.core(id).is_some() {
-            return Err(OpenError::AlreadyOpen(id));
-        }
-        let shared = self.inner.shared.clone();
-        let core = Core::new(
-            id,
-            shared.node,
-            shared.peers.clone(),
-            shared.state.clone(),
-            shared.timing.election_max * 2,
-            shared.fatal.clone(),
-        );
-        let stop = CancellationToken::new();
-        let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
-        let right = life.right();
-        let (started, result) = oneshot::channel();
-        let fatal = shared.fatal.clone();
-        let life = shared.peers.runtime().spawn(async move {
-            supervise::required("the life of a group", &fatal, Box::pin(life.run(started))).await;
-        });
-        // Known before it has started: a leader that is there already may speak to it as soon as it can answer.
-        self.inner.groups.write().insert(id, Open { core: core.clone(), stop, life, right });
-        match result.await {
-            Ok(Ok(())) => Ok(Group::new(core)),
-            failed => {
-                self.inner.groups.write().remove(&id);
-                let reason =
-                    failed.map_or_else(|_| "its task is gone".to_owned(), |result| result.err().unwrap_or_default());
-                Err(OpenError::Failed { group: id, reason })
+    pub fn open_group(&self, id: GroupId, factory: Factory) -> BoxFuture<'_, Result<Group, OpenError>> {
+        Box::pin(async move {
+            let stopped = self.changing.lock().await;
+            if *stopped {
+                return Err(OpenError::Stopped);
             }
-        }
+            if self.inner.core(id).is_some() {
+                return Err(OpenError::AlreadyOpen(id));
+            }
+            let shared = self.inner.shared.clone();
+            let core = Core::new(
+                id,
+                shared.node,
+                shared.peers.clone(),
+                shared.state.clone(),
+                shared.timing.election_max * 2,
+                shared.fatal.clone(),
+            );
+            let stop = CancellationToken::new();
+            let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
+            let right = life.right();
+            let (started, result) = oneshot::channel();
+            let fatal = shared.fatal.clone();
+            let life = shared.peers.runtime().spawn(async move {
+                supervise::required("the life of a group", &fatal, life.run(started)).await;
+            });
+            // Known before it has started: a leader that is there already may speak to it as soon as it can answer.
+            self.inner.groups.write().insert(id, Open { core: core.clone(), stop, life, right });
+            match result.await {
+                Ok(Ok(())) => Ok(Group::new(core)),
+                failed => {
+                    self.inner.groups.write().remove(&id);
+                    let reason = failed
+                        .map_or_else(|_| "its task is gone".to_owned(), |result| result.err().unwrap_or_default());
+                    Err(OpenError::Failed { group: id, reason })
+                }
+            }
+        })
     }
 
     /// How much room the disks of this node have.
@@ -377,16 +380,18 @@ impl Host {
 
     /// Stops a group and removes its log and state. Only for a node that is no member of the group any more: a member
     /// that forgets its votes could elect two leaders.
-    pub async fn remove_group(&self, id: GroupId) -> Result<(), OpenError> {
-        let _changing = self.changing.lock().await;
-        self.close(id).await;
-        let failed = |error: std::io::Error| OpenError::Failed { group: id, reason: error.to_string() };
-        let shared = self.inner.shared.clone();
-        // The log first: without it the state is a leftover, the other way round it would look like damage.
-        shared.writer.written(|done| Write::Erase { group: id, done }).await.map_err(failed)?;
-        let state = shared.state.clone();
-        let erasing = shared.peers.runtime().spawn_blocking(move || state.erase(id));
-        erasing.await.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)
+    pub fn remove_group(&self, id: GroupId) -> BoxFuture<'_, Result<(), OpenError>> {
+        Box::pin(async move {
+            let _changing = self.changing.lock().await;
+            self.close(id).await;
+            let failed = |error: std::io::Error| OpenError::Failed { group: id, reason: error.to_string() };
+            let shared = self.inner.shared.clone();
+            // The log first: without it the state is a leftover, the other way round it would look like damage.
+            shared.writer.written(|done| Write::Erase { group: id, done }).await.map_err(failed)?;
+            let state = shared.state.clone();
+            let erasing = shared.peers.runtime().spawn_blocking(move || state.erase(id));
+            erasing.await.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)
+        })
     }
 
     pub fn health(&self) -> Health {
@@ -399,29 +404,31 @@ impl Host {
     }
 
     /// Stops all groups and writes what is still in memory. Nothing can be opened afterwards.
-    pub async fn shutdown(&self) {
-        let mut stopped = self.changing.lock().await;
-        *stopped = true;
-        self.comparing.abort();
-        let open: Vec<_> = self.inner.groups.read().keys().copied().collect();
-        futures::future::join_all(open.into_iter().map(|id| self.close(id))).await;
-        self.telling.abort();
-        self.beating.abort();
-        let shared = &self.inner.shared;
-        services::unregister(&shared.peers);
-        shared.peers.unserve(service::WITNESS);
-        shared.peers.unserve(service::STATE_HASH);
-        let state = shared.state.clone();
-        match shared.peers.runtime().spawn_blocking(move || state.flush()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "the state was not written"),
-            Err(error) => tracing::error!(%error, "the state was not written"),
-        }
-        self.stop_writer().await;
-        // Transfers of snapshots that nobody waits for any more end by themselves.
-        if tokio::time::timeout(Duration::from_secs(5), shared.state.settled()).await.is_err() {
-            tracing::warn!("work on the state is still under way");
-        }
+    pub fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let mut stopped = self.changing.lock().await;
+            *stopped = true;
+            self.comparing.abort();
+            let open: Vec<_> = self.inner.groups.read().keys().copied().collect();
+            futures::future::join_all(open.into_iter().map(|id| self.close(id))).await;
+            self.telling.abort();
+            self.beating.abort();
+            let shared = &self.inner.shared;
+            services::unregister(&shared.peers);
+            shared.peers.unserve(service::WITNESS);
+            shared.peers.unserve(service::STATE_HASH);
+            let state = shared.state.clone();
+            match shared.peers.runtime().spawn_blocking(move || state.flush()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "the state was not written"),
+                Err(error) => tracing::error!(%error, "the state was not written"),
+            }
+            self.stop_writer().await;
+            // Transfers of snapshots that nobody waits for any more end by themselves.
+            if tokio::time::timeout(Duration::from_secs(5), shared.state.settled()).await.is_err() {
+                tracing::warn!("work on the state is still under way");
+            }
+        })
     }
 
     /// Ends the writer behind its last write, and waits for the readers of closed groups to let go of the log.

@@ -528,7 +528,7 @@ async fn members_join_and_leave() {
     cluster.put("a", "1").await;
     for id in [2, 3] {
         cluster.run(id).await;
-        assert!(cluster.group(id).is_pristine().await);
+        assert!(cluster.group(id).is_pristine());
         cluster.group(1).add_learner(id, soon()).await.unwrap();
         assert_eq!(cluster.group(id).known_leader(), None, "it does not vote");
     }
@@ -564,7 +564,7 @@ async fn a_replica_whose_removal_was_cut_off_can_be_put_there_again() {
     host.inner.shared.writer.written(|done| Write::Erase { group: GROUP, done }).await.unwrap();
     cluster.stop(gone).await;
     cluster.run(gone).await;
-    assert!(cluster.group(gone).is_pristine().await && cluster.group(gone).reader().get(b"key/a").is_none());
+    assert!(cluster.group(gone).is_pristine() && cluster.group(gone).reader().get(b"key/a").is_none());
     let leader = cluster.leader().await;
     cluster.group(leader).add_learner(gone, soon()).await.unwrap();
     cluster.group(leader).change_members(BTreeSet::from([1, 2, 3]), false, soon()).await.unwrap();
@@ -572,7 +572,7 @@ async fn a_replica_whose_removal_was_cut_off_can_be_put_there_again() {
     // What it has got since stays.
     cluster.stop(gone).await;
     cluster.run(gone).await;
-    assert!(!cluster.group(gone).is_pristine().await && cluster.group(gone).reader().get(b"key/a").is_some());
+    assert!(!cluster.group(gone).is_pristine() && cluster.group(gone).reader().get(b"key/a").is_some());
     cluster.shutdown().await;
 }
 

@@ -172,18 +172,20 @@ impl Witness {
     }
 
     /// Tells the peers, once a second, for as long as the host lives.
-    pub(super) async fn tell(self: Arc<Self>, host: Weak<Inner>) {
-        let mut ticks = supervise::ticks(EVERY);
-        loop {
-            ticks.tick().await;
-            let Some(inner) = host.upgrade() else { return };
-            let peers = inner.shared.peers.clone();
-            let members = inner.core(ALL_NODES).map(|core| core.members()).unwrap_or_default();
-            drop(inner);
-            let others = members.voters.union(&members.learners).filter(|peer| **peer != peers.node());
-            // A peer that is down hears it another time.
-            let _ = join_all(others.map(|peer| self.exchange(&peers, *peer))).await;
-        }
+    pub(super) fn tell(self: Arc<Self>, host: Weak<Inner>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut ticks = supervise::ticks(EVERY);
+            loop {
+                ticks.tick().await;
+                let Some(inner) = host.upgrade() else { return };
+                let peers = inner.shared.peers.clone();
+                let members = inner.core(ALL_NODES).map(|core| core.members()).unwrap_or_default();
+                drop(inner);
+                let others = members.voters.union(&members.learners).filter(|peer| **peer != peers.node());
+                // A peer that is down hears it another time.
+                let _ = join_all(others.map(|peer| self.exchange(&peers, *peer))).await;
+            }
+        })
     }
 }
 

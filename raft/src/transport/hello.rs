@@ -103,7 +103,7 @@ pub(super) enum Answer {
 
 pub(super) async fn send<T: Serialize>(stream: &mut (impl AsyncWrite + Unpin), value: &T) -> Result<(), HelloError> {
     // By name: a release that does not know a field passes over it.
-    let body = rmp_serde::to_vec_named(value).map_err(|_| HelloError::Damaged)?;
+    let body = msgpack::to_vec_named(value).map_err(|_| HelloError::Damaged)?;
     let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(&body);
     stream.write_all(&bytes).await?;
@@ -146,7 +146,7 @@ mod tests {
         let first: FirstHello = receive(&mut wire.as_slice()).await.unwrap();
         assert_eq!((first.node, first.class), (7, Class::Log as u8));
         // It writes fields by their place.
-        let body = rmp_serde::to_vec(&first).unwrap();
+        let body = msgpack::to_vec(&first).unwrap();
         let said = [&(body.len() as u32).to_be_bytes()[..], &body].concat();
         let hello: Hello = receive(&mut said.as_slice()).await.unwrap();
         assert_eq!((hello.format, hello.identity()), (Format::FIRST, identity));

@@ -285,57 +285,59 @@ pub struct Peers {
 
 impl Peers {
     /// Listens for peers. Handlers run on the runtime that this is called on.
-    pub async fn start(config: PeersConfig) -> Result<Arc<Self>, PeersError> {
-        let tls = tls::Tls::new(config.node, &config.tls)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(config.threads.max(1))
-            .thread_name("raft")
-            .thread_stack_size(STACK_BYTES)
-            .enable_all()
-            .build()
-            .map_err(PeersError::Threads)?;
-        let shared = Arc::new(Shared {
-            node: config.node,
-            identity: config.identity,
-            tls,
-            lookup: config.lookup,
-            admit: config.admit,
-            election_min: config.election_min,
-            connect_timeout: config.election_min * 2 / 3,
-            services: RwLock::default(),
-            links: RwLock::default(),
-            accepted: Mutex::default(),
-            unauthenticated: RwLock::default(),
-            caller: Handle::current(),
-            runtime: runtime.handle().clone(),
-            stop: CancellationToken::new(),
-            tracker: TaskTracker::new(),
-        });
-        let addr = config.listen;
-        let peers =
-            |local_addr| Arc::new(Self { shared: shared.clone(), local_addr, runtime: Mutex::new(Some(runtime)) });
-        // The listener has to be made on the runtime whose reactor will watch it.
-        let bound = shared.runtime.spawn(async move {
-            let listener = TcpListener::bind(addr).await?;
-            let local_addr = listener.local_addr()?;
-            Ok::<_, std::io::Error>((listener, local_addr))
-        });
-        match bound.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
-            Ok((listener, local_addr)) => {
-                let (stop, listener, accepting) = (shared.stop.clone(), Arc::new(listener), shared.clone());
-                let port = config.port;
-                let task = async move {
-                    let accept = || inbound::accept(accepting.clone(), listener.clone(), port.clone());
-                    let _ = stop.run_until_cancelled(supervise::restarted("the peer port", accept)).await;
-                };
-                shared.tracker.spawn_on(task, &shared.runtime);
-                Ok(peers(local_addr))
+    pub fn start(config: PeersConfig) -> BoxFuture<'static, Result<Arc<Self>, PeersError>> {
+        Box::pin(async move {
+            let tls = tls::Tls::new(config.node, &config.tls)?;
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(config.threads.max(1))
+                .thread_name("raft")
+                .thread_stack_size(STACK_BYTES)
+                .enable_all()
+                .build()
+                .map_err(PeersError::Threads)?;
+            let shared = Arc::new(Shared {
+                node: config.node,
+                identity: config.identity,
+                tls,
+                lookup: config.lookup,
+                admit: config.admit,
+                election_min: config.election_min,
+                connect_timeout: config.election_min * 2 / 3,
+                services: RwLock::default(),
+                links: RwLock::default(),
+                accepted: Mutex::default(),
+                unauthenticated: RwLock::default(),
+                caller: Handle::current(),
+                runtime: runtime.handle().clone(),
+                stop: CancellationToken::new(),
+                tracker: TaskTracker::new(),
+            });
+            let addr = config.listen;
+            let peers =
+                |local_addr| Arc::new(Self { shared: shared.clone(), local_addr, runtime: Mutex::new(Some(runtime)) });
+            // The listener has to be made on the runtime whose reactor will watch it.
+            let bound = shared.runtime.spawn(async move {
+                let listener = TcpListener::bind(addr).await?;
+                let local_addr = listener.local_addr()?;
+                Ok::<_, std::io::Error>((listener, local_addr))
+            });
+            match bound.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+                Ok((listener, local_addr)) => {
+                    let (stop, listener, accepting) = (shared.stop.clone(), Arc::new(listener), shared.clone());
+                    let port = config.port;
+                    let task = async move {
+                        let accept = || inbound::accept(accepting.clone(), listener.clone(), port.clone());
+                        let _ = stop.run_until_cancelled(supervise::restarted("the peer port", accept)).await;
+                    };
+                    shared.tracker.spawn_on(task, &shared.runtime);
+                    Ok(peers(local_addr))
+                }
+                Err(error) => {
+                    drop(peers(addr));
+                    Err(PeersError::Listen { addr, error })
+                }
             }
-            Err(error) => {
-                drop(peers(addr));
-                Err(PeersError::Listen { addr, error })
-            }
-        }
+        })
     }
 
     pub fn node(&self) -> NodeId {

@@ -192,12 +192,12 @@ impl Handler for Service {
             (None, _) => Response::Failed("this node stops".to_owned()),
             (_, Err(_)) => Response::Failed("written by a newer release".to_owned()),
         };
-        Bytes::from(rmp_serde::to_vec_named(&response).expect("a response of plain fields is always written"))
+        Bytes::from(msgpack::to_vec_named(&response).expect("a response of plain fields is always written"))
     }
 }
 
 async fn ask(peers: &Peers, node: NodeId, request: Request, patience: Duration) -> Result<Response, String> {
-    let body = rmp_serde::to_vec_named(&request).expect("a request of plain fields is always written");
+    let body = msgpack::to_vec_named(&request).expect("a request of plain fields is always written");
     let deadline = Instant::now() + patience;
     let answer = peers.call(node, Class::Media, EXPORT_SERVICE, Bytes::from(body), deadline).await;
     msgpack::from_slice(&answer.map_err(|error| error.to_string())?).map_err(|error| error.to_string())

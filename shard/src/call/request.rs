@@ -160,6 +160,8 @@ impl Request for ReadPage {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::msgpack;
+
     use super::*;
     use crate::call::Answer;
 
@@ -180,7 +182,7 @@ mod tests {
             NotOwner,
         }
         fn said(words: &impl Serialize) -> Vec<u8> {
-            rmp_serde::to_vec_named(words).unwrap()
+            msgpack::to_vec_named(words).unwrap()
         }
         let (trigger, by_operator, at) = (Trigger::Disable, true, Timestamp(1_767_225_600_000));
         let (phone_number, display_name) = ("15551230001".to_owned(), Some("Desk".to_owned()));

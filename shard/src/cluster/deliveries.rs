@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, ShardId, Slot};
 use model::limit::LimitScope;
@@ -156,8 +156,8 @@ impl Cluster {
     }
 
     /// Makes a request to a receiver that is no delivery.
-    pub async fn probe(&self, request: AttemptRequest) -> AttemptOutcome {
-        self.deliveries.attempter().attempt(request).await
+    pub fn probe(&self, request: AttemptRequest) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(self.deliveries.attempter().attempt(request))
     }
 
     fn shard_of_channel(&self, channel: ChannelId) -> Option<ShardId> {

@@ -8,6 +8,7 @@ use model::status::Status;
 use model::time::Timestamp;
 use raft::directory::AuditQuery;
 use raft::directory::records::{AuditEntry, BACKUP_TAKEN, DisabledReason, EndpointRecord};
+use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
@@ -134,7 +135,7 @@ impl Backups {
             found.entries.first().map(|entry| entry.created_at)
         };
         // What cannot be read now is at the next look.
-        let Ok(found) = tokio::task::spawn_blocking(look).await else { return };
+        let Ok(found) = supervise::on_thread(look).await else { return };
         (self.last, self.seen) = (self.last.max(found), Some(now));
         let age = now.since(self.last.unwrap_or(formed_at));
         gauge!("gateway_backup_age_seconds").set(age.as_secs_f64());

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::issue::{IssueCode, Violation};
@@ -65,27 +66,29 @@ impl Cluster {
     ///
     /// # Errors
     /// [`FetchError`]; nothing is left behind.
-    pub async fn fetch_media(
-        &self,
+    pub fn fetch_media<'a>(
+        &'a self,
         customer: CustomerId,
-        url: &str,
-        context: &CallContext,
-    ) -> Result<Fetched, FetchError> {
-        let media = self.media();
-        let fetched = match media.own_token(url) {
-            None => media.fetcher.fetch(url, customer, &media.blobs).await?,
-            Some(token) => {
-                let token = media.read_token(token).map_err(own_link)?;
-                let row = self.linked_media(&token, context).await.map_err(own_link)?;
-                let bytes = media.open(&row, None).await.map_err(CallError::from)?;
-                let spooled = media.spool(For::Account(customer)).await?.fill(bytes).await?;
-                Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename }
+        url: &'a str,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
+        Box::pin(async move {
+            let media = self.media();
+            let fetched = match media.own_token(url) {
+                None => media.fetcher.fetch(url, customer, &media.blobs).await?,
+                Some(token) => {
+                    let token = media.read_token(token).map_err(own_link)?;
+                    let row = self.linked_media(&token, context).await.map_err(own_link)?;
+                    let bytes = media.open(&row, None).await.map_err(CallError::from)?;
+                    let spooled = media.spool(For::Account(customer)).await?.fill(bytes).await?;
+                    Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename }
+                }
+            };
+            if fetched.spooled.size == 0 {
+                return Err(FetchError::Url(Violation::new(IssueCode::Empty, "must lead to a file that is not empty")));
             }
-        };
-        if fetched.spooled.size == 0 {
-            return Err(FetchError::Url(Violation::new(IssueCode::Empty, "must lead to a file that is not empty")));
-        }
-        Ok(fetched)
+            Ok(fetched)
+        })
     }
 }
 

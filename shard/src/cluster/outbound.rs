@@ -1,5 +1,6 @@
 //! The bytes of a send: fetched at the node that took the request, judged, and kept before the owner hears of them.
 
+use futures::future::BoxFuture;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::issue::{IssueCode, Violation};
@@ -31,57 +32,60 @@ impl Cluster {
     /// # Errors
     /// The codes of media, `plan_limit`, and `invalid_request` for bytes that cannot be sent as what they are said to
     /// be; then nothing is left behind.
-    pub async fn send_media(
-        &self,
+    pub fn send_media<'a>(
+        &'a self,
         customer: CustomerId,
         channel: ChannelId,
-        send: &MediaSend,
-        field: &[&str],
-        context: &CallContext,
-    ) -> Result<(SendBody, Option<MediaRoom>), CallError> {
-        // An account without room is not worth a fetch.
-        self.media_room(customer, channel, None, context).await?;
-        let url = &send.url;
-        let Fetched { spooled, filename, .. } =
-            self.fetch_media(customer, url, context).await.map_err(|error| match error {
-                FetchError::Url(violation) => violation.at(field),
-                error => error.told(url, "media_url"),
-            })?;
-        let Judged { mime_type, animated, convert } =
-            judge(send, &spooled.head).map_err(|violation| violation.at(field))?;
-        let media = self.media();
-        let (spooled, filename, duration_seconds) = if convert {
-            let made = media.converter.convert(customer, &spooled, media.spool(For::Account(customer)).await?).await;
-            let made = made.map_err(|error| error.told(field))?;
-            (made.spooled, filename.map(as_opus), Some(made.seconds))
-        } else {
-            let is_sound = matches!(send.said, Content::Audio { .. }) && is_opus(&spooled.head);
-            let seconds = if is_sound { voice::length_of(&spooled).await } else { None };
-            (spooled, filename, seconds)
-        };
-        let room = self.media_room(customer, channel, Some(spooled.size), context).await?;
-        let retention = media.retention();
-        let row = MediaRow::new(
-            MediaId::new(),
-            customer,
-            channel,
-            MediaDirection::Outbound,
-            mime_type,
-            Timestamp::now(),
-            retention,
-        )
-        .with_bytes(spooled.stored(None));
-        let row = MediaRow { duration_seconds, ..row };
-        media.keep(channel, spooled).await?;
-        let content = send.content(Media { filename, ..facts(&row) }, animated);
-        let row = match content.media() {
-            // What the caller said of the bytes belongs to them.
-            Some(said) => {
-                MediaRow { filename: said.filename.clone(), voice: said.voice, view_once: said.view_once, ..row }
-            }
-            None => row,
-        };
-        Ok((SendBody::Media { content, media: Box::new(row) }, room))
+        send: &'a MediaSend,
+        field: &'a [&'a str],
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<(SendBody, Option<MediaRoom>), CallError>> {
+        Box::pin(async move {
+            // An account without room is not worth a fetch.
+            self.media_room(customer, channel, None, context).await?;
+            let url = &send.url;
+            let Fetched { spooled, filename, .. } =
+                self.fetch_media(customer, url, context).await.map_err(|error| match error {
+                    FetchError::Url(violation) => violation.at(field),
+                    error => error.told(url, "media_url"),
+                })?;
+            let Judged { mime_type, animated, convert } =
+                judge(send, &spooled.head).map_err(|violation| violation.at(field))?;
+            let media = self.media();
+            let (spooled, filename, duration_seconds) = if convert {
+                let made =
+                    media.converter.convert(customer, &spooled, media.spool(For::Account(customer)).await?).await;
+                let made = made.map_err(|error| error.told(field))?;
+                (made.spooled, filename.map(as_opus), Some(made.seconds))
+            } else {
+                let is_sound = matches!(send.said, Content::Audio { .. }) && is_opus(&spooled.head);
+                let seconds = if is_sound { voice::length_of(&spooled).await } else { None };
+                (spooled, filename, seconds)
+            };
+            let room = self.media_room(customer, channel, Some(spooled.size), context).await?;
+            let retention = media.retention();
+            let row = MediaRow::new(
+                MediaId::new(),
+                customer,
+                channel,
+                MediaDirection::Outbound,
+                mime_type,
+                Timestamp::now(),
+                retention,
+            )
+            .with_bytes(spooled.stored(None));
+            let row = MediaRow { duration_seconds, ..row };
+            media.keep(channel, spooled).await?;
+            let content = send.content(Media { filename, ..facts(&row) }, animated);
+            let row = match content.media() {
+                // What the caller said of the bytes belongs to them.
+                Some(said) => {
+                    MediaRow { filename: said.filename.clone(), voice: said.voice, view_once: said.view_once, ..row }
+                }
+                None => row,
+            };
+            Ok((SendBody::Media { content, media: Box::new(row) }, room))
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use model::media::{LARGEST_MEDIA, Sha256Hex};
 use network::driver::ByteStream;
 use parking_lot::Mutex;
 use raft::room::{Level, Room};
+use raft::supervise;
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
@@ -222,8 +223,7 @@ impl Spool {
         self.file.flush().await.map_err(BlobError::of_disk)?;
         let path = self.path.0.clone();
         let is_picture = sniff::sniff(&self.head).is_some_and(|kind| kind.starts_with("image/"));
-        let dimensions =
-            if is_picture { tokio::task::spawn_blocking(move || dimensions(&path)).await } else { Ok(None) };
+        let dimensions = if is_picture { supervise::on_thread(move || dimensions(&path)).await } else { Ok(None) };
         Ok(Spooled {
             path: self.path,
             size: self.size,

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use model::error::CallError;
 use model::format::Format;
 use model::id::{ChannelId, CustomerId, MediaId, ShardId, Slot};
@@ -99,17 +100,23 @@ impl MediaStore {
     ///
     /// # Errors
     /// Those of [`Blobs::keep`].
-    pub async fn keep(&self, channel: ChannelId, spooled: Spooled) -> Result<Sha256Hex, BlobError> {
-        self.blobs.keep(self.shard_of(channel)?, spooled).await
+    pub fn keep(&self, channel: ChannelId, spooled: Spooled) -> BoxFuture<'_, Result<Sha256Hex, BlobError>> {
+        Box::pin(async move { self.blobs.keep(self.shard_of(channel)?, spooled).await })
     }
 
     /// Reads the bytes of a row, or a range of them.
     ///
     /// # Errors
     /// [`BlobError::Missing`] for a row without bytes, and those of [`Blobs::open`].
-    pub async fn open(&self, row: &MediaRow, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
-        let (Some(sha256), Some(size)) = (row.kept(), row.size) else { return Err(BlobError::Missing) };
-        self.blobs.open(self.shard_of(row.channel)?, sha256, range.unwrap_or(0..size)).await
+    pub fn open<'a>(
+        &'a self,
+        row: &'a MediaRow,
+        range: Option<Range<u64>>,
+    ) -> BoxFuture<'a, Result<ByteStream, BlobError>> {
+        Box::pin(async move {
+            let (Some(sha256), Some(size)) = (row.kept(), row.size) else { return Err(BlobError::Missing) };
+            self.blobs.open(self.shard_of(row.channel)?, sha256, range.unwrap_or(0..size)).await
+        })
     }
 
     /// Reads bytes of a shard by their hash, for a backup.

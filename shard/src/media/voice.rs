@@ -14,6 +14,7 @@ use bytes::Bytes;
 use model::error::CallError;
 use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
+use raft::supervise;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -154,7 +155,7 @@ impl Converter {
 /// How long Opus in Ogg plays, as it says itself: in seconds, rounded, and at least 1.
 pub async fn length_of(opus: &Spooled) -> Option<u32> {
     let path = opus.path().to_owned();
-    let length = tokio::task::spawn_blocking(move || opus::length(&path)).await.ok()?;
+    let length = supervise::on_thread(move || opus::length(&path)).await.ok()?;
     seconds(length.ok()??)
 }
 

@@ -394,7 +394,7 @@ fn entry_of(
     });
     // A batch without commands ends in an empty list of them.
     let empty = Batch { version, epoch, node, commands: Vec::new() };
-    let mut entry = rmp_serde::to_vec_named(&empty).expect("a batch of plain fields is always written");
+    let mut entry = msgpack::to_vec_named(&empty).expect("a batch of plain fields is always written");
     entry.pop();
     // The entry stays in the log's memory for long; nothing is reserved beyond its end.
     entry.reserve_exact(ARRAY_HEAD + size);

@@ -234,7 +234,7 @@ impl Hosting {
     /// the same term whose last entries were in doubt.
     async fn begin(&self, epoch: Epoch, buckets: Arc<Mutex<Buckets>>) -> Option<Arc<Owner>> {
         let barrier = Batch { version: BATCH_VERSION, epoch, node: self.context.node, commands: Vec::new() };
-        let entry = rmp_serde::to_vec_named(&barrier).expect("a batch of plain fields is always written");
+        let entry = msgpack::to_vec_named(&barrier).expect("a batch of plain fields is always written");
         let answer = self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
         // The lead may have been lost and won again meanwhile: then the barrier is of the past.
         if !matches!(msgpack::from_slice(&answer), Ok(BatchReply::Replies(..))) {

@@ -78,7 +78,7 @@ fn weight(command: &Command) -> usize {
 /// Has the channels seen to whose outbox should be empty and is not.
 pub async fn run(owner: Arc<Owner>) {
     let reader = owner.reader.clone();
-    let looking = tokio::task::spawn_blocking(move || left_behind(&reader));
+    let looking = supervise::on_thread(move || left_behind(&reader));
     let Some(left) = supervise::joined(looking).await else { return };
     if !left.is_empty() {
         tracing::info!(

@@ -173,5 +173,5 @@ fn former(
 
 /// Reads where it holds nobody up.
 async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send + 'static) -> Result<T, LeadershipLost> {
-    supervise::joined(tokio::task::spawn_blocking(looking)).await.ok_or(LeadershipLost)
+    supervise::joined(supervise::on_thread(looking)).await.ok_or(LeadershipLost)
 }

@@ -1,5 +1,6 @@
 //! Commands as they go into the log: written, and cut into submissions of a bounded size.
 
+use model::msgpack;
 use raft::group::MAX_COMMAND;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -45,8 +46,8 @@ fn encode(bytes: &mut Vec<u8>, command: &Command) {
         Command::AcceptSend { media: None, .. }
         | Command::Send { .. }
         | Command::Sent { .. }
-        | Command::Settle { .. } => rmp_serde::encode::write(bytes, command),
-        _ => rmp_serde::encode::write_named(bytes, command),
+        | Command::Settle { .. } => msgpack::append(bytes, command),
+        _ => msgpack::append_named(bytes, command),
     };
     written.expect("a command of plain fields is always written");
 }
@@ -153,7 +154,7 @@ pub mod tests {
             customer: CustomerId::new(),
             writes: vec![AuthWrite { key: "k".repeat(length), value: None }],
         };
-        let size = |command: &Command| rmp_serde::to_vec_named(command).unwrap().len();
+        let size = |command: &Command| msgpack::to_vec_named(command).unwrap().len();
         // Lengths of strings from 64 KiB on take as many bytes each.
         let base = size(&with(1 << 16)) - (1 << 16);
         let command = if bytes > (1 << 16) + base { with(bytes - base) } else { with(bytes) };
@@ -236,12 +237,12 @@ pub mod tests {
             },
         ];
         for command in commands {
-            let named = rmp_serde::to_vec_named(&command).unwrap();
+            let named = msgpack::to_vec_named(&command).unwrap();
             let mut bytes = Vec::new();
             encode(&mut bytes, &command);
             assert!(bytes.len() < named.len());
             for written in [&bytes, &named] {
-                let read: Command = rmp_serde::from_slice(written).unwrap();
+                let read: Command = msgpack::from_slice(written).unwrap();
                 assert_eq!(format!("{read:?}"), format!("{command:?}"));
             }
         }
@@ -272,11 +273,11 @@ pub mod tests {
 
     #[test]
     fn whether_an_event_is_outdated_is_nobodys_business_but_the_owners() {
-        let stored = rmp_serde::to_vec_named(&emit(true)).expect("plain fields");
+        let stored = msgpack::to_vec_named(&emit(true)).expect("plain fields");
         assert_eq!(stored, {
-            let Command::Emit(event) = rmp_serde::from_slice(&stored).expect("what was written") else { panic!() };
+            let Command::Emit(event) = msgpack::from_slice(&stored).expect("what was written") else { panic!() };
             assert!(!event.outdated);
-            rmp_serde::to_vec_named(&Command::Emit(event)).expect("plain fields")
+            msgpack::to_vec_named(&Command::Emit(event)).expect("plain fields")
         });
     }
 }

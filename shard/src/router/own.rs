@@ -126,6 +126,7 @@ pub(crate) fn rss_bytes() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use model::msgpack;
     use model::time::Timestamp;
     use serde::Serialize;
 
@@ -152,8 +153,8 @@ mod tests {
             rss_bytes: 0,
             started_at: Timestamp(0),
         };
-        let said = rmp_serde::to_vec_named(&said).expect("plain fields are written");
-        let node_status: NodeStatus = rmp_serde::from_slice(&said).expect("what it lacks has a default");
+        let said = msgpack::to_vec_named(&said).expect("plain fields are written");
+        let node_status: NodeStatus = msgpack::from_slice(&said).expect("what it lacks has a default");
         assert!(node_status.ready && !node_status.warming_up && node_status.work.is_empty());
     }
 }

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use model::id::CustomerId;
 use model::target::{Target, TargetHost, TargetPolicy, judge_ip};
 use model::webhook::Outcome;
+use raft::supervise;
 
 use super::attempt::Failure;
 use crate::shares::Shares;
@@ -54,7 +55,7 @@ impl Resolver for SystemResolver {
             let _turn = turn;
             look_up(&host, port)
         };
-        tokio::task::spawn_blocking(looking).await.map_err(io::Error::other)?
+        supervise::on_thread(looking).await.map_err(io::Error::other)?
     }
 }
 

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use model::event::EventId;
 use model::id::{CustomerId, DeliveryId};
+use model::msgpack;
 use model::target::TargetPolicy;
 use model::time::Timestamp;
 use model::webhook::{Outcome, sign};
@@ -416,6 +417,6 @@ fn unreadable_extra_certificates_are_refused() {
 #[tokio::test]
 async fn an_outcome_is_stored_and_read_back_as_it_was() {
     let outcome = attempt_at(Answer::Text("HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 2\r\n\r\nno")).await;
-    let stored = rmp_serde::to_vec(&outcome).unwrap();
-    assert_eq!(rmp_serde::from_slice::<AttemptOutcome>(&stored).unwrap(), outcome);
+    let stored = msgpack::to_vec(&outcome).unwrap();
+    assert_eq!(msgpack::from_slice::<AttemptOutcome>(&stored).unwrap(), outcome);
 }

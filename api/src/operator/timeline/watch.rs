@@ -89,7 +89,7 @@ pub async fn keep(app: Arc<App>, stop: CancellationToken) {
 /// How nodes and checks were when they were last noted. `None` when the log cannot be read.
 async fn remember(cluster: &Arc<Cluster>) -> Option<Known> {
     let reader = cluster.clone();
-    let reading = tokio::task::spawn_blocking(move || {
+    let reading = supervise::on_thread(move || {
         let query =
             AuditQuery { customer: None, since: Timestamp::now().minus(REMEMBERED), until: Timestamp(i64::MAX) };
         let wanted =

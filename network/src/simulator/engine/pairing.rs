@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use model::id::Epoch;
+use model::msgpack;
 use model::time::Timestamp;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -204,7 +205,7 @@ impl Engine {
         let subscriber = self.subscriber_mut(number)?;
         let (device, identity) = (subscriber.next_device_id(), subscriber.identity());
         let shown = Credentials { number: number.value(), device, secret };
-        let credentials = rmp_serde::to_vec(&shown).map_err(|error| ControlError::Invalid(error.to_string()))?;
+        let credentials = msgpack::to_vec(&shown).map_err(|error| ControlError::Invalid(error.to_string()))?;
         if let Some(unpaired) = self.unpaired(id) {
             unpaired.link = Some(PendingLink { number, device, secret, ticket });
         }

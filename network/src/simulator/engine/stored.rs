@@ -122,7 +122,7 @@ impl Numbers {
 
 fn encoded(kind: u8, value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut record = vec![kind];
-    rmp_serde::encode::write_named(&mut record, value).map_err(io::Error::other)?;
+    msgpack::append_named(&mut record, value).map_err(io::Error::other)?;
     Ok(record)
 }
 

@@ -41,20 +41,20 @@ fn run_blacklist(call: &Call, operation: BlacklistOperation) -> Outcome {
     }
 }
 
-async fn list_blocked(call: Call) -> Outcome {
+fn list_blocked(call: Call) -> Outcome {
     run_blacklist(&call, BlacklistOperation::List)
 }
 
-async fn block(call: Call) -> Outcome {
+fn block(call: Call) -> Outcome {
     run_blacklist(&call, BlacklistOperation::Block { contact: contact(&call)? })
 }
 
-async fn unblock(call: Call) -> Outcome {
+fn unblock(call: Call) -> Outcome {
     run_blacklist(&call, BlacklistOperation::Unblock { contact: contact(&call)? })
 }
 
 /// Without `to` for what is the account's anyway.
-async fn show_presence(call: Call) -> Outcome {
+fn show_presence(call: Call) -> Outcome {
     let (presence, to): (Presence, Option<String>) = (call.field("presence")?, call.field("to")?);
     let to = to.map(|to| call.simulator.address(&to)).transpose()?;
     if to.is_none() && !presence.is_of_account() {
@@ -71,7 +71,7 @@ fn run_profile(call: &Call, operation: ProfileOperation) -> Outcome {
     }
 }
 
-async fn show_profile(call: Call) -> Outcome {
+fn show_profile(call: Call) -> Outcome {
     run_profile(&call, ProfileOperation::Show)
 }
 
@@ -81,7 +81,7 @@ struct ChangeProfile {
     about: Option<String>,
 }
 
-async fn change_profile(call: Call) -> Outcome {
+fn change_profile(call: Call) -> Outcome {
     let ChangeProfile { name, about } = call.body()?;
     if let Some(name) = name {
         run_profile(&call, ProfileOperation::SetName { name })?;
@@ -99,11 +99,11 @@ fn run_privacy(call: &Call, operation: PrivacyOperation) -> Outcome {
     }
 }
 
-async fn show_privacy(call: Call) -> Outcome {
+fn show_privacy(call: Call) -> Outcome {
     run_privacy(&call, PrivacyOperation::Show)
 }
 
-async fn change_privacy(call: Call) -> Outcome {
+fn change_privacy(call: Call) -> Outcome {
     let changes: PrivacyChanges = call.body()?;
     run_privacy(&call, PrivacyOperation::Change(changes))
 }

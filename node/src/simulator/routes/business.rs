@@ -53,58 +53,58 @@ fn run(call: &Call, status: StatusCode, operation: BusinessOperation) -> Outcome
     }
 }
 
-async fn show(call: Call) -> Outcome {
+fn show(call: Call) -> Outcome {
     run(&call, StatusCode::OK, BusinessOperation::Show)
 }
 
-async fn change_profile(call: Call) -> Outcome {
+fn change_profile(call: Call) -> Outcome {
     let changes = Box::new(call.read(read_profile_changes)?);
     run(&call, StatusCode::OK, BusinessOperation::ChangeProfile(changes))
 }
 
-async fn add_product(call: Call) -> Outcome {
+fn add_product(call: Call) -> Outcome {
     let product = Box::new(call.read(read_product)?);
     run(&call, StatusCode::CREATED, BusinessOperation::AddProduct(product))
 }
 
-async fn change_product(call: Call) -> Outcome {
+fn change_product(call: Call) -> Outcome {
     let changes = Box::new(call.read(read_product_changes)?);
     let product = call.param("product").to_owned();
     run(&call, StatusCode::OK, BusinessOperation::ChangeProduct { product, changes })
 }
 
-async fn delete_product(call: Call) -> Outcome {
+fn delete_product(call: Call) -> Outcome {
     let product = call.param("product").to_owned();
     run(&call, StatusCode::OK, BusinessOperation::DeleteProduct { product })
 }
 
-async fn add_collection(call: Call) -> Outcome {
+fn add_collection(call: Call) -> Outcome {
     let (name, products) = call.read(read_collection)?;
     run(&call, StatusCode::CREATED, BusinessOperation::AddCollection { name, products })
 }
 
-async fn change_collection(call: Call) -> Outcome {
+fn change_collection(call: Call) -> Outcome {
     let changes = call.read(read_collection_changes)?;
     let collection = call.param("collection").to_owned();
     run(&call, StatusCode::OK, BusinessOperation::ChangeCollection { collection, changes })
 }
 
-async fn delete_collection(call: Call) -> Outcome {
+fn delete_collection(call: Call) -> Outcome {
     let collection = call.param("collection").to_owned();
     run(&call, StatusCode::OK, BusinessOperation::DeleteCollection { collection })
 }
 
-async fn place_order(call: Call) -> Outcome {
+fn place_order(call: Call) -> Outcome {
     let order: NewOrder = call.body()?;
     let order_id = call.act(|engine, now, number| engine.place_order(now, number, &order))?;
     Answer::json(StatusCode::CREATED, &json!({ "order_id": order_id }))
 }
 
-async fn cancel_order(call: Call) -> Outcome {
+fn cancel_order(call: Call) -> Outcome {
     move_order(&call, OrderStatus::Cancelled, call.field("reason")?)
 }
 
-async fn accept_order(call: Call) -> Outcome {
+fn accept_order(call: Call) -> Outcome {
     move_order(&call, OrderStatus::Accepted, None)
 }
 
@@ -115,7 +115,7 @@ fn move_order(call: &Call, to: OrderStatus, reason: Option<String>) -> Outcome {
     Answer::json(StatusCode::CREATED, &json!({ "order_id": order_id }))
 }
 
-async fn fill_cart(call: Call) -> Outcome {
+fn fill_cart(call: Call) -> Outcome {
     let cart: NewCart = call.body()?;
     let cart_id = call.act(|engine, now, number| engine.fill_cart(now, number, &cart))?;
     Answer::json(StatusCode::CREATED, &json!({ "cart_id": cart_id }))

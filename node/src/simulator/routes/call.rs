@@ -1,10 +1,9 @@
 //! What every route of the control API shares: a request as it is parsed, an answer as it is shown.
 
-use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use model::error::CallError;
 use model::time::Timestamp;
 use network::operation::picture::Picture;
@@ -145,12 +144,13 @@ pub struct Routes<'a> {
 }
 
 impl Routes<'_> {
-    pub fn to<F, R>(&self, route: F) -> Route
-    where
-        F: Fn(Call) -> R + Send + Sync + 'static,
-        R: Future<Output = Outcome> + Send + 'static,
-    {
-        Route { simulator: self.simulator.clone(), run: Box::new(move |call| Box::pin(route(call))) }
+    pub fn to(&self, route: fn(Call) -> Outcome) -> Route {
+        Route { simulator: self.simulator.clone(), run: Run::Now(route) }
+    }
+
+    /// For what waits for a node.
+    pub fn to_waiting(&self, route: fn(Call) -> BoxFuture<'static, Outcome>) -> Route {
+        Route { simulator: self.simulator.clone(), run: Run::Waiting(route) }
     }
 }
 
@@ -164,11 +164,14 @@ fn is_of_a_foreign_page(headers: &HeaderMap) -> bool {
     host != "localhost" && !host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-
 pub struct Route {
     simulator: Simulator,
-    run: Box<dyn Fn(Call) -> Running + Send + Sync>,
+    run: Run,
+}
+
+enum Run {
+    Now(fn(Call) -> Outcome),
+    Waiting(fn(Call) -> BoxFuture<'static, Outcome>),
 }
 
 #[async_trait]
@@ -194,7 +197,10 @@ impl Handler for Route {
                     queries: queries.collect(),
                     body,
                 };
-                (self.run)(call).await
+                match self.run {
+                    Run::Now(run) => run(call),
+                    Run::Waiting(run) => run(call).await,
+                }
             }
             Err(error) => Err(error),
         };

@@ -16,26 +16,26 @@ pub fn routes(routes: &Routes<'_>) -> Router {
     Router::with_path("calls").push(Router::new().get(routes.to(list)).post(routes.to(begin))).push(call)
 }
 
-async fn begin(call: Call) -> Outcome {
+fn begin(call: Call) -> Outcome {
     let new: NewCall = call.body()?;
     let call_id = call.act(|engine, now, number| engine.begin_call(now, number, &new))?;
     Answer::json(StatusCode::CREATED, &json!({ "call_id": call_id }))
 }
 
-async fn list(call: Call) -> Outcome {
+fn list(call: Call) -> Outcome {
     let calls = call.act(|engine, _, number| engine.phone_calls(number))?;
     Answer::list(&calls)
 }
 
-async fn hang_up(call: Call) -> Outcome {
+fn hang_up(call: Call) -> Outcome {
     call.done(|engine, now, number| engine.hang_up(now, number, call.param("call")))
 }
 
-async fn accept(call: Call) -> Outcome {
+fn accept(call: Call) -> Outcome {
     call.done(|engine, now, number| engine.accept_call(now, number, call.param("call")))
 }
 
-async fn reject(call: Call) -> Outcome {
+fn reject(call: Call) -> Outcome {
     let call_id = call.param("call").to_owned();
     call.simulator.operate(&call.phone, CallOperation::Reject { call_id, from: None })?;
     Answer::done()

@@ -45,7 +45,7 @@ fn run(call: &Call, operation: CommunityOperation) -> Outcome {
     }
 }
 
-async fn list(call: Call) -> Outcome {
+fn list(call: Call) -> Outcome {
     run(&call, CommunityOperation::List)
 }
 
@@ -57,7 +57,7 @@ struct NewCommunity {
     group_ids: Vec<String>,
 }
 
-async fn create(call: Call) -> Outcome {
+fn create(call: Call) -> Outcome {
     let NewCommunity { subject, description, group_ids } = call.body()?;
     let groups = people(&call, &group_ids)?;
     match call.simulator.operate(&call.phone, CommunityOperation::Create { subject, description, groups })? {
@@ -66,54 +66,54 @@ async fn create(call: Call) -> Outcome {
     }
 }
 
-async fn show(call: Call) -> Outcome {
+fn show(call: Call) -> Outcome {
     run(&call, CommunityOperation::Show { community: community(&call)? })
 }
 
-async fn change(call: Call) -> Outcome {
+fn change(call: Call) -> Outcome {
     let changes: CommunityChanges = call.body()?;
     run(&call, CommunityOperation::Change { community: community(&call)?, changes })?;
-    show(call).await
+    show(call)
 }
 
-async fn deactivate(call: Call) -> Outcome {
+fn deactivate(call: Call) -> Outcome {
     run(&call, CommunityOperation::Deactivate { community: community(&call)? })
 }
 
-async fn list_groups(call: Call) -> Outcome {
+fn list_groups(call: Call) -> Outcome {
     match call.simulator.operate(&call.phone, CommunityOperation::Show { community: community(&call)? })? {
         CommunityAnswer::Community(known) => Answer::list(&known.groups),
         _ => Answer::done(),
     }
 }
 
-async fn create_group(call: Call) -> Outcome {
+fn create_group(call: Call) -> Outcome {
     let NewGroup { subject, participants } = call.body()?;
     let participants = people(&call, &participants)?;
     run(&call, CommunityOperation::CreateGroup { community: community(&call)?, subject, participants })
 }
 
-async fn add_group(call: Call) -> Outcome {
+fn add_group(call: Call) -> Outcome {
     run(&call, CommunityOperation::AddGroup { community: community(&call)?, group: group(&call)? })
 }
 
-async fn remove_group(call: Call) -> Outcome {
+fn remove_group(call: Call) -> Outcome {
     run(&call, CommunityOperation::RemoveGroup { community: community(&call)?, group: group(&call)? })
 }
 
-async fn join_group(call: Call) -> Outcome {
+fn join_group(call: Call) -> Outcome {
     run(&call, CommunityOperation::JoinGroup { community: community(&call)?, group: group(&call)? })
 }
 
-async fn change_participants(call: Call) -> Outcome {
+fn change_participants(call: Call) -> Outcome {
     let (action, participants) = (call.field("action")?, people(&call, &call.field::<Vec<String>>("participants")?)?);
     run(&call, CommunityOperation::Participants { community: community(&call)?, action, participants })
 }
 
-async fn invite(call: Call) -> Outcome {
+fn invite(call: Call) -> Outcome {
     run(&call, CommunityOperation::Invite { community: community(&call)? })
 }
 
-async fn revoke_invite(call: Call) -> Outcome {
+fn revoke_invite(call: Call) -> Outcome {
     run(&call, CommunityOperation::RevokeInvite { community: community(&call)? })
 }

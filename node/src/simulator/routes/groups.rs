@@ -75,48 +75,48 @@ pub struct NewGroup {
     pub participants: Vec<String>,
 }
 
-async fn list(call: Call) -> Outcome {
+fn list(call: Call) -> Outcome {
     run(&call, GroupOperation::List)
 }
 
-async fn create(call: Call) -> Outcome {
+fn create(call: Call) -> Outcome {
     let NewGroup { subject, participants } = call.body()?;
     let participants = people(&call, &participants)?;
     run(&call, GroupOperation::Create { subject, participants })
 }
 
-async fn show(call: Call) -> Outcome {
+fn show(call: Call) -> Outcome {
     run(&call, GroupOperation::Show { group: group(&call)? })
 }
 
-async fn change(call: Call) -> Outcome {
+fn change(call: Call) -> Outcome {
     let changes: GroupChanges = call.body()?;
     run(&call, GroupOperation::Change { group: group(&call)?, changes })
 }
 
-async fn set_picture(call: Call) -> Outcome {
+fn set_picture(call: Call) -> Outcome {
     let picture = Some(call.picture()?);
     run(&call, GroupOperation::SetPicture { group: group(&call)?, picture })
 }
 
-async fn remove_picture(call: Call) -> Outcome {
+fn remove_picture(call: Call) -> Outcome {
     run(&call, GroupOperation::SetPicture { group: group(&call)?, picture: None })
 }
 
-async fn change_participants(call: Call) -> Outcome {
+fn change_participants(call: Call) -> Outcome {
     let (action, participants) = (call.field("action")?, people(&call, &call.field::<Vec<String>>("participants")?)?);
     run(&call, GroupOperation::Participants { group: group(&call)?, action, participants })
 }
 
-async fn invite(call: Call) -> Outcome {
+fn invite(call: Call) -> Outcome {
     run(&call, GroupOperation::Invite { group: group(&call)? })
 }
 
-async fn revoke_invite(call: Call) -> Outcome {
+fn revoke_invite(call: Call) -> Outcome {
     run(&call, GroupOperation::RevokeInvite { group: group(&call)? })
 }
 
-async fn join_requests(call: Call) -> Outcome {
+fn join_requests(call: Call) -> Outcome {
     run(&call, GroupOperation::JoinRequests { group: group(&call)? })
 }
 
@@ -127,20 +127,20 @@ enum Decision {
     Reject,
 }
 
-async fn decide_requests(call: Call) -> Outcome {
+fn decide_requests(call: Call) -> Outcome {
     let approve = call.field::<Decision>("action")? == Decision::Approve;
     let participants = people(&call, &call.field::<Vec<String>>("participants")?)?;
     run(&call, GroupOperation::DecideRequests { group: group(&call)?, approve, participants })
 }
 
-async fn leave(call: Call) -> Outcome {
+fn leave(call: Call) -> Outcome {
     run(&call, GroupOperation::Leave { group: group(&call)? })
 }
 
-async fn join(call: Call) -> Outcome {
+fn join(call: Call) -> Outcome {
     run(&call, GroupOperation::Join { invite_code: call.field("invite_code")? })
 }
 
-async fn preview(call: Call) -> Outcome {
+fn preview(call: Call) -> Outcome {
     run(&call, GroupOperation::Preview { invite_code: call.param("code").to_owned() })
 }

@@ -52,11 +52,11 @@ fn show(state: &LabelState, label: &KnownLabel) -> Label {
     label.show(bearers(state, &label.id).filter(|by| by.message.is_none()).count())
 }
 
-async fn list(call: Call) -> Outcome {
+fn list(call: Call) -> Outcome {
     run(&call, StatusCode::OK, LabelOperation::List)
 }
 
-async fn create(call: Call) -> Outcome {
+fn create(call: Call) -> Outcome {
     let (name, color) = call.read(read_label)?;
     run(&call, StatusCode::CREATED, LabelOperation::Create { name, color })
 }
@@ -65,16 +65,16 @@ fn label(call: &Call) -> String {
     call.param("label").to_owned()
 }
 
-async fn change(call: Call) -> Outcome {
+fn change(call: Call) -> Outcome {
     let changes = call.read(read_label_changes)?;
     run(&call, StatusCode::OK, LabelOperation::Change { label: label(&call), changes })
 }
 
-async fn delete(call: Call) -> Outcome {
+fn delete(call: Call) -> Outcome {
     run(&call, StatusCode::OK, LabelOperation::Delete { label: label(&call) })
 }
 
-async fn list_associations(call: Call) -> Outcome {
+fn list_associations(call: Call) -> Outcome {
     let (state, label) = (state(&call)?, label(&call));
     Answer::list(bearers(&state, &label).map(|by| LabelAssociation::from(by.clone())))
 }
@@ -84,12 +84,12 @@ fn chat(call: &Call) -> Result<Address, ControlError> {
     call.simulator.address(call.param("chat"))
 }
 
-async fn put_on_chat(call: Call) -> Outcome {
+fn put_on_chat(call: Call) -> Outcome {
     let on = Labelled { chat: chat(&call)?, message: None };
     run(&call, StatusCode::OK, LabelOperation::Put { label: label(&call), on })
 }
 
-async fn take_from_chat(call: Call) -> Outcome {
+fn take_from_chat(call: Call) -> Outcome {
     let from = Labelled { chat: chat(&call)?, message: None };
     run(&call, StatusCode::OK, LabelOperation::Take { label: label(&call), from })
 }
@@ -100,25 +100,25 @@ fn message(call: &Call, chat: &str) -> Result<Labelled, ControlError> {
     Ok(Labelled { chat: call.simulator.address(chat)?, message })
 }
 
-async fn put_on_message(call: Call) -> Outcome {
+fn put_on_message(call: Call) -> Outcome {
     let chat_id: String = call.field("chat_id")?;
     let on = message(&call, &chat_id)?;
     run(&call, StatusCode::OK, LabelOperation::Put { label: label(&call), on })
 }
 
-async fn take_from_message(call: Call) -> Outcome {
+fn take_from_message(call: Call) -> Outcome {
     let from = message(&call, &call.text("chat_id").unwrap_or_default())?;
     run(&call, StatusCode::OK, LabelOperation::Take { label: label(&call), from })
 }
 
-async fn list_of_chat(call: Call) -> Outcome {
+fn list_of_chat(call: Call) -> Outcome {
     let (state, chat) = (state(&call)?, chat(&call)?);
     let bears = |label: &&KnownLabel| bearers(&state, &label.id).any(|by| by.message.is_none() && by.chat == chat);
     Answer::list(state.labels.iter().filter(bears).map(|label| show(&state, label)))
 }
 
-async fn set_of_chat(call: Call) -> Outcome {
+fn set_of_chat(call: Call) -> Outcome {
     let labels = call.read(read_label_ids)?;
     call.simulator.operate(&call.phone, LabelOperation::Set { chat: chat(&call)?, labels })?;
-    list_of_chat(call).await
+    list_of_chat(call)
 }

@@ -49,7 +49,7 @@ fn run(call: &Call, operation: NewsletterOperation) -> Outcome {
     answer(call.simulator.operate(&call.phone, operation)?)
 }
 
-async fn list(call: Call) -> Outcome {
+fn list(call: Call) -> Outcome {
     run(&call, NewsletterOperation::List)
 }
 
@@ -62,7 +62,7 @@ struct NewNewsletter {
     listing: Listing,
 }
 
-async fn create(call: Call) -> Outcome {
+fn create(call: Call) -> Outcome {
     let NewNewsletter { name, description, listing } = call.body()?;
     let create = NewsletterOperation::Create { name, description, picture: None };
     match call.simulator.operate(&call.phone, create)? {
@@ -74,37 +74,37 @@ async fn create(call: Call) -> Outcome {
     }
 }
 
-async fn show(call: Call) -> Outcome {
+fn show(call: Call) -> Outcome {
     run(&call, NewsletterOperation::Show { newsletter: newsletter(&call)? })
 }
 
-async fn change(call: Call) -> Outcome {
+fn change(call: Call) -> Outcome {
     let changes: NewsletterChanges = call.body()?;
     run(&call, NewsletterOperation::Change { newsletter: newsletter(&call)?, changes, picture: Change::Keep })
 }
 
-async fn delete(call: Call) -> Outcome {
+fn delete(call: Call) -> Outcome {
     run(&call, NewsletterOperation::Delete { newsletter: newsletter(&call)? })
 }
 
-async fn subscribe(call: Call) -> Outcome {
+fn subscribe(call: Call) -> Outcome {
     run(&call, NewsletterOperation::Subscribe { newsletter: newsletter(&call)? })
 }
 
-async fn unsubscribe(call: Call) -> Outcome {
+fn unsubscribe(call: Call) -> Outcome {
     run(&call, NewsletterOperation::Unsubscribe { newsletter: newsletter(&call)? })
 }
 
-async fn mute(call: Call) -> Outcome {
+fn mute(call: Call) -> Outcome {
     run(&call, NewsletterOperation::Mute { newsletter: newsletter(&call)?, muted: call.field("muted")? })
 }
 
-async fn list_messages(call: Call) -> Outcome {
+fn list_messages(call: Call) -> Outcome {
     let (before, limit) = (call.number("before")?, call.limit()?.unwrap_or(usize::MAX));
     run(&call, NewsletterOperation::Messages { newsletter: newsletter(&call)?, before, limit })
 }
 
-async fn react(call: Call) -> Outcome {
+fn react(call: Call) -> Outcome {
     let emoji: String = call.field("emoji")?;
     let server_id = call.param("server_id").parse();
     let server_id = server_id.map_err(|_| ControlError::NotFound("a server_id is a whole number".into()))?;
@@ -115,14 +115,14 @@ fn contact(call: &Call) -> Result<Address, ControlError> {
     call.simulator.address(call.param("contact"))
 }
 
-async fn invite_admin(call: Call) -> Outcome {
+fn invite_admin(call: Call) -> Outcome {
     run(&call, NewsletterOperation::InviteAdmin { newsletter: newsletter(&call)?, whom: contact(&call)? })
 }
 
-async fn accept_admin(call: Call) -> Outcome {
+fn accept_admin(call: Call) -> Outcome {
     run(&call, NewsletterOperation::AcceptAdmin { newsletter: newsletter(&call)? })
 }
 
-async fn remove_admin(call: Call) -> Outcome {
+fn remove_admin(call: Call) -> Outcome {
     run(&call, NewsletterOperation::RemoveAdmin { newsletter: newsletter(&call)?, whom: contact(&call)? })
 }

@@ -47,7 +47,7 @@ fn run_contact(call: &Call, operation: ContactOperation) -> Outcome {
     }
 }
 
-async fn list_chats(call: Call) -> Outcome {
+fn list_chats(call: Call) -> Outcome {
     run_chat(&call, ChatOperation::List)
 }
 
@@ -66,27 +66,27 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Change<Option<i64
     Option::deserialize(deserializer).map(Change::To)
 }
 
-async fn change_chat(call: Call) -> Outcome {
+fn change_chat(call: Call) -> Outcome {
     let PatchChat { pinned, archived, muted_until, unread, ephemeral_expiration } = call.body()?;
     let changes = ChatChanges { pinned, archived, muted_until, unread, ephemeral_expiration };
     run_chat(&call, ChatOperation::Change { chat: named(&call, "chat")?, changes })
 }
 
-async fn clear_chat(call: Call) -> Outcome {
+fn clear_chat(call: Call) -> Outcome {
     let delete = call.field::<Option<bool>>("delete_chat")?.unwrap_or_default();
     run_chat(&call, ChatOperation::Clear { chat: named(&call, "chat")?, delete })
 }
 
-async fn read_chat(call: Call) -> Outcome {
+fn read_chat(call: Call) -> Outcome {
     let messages = call.field::<Option<Vec<MessageId>>>("message_ids")?.unwrap_or_default();
     run_chat(&call, ChatOperation::Read { chat: named(&call, "chat")?, messages, participant: None })
 }
 
-async fn list_contacts(call: Call) -> Outcome {
+fn list_contacts(call: Call) -> Outcome {
     run_contact(&call, ContactOperation::List)
 }
 
-async fn show_contact(call: Call) -> Outcome {
+fn show_contact(call: Call) -> Outcome {
     run_contact(&call, ContactOperation::Show { contact: named(&call, "contact")? })
 }
 
@@ -95,7 +95,7 @@ struct Rename {
     name: Option<String>,
 }
 
-async fn rename(call: Call) -> Outcome {
+fn rename(call: Call) -> Outcome {
     let Rename { name } = call.body()?;
     run_contact(&call, ContactOperation::Rename { contact: named(&call, "contact")?, name })
 }

@@ -14,21 +14,21 @@ pub fn routes(routes: &Routes<'_>) -> Router {
     Router::with_path("stories").push(Router::new().get(routes.to(list)).post(routes.to(post))).push(story)
 }
 
-async fn post(call: Call) -> Outcome {
+fn post(call: Call) -> Outcome {
     let story: NewStory = call.body()?;
     let story_id = call.act(|engine, now, number| engine.phone_story(now, number, &story))?;
     Answer::json(StatusCode::CREATED, &json!({ "story_id": story_id }))
 }
 
-async fn list(call: Call) -> Outcome {
+fn list(call: Call) -> Outcome {
     let stories = call.act(|engine, now, number| engine.phone_stories(now, number))?;
     Answer::list(&stories)
 }
 
-async fn delete(call: Call) -> Outcome {
+fn delete(call: Call) -> Outcome {
     call.done(|engine, now, number| engine.delete_phone_story(now, number, call.param("story")))
 }
 
-async fn view(call: Call) -> Outcome {
+fn view(call: Call) -> Outcome {
     call.done(|engine, now, number| engine.view_story(now, number, call.param("story")))
 }

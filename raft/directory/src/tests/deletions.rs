@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::format::Format;
 use model::id::{ChannelId, CustomerId};
+use model::msgpack;
 use model::time::Timestamp;
 
 use super::members::formed;
@@ -59,7 +60,7 @@ impl Rig {
     /// Applies a command. Says how many rows it wrote, and how many bytes it is in the log.
     fn measured(&mut self, command: Command, audit: Vec<AuditEntry>) -> (usize, usize) {
         let proposal = Proposal { audit, ..proposal(command) };
-        let bytes = rmp_serde::to_vec_named(&proposal).unwrap().len();
+        let bytes = msgpack::to_vec_named(&proposal).unwrap().len();
         let mut counting = Counting { state: &mut self.store, writes: 0 };
         let (reply, _) = self.shared.state.write().apply(proposal, &mut counting);
         reply.unwrap();

@@ -288,7 +288,7 @@ impl Blobs {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
 ) -> Result<T, BlobError> {
-    match tokio::task::spawn_blocking(work).await {
+    match supervise::on_thread(work).await {
         Ok(done) => done,
         Err(error) => Err(BlobError::Disk(io::Error::other(error))),
     }

@@ -77,7 +77,7 @@ impl Handler for Service {
             (None, _) => Answer::Failed("this node stops".into()),
             (_, None) => Answer::Failed("written by a newer release".into()),
         };
-        Bytes::from(rmp_serde::to_vec_named(&answer).expect("an answer of plain fields is always written"))
+        Bytes::from(msgpack::to_vec_named(&answer).expect("an answer of plain fields is always written"))
     }
 }
 
@@ -211,7 +211,7 @@ async fn call(
     request: Request,
     deadline: Instant,
 ) -> Result<Answer, BlobError> {
-    let body = rmp_serde::to_vec_named(&request).expect("a request of plain fields is always written");
+    let body = msgpack::to_vec_named(&request).expect("a request of plain fields is always written");
     let unreachable = |why: String| BlobError::Unavailable(format!("node {node}: {why}"));
     let answer = peers.call(node, Class::Media, BLOB_SERVICE, Bytes::from(body), deadline).await;
     let answer = answer.map_err(|error| unreachable(error.to_string()))?;

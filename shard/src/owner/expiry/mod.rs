@@ -203,7 +203,7 @@ async fn read<T: Send + 'static>(
     reading: impl FnOnce(&dyn View) -> T + Send + 'static,
 ) -> Result<T, LeadershipLost> {
     let reader = owner.reader.clone();
-    supervise::joined(tokio::task::spawn_blocking(move || reading(&reader))).await.ok_or(LeadershipLost)
+    supervise::joined(supervise::on_thread(move || reading(&reader))).await.ok_or(LeadershipLost)
 }
 
 /// Has a step done, whole, and lets others go first after it.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use model::id::CustomerId;
 use model::time::Timestamp;
+use raft::supervise;
 
 use crate::command::{Command, Reply};
 use crate::owner::{NotLeader, Owner};
@@ -28,7 +29,7 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
             }
             let reader = owner.reader.clone();
             // The begin may look through a whole ring; the calls of others must not wait for it.
-            let started = tokio::task::spawn_blocking(move || ring::start(&reader, customer, resume.as_ref())).await;
+            let started = supervise::on_thread(move || ring::start(&reader, customer, resume.as_ref())).await;
             Ok(StreamDone::Opened(started.map_err(|_| NotLeader)?))
         }
         StreamAsk::Pull { stream, after, most, filter, wait } => {

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use machine::{Machine, Position, State, View};
 use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RowId};
+use model::msgpack;
 use model::status::{OnSend, Status};
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
@@ -74,7 +75,7 @@ impl Machine for ShardMachine {
         } else {
             BatchReply::Fenced
         };
-        Ok(Bytes::from(rmp_serde::to_vec(&reply).expect("a reply of plain fields is always written")))
+        Ok(Bytes::from(msgpack::to_vec(&reply).expect("a reply of plain fields is always written")))
     }
 }
 

@@ -48,9 +48,9 @@ impl Rig {
     fn apply(&mut self, term: u64, epoch: u64, commands: Vec<Command>) -> BatchReply {
         self.index += 1;
         let batch = Batch { version: self.format, epoch, node: 1, commands };
-        let entry = rmp_serde::to_vec_named(&batch).unwrap();
+        let entry = msgpack::to_vec_named(&batch).unwrap();
         let reply = self.machine.apply(Position { term, index: self.index }, &entry, &mut self.state).unwrap();
-        rmp_serde::from_slice(&reply).unwrap()
+        msgpack::from_slice(&reply).unwrap()
     }
 
     pub(super) fn run(&mut self, command: Command) -> Reply {
@@ -259,7 +259,7 @@ fn the_short_commands_of_a_send_do_what_the_long_ones_do() {
     let long =
         Command::AcceptSend { customer, message, outbox: Bytes::new(), media: None, projected: Vec::new(), room: None };
     let short = Command::Send { message: NewMessage::of(&row), projected: Vec::new() };
-    let read: Command = rmp_serde::from_slice(&rmp_serde::to_vec(&short).unwrap()).unwrap();
+    let read: Command = msgpack::from_slice(&msgpack::to_vec(&short).unwrap()).unwrap();
     assert_eq!(format!("{read:?}"), format!("{short:?}"));
     let unwanted = NewEvent { deliveries: Vec::new(), body: Bytes::new(), ..heard.clone() };
     let settle = |events, recipients| Command::Settle {
