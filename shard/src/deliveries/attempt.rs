@@ -161,21 +161,14 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
     let schedule = &*means.schedule;
     let now = Timestamp::now();
     let endpoint = owner.node.directory.read(|state| state.endpoints.get(&delivery.endpoint).cloned());
+    let enabled = endpoint.as_ref().map(|endpoint| endpoint.enabled);
+    if let Some(next) = untried(delivery.state, delivery.manual, delivery.created_at, enabled, now) {
+        return (None, next);
+    }
     let Some(endpoint) = endpoint else {
         let attempt = unmade(delivery, now, Outcome::EndpointDeleted, "the endpoint was deleted");
         return (Some(attempt), retry(schedule, delivery, None));
     };
-    if !endpoint.enabled {
-        if delivery.manual.is_some() {
-            return (None, Next::AsBefore);
-        }
-        let until = delivery.created_at.plus(PAUSE);
-        return (None, if now >= until { Next::Exhausted } else { Next::Paused(until) });
-    }
-    // Paused until its time was over, and the endpoint has come back at the very end: one more try is due.
-    if delivery.state == DeliveryState::Paused && now >= delivery.created_at.plus(PAUSE) {
-        return (None, Next::Exhausted);
-    }
     let Some(event) = owner.reader.get(&keys::event(delivery.event_id.as_str())) else {
         return (None, Next::Exhausted);
     };
@@ -232,6 +225,40 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
     (Some(record(delivery, now, outcome)), next)
 }
 
+/// What follows for a delivery that is not tried although its time has come: its endpoint is switched off, or was until the
+/// time to wait for it was over. `enabled` is of the endpoint, if there is one.
+fn untried(
+    state: DeliveryState,
+    manual: Option<Manual>,
+    created_at: Timestamp,
+    enabled: Option<bool>,
+    now: Timestamp,
+) -> Option<Next> {
+    let until = created_at.plus(PAUSE);
+    if state == DeliveryState::Paused && now >= until {
+        return Some(Next::Exhausted);
+    }
+    if enabled != Some(false) {
+        return None;
+    }
+    Some(match manual {
+        Some(manual) if !was_paused(manual, created_at) => Next::AsBefore,
+        _ if now >= until => Next::Exhausted,
+        _ => Next::Paused(until),
+    })
+}
+
+/// Whether what is made again by hand had been paused.
+fn was_paused(manual: Manual, created_at: Timestamp) -> bool {
+    manual.resume_at == Some(created_at.plus(PAUSE))
+}
+
+/// What follows an attempt by hand that failed: the delivery goes on as if nothing had been. One that was paused goes on at
+/// once: it was made again since its endpoint is on, and whoever looks for paused ones does not find it any more.
+fn as_before(manual: Manual, created_at: Timestamp, now: Timestamp) -> Next {
+    if was_paused(manual, created_at) { Next::Retry(now) } else { Next::AsBefore }
+}
+
 /// What follows once the receiver says that it is gone for good: no attempt is left. What had ended before it was made
 /// again by hand is as it was.
 fn gone(manual: Option<Manual>) -> Next {
@@ -243,8 +270,8 @@ fn gone(manual: Option<Manual>) -> Next {
 
 /// What follows a failure.
 fn retry(schedule: &RetrySchedule, delivery: &DeliveryRow, asked: Option<Duration>) -> Next {
-    if delivery.manual.is_some() {
-        return Next::AsBefore;
+    if let Some(manual) = delivery.manual {
+        return as_before(manual, delivery.created_at, Timestamp::now());
     }
     match schedule.delay_after(delivery.scheduled + 1, rand::random(), asked) {
         Some(delay) => Next::Retry(Timestamp::now().plus(delay)),
@@ -296,5 +323,38 @@ mod tests {
         assert_eq!(gone(None), Next::Exhausted);
         assert_eq!(gone(Some(Manual { resume_at: Some(Timestamp(5_000)) })), Next::Exhausted);
         assert_eq!(gone(Some(Manual { resume_at: None })), Next::AsBefore, "it had ended before");
+    }
+
+    const MADE: Timestamp = Timestamp(1_000);
+
+    /// Made again by hand, when the schedule would have gone on after so long.
+    fn again(after: Duration) -> Manual {
+        Manual { resume_at: Some(MADE.plus(after)) }
+    }
+
+    #[test]
+    fn a_paused_delivery_that_fails_by_hand_goes_on_at_once() {
+        let now = Timestamp(9_000);
+        assert_eq!(as_before(again(PAUSE), MADE, now), Next::Retry(now));
+        for other in [again(Duration::from_secs(60)), Manual { resume_at: None }] {
+            assert_eq!(as_before(other, MADE, now), Next::AsBefore);
+        }
+    }
+
+    #[test]
+    fn a_delivery_waits_for_an_endpoint_that_is_switched_off_until_its_time_is_over() {
+        use DeliveryState::{Paused, Retrying};
+        let (until, early) = (MADE.plus(PAUSE), Timestamp(9_000));
+        let paused = Some(Next::Paused(until));
+        assert_eq!(untried(Retrying, None, MADE, Some(false), early), paused);
+        assert_eq!(untried(Retrying, None, MADE, Some(false), until), Some(Next::Exhausted));
+        let by_hand = |manual, now| untried(Retrying, Some(manual), MADE, Some(false), now);
+        assert_eq!(by_hand(again(PAUSE), early), paused, "its endpoint went off again before it was tried");
+        assert_eq!(by_hand(again(PAUSE), until), Some(Next::Exhausted));
+        assert_eq!(by_hand(again(Duration::from_secs(60)), early), Some(Next::AsBefore));
+        for enabled in [Some(true), None] {
+            assert_eq!(untried(Retrying, None, MADE, enabled, until), None);
+            assert_eq!(untried(Paused, None, MADE, enabled, until), Some(Next::Exhausted), "{enabled:?}");
+        }
     }
 }

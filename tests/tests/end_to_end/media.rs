@@ -119,6 +119,8 @@ async fn a_link_serves_parts_and_knows_what_the_client_has() {
     assert_eq!((got.status, got.body.len()), (200, 0));
     assert_eq!((got.header("content-length"), got.header("etag")), (Some("200000"), Some(etag.as_str())));
     assert_eq!(got.content_type(), Some("video/x-test"));
+    let got = follow(&api, Method::HEAD, &link, &[("range", "bytes=0-9")]).await;
+    assert_eq!((got.status, got.header("content-range"), got.header("content-length")), (200, None, Some("200000")));
     let got = follow(&api, Method::POST, &link, &[]).await;
     got.expect_error(404, "not_found");
     assert_eq!(got.header("allow"), Some("GET, HEAD"));

@@ -30,7 +30,7 @@ pub async fn serve(call: &mut RequestContext) -> Outcome {
         let reply = reply.with(CACHE_CONTROL, value(&format!("private, max-age={max_age}")));
         reply.with(ETAG, value(&etag)).with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
     };
-    let (status, range) = match wanted(call.http.headers(), &etag, size) {
+    let (status, range) = match wanted(call.http.method(), call.http.headers(), &etag, size) {
         Wanted::NotModified => return Ok(shared(Reply::empty(StatusCode::NOT_MODIFIED))),
         Wanted::OutOfRange => {
             let message = format!("the range lies outside of the {size} bytes");

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use salvo::http::HeaderMap;
 use salvo::http::header::{IF_NONE_MATCH, IF_RANGE, RANGE};
+use salvo::http::{HeaderMap, Method};
 
 /// What a request gets.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,12 +19,16 @@ pub enum Wanted {
 }
 
 /// What a request for `size` bytes with this `etag`, quotes included, gets.
-pub fn wanted(headers: &HeaderMap, etag: &str, size: u64) -> Wanted {
+pub fn wanted(method: &Method, headers: &HeaderMap, etag: &str, size: u64) -> Wanted {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let names_it =
         |list: &str| list.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag);
     if text(IF_NONE_MATCH).is_some_and(names_it) {
         return Wanted::NotModified;
+    }
+    // Only `GET` has ranges: `HEAD` tells of the whole, whose size it is asked for.
+    if method != Method::GET {
+        return Wanted::Whole;
     }
     // A part of other bytes would be worse than the whole; a date cannot say which bytes are meant.
     if text(IF_RANGE).is_some_and(|tag| tag.trim() != etag) {
@@ -60,11 +64,15 @@ mod tests {
     use super::*;
 
     fn asked(headers: &[(salvo::http::HeaderName, &str)]) -> Wanted {
+        asked_by(&Method::GET, headers)
+    }
+
+    fn asked_by(method: &Method, headers: &[(salvo::http::HeaderName, &str)]) -> Wanted {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.insert(name, HeaderValue::from_str(value).unwrap());
         }
-        wanted(&map, "\"abc\"", 100)
+        wanted(method, &map, "\"abc\"", 100)
     }
 
     #[test]
@@ -96,6 +104,14 @@ mod tests {
             assert_eq!(asked(&[(IF_NONE_MATCH, tag), (RANGE, "bytes=0-1")]), Wanted::NotModified, "{tag}");
         }
         assert_eq!(asked(&[(IF_NONE_MATCH, "\"x\"")]), Wanted::Whole);
+    }
+
+    #[test]
+    fn a_head_is_of_the_whole_whatever_part_it_names() {
+        for range in ["bytes=0-9", "bytes=100-"] {
+            assert_eq!(asked_by(&Method::HEAD, &[(RANGE, range)]), Wanted::Whole, "{range}");
+        }
+        assert_eq!(asked_by(&Method::HEAD, &[(IF_NONE_MATCH, "\"abc\"")]), Wanted::NotModified);
     }
 
     #[test]

@@ -8,11 +8,12 @@ use model::address::Suffixes;
 use model::id::{MessageId, RowId};
 use model::message::Content;
 use proptest::prelude::*;
+use traffic::item::ReceiptStatus;
 use uuid::Uuid;
 
 use super::*;
 use crate::history::Source;
-use crate::records::{LidRow, MessagePointer, encode};
+use crate::records::{LidRow, MessagePointer, ReceiptRow, encode};
 
 pub(in crate::history) fn channel(n: u8) -> ChannelId {
     ChannelId(Uuid::from_u128(u128::from(n)))
@@ -328,4 +329,22 @@ fn people_who_are_stored_under_a_lid_are_found_and_shown_by_their_number_too() {
     let [query, ..] = queries(&lid);
     let shown = store.page(&query, 100).rows.remove(0);
     assert_eq!((shown.from, shown.to, shown.participant), (phone.clone(), phone.clone(), Some(phone)));
+}
+
+#[test]
+fn a_member_is_named_in_the_receipts_of_a_message_as_in_their_events() {
+    let (lid, phone) = (Address::lid("251556368777322"), Suffixes::simulated().phone_address("15551230001"));
+    let sent = MessageRow { is_group: true, ..row(1, 1, 2) };
+    let receipt = ReceiptRow { member: lid.clone(), status: ReceiptStatus::Delivered, at: Timestamp(2) };
+    let mut store = Store::new(vec![sent.clone()], 1);
+    store.shards[0].put(&keys::receipt(channel(1), sent.id, &lid), &encode(&receipt));
+    let query = HistoryQuery { channels: vec![channel(1)], limit: 10, ..HistoryQuery::default() };
+    let named = |store: &Store| {
+        let content = store.page(&query, 100).rows.remove(0).content.unwrap();
+        content["receipts"][0]["participant"].clone()
+    };
+    assert_eq!(named(&store), lid.as_str(), "nobody knows the number yet");
+    let known = LidRow { phone: phone.clone(), first_seen_at: Timestamp(3) };
+    store.shards[0].put(&keys::lid(channel(1), lid.local()), &encode(&known));
+    assert_eq!(named(&store), phone.as_str());
 }

@@ -95,7 +95,7 @@ fn media_of(view: &dyn View, channel: ChannelId, media: &Media) -> MediaRef {
     }
 }
 
-/// How far each member is with a message to a group; `None` when it is no such message.
+/// How far each member is with a message to a group, named as in its events; `None` when it is no such message.
 fn receipts_of(view: &dyn View, row: &MessageRow) -> Option<Vec<Value>> {
     if !row.is_group || row.direction != Direction::Outbound {
         return None;
@@ -106,7 +106,7 @@ fn receipts_of(view: &dyn View, row: &MessageRow) -> Option<Vec<Value>> {
     receipts.sort_by_key(|receipt| receipt.at);
     let shown = |receipt: ReceiptRow| {
         json!({
-            "participant": receipt.member,
+            "participant": best(view, row.channel, &receipt.member),
             "status": receipt.status,
             "timestamp": receipt.at.unix_seconds(),
         })
