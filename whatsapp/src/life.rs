@@ -163,12 +163,14 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     clients.send_replace(Some(Arc::clone(&client)));
     let _beside = Beside::start(&line, &client, &backend, &outgoing, messages, &devices);
 
-    if pairs && !line.log().has(keys::DEVICE) {
-        client.run().await;
+    if pairs {
         if !line.log().has(keys::DEVICE) {
-            return Ok(());
+            client.run().await;
+            if !line.log().has(keys::DEVICE) {
+                return Ok(());
+            }
         }
-        // What is stored can log in, whether the network heard so or not.
+        // What is stored can log in, whether the network heard so or not. An earlier session may have come so far and told nobody.
         line.log().barrier().await.map_err(end_of)?;
         line.set_pairs(false);
         line.report(SessionEvent::Paired(Box::new(identity(&client))));
