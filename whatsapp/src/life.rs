@@ -49,6 +49,9 @@ const PREKEYS_AHEAD: u32 = 20_000;
 const PREKEYS_APART: u32 = 1_000_000;
 const HIGHEST_PREKEY: u32 = 16_777_215;
 
+/// How soon the network has to give the first QR text.
+const QR_WITHIN: Duration = Duration::from_secs(60);
+
 /// A refusal so soon after the pairing says that the network never got its end.
 const FRESH: Duration = Duration::from_secs(60);
 
@@ -165,7 +168,16 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
 
     if pairs {
         if !line.log().has(keys::DEVICE) {
-            client.run().await;
+            line.pairs_for(QR_WITHIN);
+            tokio::select! {
+                () = client.run() => {}
+                () = line.pairing_stalls() => {
+                    if line.pairs() && !line.log().has(keys::DEVICE) {
+                        line.note_last(SessionEvent::QrTimeout);
+                    }
+                    return Err(EndReason::Transport("the network does not go on with the pairing".into()));
+                }
+            }
             if !line.log().has(keys::DEVICE) {
                 return Ok(());
             }
@@ -173,6 +185,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         // What is stored can log in, whether the network heard so or not. An earlier session may have come so far and told nobody.
         line.log().barrier().await.map_err(end_of)?;
         line.set_pairs(false);
+        line.forget_end();
         line.report(SessionEvent::Paired(Box::new(identity(&client))));
     }
     let paired_at = pairs.then(Instant::now);

@@ -26,6 +26,9 @@ use crate::verdict;
 /// What nobody sends again: the network keeps messages no longer.
 const NETWORK_KEEPS: Duration = Duration::from_secs(14 * 86_400);
 
+/// How long it may take to link a phone that has scanned a QR text at its last moment.
+const LINKED_WITHIN: Duration = Duration::from_secs(30);
+
 /// How soon the library shows an account as available that has another name, if it does.
 const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 
@@ -81,10 +84,12 @@ impl EventHandler for Events {
                     *shown
                 };
                 self.line.set_pairs(true);
+                self.line.pairs_for(qr.timeout + LINKED_WITHIN);
                 let expires_at = Timestamp::now().plus(qr.timeout);
                 self.line.report(SessionEvent::Qr { raw: qr.code.as_str().into(), expires_at, sequence });
             }
-            Event::PairingQrCodesExhausted(_) => self.line.note_last(SessionEvent::QrTimeout),
+            // Where a code holds that is typed on the phone, the library goes on.
+            Event::PairingQrCodesExhausted(all) if all.disconnected => self.line.note_last(SessionEvent::QrTimeout),
             Event::PairError(error) => {
                 self.line.note_last(SessionEvent::PairingRefused { code: 0, text: error.error.clone() });
                 self.stop();
@@ -213,7 +218,34 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
+    use network::fence::Fence;
+    use tokio::sync::mpsc;
+
     use super::*;
+    use crate::inbound::inbox::tests::Nowhere;
+    use crate::state::log::StateLog;
+
+    #[tokio::test]
+    async fn a_pairing_lasts_while_a_code_holds_though_the_qr_texts_are_used_up() {
+        let fence = Fence::new(1, Instant::now() + Duration::from_secs(600));
+        let (line, waiting) = Line::new(fence, StateLog::new(Arc::new(Nowhere)));
+        let (outgoing, _messages) = Outgoing::new(Arc::clone(&line));
+        let backend = Arc::new(Backend::new(Arc::clone(line.log()), Box::new(|_| {})));
+        let (pairing, backlog, client) = (Pairing::default(), Mutex::default(), Weak::new());
+        let events = Events { line: Arc::clone(&line), backend, outgoing, pairing, backlog, client };
+        let (began, holds) = (Instant::now(), Duration::from_millis(50));
+        line.pairs_for(holds);
+        line.pairs_for(Duration::ZERO);
+        let all_shown = told::PairingQrCodesExhausted::builder().disconnected(false).build();
+        events.handle_event(Arc::new(Event::PairingQrCodesExhausted(all_shown)));
+        line.pairing_stalls().await;
+        assert!(began.elapsed() >= holds);
+        line.cut(EndReason::Replaced);
+        line.close_events();
+        let (owner, mut heard) = mpsc::channel(1);
+        line.carry(waiting, owner).await;
+        assert!(matches!(heard.recv().await, Some(SessionEvent::Ended(EndReason::Replaced))));
+    }
 
     #[test]
     fn a_session_logs_in_anew_for_what_the_library_does_not_ask_for_any_more() {

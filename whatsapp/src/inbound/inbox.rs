@@ -366,7 +366,7 @@ impl Inbox {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
-mod tests {
+pub(super) mod tests {
     use async_trait::async_trait;
     use model::address::Address;
     use model::message::Surroundings;
@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     /// Where nothing is stored.
-    struct Nowhere;
+    pub struct Nowhere;
 
     #[async_trait]
     impl AuthStore for Nowhere {
