@@ -49,6 +49,9 @@ const PREKEYS_AHEAD: u32 = 20_000;
 const PREKEYS_APART: u32 = 1_000_000;
 const HIGHEST_PREKEY: u32 = 16_777_215;
 
+/// How long a session that has ended by itself waits until its last state is stored.
+const STORED_WITHIN: Duration = Duration::from_secs(2);
+
 /// How soon the network has to give the first QR text.
 const QR_WITHIN: Duration = Duration::from_secs(60);
 
@@ -91,6 +94,10 @@ pub async fn live(birth: Birth) {
             is_known = versions.is_later_known(version, newest) => if is_known { line.soften_outdated() },
             () = line.stopped().cancelled() => {}
         }
+    }
+    if lived.is_ok() {
+        // What the end itself has stored is not to be lost by it. A session that was cut has nothing more to store.
+        let _ = tokio::time::timeout(STORED_WITHIN, line.log().flush()).await;
     }
     line.cut(lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into())));
     line.close_events();

@@ -164,6 +164,26 @@ async fn an_owner_whose_right_has_passed_says_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_to_a_session_that_closes_in_order_is_not_told_again() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    line.send("3EB0A1", "hello").await;
+    let receipt = loop {
+        if let SessionEvent::Inbound(item) = line.next().await {
+            if matches!(item.kind, InboundKind::Receipt(_)) {
+                break item.id.clone();
+            }
+            line.session.acknowledge(item.id.clone()).await.unwrap();
+        }
+    };
+    let kept = || world.store.rows.lock().keys().filter(|name| name.starts_with("x/")).count();
+    until("it is kept", async || (kept() > 0).then_some(())).await;
+    line.session.acknowledge(receipt).await.unwrap();
+    line.session.drain().await;
+    assert_eq!(kept(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_network_s_last_words_are_understood() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
