@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use network::driver::{EndReason, PairCodeError, Purpose, SessionEvent};
 use serde_json::json;
 
-use crate::world::{CHANNEL, Line, World, until};
+use crate::world::{CHANNEL, FRIEND, Line, World, until};
 
 /// Opens a session whose owner knows of no pairing, though one is stored; it is told of that first.
 async fn go_on(world: &mut World) -> Line {
@@ -32,6 +32,19 @@ async fn a_channel_pairs_by_a_code_and_a_wrong_one_links_nothing() {
     until("the phone reads it", async || (world.inbox().await == ["by code"]).then_some(())).await;
     line.session.drain().await;
     world.open(Purpose::Login).await.logged_in().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_code_takes_the_place_of_one_that_nobody_has_typed() {
+    let mut world = World::new().await;
+    let (mut line, _) = world.begin_pairing().await;
+    let former = line.session.pair_code(FRIEND, "Gateway").await.unwrap().code;
+    let code = line.session.pair_code(CHANNEL, "Gateway").await.unwrap().code;
+    assert_ne!(former, code);
+    let link = format!("/phones/{CHANNEL}/link");
+    let (status, _) = world.call("POST", &link, Some(json!({ "pair_code": code }))).await;
+    assert_eq!(status, 200);
+    line.logged_in().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
