@@ -44,6 +44,9 @@ pub struct Events {
 /// Messages that one receipt is for, at most. What phones send together is a few hundred.
 const MOST_RECEIPTED: usize = 1_024;
 
+/// How many QR texts a pairing has. One of them may be made anew, which counts as the next one.
+const QR_TEXTS: u8 = 6;
+
 /// How far a pairing has come.
 #[derive(Default)]
 pub struct Pairing {
@@ -80,7 +83,7 @@ impl EventHandler for Events {
             Event::PairingQrCode(qr) => {
                 let sequence = {
                     let mut shown = self.pairing.shown.lock();
-                    *shown += 1;
+                    *shown = (*shown + 1).min(QR_TEXTS);
                     *shown
                 };
                 self.line.set_pairs(true);
@@ -225,14 +228,34 @@ mod tests {
     use crate::inbound::inbox::tests::Nowhere;
     use crate::state::log::StateLog;
 
-    #[tokio::test]
-    async fn a_pairing_lasts_while_a_code_holds_though_the_qr_texts_are_used_up() {
+    /// What hears the library's events, and what it reports.
+    fn session() -> (Events, mpsc::Receiver<SessionEvent>) {
         let fence = Fence::new(1, Instant::now() + Duration::from_secs(600));
-        let (line, waiting) = Line::new(fence, StateLog::new(Arc::new(Nowhere)));
+        let (line, reported) = Line::new(fence, StateLog::new(Arc::new(Nowhere)));
         let (outgoing, _messages) = Outgoing::new(Arc::clone(&line));
         let backend = Arc::new(Backend::new(Arc::clone(line.log()), Box::new(|_| {})));
         let (pairing, backlog, client) = (Pairing::default(), Mutex::default(), Weak::new());
-        let events = Events { line: Arc::clone(&line), backend, outgoing, pairing, backlog, client };
+        (Events { line, backend, outgoing, pairing, backlog, client }, reported)
+    }
+
+    #[test]
+    fn a_qr_text_that_is_made_anew_has_a_number_that_there_is() {
+        let (events, mut reported) = session();
+        let mut numbers = Vec::new();
+        for _ in 0..8 {
+            let text = told::PairingQrCode::builder().code(String::new()).timeout(Duration::ZERO).build();
+            events.handle_event(Arc::new(Event::PairingQrCode(text)));
+            if let Ok(SessionEvent::Qr { sequence, .. }) = reported.try_recv() {
+                numbers.push(sequence);
+            }
+        }
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 6, 6]);
+    }
+
+    #[tokio::test]
+    async fn a_pairing_lasts_while_a_code_holds_though_the_qr_texts_are_used_up() {
+        let (events, reported) = session();
+        let line = Arc::clone(&events.line);
         let (began, holds) = (Instant::now(), Duration::from_millis(50));
         line.pairs_for(holds);
         line.pairs_for(Duration::ZERO);
@@ -243,7 +266,7 @@ mod tests {
         line.cut(EndReason::Replaced);
         line.close_events();
         let (owner, mut heard) = mpsc::channel(1);
-        line.carry(waiting, owner).await;
+        line.carry(reported, owner).await;
         assert!(matches!(heard.recv().await, Some(SessionEvent::Ended(EndReason::Replaced))));
     }
 
