@@ -1,12 +1,13 @@
 //! A session's life on its thread: opening, pairing, logging in, live, ended.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use hyper::header::{HeaderName, HeaderValue};
 use model::id::NodeId;
-use network::driver::{EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
+use network::driver::{AuthError, EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use wacore::store::DevicePropsOverride;
@@ -114,19 +115,19 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
     if pairs && !line.log().has(keys::DEVICE) {
-        backend.forget_all().map_err(unreadable)?;
+        backend.forget_all().map_err(end_of_store)?;
     }
     let is_restored = line.log().has(RESTORED);
     if is_restored {
-        backend.begin_anew().map_err(unreadable)?;
+        backend.begin_anew().map_err(end_of_store)?;
     }
     line.inbox().take_up().map_err(end_of)?;
     operations.take_up().map_err(end_of)?;
     if !pairs && !line.log().has(keys::DEVICE) {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
-    let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(unreadable)?);
-    backend.thin(THINNED_ABOVE, THINNED_TO).map_err(unreadable)?;
+    let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(end_of_store)?);
+    backend.thin(THINNED_ABOVE, THINNED_TO).map_err(end_of_store)?;
     let way = Arc::new(way);
     let dialler = Arc::new(Dialler {
         line: Arc::clone(&line),
@@ -232,7 +233,15 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     Ok(())
 }
 
-fn unreadable(error: impl std::fmt::Display) -> EndReason {
+/// What a failure of the library's store means: where the store below it cannot be reached, nothing is wrong with what is stored.
+fn end_of_store(error: impl Error + 'static) -> EndReason {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        if let Some(below) = error.downcast_ref::<AuthError>() {
+            return end_of(below.clone());
+        }
+        cause = error.source();
+    }
     EndReason::AuthState(error.to_string())
 }
 
@@ -333,5 +342,21 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wacore::store::error::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_cannot_be_reached_says_nothing_of_what_is_stored() {
+        let failed = |error: AuthError| end_of_store(StoreError::Database(Box::new(error)));
+        assert_eq!(failed(AuthError::Fenced), EndReason::Fenced);
+        assert!(matches!(failed(AuthError::Unavailable("for now".into())), EndReason::Transport(_)));
+        assert!(matches!(failed(AuthError::Unreadable("damaged".into())), EndReason::AuthState(_)));
+        assert!(matches!(end_of_store(StoreError::Validation("damaged".into())), EndReason::AuthState(_)));
     }
 }
