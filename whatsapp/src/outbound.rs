@@ -371,7 +371,12 @@ impl Outgoing {
     /// that a success. For a known peer this asks nobody.
     async fn check_reach(&self, client: &Client, to: &Jid) -> Result<(), Unsent> {
         let signal = client.signal();
-        let devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
+        let mut devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
+        // What the channel writes to its own number is for the account's other devices: it has no session with itself.
+        let own = [client.pn(), client.lid()];
+        let is_itself =
+            |device: &Jid| own.iter().flatten().any(|own| own.user == device.user && own.device == device.device);
+        devices.retain(|device| !is_itself(device));
         if devices.is_empty() {
             let known = client.contacts().is_on_whatsapp(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
             return Err(if known.iter().any(|known| known.is_registered) {

@@ -216,6 +216,19 @@ async fn the_network_s_last_words_are_understood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_channel_that_writes_to_its_own_number_begins_no_session_with_itself() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let own = Address::parse(&format!("{CHANNEL}@s.whatsapp.net")).unwrap();
+    line.send_to(own, "3EB0A1", Content::Text { text: "to remember".into() }).await;
+    line.accepted("3EB0A1").await;
+    // Its device is the phone's first.
+    let with_itself = |name: &&String| name.starts_with("s/") && name.contains(":1@");
+    assert_eq!(world.store.rows.lock().keys().filter(with_itself).count(), 0);
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_is_not_registered_and_what_cannot_be_sent_is_refused_for_good() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
