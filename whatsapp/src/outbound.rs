@@ -68,6 +68,8 @@ const OTHER_MEMBERS: &str = "421";
 const TOO_MANY: &str = "429";
 /// What it says to one that asks too much.
 const TOO_MANY_QUESTIONS: u16 = 429;
+/// Stands for its silence.
+const NO_ANSWER: u16 = 408;
 
 pub struct Outgoing {
     line: Arc<Line>,
@@ -320,14 +322,7 @@ impl Outgoing {
                 tokio::time::sleep(TRIED_EVERY).await;
                 continue;
             }
-            return Err(match unsent {
-                Unsent::Unclear(why) if answers(client).await => {
-                    // One message that cannot be written must not keep a channel from all others for ever.
-                    tracing::warn!(id = %outbound.id, why, "a message cannot be written, and is refused");
-                    Unsent::recipient("no device of the recipient can be written to")
-                }
-                unsent => unsent,
-            });
+            return Err(if answers(client).await { unsent.of_this_message(&outbound.id) } else { unsent });
         }
     }
 
@@ -581,6 +576,20 @@ impl Unsent {
         }
     }
 
+    /// What has kept a message from being written for long, while the network answers: one that cannot be written must not keep a
+    /// channel from all others for ever.
+    fn of_this_message(self, id: &MessageId) -> Self {
+        match self {
+            Self::Unclear(why) => {
+                tracing::warn!(%id, why, "a message cannot be written, and is refused");
+                Self::recipient("no device of the recipient can be written to")
+            }
+            // What is asked for it has no answer, as others have.
+            Self::Passing(_) => Self::ForNow(NO_ANSWER),
+            unsent => unsent,
+        }
+    }
+
     fn unsupported(feature: String) -> Self {
         Self::Refused(Refused::new(0, feature).of(RefusedKind::Unsupported))
     }
@@ -681,6 +690,9 @@ mod tests {
         assert!(matches!(Unsent::of(error(429)), Unsent::ForNow(429)));
         assert!(matches!(Unsent::of(error(503)), Unsent::ForNow(503)));
         assert!(matches!(Unsent::of(error(400)), Unsent::Unclear(_)));
+        let silent = Unsent::of(IqError::Timeout);
+        assert!(matches!(&silent, Unsent::Passing(_)), "nobody knows yet whether others are answered");
+        assert!(matches!(silent.of_this_message(&MessageId("A".into())), Unsent::ForNow(_)));
         let (mut state, now) = (State::default(), Instant::now());
         let Held { message, .. } = held("A", "15550000002", now);
         state.hold_back(&message, 500, now);
