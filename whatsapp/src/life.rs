@@ -1,12 +1,13 @@
 //! A session's life on its thread: opening, pairing, logging in, live, ended.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use hyper::header::{HeaderName, HeaderValue};
 use model::id::NodeId;
-use network::driver::{EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
+use network::driver::{AuthError, EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use wacore::store::DevicePropsOverride;
@@ -54,6 +55,12 @@ const PREKEYS_AHEAD: u32 = 20_000;
 const PREKEYS_APART: u32 = 1_000_000;
 const HIGHEST_PREKEY: u32 = 16_777_215;
 
+/// How long a session that has ended by itself waits until its last state is stored.
+const STORED_WITHIN: Duration = Duration::from_secs(2);
+
+/// How soon the network has to give the first QR text.
+const QR_WITHIN: Duration = Duration::from_secs(60);
+
 /// A refusal so soon after the pairing says that the network never got its end.
 const FRESH: Duration = Duration::from_secs(60);
 
@@ -88,6 +95,7 @@ pub async fn live(birth: Birth) {
         () = line.stopped().cancelled() => Ok(()),
         error = line.log().poisoned() => Err(end_of(error)),
     };
+    let lived_well = lived.is_ok();
     let end = lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into()));
     line.note_end(end.clone());
     // What is stored of a pairing can log in.
@@ -100,6 +108,10 @@ pub async fn live(birth: Birth) {
             is_known = versions.is_later_known(version, newest) => if is_known { line.soften_outdated() },
             () = line.stopped().cancelled() => {}
         }
+    }
+    if lived_well {
+        // What the end itself has stored is not to be lost by it. A session that was cut has nothing more to store.
+        let _ = tokio::time::timeout(STORED_WITHIN, line.log().flush()).await;
     }
     line.cut(end);
     line.close_events();
@@ -116,19 +128,19 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
     if pairs && !line.log().has(keys::DEVICE) {
-        backend.forget_all().map_err(unreadable)?;
+        backend.forget_all().map_err(end_of_store)?;
     }
     let is_restored = line.log().has(RESTORED);
     if is_restored {
-        backend.begin_anew().map_err(unreadable)?;
+        backend.begin_anew().map_err(end_of_store)?;
     }
     line.inbox().take_up().map_err(end_of)?;
     operations.take_up().map_err(end_of)?;
     if !pairs && !line.log().has(keys::DEVICE) {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
-    let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(unreadable)?);
-    backend.thin(THINNED_ABOVE, THINNED_TO).map_err(unreadable)?;
+    let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(end_of_store)?);
+    backend.thin(THINNED_ABOVE, THINNED_TO).map_err(end_of_store)?;
     let way = Arc::new(way);
     let dialler = Arc::new(Dialler {
         line: Arc::clone(&line),
@@ -175,14 +187,26 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     clients.send_replace(Some(Arc::clone(&client)));
     let _beside = Beside::start(&line, &client, &backend, &outgoing, messages, &devices);
 
-    if pairs && !line.log().has(keys::DEVICE) {
-        client.run().await;
+    if pairs {
         if !line.log().has(keys::DEVICE) {
-            return Ok(());
+            line.pairs_for(QR_WITHIN);
+            tokio::select! {
+                () = client.run() => {}
+                () = line.pairing_stalls() => {
+                    if line.pairs() && !line.log().has(keys::DEVICE) {
+                        line.note_last(SessionEvent::QrTimeout);
+                    }
+                    return Err(EndReason::Transport("the network does not go on with the pairing".into()));
+                }
+            }
+            if !line.log().has(keys::DEVICE) {
+                return Ok(());
+            }
         }
-        // What is stored can log in, whether the network heard so or not.
+        // What is stored can log in, whether the network heard so or not. An earlier session may have come so far and told nobody.
         line.log().barrier().await.map_err(end_of)?;
         line.set_pairs(false);
+        line.forget_end();
         line.report(SessionEvent::Paired(Box::new(identity(&client))));
     }
     let paired_at = pairs.then(Instant::now);
@@ -223,7 +247,15 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     Ok(())
 }
 
-fn unreadable(error: impl std::fmt::Display) -> EndReason {
+/// What a failure of the library's store means: where the store below it cannot be reached, nothing is wrong with what is stored.
+fn end_of_store(error: impl Error + 'static) -> EndReason {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        if let Some(below) = error.downcast_ref::<AuthError>() {
+            return end_of(below.clone());
+        }
+        cause = error.source();
+    }
     EndReason::AuthState(error.to_string())
 }
 
@@ -342,5 +374,21 @@ async fn weigh(line: &Line, client: &Arc<Client>) {
         // The end of the session, which this brings about, ends this task.
         let client = Arc::clone(client);
         tokio::spawn(async move { client.disconnect().await });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wacore::store::error::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_cannot_be_reached_says_nothing_of_what_is_stored() {
+        let failed = |error: AuthError| end_of_store(StoreError::Database(Box::new(error)));
+        assert_eq!(failed(AuthError::Fenced), EndReason::Fenced);
+        assert!(matches!(failed(AuthError::Unavailable("for now".into())), EndReason::Transport(_)));
+        assert!(matches!(failed(AuthError::Unreadable("damaged".into())), EndReason::AuthState(_)));
+        assert!(matches!(end_of_store(StoreError::Validation("damaged".into())), EndReason::AuthState(_)));
     }
 }

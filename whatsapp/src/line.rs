@@ -5,6 +5,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use model::id::MessageId;
 use model::time::Timestamp;
@@ -43,6 +44,8 @@ struct State {
     logged_in: bool,
     /// A code may be asked for: the network has shown the first QR text, and no phone has taken it.
     pairs: bool,
+    /// Until when a pairing may stay as it is.
+    pairing_due: Option<Instant>,
     /// The account is not to be shown as available.
     hides: bool,
     muted: bool,
@@ -151,6 +154,11 @@ impl Line {
         }
     }
 
+    /// What ended a pairing's connection does not end the session, which logs in.
+    pub fn forget_end(&self) {
+        self.state.lock().last = None;
+    }
+
     /// A device that was never known is not one that was unlinked.
     pub fn soften_unlinked(&self) {
         let mut state = self.state.lock();
@@ -220,6 +228,24 @@ impl Line {
 
     pub fn set_pairs(&self, pairs: bool) {
         self.state.lock().pairs = pairs;
+    }
+
+    /// A pairing may stay as it is for so long from now on, or longer where that was said before.
+    pub fn pairs_for(&self, time: Duration) {
+        let due = Instant::now() + time;
+        let mut state = self.state.lock();
+        state.pairing_due = state.pairing_due.max(Some(due));
+    }
+
+    /// Returns once a pairing has stayed as it was for too long.
+    pub async fn pairing_stalls(&self) {
+        loop {
+            let due = self.state.lock().pairing_due;
+            match due {
+                Some(due) if due > Instant::now() => tokio::time::sleep_until(due.into()).await,
+                _ => return,
+            }
+        }
     }
 
     pub fn logged_in(&self) {

@@ -67,6 +67,10 @@ const OTHER_MEMBERS: &str = "421";
 
 /// What the network says to a device that writes too much, whoever it writes to.
 const TOO_MANY: &str = "429";
+/// What it says to one that asks too much.
+const TOO_MANY_QUESTIONS: u16 = 429;
+/// Stands for its silence.
+const NO_ANSWER: u16 = 408;
 
 pub struct Outgoing {
     line: Arc<Line>,
@@ -188,6 +192,18 @@ impl State {
         }
     }
 
+    /// The network does not answer for now what is asked before a message can leave: that is as if it had refused the message so.
+    fn hold_back(&mut self, message: &Outbound, code: u16, now: Instant) {
+        let before = self.last.get(&message.to).filter(|last| last.message.id == message.id);
+        let refusals = before.map_or(0, |last| last.refusals);
+        let until = now + again_after(refusals);
+        let last = Unsettled { message: message.clone(), refusals: refusals + 1, is_refused: true, until };
+        self.last.insert(message.to.clone(), last);
+        if code == TOO_MANY_QUESTIONS {
+            self.quiet_until = self.quiet_until.max(Some(until));
+        }
+    }
+
     /// Those behind a message need not wait for it any more.
     fn settle(&mut self, id: &MessageId) {
         self.last.retain(|_, last| last.message.id != *id);
@@ -230,12 +246,11 @@ impl Outgoing {
             self.confirm_keys(backend);
             let next = self.state.lock().next(&held, Instant::now());
             let goes_on = match next {
-                Next::Again(message) => self.write_now(client, backend, *message).await,
+                Next::Again(message) => self.write_now(client, backend, &message).await,
                 Next::Held(place) => {
                     let Some(Held { message, .. }) = held.remove(place) else { continue };
-                    let id = message.id.clone();
-                    let goes_on = self.write_now(client, backend, *message).await;
-                    self.state.lock().queued.remove(&id);
+                    let goes_on = self.write_now(client, backend, &message).await;
+                    self.state.lock().queued.remove(&message.id);
                     goes_on
                 }
                 Next::Nothing(due) => {
@@ -257,22 +272,26 @@ impl Outgoing {
     }
 
     /// Writes a message, unless the network has told meanwhile that it has it. False where the session has ended over it.
-    async fn write_now(&self, client: &Client, backend: &Backend, message: Outbound) -> bool {
+    async fn write_now(&self, client: &Client, backend: &Backend, message: &Outbound) -> bool {
         self.confirm_keys(backend);
-        if self.knows(&message.id) {
+        let id = &message.id;
+        if self.knows(id) {
             return true;
         }
-        let id = message.id.clone();
         let written = Box::pin(self.write_in_turn(client, backend, message));
         match tokio::time::timeout(WRITTEN_WITHIN, written).await {
             Ok(Ok(())) => return true,
             Ok(Err(Unsent::Refused(refused))) => {
-                self.state.lock().settle(&id);
-                self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
+                self.state.lock().settle(id);
+                self.line.report(SessionEvent::Refused { id: id.clone(), refused: Box::new(refused) });
                 return true;
             }
-            Ok(Err(Unsent::Passing(why) | Unsent::Unclear(why))) => self.give_up(&id, &why),
-            Err(_) => self.give_up(&id, "it took too long"),
+            Ok(Err(Unsent::ForNow(code))) => {
+                self.state.lock().hold_back(message, code, Instant::now());
+                return true;
+            }
+            Ok(Err(Unsent::Passing(why) | Unsent::Unclear(why))) => self.give_up(id, &why),
+            Err(_) => self.give_up(id, "it took too long"),
         }
         false
     }
@@ -293,7 +312,7 @@ impl Outgoing {
     }
 
     /// Writes a message; what keeps it from that is waited out, for a while.
-    async fn write_in_turn(&self, client: &Client, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
+    async fn write_in_turn(&self, client: &Client, backend: &Backend, outbound: &Outbound) -> Result<(), Unsent> {
         let began = Instant::now();
         loop {
             let unsent = match self.write_one(client, backend, outbound.clone()).await {
@@ -304,14 +323,7 @@ impl Outgoing {
                 tokio::time::sleep(TRIED_EVERY).await;
                 continue;
             }
-            return Err(match unsent {
-                Unsent::Unclear(why) if answers(client).await => {
-                    // One message that cannot be written must not keep a channel from all others for ever.
-                    tracing::warn!(id = %outbound.id, why, "a message cannot be written, and is refused");
-                    Unsent::recipient("no device of the recipient can be written to")
-                }
-                unsent => unsent,
-            });
+            return Err(if answers(client).await { unsent.of_this_message(&outbound.id) } else { unsent });
         }
     }
 
@@ -355,7 +367,12 @@ impl Outgoing {
     /// that a success. For a known peer this asks nobody.
     async fn check_reach(&self, client: &Client, to: &Jid) -> Result<(), Unsent> {
         let signal = client.signal();
-        let devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
+        let mut devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
+        // What the channel writes to its own number is for the account's other devices: it has no session with itself.
+        let own = [client.pn(), client.lid()];
+        let is_itself =
+            |device: &Jid| own.iter().flatten().any(|own| own.user == device.user && own.device == device.device);
+        devices.retain(|device| !is_itself(device));
         if devices.is_empty() {
             let known = client.contacts().is_on_whatsapp(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
             return Err(if known.iter().any(|known| known.is_registered) {
@@ -541,7 +558,9 @@ async fn answers(client: &Client) -> bool {
 enum Unsent {
     /// For good.
     Refused(Refused),
-    /// By the network or the connection.
+    /// What was asked before it, for now, by this code of the network's.
+    ForNow(u16),
+    /// By the connection.
     Passing(String),
     /// By one of these, or by what the message itself meets.
     Unclear(String),
@@ -549,11 +568,25 @@ enum Unsent {
 
 impl Unsent {
     fn of(error: impl std::error::Error + 'static) -> Self {
-        let is_refused_for_now = |code| code == 429 || code >= 500;
-        let passes = error.is_timeout()
-            || error.is_transport_unavailable()
-            || error.server_rejection().is_some_and(|rejection| is_refused_for_now(rejection.code));
-        if passes { Self::Passing(error.to_string()) } else { Self::Unclear(error.to_string()) }
+        match error.server_rejection().map(|rejection| rejection.code) {
+            Some(code) if code == TOO_MANY_QUESTIONS || code >= 500 => Self::ForNow(code),
+            _ if error.is_timeout() || error.is_transport_unavailable() => Self::Passing(error.to_string()),
+            _ => Self::Unclear(error.to_string()),
+        }
+    }
+
+    /// What has kept a message from being written for long, while the network answers: one that cannot be written must not keep a
+    /// channel from all others for ever.
+    fn of_this_message(self, id: &MessageId) -> Self {
+        match self {
+            Self::Unclear(why) => {
+                tracing::warn!(%id, why, "a message cannot be written, and is refused");
+                Self::recipient("no device of the recipient can be written to")
+            }
+            // What is asked for it has no answer, as others have.
+            Self::Passing(_) => Self::ForNow(NO_ANSWER),
+            unsent => unsent,
+        }
     }
 
     fn unsupported(feature: String) -> Self {
@@ -574,6 +607,7 @@ fn feature(content: &Content) -> String {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use model::message::Surroundings;
+    use whatsapp_rust::IqError;
 
     use super::*;
 
@@ -646,6 +680,26 @@ mod tests {
         let waiting = VecDeque::from([held("A", "15550000002", now)]);
         assert_eq!(next(&mut state, &waiting, now), Err(Some(AGAIN_AFTER)));
         assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));
+    }
+
+    #[test]
+    fn a_message_before_which_something_is_not_answered_for_now_keeps_its_place_and_the_session() {
+        let error =
+            |code| IqError::ServerError { code, text: "rate-overlimit".into(), error_type: None, backoff: None };
+        assert!(matches!(Unsent::of(error(429)), Unsent::ForNow(429)));
+        assert!(matches!(Unsent::of(error(503)), Unsent::ForNow(503)));
+        assert!(matches!(Unsent::of(error(400)), Unsent::Unclear(_)));
+        let silent = Unsent::of(IqError::Timeout);
+        assert!(matches!(&silent, Unsent::Passing(_)), "nobody knows yet whether others are answered");
+        assert!(matches!(silent.of_this_message(&MessageId("A".into())), Unsent::ForNow(_)));
+        let (mut state, now) = (State::default(), Instant::now());
+        let Held { message, .. } = held("A", "15550000002", now);
+        state.hold_back(&message, 500, now);
+        let waiting = VecDeque::from([held("C", "15550000002", now), held("B", "15550000003", now)]);
+        assert_eq!(next(&mut state, &waiting, now), Ok("B".into()), "it is about somebody else");
+        assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));
+        state.hold_back(&message, 429, now);
+        assert_eq!(next(&mut state, &waiting, now), Err(Some(2 * AGAIN_AFTER)), "the channel asks too much");
     }
 
     #[test]

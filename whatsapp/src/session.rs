@@ -151,8 +151,13 @@ impl Session for Handle {
         let unreachable = |why: &str| PairCodeError::Unreachable(why.to_owned());
         self.line.may_speak().map_err(|silent| unreachable(&silent.to_string()))?;
         let client = self.client().filter(|_| self.line.pairs()).ok_or(PairCodeError::NotPairing)?;
+        self.line.pairs_for(CODE_WITHIN + CODE_HOLDS);
         let options = PairCodeOptions { phone_number: phone.to_owned(), ..PairCodeOptions::default() };
-        let asked = self.place.spawn(async move { client.pair_with_code(options).await });
+        let asked = self.place.spawn(async move {
+            // The library gives no other code while one may still be typed, nor for a while after it is over here.
+            client.cancel_pair_code().await;
+            client.pair_with_code(options).await
+        });
         let code = match tokio::time::timeout(CODE_WITHIN, asked).await {
             Ok(Ok(Ok(code))) => code,
             Ok(Ok(Err(error))) => {

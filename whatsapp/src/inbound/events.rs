@@ -27,6 +27,9 @@ use crate::verdict;
 /// What nobody sends again: the network keeps messages no longer.
 const NETWORK_KEEPS: Duration = Duration::from_secs(14 * 86_400);
 
+/// How long it may take to link a phone that has scanned a QR text at its last moment.
+const LINKED_WITHIN: Duration = Duration::from_secs(30);
+
 /// How soon the library shows an account as available that has another name, if it does.
 const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 
@@ -41,6 +44,9 @@ pub struct Events {
 
 /// Messages that one receipt is for, at most. What phones send together is a few hundred.
 const MOST_RECEIPTED: usize = 1_024;
+
+/// How many QR texts a pairing has. One of them may be made anew, which counts as the next one.
+const QR_TEXTS: u8 = 6;
 
 /// How far a pairing has come.
 #[derive(Default)]
@@ -78,14 +84,16 @@ impl EventHandler for Events {
             Event::PairingQrCode(qr) => {
                 let sequence = {
                     let mut shown = self.pairing.shown.lock();
-                    *shown += 1;
+                    *shown = (*shown + 1).min(QR_TEXTS);
                     *shown
                 };
                 self.line.set_pairs(true);
+                self.line.pairs_for(qr.timeout + LINKED_WITHIN);
                 let expires_at = Timestamp::now().plus(qr.timeout);
                 self.line.report(SessionEvent::Qr { raw: qr.code.as_str().into(), expires_at, sequence });
             }
-            Event::PairingQrCodesExhausted(_) => self.line.note_last(SessionEvent::QrTimeout),
+            // Where a code holds that is typed on the phone, the library goes on.
+            Event::PairingQrCodesExhausted(all) if all.disconnected => self.line.note_last(SessionEvent::QrTimeout),
             Event::PairError(error) => {
                 self.line.note_last(SessionEvent::PairingRefused { code: 0, text: error.error.clone() });
                 self.stop();
@@ -217,7 +225,54 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
+    use network::fence::Fence;
+    use tokio::sync::mpsc;
+
     use super::*;
+    use crate::inbound::inbox::tests::Nowhere;
+    use crate::state::log::StateLog;
+
+    /// What hears the library's events, and what it reports.
+    fn session() -> (Events, mpsc::Receiver<SessionEvent>) {
+        let fence = Fence::new(1, Instant::now() + Duration::from_secs(600));
+        let (line, reported) = Line::new(fence, StateLog::new(Arc::new(Nowhere)));
+        let (outgoing, _messages) = Outgoing::new(Arc::clone(&line));
+        let backend = Arc::new(Backend::new(Arc::clone(line.log()), Box::new(|_| {})));
+        let (pairing, backlog, client) = (Pairing::default(), Mutex::default(), Weak::new());
+        (Events { line, backend, outgoing, pairing, backlog, client }, reported)
+    }
+
+    #[test]
+    fn a_qr_text_that_is_made_anew_has_a_number_that_there_is() {
+        let (events, mut reported) = session();
+        let mut numbers = Vec::new();
+        for _ in 0..8 {
+            let text = told::PairingQrCode::builder().code(String::new()).timeout(Duration::ZERO).build();
+            events.handle_event(Arc::new(Event::PairingQrCode(text)));
+            if let Ok(SessionEvent::Qr { sequence, .. }) = reported.try_recv() {
+                numbers.push(sequence);
+            }
+        }
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 6, 6]);
+    }
+
+    #[tokio::test]
+    async fn a_pairing_lasts_while_a_code_holds_though_the_qr_texts_are_used_up() {
+        let (events, reported) = session();
+        let line = Arc::clone(&events.line);
+        let (began, holds) = (Instant::now(), Duration::from_millis(50));
+        line.pairs_for(holds);
+        line.pairs_for(Duration::ZERO);
+        let all_shown = told::PairingQrCodesExhausted::builder().disconnected(false).build();
+        events.handle_event(Arc::new(Event::PairingQrCodesExhausted(all_shown)));
+        line.pairing_stalls().await;
+        assert!(began.elapsed() >= holds);
+        line.cut(EndReason::Replaced);
+        line.close_events();
+        let (owner, mut heard) = mpsc::channel(1);
+        line.carry(reported, owner).await;
+        assert!(matches!(heard.recv().await, Some(SessionEvent::Ended(EndReason::Replaced))));
+    }
 
     #[test]
     fn a_session_logs_in_anew_for_what_the_library_does_not_ask_for_any_more() {

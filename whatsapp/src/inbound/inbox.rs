@@ -13,7 +13,7 @@ use model::id::MessageId;
 use model::message::{Content, UndecryptableReason};
 use model::time::Timestamp;
 use network::bounds::Fit;
-use network::driver::{AuthError, EVENT_WINDOW, InboundItem, InboundKind, ItemId, SessionEvent};
+use network::driver::{AuthError, EVENT_WINDOW, InboundItem, InboundKind, InboundMessage, ItemId, SessionEvent};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use whatsapp_rust::Client;
@@ -122,12 +122,12 @@ impl Items {
     /// Where a message has come that could not be read before, nothing is told of that. Gives the rows that this leaves.
     fn was_read(&mut self, item: &InboundItem) -> Vec<Write> {
         let mut rows = Vec::new();
-        let InboundKind::Message(message) = &item.kind else { return rows };
+        let Some(message) = message_of(item) else { return rows };
         if may_come_again(item) {
             return rows;
         }
         self.unread.retain(|(_, item)| {
-            let InboundKind::Message(unread) = &item.item.kind else { return true };
+            let Some(unread) = message_of(&item.item) else { return true };
             let is_read = (&unread.id, &unread.chat, &unread.from) == (&message.id, &message.chat, &message.from);
             if let (true, Kept::Row(number)) = (is_read, &item.kept) {
                 rows.push(Write::delete(keys::inbox(*number)));
@@ -159,10 +159,18 @@ impl Items {
     }
 }
 
+/// A message of somebody, or of another device of the account.
+fn message_of(item: &InboundItem) -> Option<&InboundMessage> {
+    match &item.kind {
+        InboundKind::Message(message) | InboundKind::OwnMessage(message) => Some(message),
+        _ => None,
+    }
+}
+
 /// Whether somebody is asked for a message again.
 fn may_come_again(item: &InboundItem) -> bool {
-    let InboundKind::Message(message) = &item.kind else { return false };
-    matches!(message.content, Content::Undecryptable { reason: UndecryptableReason::Waiting })
+    let waits = Content::Undecryptable { reason: UndecryptableReason::Waiting };
+    message_of(item).is_some_and(|message| message.content == waits)
 }
 
 /// An item as its row. One that no batch could carry is brought into the bounds that its owner has for it; none where that does
@@ -375,16 +383,16 @@ impl Inbox {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
-mod tests {
+pub(super) mod tests {
     use async_trait::async_trait;
     use model::address::Address;
     use model::message::Surroundings;
-    use network::driver::{AuthStore, AuthWrite, InboundMessage};
+    use network::driver::{AuthStore, AuthWrite};
 
     use super::*;
 
     /// Where nothing is stored.
-    struct Nowhere;
+    pub struct Nowhere;
 
     #[async_trait]
     impl AuthStore for Nowhere {
@@ -445,6 +453,25 @@ mod tests {
         assert_eq!(rows, [keys::inbox(0)]);
         assert_eq!(names(&mut items, now + READ_WITHIN + Duration::from_secs(1)), ["m/B"]);
         assert!(matches!(items.next(now), Err(None)));
+    }
+
+    #[test]
+    fn what_another_device_of_the_account_wrote_is_told_of_only_once_it_is_read() {
+        let own = |content| {
+            let item = message("A", content);
+            let kind = match item.kind {
+                InboundKind::Message(message) => InboundKind::OwnMessage(message),
+                other => other,
+            };
+            InboundItem { kind, ..item }
+        };
+        let mut items = Items::default();
+        let unread = own(Content::Undecryptable { reason: UndecryptableReason::Waiting });
+        items.take(Item { item: unread, kept: Kept::Row(0) }, |_| true);
+        let now = Instant::now();
+        assert!(names(&mut items, now).is_empty(), "it may come again");
+        assert_eq!(items.was_read(&own(text("again"))).len(), 1);
+        assert!(names(&mut items, now + READ_WITHIN + Duration::from_secs(1)).is_empty());
     }
 
     #[test]

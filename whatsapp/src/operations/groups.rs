@@ -80,7 +80,9 @@ impl Asked<'_> {
                 } else {
                     groups.reject_membership_requests(at, &named).await
                 };
-                let results = results(&participants, &named, &decided.map_err(outcome)?, |_| false);
+                // Asked again, who does not wait any more was decided on by the first one.
+                let is_done = |code: u16| self.is_again() && code == 404;
+                let results = results(&participants, &named, &decided.map_err(outcome)?, is_done);
                 let let_in = done(&results);
                 if approve && !let_in.is_empty() {
                     let news = GroupNews::Added { participants: let_in, reason: AddedReason::Approved };

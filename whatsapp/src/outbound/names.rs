@@ -44,7 +44,7 @@ impl Names {
             let told = match client.execute(query).await {
                 Ok(told) => told.lid_mappings,
                 Err(error) => match Unsent::of(error) {
-                    Unsent::Passing(why) => return Err(Unsent::Passing(why)),
+                    unsent @ (Unsent::Passing(_) | Unsent::ForNow(_)) => return Err(unsent),
                     _ => {
                         tracing::debug!(people = asked.len(), "the network does not tell LIDs");
                         self.remember(asked.to_vec());

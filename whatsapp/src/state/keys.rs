@@ -107,9 +107,14 @@ pub fn collection(of: &str) -> String {
     name("av/", &[of])
 }
 
+/// The MACs of a collection, of all its generations.
+pub fn all_macs(of: &str) -> String {
+    format!("{MACS}{}/", part(of))
+}
+
 /// The MACs of a collection; those of an older generation are nothing any more.
 pub fn macs(of: &str, generation: u32) -> String {
-    format!("{MACS}{}/{generation:08x}/", part(of))
+    format!("{}{generation:08x}/", all_macs(of))
 }
 
 pub fn group_generation(group: &str) -> String {

@@ -379,14 +379,43 @@ async fn a_group_that_is_asked_for_twice_under_one_id_is_made_once() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_invite_is_revoked_by_the_next_owner_where_the_first_one_died_before_it_asked() {
-    /// What an owner notes before it asks.
+/// What an owner notes of a question before it asks, as it stands where no answer is known.
+fn unanswered() -> Vec<u8> {
     #[derive(serde::Serialize)]
     struct Asked {
         at: Timestamp,
         answer: Option<()>,
     }
+    let mut row = vec![1_u8];
+    rmp_serde::encode::write_named(&mut row, &Asked { at: Timestamp::now(), answer: None }).unwrap();
+    row
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_let_in_is_in_for_the_next_owner_too_where_the_answer_was_lost() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    let changes = GroupChanges { join_approval_mode: Some(true), ..GroupChanges::default() };
+    ask(&mut line, GroupOperation::Change { group: group.clone(), changes }).await;
+    let (_, answer) = ask(&mut line, GroupOperation::Invite { group: group.clone() }).await;
+    let GroupAnswer::Invite { invite_code } = answer else { panic!("{answer:?}") };
+    world.post(&format!("/phones/{THIRD}/groups/join"), json!({ "invite_code": invite_code })).await;
+    let decide = GroupOperation::DecideRequests { group, approve: true, participants: vec![person(THIRD)] };
+    let id = Uuid::new_v4();
+    line.ask(id, Operation::Groups(decide.clone())).await.1.unwrap();
+    line.session.drain().await;
+    world.store.rows.lock().insert(format!("o/{id}"), unanswered());
+    let mut line = world.open(Purpose::Login).await;
+    line.logged_in().await;
+    let (_, answer) = line.ask(id, Operation::Groups(decide)).await;
+    let Ok(Answer::Groups(GroupAnswer::Participants(results))) = answer else { panic!("{answer:?}") };
+    assert_eq!(results[0].status, ParticipantStatus::Ok);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invite_is_revoked_by_the_next_owner_where_the_first_one_died_before_it_asked() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
     let group = make(&mut line, &[FRIEND]).await;
@@ -396,9 +425,8 @@ async fn an_invite_is_revoked_by_the_next_owner_where_the_first_one_died_before_
     };
     let first = invite(ask(&mut line, GroupOperation::Invite { group: group.clone() }).await.1);
     line.session.drain().await;
-    let (id, mut row) = (Uuid::new_v4(), vec![1_u8]);
-    rmp_serde::encode::write_named(&mut row, &Asked { at: Timestamp::now(), answer: None }).unwrap();
-    world.store.rows.lock().insert(format!("o/{id}"), row);
+    let id = Uuid::new_v4();
+    world.store.rows.lock().insert(format!("o/{id}"), unanswered());
     let mut line = world.open(Purpose::Login).await;
     line.logged_in().await;
     let (_, answer) = line.ask(id, Operation::Groups(GroupOperation::RevokeInvite { group: group.clone() })).await;

@@ -191,6 +191,26 @@ async fn an_owner_whose_right_has_passed_says_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_to_a_session_that_closes_in_order_is_not_told_again() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    line.send("3EB0A1", "hello").await;
+    let receipt = loop {
+        if let SessionEvent::Inbound(item) = line.next().await {
+            if matches!(item.kind, InboundKind::Receipt(_)) {
+                break item.id.clone();
+            }
+            line.session.acknowledge(item.id.clone()).await.unwrap();
+        }
+    };
+    let kept = || world.store.rows.lock().keys().filter(|name| name.starts_with("x/")).count();
+    until("it is kept", async || (kept() > 0).then_some(())).await;
+    line.session.acknowledge(receipt).await.unwrap();
+    line.session.drain().await;
+    assert_eq!(kept(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_network_s_last_words_are_understood() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
@@ -220,6 +240,19 @@ async fn the_network_s_last_words_are_understood() {
     assert_eq!(line.ended().await, EndReason::Unlinked);
     let mut line = world.open(Purpose::Login).await;
     assert_eq!(line.ended().await, EndReason::Unlinked, "and later log-ins are told the same");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_that_writes_to_its_own_number_begins_no_session_with_itself() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let own = Address::parse(&format!("{CHANNEL}@s.whatsapp.net")).unwrap();
+    line.send_to(own, "3EB0A1", Content::Text { text: "to remember".into() }).await;
+    line.accepted("3EB0A1").await;
+    // Its device is the phone's first.
+    let with_itself = |name: &&String| name.starts_with("s/") && name.contains(":1@");
+    assert_eq!(world.store.rows.lock().keys().filter(with_itself).count(), 0);
+    world.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,10 +78,10 @@ impl AppSyncStore for Backend {
         self.append(Class::Wire, index_macs.iter().map(|index| Write::delete(row(index))))
     }
 
-    /// Those of the generation before count no more, whether their rows are gone or not.
+    /// Those of the generations before count no more, whether their rows are gone or not: an owner may have died over that.
     async fn clear_mutation_macs(&self, name: &str) -> Result<()> {
         let before = self.collection(name)?;
-        let old = self.log.names(&keys::macs(name, before.generation));
+        let old = self.log.names(&keys::all_macs(name));
         let collection = Collection { generation: before.generation + 1, ..before };
         self.write(Class::Wire, keys::collection(name), &collection)?;
         self.delete_all(Class::Lazy, old).map(drop)

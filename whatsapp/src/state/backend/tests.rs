@@ -152,7 +152,12 @@ fn macs_of_a_collection_that_was_cleared_count_no_more() {
     assert_eq!(now(backend.get_mutation_mac("regular", &[0; 32])), Some(vec![10]));
     let found = now(backend.get_mutation_macs("regular", &[[0; 32], [1; 32], [2; 32]]));
     assert_eq!(found.keys().copied().collect::<BTreeSet<_>>(), BTreeSet::from([[0; 32], [2; 32]]));
+    // The generation after the next one finds what an owner that died has left of this one.
+    let left = format!("{}left", keys::macs("regular", 0));
     now(backend.clear_mutation_macs("regular"));
+    backend.append(Class::Lazy, [Write::put(left.clone(), [1_u8])]).unwrap();
+    now(backend.clear_mutation_macs("regular"));
+    assert!(!backend.log().has(&left));
     assert_eq!(now(backend.get_mutation_mac("regular", &[0; 32])), None);
     assert_eq!(now(backend.get_version("regular")).version, 5);
     now(backend.put_mutation_macs("regular", 6, &macs[..1]));
