@@ -31,9 +31,22 @@ export interface Watch {
   isHeld?: boolean;
 }
 
-/** After the first of some events the data is loaded so soon; while they go on, less and less often. */
-const FIRST_MS = 150;
+/** After an event the data is loaded so soon, a few times in a row; while events go on, once in so long. */
+const SOON_MS = 150;
 const STEADY_MS = 2_000;
+const IN_A_ROW = 6;
+
+/** When loads may follow events, by a clock of milliseconds: what somebody watches, such as ticks and the answer to a message, comes
+ * at once; events without an end cost the node no more for that. */
+export function loadLimiter() {
+  let paidUntil = 0;
+  return {
+    began(now: number) {
+      paidUntil = Math.max(paidUntil, now) + STEADY_MS;
+    },
+    pause: (now: number) => Math.max(SOON_MS, paidUntil - IN_A_ROW * STEADY_MS - now),
+  };
+}
 
 /** Does something again and again for as long as the tab is seen, and also when it comes to be seen again. */
 export function whileSeen(ms: number, work: () => void): () => void {
@@ -96,8 +109,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
     let isBusy = false;
     let isWanted = false;
     let due: ReturnType<typeof setTimeout> | undefined;
-    let began = 0;
-    let pause = FIRST_MS;
+    const loads = loadLimiter();
     const run = async () => {
       clearTimeout(due);
       due = undefined;
@@ -108,7 +120,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
       show((before) => ({ ...before, loading: true }));
       if (latest.current.watch.on) await opened;
       known.current = reloads.peek();
-      began = Date.now();
+      loads.began(performance.now());
       try {
         const data = await latest.current.load(stop.signal);
         if (!stop.signal.aborted) show({ data, loading: false, at: nodeTime() });
@@ -121,9 +133,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
     const soon = () => {
       isWanted ||= isBusy || document.hidden;
       if (isBusy || document.hidden || due !== undefined) return;
-      const rest = Date.now() - began;
-      pause = rest > 2 * STEADY_MS ? FIRST_MS : Math.min(2 * pause, STEADY_MS);
-      due = setTimeout(run, Math.max(FIRST_MS, pause - rest));
+      due = setTimeout(run, loads.pause(performance.now()));
     };
     loading.current = { again: run, poll: () => void (isBusy || run()) };
     void run();
