@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use futures::future::join_all;
 use reqwest::Method;
-use reqwest::header::{COOKIE, SET_COOKIE};
+use reqwest::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use serde_json::{Value, json};
 use tests::binary;
 use tests::cluster::{Cluster, Options};
@@ -265,6 +265,30 @@ async fn a_port_whose_console_is_off_has_none() {
         operator.get(path).await.expect_error(404, "not_found");
     }
     of_page(&api, Method::PUT, None, Value::Null).await.expect_error(404, "not_found");
+    for port in [&api, &operator] {
+        assert_eq!(home(port).await.as_deref(), Some("docs"));
+    }
+}
+
+/// Where a browser is led that asks for the root of a port.
+async fn home(port: &Api) -> Option<String> {
+    let accepts = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let answer = answer(port.without_key().request(Method::GET, "/").header(ACCEPT, accepts)).await;
+    assert_eq!(answer.status, 302, "{}", answer.text());
+    answer.header(LOCATION.as_str()).map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_finds_the_console_at_the_root_of_a_port_and_a_program_hears_of_the_documentation() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::new(&cluster).await;
+    let operator = cluster.operator(cluster.running_node(), &tenant.client);
+    for port in [tenant.any(), operator] {
+        assert_eq!(home(&port).await.as_deref(), Some("console"));
+        let answer = port.get("/").await;
+        answer.expect_error(404, "not_found");
+        assert!(answer.text().contains("/docs"), "{}", answer.text());
+    }
 }
 
 /// Ends the cluster of a `gateway dev` that holds its terminal, however the test ends.
