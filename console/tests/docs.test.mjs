@@ -41,7 +41,6 @@ test("a call is tried out with a key", async () => {
   await list.getByRole("button", { name: "Send", exact: true }).click();
   await list.getByRole("status").getByText(/^200/).waitFor();
   await list.locator("form pre", { hasText: '"data"' }).waitFor();
-  assert.ok(!(await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href]))).includes(place.key), "the key is kept nowhere");
   await page.getByLabel("Find").fill("no call of this name");
   await page.getByText("No call and no event fits.").waitFor();
   await page.getByLabel("Find").fill("list channels");

@@ -213,6 +213,9 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
                 "script-src 'self'",
                 "style-src 'self'",
                 "connect-src 'self'",
+                "form-action 'self'",
+                "base-uri 'none'",
+                "require-trusted-types-for 'script'",
                 "trusted-types 'none'",
                 "frame-ancestors 'none'",
             ] {
@@ -223,6 +226,8 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
             assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
             assert_eq!(answer.header("cross-origin-opener-policy"), Some("same-origin"));
             assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"));
+            let devices = "camera=(), microphone=(), geolocation=(), usb=()";
+            assert_eq!(answer.header("permissions-policy"), Some(devices));
         }
         for nothing in ["/console/assets/app.js", "/console/assets/members.html", "/console/assets/..%2fCargo.toml"] {
             api.get(nothing).await.expect_error(404, "not_found");
