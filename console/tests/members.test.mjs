@@ -183,7 +183,14 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   const picture = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
   await page.getByLabel("File").setInputFiles({ name: "dot.png", mimeType: "image/png", buffer: picture });
   await page.getByRole("button", { name: "Send" }).click();
-  await messages.getByRole("img", { name: /^image/ }).waitFor();
+  const drawn = messages.getByRole("img", { name: /^image/ });
+  await eventually("the picture is drawn", () => drawn.evaluate(({ naturalWidth }) => naturalWidth > 0));
+  // Each answer has another link to it: what is drawn, or played, goes on with its own.
+  const link = await drawn.getAttribute("src");
+  await eventually("there is another link", async () => (await api("GET", `/v1/channels/${id}/messages?type=image&limit=1`)).data[0].media.url !== link);
+  await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "a nice picture" });
+  await messages.getByText("a nice picture").waitFor();
+  assert.equal(await drawn.getAttribute("src"), link);
   await leave();
 });
 

@@ -137,10 +137,11 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
   const list = useRef<HTMLOListElement>(null);
   const below = useRef(true);
   const last = newest.data?.data[0]?.id;
-  useEffect(() => {
-    // Who reads further up is left there.
+  /** Who reads further up is left there. */
+  const toEnd = () => {
     if (list.current && below.current) list.current.scrollTop = list.current.scrollHeight;
-  }, [last, newest.data]);
+  };
+  useEffect(toEnd, [last, newest.data]);
   /** The newest message when somebody listening was last told of one. */
   const told = useRef<string | null>(null);
   useEffect(() => {
@@ -208,6 +209,8 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
             class="messages"
             tabIndex={0}
             aria-label="Messages, the newest last"
+            // Pictures take their room when they have come.
+            onLoadCapture={toEnd}
             onScroll={(event) => {
               const at = event.currentTarget;
               below.current = at.scrollHeight - at.scrollTop - at.clientHeight < 40;
@@ -325,10 +328,15 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
 
 export function Media({ media, type }: { media: NonNullable<Message["media"]>; type: string }) {
   const about = `${media.mime_type}, ${bytes(media.size_bytes)}`;
+  // Each answer has another link to the same bytes: what is drawn, or played, keeps its own for as long as that is good.
+  const [link, setLink] = useState(media.url);
+  const renew = () => setLink(media.url);
+  useEffect(renew, [media.id, media.state]);
   if (!media.url) return <p class="none">{type}: {about} ({media.state})</p>;
-  if (type === "image" || type === "sticker") return <img class="media" src={media.url} alt={`${type}, ${about}`} loading="lazy" />;
-  if (type === "video") return <video class="media" src={media.url} controls preload="none" aria-label={about} />;
-  if (type === "audio" || type === "voice") return <audio src={media.url} controls preload="none" aria-label={about} />;
+  const shown = { src: link ?? media.url, onError: renew };
+  if (type === "image" || type === "sticker") return <img class="media" {...shown} alt={`${type}, ${about}`} loading="lazy" />;
+  if (type === "video") return <video class="media" {...shown} controls preload="none" aria-label={about} />;
+  if (type === "audio" || type === "voice") return <audio {...shown} controls preload="none" aria-label={about} />;
   return (
     <p>
       <a href={media.url} download={media.filename ?? "document"} rel="noreferrer">
