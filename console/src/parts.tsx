@@ -602,7 +602,7 @@ export function Failure({ error, retry }: { error: Refused | undefined; retry?: 
           </>
         )}
       </p>
-      {error.status === 429 && error.retryAfter > 0 && <Countdown error={error} retry={retry} />}
+      {[429, 503].includes(error.status) && error.retryAfter > 0 && <Countdown error={error} retry={retry} />}
       {retry && (
         <button type="button" onClick={retry}>
           Try again

@@ -106,16 +106,20 @@ test("each refusal is told in words, with what to do", async () => {
     await page.getByText(/the network has banned the number \(the ban ends tomorrow\)\. Wait for that, or pair another number\./).waitFor();
 
     const answers = [
-      ["no_qr", 409, "There is no code at the moment."],
-      ["worker_at_capacity", 503, "The node is busy, or the channel is moving to another one."],
+      ["no_qr", 409, 2, "There is no code at the moment."],
+      ["worker_at_capacity", 503, 5, "The node is busy, or the channel is moving to another one."],
     ];
-    for (const [code, status, words] of answers) {
-      await page.route(/\/qr\?/, (route) => route.fulfill({ status, json: { error: { code, message: code, details: null } } }));
+    for (const [code, status, seconds, words] of answers) {
       const { id } = await api("POST", "/v1/channels", { name: code });
+      await page.route(/\/qr\?/, (route) => route.fulfill({ status, headers: { "retry-after": `${seconds}` }, json: { error: { code, message: code, details: null } } }));
+      const asked = page.waitForRequest(/\/qr\?/);
       await page.goto(`${node().api}/console/channel?id=${id}&tab=pairing`);
-      await page.getByText(words).waitFor();
+      await asked;
+      // Nobody waits for the words as long as the node asks for.
+      await page.getByText(words).waitFor({ timeout: 10_000 });
       await page.unroute(/\/qr\?/);
-      await page.getByRole("button", { name: "Try again" }).click();
+      // What passes by itself is asked for again by itself.
+      if (status === 409) await page.getByRole("button", { name: "Try again" }).click();
       await page.getByRole("img", { name: "QR code to scan with the phone" }).waitFor();
     }
 
