@@ -25,26 +25,28 @@ export interface Loaded<T> {
 export interface Watch {
   /** Events after which the data is loaded again. */
   on?: (event: Event) => boolean;
+  /** Milliseconds between two loads while events go on, where those of a few are not for long. */
+  steady?: number;
   /** Milliseconds between two looks where no events come: live updates are off, or the operators' port has none. */
   every?: number;
   /** More than the first part of a list is shown: nothing is loaded by itself, as that would fold it up again. */
   isHeld?: boolean;
 }
 
-/** After an event the data is loaded so soon, a few times in a row; while events go on, once in so long. */
+/** After an event the data is loaded so soon, some times in a row; while events go on, once in so long. */
 const SOON_MS = 150;
 const STEADY_MS = 2_000;
-const IN_A_ROW = 6;
+const IN_A_ROW = 8;
 
 /** When loads may follow events, by a clock of milliseconds: what somebody watches, such as ticks and the answer to a message, comes
  * at once; events without an end cost the node no more for that. */
-export function loadLimiter() {
+export function loadLimiter(steady: number) {
   let paidUntil = 0;
   return {
     began(now: number) {
-      paidUntil = Math.max(paidUntil, now) + STEADY_MS;
+      paidUntil = Math.min(Math.max(paidUntil, now) + steady, now + (IN_A_ROW + 1) * steady);
     },
-    pause: (now: number) => Math.max(SOON_MS, paidUntil - IN_A_ROW * STEADY_MS - now),
+    pause: (now: number) => Math.max(SOON_MS, paidUntil - IN_A_ROW * steady - now),
   };
 }
 
@@ -109,7 +111,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
     let isBusy = false;
     let isWanted = false;
     let due: ReturnType<typeof setTimeout> | undefined;
-    const loads = loadLimiter();
+    const loads = loadLimiter(latest.current.watch.steady ?? STEADY_MS);
     const run = async () => {
       clearTimeout(due);
       due = undefined;
