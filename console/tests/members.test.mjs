@@ -206,6 +206,12 @@ test("a conversation of hundreds of messages, and a list of hundreds of channels
   const line = (n) => messages.getByText(`line ${n}.`, { exact: true });
   await line(words - 1).waitFor();
   const older = page.getByRole("button", { name: "Show older messages" });
+  await messages.hover();
+  await eventually("the wheel leads to older ones", async () => {
+    await page.mouse.wheel(0, -1_000);
+    return (await messages.getByRole("listitem").count()) > 60;
+  });
+  assert.ok(await messages.evaluate((list) => list.scrollTop > 0), "what was being read stays in its place");
   for (let clicks = 0; clicks < 20; clicks++) {
     // While a part is on its way the button is there, and may be gone when it has come.
     await eventually("what was asked for has come", () => older.evaluateAll((buttons) => buttons.every((button) => !button.disabled)));
@@ -567,7 +573,7 @@ test("a viewer sees no button that changes something, and another customer's ids
   await page.getByText("There is no such channel in this account.").waitFor();
   await page.getByRole("heading", { level: 1, name: "Channel", exact: true }).waitFor();
   assert.equal(await page.getByRole("heading", { name: channels[0].name }).count(), 0);
-  await open(`/console/webhooks?id=${await make("/v1/webhook-endpoints", { url: "http://127.0.0.1:9/theirs", events: ["*"] })}`);
+  await open(`/console/webhooks?id=${await make("/v1/webhook-endpoints", { url: "http://127.0.0.1:9999/theirs", events: ["*"] })}`);
   await page.getByText("There is no such endpoint in this account.").waitFor();
   await page.getByRole("heading", { level: 1, name: "Webhook endpoint", exact: true }).waitFor();
   assert.ok(!/theirs/i.test(await page.content()), "nothing of theirs");

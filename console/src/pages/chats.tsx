@@ -1,5 +1,5 @@
 // Conversations of a channel: a list, the messages of one, and a box to write in.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Refused, call, get, post, seen, wait, type Page } from "../api";
 import type { Event } from "../live";
 import { Faces, Failure, Field, Pages, Theirs, Time, Word, announce, bytes, param, plain, say, tooLong, useAction, useLoad, usePages } from "../parts";
@@ -13,6 +13,8 @@ const MESSAGES = 50;
 /** Rows of a conversation that are in the document at a time, and how far a step through those that were fetched leads. */
 const MOST_ROWS = 200;
 const STEP = 100;
+/** Whoever turns the wheel so near to the first row, in pixels, is after older ones. */
+const NEAR = 200;
 
 const ULID = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -131,6 +133,7 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
     [channel.id, chat],
     {
       on: (event) => event.data.channel_id === channel.id && event.name.startsWith("message.") && inChat(event.data.data, chat),
+      steady: 1_000,
       every: 5_000,
     },
   );
@@ -165,16 +168,31 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
   // Who reads far back keeps the place; else the newest are shown.
   const begin = Math.min(from ?? newestAt, newestAt);
   const rows = all.slice(begin, begin + MOST_ROWS);
-  const back = async () => {
+  /** The row that was the first, and where it stood: there it stays when older ones come before it. */
+  const place = useRef<{ row: Element; top: number } | undefined>(undefined);
+  const hold = () => {
+    const row = list.current?.querySelector("li:not(.older)");
+    if (row) place.current = { row, top: row.getBoundingClientRect().top };
+  };
+  useLayoutEffect(() => {
+    if (place.current && list.current) list.current.scrollTop += place.current.row.getBoundingClientRect().top - place.current.top;
+    place.current = undefined;
+  });
+  const back = async (isHeld: boolean) => {
     if (begin > 0) {
+      if (isHeld) hold();
       setFrom(Math.max(0, begin - STEP));
       return;
     }
     const page = await get<Page<Message>>(path, { chat_id: chat, limit: MESSAGES, cursor, deliveries: "none" });
     // What was known may have been forgotten meanwhile, and these rows with it.
     if (kept.current.cursor !== cursor) return;
+    if (isHeld) hold();
     kept.current = { rows: [...page.data.slice().reverse(), ...kept.current.rows], cursor: page.next_cursor ?? null };
     setFrom(kept.current.rows.length > MOST_ROWS ? 0 : null);
+  };
+  const backByWheel = () => {
+    if ((cursor || begin > 0) && !fetching.error && list.current && list.current.scrollTop < NEAR) void fetching.run(() => back(true));
   };
   /** Whoever has sent something sees it. */
   const sent = () => {
@@ -211,6 +229,8 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
             aria-label="Messages, the newest last"
             // Pictures take their room when they have come.
             onLoadCapture={toEnd}
+            onWheel={(event) => event.deltaY < 0 && backByWheel()}
+            onTouchMove={backByWheel}
             onScroll={(event) => {
               const at = event.currentTarget;
               below.current = at.scrollHeight - at.scrollTop - at.clientHeight < 40;
@@ -218,7 +238,7 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
           >
             {(cursor || begin > 0) && (
               <li class="older">
-                <button type="button" class="quiet" disabled={fetching.busy} onClick={() => void fetching.run(back)}>
+                <button type="button" class="quiet" disabled={fetching.busy} onClick={() => void fetching.run(() => back(false))}>
                   Show older messages
                 </button>
                 <Failure error={fetching.error} />
