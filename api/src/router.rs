@@ -22,7 +22,9 @@ struct Node {
 
 /// Builds the router of a port. What no route matches is answered too.
 pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
-    let nowhere = Router::with_path("{**path}").goal(Gate::nowhere(app.clone()));
+    let has_console = routes.iter().any(|route| route.path == "/console");
+    let home = if has_console { "console" } else { "docs" };
+    let nowhere = Router::with_path("{**path}").goal(Gate::nowhere(app.clone(), home));
     tree(app, routes, Entry::Interface).push(nowhere)
 }
 

@@ -112,6 +112,8 @@ const CHANGE_MS = 40_000;
 const UPLOAD_MS = 300_000;
 /** A read that fails sooner is made again: another node may take it. */
 const SOON_MS = 5_000;
+/** A node that is busy for no longer, as while a lead moves, is asked again without a word; of a longer wait the page tells. */
+const BUSY_SECONDS = 2;
 
 async function refusal(response: Response): Promise<Refused> {
   const retryAfter = Number(response.headers.get("retry-after") ?? 0);
@@ -172,7 +174,7 @@ async function repeated<T>(method: string, path: string, call: Call, read: (resp
       // Reads are repeated, and wait for their turn, by themselves; what changes something is tried again by the person alone.
       if (method !== "GET") throw refused;
       const busy = refused.code === "rate_limited" || refused.status === 503;
-      if (busy && attempt < 4 && refused.retryAfter > 0 && refused.retryAfter <= 10) await wait(refused.retryAfter * 1000 + Math.random() * 300);
+      if (busy && attempt < 4 && refused.retryAfter > 0 && refused.retryAfter <= BUSY_SECONDS) await wait(refused.retryAfter * 1000 + Math.random() * 300);
       else if (refused.unanswered && attempt < 2 && Date.now() - began < SOON_MS) await wait(400 * (attempt + 1));
       else throw refused;
       if (call.signal?.aborted) throw refused;

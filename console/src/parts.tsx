@@ -25,15 +25,30 @@ export interface Loaded<T> {
 export interface Watch {
   /** Events after which the data is loaded again. */
   on?: (event: Event) => boolean;
+  /** Milliseconds between two loads while events go on, where those of a few are not for long. */
+  steady?: number;
   /** Milliseconds between two looks where no events come: live updates are off, or the operators' port has none. */
   every?: number;
   /** More than the first part of a list is shown: nothing is loaded by itself, as that would fold it up again. */
   isHeld?: boolean;
 }
 
-/** After the first of some events the data is loaded so soon; while they go on, less and less often. */
-const FIRST_MS = 150;
+/** After an event the data is loaded so soon, some times in a row; while events go on, once in so long. */
+const SOON_MS = 150;
 const STEADY_MS = 2_000;
+const IN_A_ROW = 8;
+
+/** When loads may follow events, by a clock of milliseconds: what somebody watches, such as ticks and the answer to a message, comes
+ * at once; events without an end cost the node no more for that. */
+export function loadLimiter(steady: number) {
+  let paidUntil = 0;
+  return {
+    began(now: number) {
+      paidUntil = Math.min(Math.max(paidUntil, now) + steady, now + (IN_A_ROW + 1) * steady);
+    },
+    pause: (now: number) => Math.max(SOON_MS, paidUntil - IN_A_ROW * steady - now),
+  };
+}
 
 /** Does something again and again for as long as the tab is seen, and also when it comes to be seen again. */
 export function whileSeen(ms: number, work: () => void): () => void {
@@ -96,8 +111,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
     let isBusy = false;
     let isWanted = false;
     let due: ReturnType<typeof setTimeout> | undefined;
-    let began = 0;
-    let pause = FIRST_MS;
+    const loads = loadLimiter(latest.current.watch.steady ?? STEADY_MS);
     const run = async () => {
       clearTimeout(due);
       due = undefined;
@@ -108,7 +122,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
       show((before) => ({ ...before, loading: true }));
       if (latest.current.watch.on) await opened;
       known.current = reloads.peek();
-      began = Date.now();
+      loads.began(performance.now());
       try {
         const data = await latest.current.load(stop.signal);
         if (!stop.signal.aborted) show({ data, loading: false, at: nodeTime() });
@@ -121,9 +135,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
     const soon = () => {
       isWanted ||= isBusy || document.hidden;
       if (isBusy || document.hidden || due !== undefined) return;
-      const rest = Date.now() - began;
-      pause = rest > 2 * STEADY_MS ? FIRST_MS : Math.min(2 * pause, STEADY_MS);
-      due = setTimeout(run, Math.max(FIRST_MS, pause - rest));
+      due = setTimeout(run, loads.pause(performance.now()));
     };
     loading.current = { again: run, poll: () => void (isBusy || run()) };
     void run();
@@ -592,7 +604,7 @@ export function Failure({ error, retry }: { error: Refused | undefined; retry?: 
           </>
         )}
       </p>
-      {error.status === 429 && error.retryAfter > 0 && <Countdown error={error} retry={retry} />}
+      {[429, 503].includes(error.status) && error.retryAfter > 0 && <Countdown error={error} retry={retry} />}
       {retry && (
         <button type="button" onClick={retry}>
           Try again

@@ -134,7 +134,7 @@ export const KIND: Record<string, string> = {
 /** What to do about a refusal, by its code. */
 export const ADVICE: Record<string, string> = {
   no_qr: "There is no code at the moment. Start again in a few seconds.",
-  worker_at_capacity: "The node is busy, or the channel is moving to another one. It goes on by itself; try again in a second.",
+  worker_at_capacity: "The node is busy, or the channel is moving to another one. Try again in a few seconds.",
   pair_code_failed: "The network did not give a code for this number. Check the number, with its country code and without +, or scan the QR code.",
   pair_code_unavailable: "In its present status the channel takes no code. Start the pairing first.",
   plan_channel_limit: "The plan's number of channels is used up. Delete one, or ask for a larger plan.",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import { after, before } from "node:test";
-import { PATIENCE, TOLD, api, eventually, hears, judge, launch, node, paired, person, phone, place, reach, scan, settled, shows, signIn, simulator, test } from "./place.mjs";
+import { PATIENCE, TOLD, api, eventually, hears, judge, launch, node, operator, paired, person, phone, place, reach, scan, settled, shows, signIn, simulator, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -92,8 +92,13 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("delivered").waitFor();
   await simulator("POST", `/phones/${FRIEND}/open-chat`, { with: THIRD });
   await messages.getByText("read", { exact: true }).waitFor();
+  const written = Date.now();
   await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "hi, \u202egnp.exe" });
   await messages.getByText("⟨U+202E⟩gnp.exe").waitFor();
+  assert.ok(Date.now() - written < TOLD, `the answer appears after ${Date.now() - written} ms`);
+  const media = { mime_type: "application/pdf", size: 2_000, filename: `<img src=x onerror=alert(1)>"'\u202efdp.exe` };
+  await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "document", media });
+  await messages.getByRole("link", { name: `<img src=x onerror=alert(1)>"'⟨U+202E⟩fdp.exe` }).waitFor();
   await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "👨\u200d👩\u200d👧 می\u200cخواهم\r\nx\u200dy \u061c" });
   await messages.getByText("👨\u200d👩\u200d👧 می\u200cخواهم").waitFor();
   await messages.getByText("x⟨U+200D⟩y ⟨U+061C⟩").waitFor();
@@ -178,7 +183,14 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   const picture = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
   await page.getByLabel("File").setInputFiles({ name: "dot.png", mimeType: "image/png", buffer: picture });
   await page.getByRole("button", { name: "Send" }).click();
-  await messages.getByRole("img", { name: /^image/ }).waitFor();
+  const drawn = messages.getByRole("img", { name: /^image/ });
+  await eventually("the picture is drawn", () => drawn.evaluate(({ naturalWidth }) => naturalWidth > 0));
+  // Each answer has another link to it: what is drawn, or played, goes on with its own.
+  const link = await drawn.getAttribute("src");
+  await eventually("there is another link", async () => (await api("GET", `/v1/channels/${id}/messages?type=image&limit=1`)).data[0].media.url !== link);
+  await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "a nice picture" });
+  await messages.getByText("a nice picture").waitFor();
+  assert.equal(await drawn.getAttribute("src"), link);
   await leave();
 });
 
@@ -194,6 +206,12 @@ test("a conversation of hundreds of messages, and a list of hundreds of channels
   const line = (n) => messages.getByText(`line ${n}.`, { exact: true });
   await line(words - 1).waitFor();
   const older = page.getByRole("button", { name: "Show older messages" });
+  await messages.hover();
+  await eventually("the wheel leads to older ones", async () => {
+    await page.mouse.wheel(0, -1_000);
+    return (await messages.getByRole("listitem").count()) > 60;
+  });
+  assert.ok(await messages.evaluate((list) => list.scrollTop > 0), "what was being read stays in its place");
   for (let clicks = 0; clicks < 20; clicks++) {
     // While a part is on its way the button is there, and may be gone when it has come.
     await eventually("what was asked for has come", () => older.evaluateAll((buttons) => buttons.every((button) => !button.disabled)));
@@ -538,18 +556,32 @@ test("a viewer sees no button that changes something, and another customer's ids
     const answer = await fetch(`${node().api}/console/api${path}`, { method, headers: { "content-type": "application/json", authorization: `Bearer ${access_token}` }, ...(body && { body: JSON.stringify(body) }) });
     assert.equal(answer.status, 403, `${method} ${path}: ${await answer.text()}`);
   }
-  // From a channel that was open: nothing of it is left on the page.
-  await page.evaluate(() => {
-    history.pushState(null, "", "/console/channel?id=00000000-0000-4000-8000-000000000000");
-    dispatchEvent(new PopStateEvent("popstate"));
-  });
+  // What another customer has, from a channel that was open: nothing of either is on the page.
+  const stranger = await operator("POST", "/v1/admin/customers", { name: "Stranger" });
+  const headers = { "content-type": "application/json", authorization: `Bearer ${stranger.api_key.secret}` };
+  const make = async (path, body) => {
+    const answer = await fetch(node().api + path, { method: "POST", headers, body: JSON.stringify(body) });
+    assert.equal(answer.status, 201, path);
+    return (await answer.json()).id;
+  };
+  const open = (to) =>
+    page.evaluate((to) => {
+      history.pushState(null, "", to);
+      dispatchEvent(new PopStateEvent("popstate"));
+    }, to);
+  await open(`/console/channel?id=${await make("/v1/channels", { name: "Theirs" })}`);
   await page.getByText("There is no such channel in this account.").waitFor();
   await page.getByRole("heading", { level: 1, name: "Channel", exact: true }).waitFor();
   assert.equal(await page.getByRole("heading", { name: channels[0].name }).count(), 0);
+  await open(`/console/webhooks?id=${await make("/v1/webhook-endpoints", { url: "http://127.0.0.1:9999/theirs", events: ["*"] })}`);
+  await page.getByText("There is no such endpoint in this account.").waitFor();
+  await page.getByRole("heading", { level: 1, name: "Webhook endpoint", exact: true }).waitFor();
+  assert.ok(!/theirs/i.test(await page.content()), "nothing of theirs");
+  await operator("DELETE", `/v1/admin/customers/${stranger.id}`);
   await leave();
 });
 
-test("names full of markup run nothing, and nothing secret stays in the browser", async () => {
+test("names full of markup run nothing", async () => {
   const { page, leave } = await person(browser);
   const name = `<img src=x onerror=alert(1)>"'\u202eevil`;
   await api("POST", "/v1/channels", { name });
@@ -571,8 +603,6 @@ test("names full of markup run nothing, and nothing secret stays in the browser"
   await dialog.getByLabel(/^Type W+ ! to go on$/).fill(`${"W".repeat(64)} !`);
   await dialog.getByRole("button", { name: "Delete", exact: true }).click();
   await page.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
-  const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href]));
-  assert.ok(!/eyJ|zrt_|zpk_/.test(stored), stored);
   await leave();
 });
 

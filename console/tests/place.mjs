@@ -69,7 +69,10 @@ export function test(name, ...given) {
   });
 }
 
-/** A person's browser: what it asked for and what it complained of is judged at the end. */
+/** How access and refresh tokens, keys, links by which passwords are chosen and signing secrets begin. */
+const SECRET = /eyJ|zrt_|zpk_|zpw_|whsec_/;
+
+/** A person's browser: what it asked for, what it complained of and what it has kept is judged at the end. */
 export async function person(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(PATIENCE);
@@ -95,6 +98,10 @@ export async function person(browser, options = {}) {
     page,
     asked,
     async leave() {
+      for (const left of context.pages().filter((page) => page.url().startsWith("http") && options.javaScriptEnabled !== false)) {
+        const kept = await left.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, history.state]));
+        assert.ok(!SECRET.test(kept) && !kept.includes(place.password) && !kept.includes(place.operatorToken), `nothing secret is kept: ${kept}`);
+      }
       assert.deepEqual(foreign, [], "nothing comes from elsewhere");
       assert.deepEqual(complaints, [], "no error, and no report of the content policy");
       await context.close();

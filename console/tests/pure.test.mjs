@@ -32,7 +32,7 @@ for (const [name, value] of Object.entries(browser)) Object.defineProperty(globa
 const { outputFiles } = await build({
   stdin: {
     contents: `
-      export { ago, asUtc, csv, inZone, plain, tooLong } from "./parts";
+      export { ago, asUtc, csv, inZone, loadLimiter, plain, tooLong } from "./parts";
       export { frames } from "./live";
       export { alone } from "./tabs";
       export { TICK } from "./words";
@@ -51,7 +51,7 @@ const { outputFiles } = await build({
   jsx: "automatic",
   jsxImportSource: "preact",
 });
-const { SNIPPETS, TICK, ago, alone, asUtc, byChannel, csv, frames, inChat, inZone, plain, standings, tooLong, ulid, withNewest } = await import(
+const { SNIPPETS, TICK, ago, alone, asUtc, byChannel, csv, frames, inChat, inZone, loadLimiter, plain, standings, tooLong, ulid, withNewest } = await import(
   `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`
 );
 
@@ -185,4 +185,22 @@ test("the code that verifies a signature takes either of two, and no other", () 
   execFileSync("python3", ["-c", python], { stdio: "inherit" });
   const node = `${code("Node.js")}\n${calls((header, truth) => `if (verify('${body}', ${header}) !== ${truth}) throw new Error(${header});`)}`;
   execFileSync(process.execPath, ["--input-type=module", "-e", node], { stdio: "inherit" });
+});
+
+test("what somebody watches is loaded at once, and events without an end cost the node a load in two seconds", () => {
+  const loads = loadLimiter(2_000);
+  const times = [];
+  for (let now = 0; now < 60_000; now += loads.pause(now)) {
+    times.push(now);
+    loads.began(now);
+  }
+  // A send, its ticks, and the answer to it.
+  assert.ok(times[5] < 1_000, `the sixth load comes after ${times[5]} ms`);
+  assert.ok(times.length < 40, `${times.length} loads in a minute`);
+  assert.equal(times.at(-1) - times.at(-2), 2_000);
+  // Loads that somebody asks for keep what follows events from coming no longer than that.
+  for (let n = 0; n < 100; n++) loads.began(60_000);
+  assert.equal(loads.pause(60_000), 2_000);
+  // A while without events, and the next ones are heard of at once.
+  assert.equal(loads.pause(80_000), 150);
 });

@@ -31,8 +31,8 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      form-action 'none'; frame-ancestors 'none'",
 );
 
-/// How long a browser keeps them: they change with the binary alone.
-const ASSET_AGE: HeaderValue = HeaderValue::from_static("public, max-age=86400");
+/// All of it changes with the binary, and fits together: a copy is asked about each time.
+const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// The document of a port, as it is sent.
 pub fn document_of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Document {
@@ -69,8 +69,7 @@ async fn document(ctx: &mut RequestContext) -> Outcome {
     });
     let tag = if form.encoding.is_some() { weak_etag } else { etag };
     let reply = if same { Reply::empty(StatusCode::NOT_MODIFIED) } else { form.reply("application/json") };
-    // The document changes with the binary: a copy is asked about each time.
-    Ok(reply.with(ETAG, tag.clone()).with(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+    Ok(reply.with(ETAG, tag.clone()).with(CACHE_CONTROL, ASK_AGAIN))
 }
 
 async fn page(ctx: &mut RequestContext) -> Outcome {
@@ -78,17 +77,18 @@ async fn page(ctx: &mut RequestContext) -> Outcome {
     if ctx.http.uri().path().ends_with('/') {
         return Ok(Reply::empty(StatusCode::PERMANENT_REDIRECT).with(LOCATION, HeaderValue::from_static("../docs")));
     }
-    Ok(guarded(ctx, Reply::content("text/html; charset=utf-8", PAGE)))
+    Ok(file(ctx, "text/html; charset=utf-8", PAGE))
 }
 
-/// With the policies that a browser is to keep.
-fn guarded(ctx: &RequestContext, reply: Reply) -> Reply {
-    reply.guarded(&ctx.app.config.base_url).with(CONTENT_SECURITY_POLICY, POLICY)
+/// A file of the page, with the policies that a browser is to keep.
+fn file(ctx: &RequestContext, content_type: &'static str, text: &'static str) -> Reply {
+    let reply = Reply::content(content_type, text).guarded(&ctx.app.config.base_url);
+    reply.with(CONTENT_SECURITY_POLICY, POLICY).with(CACHE_CONTROL, ASK_AGAIN)
 }
 
 async fn asset(ctx: &mut RequestContext) -> Outcome {
     let wanted = ctx.parameter("asset");
     let found = ASSETS.into_iter().find(|(name, _, _)| *name == wanted);
     let (_, content_type, text) = found.ok_or_else(CallError::route_not_found)?;
-    Ok(guarded(ctx, Reply::content(content_type, text)).with(CACHE_CONTROL, ASSET_AGE))
+    Ok(file(ctx, content_type, text))
 }

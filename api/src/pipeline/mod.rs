@@ -19,13 +19,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::FutureExt;
-use model::error::{CallError, JSON_LIMIT_BYTES};
+use model::error::{CallError, ErrorCode, JSON_LIMIT_BYTES};
 use model::id::{ChannelId, CustomerId, RequestId};
 use model::limit::LimitScope;
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
-use salvo::http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
-use salvo::http::{HeaderName, HeaderValue, Method};
+use salvo::http::header::{
+    ACCEPT, ACCEPT_ENCODING, ALLOW, CONNECTION, LOCATION, STRICT_TRANSPORT_SECURITY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use salvo::http::{HeaderName, HeaderValue, Method, StatusCode};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use shard::trace::{self, Kind, Place};
 use tracing::{Instrument, Span, field};
@@ -57,6 +59,8 @@ pub struct Gate {
     app: Arc<App>,
     /// `None` where no route matches.
     paths: Option<PathRoutes>,
+    /// The port's first page, for people; empty where a route matches.
+    home: &'static str,
     entry: Entry,
     metrics: PathMetrics,
 }
@@ -85,12 +89,12 @@ impl Answered {
 impl Gate {
     pub fn new(app: Arc<App>, paths: PathRoutes, entry: Entry) -> Self {
         let metrics = PathMetrics::new(paths.path);
-        Self { app, paths: Some(paths), entry, metrics }
+        Self { app, paths: Some(paths), home: "", entry, metrics }
     }
 
-    /// Answers what no route matches.
-    pub fn nowhere(app: Arc<App>) -> Self {
-        Self { app, paths: None, entry: Entry::Interface, metrics: PathMetrics::new("") }
+    /// Answers what no route matches; a browser that asks for the root finds the page `home`.
+    pub fn nowhere(app: Arc<App>, home: &'static str) -> Self {
+        Self { app, paths: None, home, entry: Entry::Interface, metrics: PathMetrics::new("") }
     }
 
     async fn answer(&self, ctx: RequestContext, origin: &Judgement) -> Answered {
@@ -101,7 +105,7 @@ impl Gate {
             let refused = failure::empty_bucket(LimitScope::Ip, &level);
             return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };
         }
-        let Some(paths) = &self.paths else { return Answered::uncounted(Err(CallError::route_not_found())) };
+        let Some(paths) = &self.paths else { return Answered::uncounted(self.lead_home(&ctx.http)) };
         if let Some(preflight) = origin.preflight(&ctx.http, paths) {
             return Answered::uncounted(Ok(preflight));
         }
@@ -110,6 +114,17 @@ impl Gate {
             return Answered::uncounted(Err(CallError::route_not_found()));
         };
         self.run(ctx, route).await
+    }
+
+    /// People type the address of a port into a browser; programs are told that there is no such route.
+    fn lead_home(&self, request: &Request) -> Outcome {
+        let accepts = request.headers().get(ACCEPT).and_then(|types| types.to_str().ok());
+        let is_browser = request.method() == Method::GET && accepts.is_some_and(|types| types.contains("text/html"));
+        if is_browser && request.uri().path() == "/" {
+            let reply = Reply::empty(StatusCode::FOUND).with(LOCATION, HeaderValue::from_static(self.home));
+            return Ok(reply.with(VARY, HeaderValue::from_static("Accept")));
+        }
+        Err(CallError::new(ErrorCode::NotFound, "no such route; /docs shows those that there are"))
     }
 
     async fn run(&self, mut ctx: RequestContext, route: &Route) -> Answered {
@@ -400,7 +415,6 @@ impl Handler for Gate {
 mod tests {
     use super::*;
     use crate::resources::test_caller;
-    use model::error::ErrorCode;
     use model::scope::{Access, Resource};
 
     const NOW: Timestamp = Timestamp(1_767_225_600_000);

@@ -1,5 +1,5 @@
 // Conversations of a channel: a list, the messages of one, and a box to write in.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Refused, call, get, post, seen, wait, type Page } from "../api";
 import type { Event } from "../live";
 import { Faces, Failure, Field, Pages, Theirs, Time, Word, announce, bytes, param, plain, say, tooLong, useAction, useLoad, usePages } from "../parts";
@@ -13,6 +13,8 @@ const MESSAGES = 50;
 /** Rows of a conversation that are in the document at a time, and how far a step through those that were fetched leads. */
 const MOST_ROWS = 200;
 const STEP = 100;
+/** Whoever turns the wheel so near to the first row, in pixels, is after older ones. */
+const NEAR = 200;
 
 const ULID = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -131,16 +133,18 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
     [channel.id, chat],
     {
       on: (event) => event.data.channel_id === channel.id && event.name.startsWith("message.") && inChat(event.data.data, chat),
+      steady: 1_000,
       every: 5_000,
     },
   );
   const list = useRef<HTMLOListElement>(null);
   const below = useRef(true);
   const last = newest.data?.data[0]?.id;
-  useEffect(() => {
-    // Who reads further up is left there.
+  /** Who reads further up is left there. */
+  const toEnd = () => {
     if (list.current && below.current) list.current.scrollTop = list.current.scrollHeight;
-  }, [last, newest.data]);
+  };
+  useEffect(toEnd, [last, newest.data]);
   /** The newest message when somebody listening was last told of one. */
   const told = useRef<string | null>(null);
   useEffect(() => {
@@ -164,16 +168,31 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
   // Who reads far back keeps the place; else the newest are shown.
   const begin = Math.min(from ?? newestAt, newestAt);
   const rows = all.slice(begin, begin + MOST_ROWS);
-  const back = async () => {
+  /** The row that was the first, and where it stood: there it stays when older ones come before it. */
+  const place = useRef<{ row: Element; top: number } | undefined>(undefined);
+  const hold = () => {
+    const row = list.current?.querySelector("li:not(.older)");
+    if (row) place.current = { row, top: row.getBoundingClientRect().top };
+  };
+  useLayoutEffect(() => {
+    if (place.current && list.current) list.current.scrollTop += place.current.row.getBoundingClientRect().top - place.current.top;
+    place.current = undefined;
+  });
+  const back = async (isHeld: boolean) => {
     if (begin > 0) {
+      if (isHeld) hold();
       setFrom(Math.max(0, begin - STEP));
       return;
     }
     const page = await get<Page<Message>>(path, { chat_id: chat, limit: MESSAGES, cursor, deliveries: "none" });
     // What was known may have been forgotten meanwhile, and these rows with it.
     if (kept.current.cursor !== cursor) return;
+    if (isHeld) hold();
     kept.current = { rows: [...page.data.slice().reverse(), ...kept.current.rows], cursor: page.next_cursor ?? null };
     setFrom(kept.current.rows.length > MOST_ROWS ? 0 : null);
+  };
+  const backByWheel = () => {
+    if ((cursor || begin > 0) && !fetching.error && list.current && list.current.scrollTop < NEAR) void fetching.run(() => back(true));
   };
   /** Whoever has sent something sees it. */
   const sent = () => {
@@ -208,6 +227,10 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
             class="messages"
             tabIndex={0}
             aria-label="Messages, the newest last"
+            // Pictures take their room when they have come.
+            onLoadCapture={toEnd}
+            onWheel={(event) => event.deltaY < 0 && backByWheel()}
+            onTouchMove={backByWheel}
             onScroll={(event) => {
               const at = event.currentTarget;
               below.current = at.scrollHeight - at.scrollTop - at.clientHeight < 40;
@@ -215,7 +238,7 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
           >
             {(cursor || begin > 0) && (
               <li class="older">
-                <button type="button" class="quiet" disabled={fetching.busy} onClick={() => void fetching.run(back)}>
+                <button type="button" class="quiet" disabled={fetching.busy} onClick={() => void fetching.run(() => back(false))}>
                   Show older messages
                 </button>
                 <Failure error={fetching.error} />
@@ -325,10 +348,15 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
 
 export function Media({ media, type }: { media: NonNullable<Message["media"]>; type: string }) {
   const about = `${media.mime_type}, ${bytes(media.size_bytes)}`;
+  // Each answer has another link to the same bytes: what is drawn, or played, keeps its own for as long as that is good.
+  const [link, setLink] = useState(media.url);
+  const renew = () => setLink(media.url);
+  useEffect(renew, [media.id, media.state]);
   if (!media.url) return <p class="none">{type}: {about} ({media.state})</p>;
-  if (type === "image" || type === "sticker") return <img class="media" src={media.url} alt={`${type}, ${about}`} loading="lazy" />;
-  if (type === "video") return <video class="media" src={media.url} controls preload="none" aria-label={about} />;
-  if (type === "audio" || type === "voice") return <audio src={media.url} controls preload="none" aria-label={about} />;
+  const shown = { src: link ?? media.url, onError: renew };
+  if (type === "image" || type === "sticker") return <img class="media" {...shown} alt={`${type}, ${about}`} loading="lazy" />;
+  if (type === "video") return <video class="media" {...shown} controls preload="none" aria-label={about} />;
+  if (type === "audio" || type === "voice") return <audio {...shown} controls preload="none" aria-label={about} />;
   return (
     <p>
       <a href={media.url} download={media.filename ?? "document"} rel="noreferrer">

@@ -36,13 +36,15 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
   const status = channel.status;
   const before = useRef(status);
   const shown = useRef(status);
+  /** A code was on the screen since the start. */
+  const hadCode = useRef(false);
   const last = useLoad((signal) => get<Page<M["StatusChange"]>>(`/v1/channels/${channel.id}/status-history`, { limit: 1 }, signal), [channel.id, status]);
   const change = last.data?.data[0]?.to === status ? last.data.data[0] : undefined;
   const reason = change?.reason ?? "";
   useEffect(() => {
     // The last of the codes has passed, and nobody has scanned one. Where the pairing ended for another reason, such as the loss
-    // of its node, the page asks for the next code by itself.
-    if (status === "pending" && reason === "qr_timeout" && shown.current === "qr") {
+    // of its node, the page asks for the next code by itself; where no code came at all, as without the network, its call says so.
+    if (status === "pending" && reason === "qr_timeout" && shown.current === "qr" && hadCode.current) {
       setEnded(true);
       announce("No phone scanned the code.");
     }
@@ -101,7 +103,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
     );
   }
   const broken = status === "pending" && !["", "created", "qr_timeout"].includes(reason);
-  return <Scan channel={channel} broken={broken} stop={() => setBegan(null)} />;
+  return <Scan channel={channel} broken={broken} hadCode={hadCode} stop={() => setBegan(null)} />;
 }
 
 function Lifecycle({ channel, call, reload, children }: { channel: Channel; call: string; reload: () => void; children: string }) {
@@ -116,7 +118,7 @@ function Lifecycle({ channel, call, reload, children }: { channel: Channel; call
   );
 }
 
-function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; stop: () => void }) {
+function Scan({ channel, broken, hadCode, stop }: { channel: Channel; broken: boolean; hadCode: { current: boolean }; stop: () => void }) {
   const [code, setCode] = useState<Code>();
   const [error, setError] = useState<Refused>();
   const [byCode, setByCode] = useState(false);
@@ -126,7 +128,10 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
   failed.current = error;
   const asking = useRef(false);
   /** The same code may come twice, by the answer and by the event. */
-  const put = (next: Omit<Code, "at">) => setCode((before) => ({ ...next, at: before?.raw === next.raw ? before.at : nodeTime() }));
+  const put = (next: Omit<Code, "at">) => {
+    hadCode.current = true;
+    setCode((before) => ({ ...next, at: before?.raw === next.raw ? before.at : nodeTime() }));
+  };
 
   const ask = async () => {
     if (asking.current) return;
@@ -142,6 +147,7 @@ function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; st
   };
 
   useEffect(() => {
+    hadCode.current = false;
     void ask();
     return onEvent((event) => {
       if (event.name !== "qr.updated" || event.data.channel_id !== channel.id) return;

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use futures::future::join_all;
 use reqwest::Method;
-use reqwest::header::{COOKIE, SET_COOKIE};
+use reqwest::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use serde_json::{Value, json};
 use tests::binary;
 use tests::cluster::{Cluster, Options};
@@ -213,6 +213,9 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
                 "script-src 'self'",
                 "style-src 'self'",
                 "connect-src 'self'",
+                "form-action 'self'",
+                "base-uri 'none'",
+                "require-trusted-types-for 'script'",
                 "trusted-types 'none'",
                 "frame-ancestors 'none'",
             ] {
@@ -223,6 +226,8 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
             assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
             assert_eq!(answer.header("cross-origin-opener-policy"), Some("same-origin"));
             assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"));
+            let devices = "camera=(), microphone=(), geolocation=(), usb=()";
+            assert_eq!(answer.header("permissions-policy"), Some(devices));
         }
         for nothing in ["/console/assets/app.js", "/console/assets/members.html", "/console/assets/..%2fCargo.toml"] {
             api.get(nothing).await.expect_error(404, "not_found");
@@ -265,6 +270,30 @@ async fn a_port_whose_console_is_off_has_none() {
         operator.get(path).await.expect_error(404, "not_found");
     }
     of_page(&api, Method::PUT, None, Value::Null).await.expect_error(404, "not_found");
+    for port in [&api, &operator] {
+        assert_eq!(home(port).await.as_deref(), Some("docs"));
+    }
+}
+
+/// Where a browser is led that asks for the root of a port.
+async fn home(port: &Api) -> Option<String> {
+    let accepts = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let answer = answer(port.without_key().request(Method::GET, "/").header(ACCEPT, accepts)).await;
+    assert_eq!(answer.status, 302, "{}", answer.text());
+    answer.header(LOCATION.as_str()).map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_finds_the_console_at_the_root_of_a_port_and_a_program_hears_of_the_documentation() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::new(&cluster).await;
+    let operator = cluster.operator(cluster.running_node(), &tenant.client);
+    for port in [tenant.any(), operator] {
+        assert_eq!(home(&port).await.as_deref(), Some("console"));
+        let answer = port.get("/").await;
+        answer.expect_error(404, "not_found");
+        assert!(answer.text().contains("/docs"), "{}", answer.text());
+    }
 }
 
 /// Ends the cluster of a `gateway dev` that holds its terminal, however the test ends.

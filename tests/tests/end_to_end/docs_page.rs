@@ -77,6 +77,8 @@ async fn the_page_is_small_and_the_document_says_what_it_shows_first() {
         for path in ["/docs", "/docs/page.js", "/docs/page.css"] {
             let got = answer(http.get(format!("{port}{path}"))).await;
             assert_eq!(got.status, 200, "{path}");
+            // After an upgrade, an old script would draw the new document.
+            assert_eq!(got.header("cache-control"), Some("no-cache"), "{path}");
             bytes += got.text().len();
         }
         let page = answer(http.get(format!("{port}/docs"))).await.text();

@@ -5,7 +5,6 @@
 const METHODS = ["post", "get", "put", "patch", "delete"];
 // Longer answers are shown up to here.
 const LONGEST_SHOWN = 262144;
-const KEY = "gateway-docs-key";
 
 let doc;
 
@@ -355,10 +354,6 @@ function openNamed() {
 
 async function begin() {
   const page = document.getElementById("page");
-  const key = document.getElementById("key");
-  // For this tab alone: it is gone with it.
-  key.value = sessionStorage.getItem(KEY) ?? "";
-  key.addEventListener("input", () => sessionStorage.setItem(KEY, key.value));
   try {
     const response = await fetch("openapi.json");
     if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
