@@ -27,7 +27,7 @@ impl Format {
     /// their id; places in the outbox that lead to the message's row instead of holding it again, and the short commands of a
     /// send; removals of a node that name who is
     /// left; in changes of a channel's status, until when a ban lasts; calls that read out the session of a channel, and store one;
-    /// which of a member's sessions makes room for another.
+    /// which of a member's sessions makes room for another; what the phone wrote, in the place of what could not be read of it.
     pub const THIRD: Self = Self(3);
     /// The highest that this release understands.
     pub const LATEST: Self = Self::THIRD;

@@ -48,6 +48,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 const WEIGHED_EVERY: u32 = 10;
 const LARGEST_SESSION: u64 = 16 << 20;
 
+/// Not before so many looks, an hour: what the channel needs all the time is in them again soon, and its customer is told of each end.
+const RENEWED_AFTER: u32 = 120;
+
 /// How far both watermarks of prekeys rise after a restore, at least: ids that were uploaded after the backup must never get another key.
 const PREKEYS_AHEAD: u32 = 20_000;
 
@@ -348,7 +351,7 @@ impl Beside {
                     line.cut(EndReason::AuthState("the device could not be stored".into()));
                 }
                 if look.is_multiple_of(WEIGHED_EVERY) {
-                    weigh(&line, &weighed).await;
+                    weigh(&line, &weighed, look).await;
                 }
             }
         });
@@ -363,18 +366,22 @@ impl Drop for Beside {
 }
 
 /// Notes what the library says that a session takes. One that takes too much logs in anew, where nothing that came in waits.
-async fn weigh(line: &Line, client: &Arc<Client>) {
+async fn weigh(line: &Line, client: &Arc<Client>, look: u32) {
     let report = Box::pin(client.memory_report()).await;
     metrics::histogram!("gateway_whatsapp_session_bytes").record(report.total_estimated_bytes() as f64);
     // LIDs are read again at each log-in.
     let lids = report.lid_pn_lid_entries.bytes + report.lid_pn_pn_entries.bytes;
     let bytes = report.total_estimated_bytes().saturating_sub(lids);
-    if bytes > LARGEST_SESSION && line.is_logged_in() && !line.is_behind() {
+    if is_to_begin_anew(look, bytes) && line.is_logged_in() && !line.is_behind() {
         tracing::warn!(bytes, "a session takes too much memory, and logs in anew");
         // The end of the session, which this brings about, ends this task.
         let client = Arc::clone(client);
         tokio::spawn(async move { client.disconnect().await });
     }
+}
+
+fn is_to_begin_anew(look: u32, bytes: u64) -> bool {
+    look >= RENEWED_AFTER && bytes > LARGEST_SESSION
 }
 
 #[cfg(test)]
@@ -390,5 +397,13 @@ mod tests {
         assert!(matches!(failed(AuthError::Unavailable("for now".into())), EndReason::Transport(_)));
         assert!(matches!(failed(AuthError::Unreadable("damaged".into())), EndReason::AuthState(_)));
         assert!(matches!(end_of_store(StoreError::Validation("damaged".into())), EndReason::AuthState(_)));
+    }
+
+    #[test]
+    fn a_session_that_is_large_by_nature_logs_in_anew_once_an_hour_and_not_at_each_look() {
+        let mut weighed = (1_u32..).filter(|look| look.is_multiple_of(WEIGHED_EVERY));
+        let first = weighed.find(|look| is_to_begin_anew(*look, LARGEST_SESSION + 1));
+        assert_eq!(first.map(|look| LOOK_EVERY * look), Some(Duration::from_secs(3_600)));
+        assert!(!is_to_begin_anew(u32::MAX, LARGEST_SESSION));
     }
 }

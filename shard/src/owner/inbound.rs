@@ -167,7 +167,11 @@ impl Channel {
         let told = |row: &MessageRow| -> Vec<NewEvent> {
             let sent = is_told.then(|| sent_payload(row, SendSource::Device, at));
             let payloads = sent.into_iter().chain(reaction_payload(row, Sender::phone(own.clone()), true, at));
-            let of_network = |payload| self.network_event(row.message_id.as_str(), "", at, payload, about(row), now);
+            // What it said is told of apart, should it be readable later.
+            let is_unread = matches!(row.content, Content::Undecryptable { .. });
+            let status = if is_unread { row.content.type_name() } else { "" };
+            let of_network =
+                |payload| self.network_event(row.message_id.as_str(), status, at, payload, about(row), now);
             payloads.map(of_network).collect()
         };
         let mut events = told(&row);

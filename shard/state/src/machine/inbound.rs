@@ -37,19 +37,43 @@ impl Apply<'_> {
         }
     }
 
-    /// What was written on the phone itself counts as sent from here; `message.sent` tells of it.
+    /// What was written on the phone itself counts as sent from here; `message.sent` tells of it. Where it could not be read at
+    /// first, what it really said takes that place, once.
     pub(super) fn receive_own(&mut self, message: &NewMessage, events: Vec<NewEvent>) -> Reply {
         if self.standing(message.channel).forgotten {
             return Reply::Forgotten;
         }
         let pointer_key = keys::message_id(message.channel, Direction::Outbound, &message.message_id);
-        if self.state.get(&pointer_key).is_some() {
-            return Reply::Unchanged;
-        }
-        self.put_message(&pointer_key, message, None);
-        self.said_by_channel(message);
-        events.into_iter().for_each(|event| self.emit(event, Some(message.id)));
+        let row = match self.read::<MessagePointer>(&pointer_key) {
+            None => {
+                self.put_message(&pointer_key, message, None);
+                self.said_by_channel(message);
+                message.id
+            }
+            Some(place) => {
+                let Some(read) = self.own_in_place(&place, message) else { return Reply::Unchanged };
+                self.state.put(&keys::message(message.channel, place.occurred_at, place.row), &read.encode());
+                place.row
+            }
+        };
+        events.into_iter().for_each(|event| self.emit(event, Some(row)));
         Reply::Done
+    }
+
+    /// The row of what the phone wrote, where the one that stands in its place could not be read. Former releases keep that one.
+    fn own_in_place(&self, place: &MessagePointer, message: &NewMessage) -> Option<MessageRow> {
+        let is_unread = |row: &MessageRow| matches!(row.content, Content::Undecryptable { .. });
+        let unread: MessageRow = self.read(&keys::message(message.channel, place.occurred_at, place.row))?;
+        let read: MessageRow = decode(&message.row);
+        if self.format < Format::THIRD || !is_unread(&unread) || is_unread(&read) {
+            return None;
+        }
+        Some(MessageRow {
+            id: unread.id,
+            occurred_at: unread.occurred_at,
+            correlation_id: unread.correlation_id,
+            ..read
+        })
     }
 
     /// Takes the place of an undecryptable message, once. Where that one is gone, it is as any other.

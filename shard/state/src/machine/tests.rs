@@ -538,6 +538,31 @@ fn what_the_phone_wrote_is_a_sent_message_once() {
 }
 
 #[test]
+fn what_the_phone_wrote_and_could_not_be_read_is_what_it_said_once_it_can_be() {
+    let content = Content::Undecryptable { reason: model::message::UndecryptableReason::Waiting };
+    let unread = MessageRow { source: Source::Device, content, ..row("A", Direction::Outbound) };
+    // It comes with a row of its own.
+    let read = MessageRow { occurred_at: Timestamp(101), source: Source::Device, ..row("A", Direction::Outbound) };
+    let own = |row: &MessageRow| {
+        let (event, delivery) = event(EventName::MessageSent);
+        (Command::ReceiveOwn { customer: CUSTOMER, message: NewMessage::of(row), events: vec![event] }, delivery)
+    };
+    let mut rig = Rig { format: Format::SECOND, ..Rig::connected() };
+    assert_eq!(rig.run(own(&unread).0), Reply::Done);
+    assert_eq!(rig.run(own(&read).0), Reply::Unchanged, "as in former releases");
+    rig.format = Format::THIRD;
+    let (comes_again, delivery) = own(&read);
+    assert_eq!(rig.run(comes_again), Reply::Done);
+    assert_eq!(rig.delivery(delivery).state, DeliveryState::Pending);
+    let stored: MessageRow = decode(&rig.get(&keys::message(CHANNEL, unread.occurred_at, unread.id)).unwrap());
+    assert_eq!(stored, MessageRow { content: read.content.clone(), ..unread.clone() });
+    assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 1);
+    // Neither of the two changes anything when it comes again.
+    assert_eq!(rig.run(own(&read).0), Reply::Unchanged);
+    assert_eq!(rig.run(own(&unread).0), Reply::Unchanged);
+}
+
+#[test]
 fn a_recovered_message_takes_the_place_of_the_undecryptable_one_once() {
     let mut rig = Rig::connected();
     let reason = model::message::UndecryptableReason::Waiting;

@@ -178,6 +178,24 @@ async fn what_the_channels_own_phone_writes_is_sent_by_the_device() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_channels_own_phone_wrote_and_nobody_could_read_is_what_it_said_once_it_can_be_read() {
+    let talk = Conversation::begin().await;
+    talk.settle(json!({ "emit_device_sent": true })).await;
+    let own = &talk.channel.number;
+    let id = talk.write(own, json!({ "type": "undecryptable", "reason": "waiting", "to": talk.peer })).await;
+    let first = talk.event("message.sent", &id).await;
+    assert_has(&first, &json!({ "source": "device", "type": "undecryptable" }));
+    let before = talk.row(&id).await;
+    let read = json!({ "type": "text", "text": "from my pocket", "to": talk.peer, "recovers": id });
+    assert_eq!(talk.write(own, read).await, id);
+    talk.event_with("message.sent", &id, "type", "text").await;
+    assert_eq!(talk.receiver.event_ids("message.sent")[&id].len(), 2, "each with an id of its own");
+    let after = talk.row(&id).await;
+    assert_eq!(after["id"], before["id"], "one row");
+    assert_has(&after, &json!({ "direction": "outbound", "source": "device", "text": "from my pocket" }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hidden_number_is_reached_once_it_is_known() {
     let talk = Conversation::begin().await;
     let hidden = number();
