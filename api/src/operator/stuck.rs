@@ -9,6 +9,7 @@ use futures::future::join_all;
 use model::error::{CallError, ErrorCode};
 use model::field::{Body, Change, rule};
 use model::id::{CustomerId, DeliveryId, EndpointId};
+use model::page::{Cursor, ListId};
 use model::time::Timestamp;
 use raft::directory::command::{Command, EndpointChange};
 use raft::directory::records::{DisabledReason, EndpointRecord};
@@ -31,7 +32,7 @@ const WAITS: u64 = 60;
 /// The longest time that may be asked for: deliveries are tried for three days and kept for thirty.
 const LONGEST: usize = 30 * 86_400;
 
-/// Endpoints that are told of with their last error: each costs a question to a shard.
+/// Endpoints of an answer that are told of with their last error: each costs a question to a shard.
 const MOST_ERRORS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
@@ -40,8 +41,8 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/admin/webhooks/stuck").operator(list).doc(
             Doc::new("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
                 .about("The one that has waited longest comes first; of all customers.")
-                .query(asked)
-                .list::<StuckEndpoint>(),
+                .query(Asked::read)
+                .list_or_page::<StuckEndpoint>(),
         ),
         Route::post("/v1/admin/webhook-endpoints/{id}/enable").operator(enable).doc(
             Doc::new("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
@@ -79,11 +80,28 @@ async fn enable(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// The time that something must have waited, and the one customer that is asked for.
-fn asked(query: Query<'_>) -> Result<(Duration, Option<CustomerId>), CallError> {
-    let seconds = query.number("older_than_seconds", 0, LONGEST).map_or(WAITS, |seconds| seconds as u64);
-    let customer = query.id("customer_id");
-    query.finish((Duration::from_secs(seconds), customer))
+model::cursor! {
+    /// The last endpoint of an answer that was cut.
+    StuckCursor("admin-stuck.1") { since: Option<Timestamp>, id: EndpointId }
+}
+
+/// How long something must have waited, of the one customer that is asked for.
+struct Asked {
+    older_than: Duration,
+    customer: Option<CustomerId>,
+    after: Option<(Option<Timestamp>, EndpointId)>,
+}
+
+impl Asked {
+    fn read(query: Query<'_>) -> Result<Self, CallError> {
+        let seconds = query.number("older_than_seconds", 0, LONGEST).map_or(WAITS, |seconds| seconds as u64);
+        let asked = Self {
+            older_than: Duration::from_secs(seconds),
+            customer: query.id("customer_id"),
+            after: query.cursor::<StuckCursor>(ListId::only()).map(|cursor| (cursor.since, cursor.id)),
+        };
+        query.finish(asked)
+    }
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -116,7 +134,7 @@ pub struct StuckEndpoint {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (older_than, customer) = asked(call.query())?;
+    let Asked { older_than, customer, after } = Asked::read(call.query())?;
     let waiting = call.cluster().waiting_deliveries(&call.context()).await?;
     let waiting: HashMap<EndpointId, Waiting> = waiting.into_iter().map(|row| (row.endpoint, row)).collect();
     let before = call.now.minus(older_than);
@@ -128,12 +146,21 @@ async fn list(call: &mut OperatorCall) -> Outcome {
         });
         judged.collect()
     });
-    stuck.sort_by_key(|endpoint| endpoint.oldest.or(endpoint.failing_since));
+    stuck.retain(|endpoint| after.is_none_or(|after| endpoint.place() > after));
+    stuck.sort_by_key(StuckEndpoint::place);
     let context = call.context();
     let errors = stuck.iter().take(MOST_ERRORS).map(|endpoint| last_error(call, endpoint, &context));
     let errors = join_all(errors).await;
     stuck.iter_mut().zip(errors).for_each(|(endpoint, error)| endpoint.last_error = error);
-    Ok(Reply::ok(&List::whole(stuck)))
+    Ok(Reply::ok(&cut(stuck)))
+}
+
+/// As many as one answer holds.
+fn cut(stuck: Vec<StuckEndpoint>) -> List<StuckEndpoint> {
+    List::cut(stuck, |endpoint| {
+        let (since, id) = endpoint.place();
+        StuckCursor { since, id }.encode(ListId::only())
+    })
 }
 
 /// What the last attempt at the oldest delivery of an endpoint came to, as far as its shard says so in time.
@@ -144,6 +171,11 @@ async fn last_error(call: &OperatorCall, endpoint: &StuckEndpoint, context: &Cal
 }
 
 impl StuckEndpoint {
+    /// In the list: by how long it has waited, or failed.
+    fn place(&self) -> (Option<Timestamp>, EndpointId) {
+        (self.oldest.or(self.failing_since), self.endpoint_id)
+    }
+
     /// `None` for an endpoint whose deliveries get through, or for which nothing has waited since `before`.
     fn judge(
         endpoint: &EndpointRecord,
@@ -177,5 +209,40 @@ impl StuckEndpoint {
             last_error: None,
             first: waiting.and_then(|waiting| waiting.first),
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn endpoint(number: u128, oldest: i64) -> StuckEndpoint {
+        StuckEndpoint {
+            endpoint_id: EndpointId(uuid::Uuid::from_u128(number)),
+            customer_id: CustomerId::random(),
+            customer_name: None,
+            url: format!("https://receiver.example/{}", "x".repeat(2000)),
+            state: "failing".into(),
+            disabled_reason: None,
+            failing_since: None,
+            last_success_at: None,
+            waiting: 1,
+            or_more: false,
+            oldest: Some(Timestamp(oldest)),
+            next_attempt_at: None,
+            last_error: None,
+            first: None,
+        }
+    }
+
+    #[test]
+    fn more_endpoints_than_one_answer_holds_go_on_behind_its_last() {
+        let all: Vec<StuckEndpoint> = (0..3000).map(|number| endpoint(number, 7)).collect();
+        let List { data, next_cursor } = cut(all);
+        let last = data.last().unwrap();
+        let cursor = StuckCursor::decode(&next_cursor.unwrap().unwrap(), ListId::only()).unwrap();
+        assert_eq!((cursor.since, cursor.id), last.place());
+        assert!(data.len() < 3000 && endpoint(data.len() as u128, 7).place() > last.place());
     }
 }

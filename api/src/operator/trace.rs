@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use model::address::Address;
 use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, ShardId};
+use model::page::{Room, json_bytes};
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/admin/messages/{message_id}/trace").operator(show).doc(
             Doc::new("trace_message", "See what became of a message, step by step")
-                .about("In each channel that knows it: both ends of a conversation may be channels here.")
+                .about(
+                    "In each channel that knows it: both ends of a conversation may be channels here. Of its deliveries, \
+                     the oldest first, as many are told as an answer of 4 MiB holds.",
+                )
                 .query(asked)
                 .list::<TraceView>()
                 .errors(&[ErrorCode::MessageNotFound]),
@@ -97,22 +101,23 @@ async fn show(call: &mut OperatorCall) -> Outcome {
             live.map(|channel| channel.id).collect()
         }),
     };
-    let mut traces = Vec::new();
+    let (mut traces, mut room) = (Vec::new(), Room::of_page());
     for part in channels.chunks(AT_ONCE) {
         let found = call.cluster().message_deliveries(part.to_vec(), message.clone(), None, &call.context()).await?;
         for in_channel in found {
-            traces.extend(trace(call, in_channel.channel, &message, in_channel.deliveries).await?);
+            traces.extend(trace(call, in_channel.channel, &message, in_channel.deliveries, &mut room).await?);
         }
     }
     if traces.is_empty() { Err(missing()) } else { Ok(Reply::ok(&List::whole(traces))) }
 }
 
-/// The rows of a message in one channel, with all that their deliveries went through.
+/// The rows of a message in one channel, with all that their deliveries went through, as far as there is room for it.
 async fn trace(
     call: &OperatorCall,
     channel: ChannelId,
     message: &MessageId,
     deliveries: Vec<DeliveryRecord>,
+    room: &mut Room,
 ) -> Result<Vec<TraceView>, CallError> {
     let known = call.directory().read(|state| state.channel(channel).cloned());
     let Some(record) = known else { return Ok(Vec::new()) };
@@ -129,7 +134,11 @@ async fn trace(
     let mut told = Vec::new();
     for delivery in deliveries {
         let detail = call.cluster().delivery(record.customer_id, delivery.id, &call.context()).await?;
-        told.push((delivery, detail.map(|detail| detail.attempts).unwrap_or_default()));
+        let attempts = detail.map(|detail| detail.attempts).unwrap_or_default();
+        if !room.take(json_bytes(&steps_of_delivery(&delivery, &attempts))) {
+            break;
+        }
+        told.push((delivery, attempts));
     }
     let of_row = |row: StoredMessage| {
         let own = told.iter().filter(|(delivery, _)| row.webhook_deliveries.iter().any(|seen| seen.id == delivery.id));

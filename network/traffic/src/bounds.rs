@@ -6,6 +6,7 @@ use model::business::Product;
 use model::id::MessageId;
 use model::label::Labelled;
 use model::msgpack;
+use model::time::Timestamp;
 use serde::Serialize;
 
 use crate::item::{Identity, InboundItem, InboundKind, InboundMessage, MOST_SYNCED, SyncedPart};
@@ -44,7 +45,7 @@ impl InboundItem {
             InboundKind::LidDisclosed { lid, phone } => {
                 beyond_if(any_too_long([Some(&*lid), Some(&*phone)]), "address")
             }
-            InboundKind::Notice(notice) => notice.fit(),
+            InboundKind::Notice(notice) => notice.fit(self.at),
             InboundKind::Synced(part) => part.fit(),
         }
     }
@@ -113,13 +114,14 @@ impl SyncedPart {
 }
 
 impl Notice {
-    /// A part of a state would be another state: what is too large is left out as a whole.
-    fn fit(&mut self) -> Fit {
+    /// A part of a state would be another state: what is too large is left out as a whole. `at` is when it was told.
+    fn fit(&mut self, at: Timestamp) -> Fit {
         if let News::Business(news) = &mut self.news
             && let BusinessNews::OrderPlaced(order) = &mut **news
         {
-            // Nothing was ordered before 1970: the time is not known.
-            order.placed_at = order.placed_at.max(0);
+            // Nothing was ordered before 1970: the time is not known. Nor after it was told: it would stand before all others, and
+            // be kept, for ever.
+            order.placed_at = order.placed_at.min(at.unix_seconds()).max(0);
         }
         let about = self.news.about();
         if any_too_long([self.actor.as_ref(), about]) || self.news.people().any(Address::is_too_long) {
@@ -255,7 +257,6 @@ mod tests {
     use model::business::{Order, OrderStatus};
     use model::message::{Content, Surroundings};
     use model::profile::ChannelProfile;
-    use model::time::Timestamp;
 
     use super::*;
     use crate::item::{ItemId, Receipt, ReceiptStatus};
@@ -359,10 +360,14 @@ mod tests {
                 placed_at,
             })))),
         };
-        assert_eq!(placed(255, 255, 0).fit(), Fit::Whole);
-        assert_eq!((placed(256, 1, 0).fit(), placed(1, 256, 0).fit()), (Fit::Beyond("size"), Fit::Beyond("size")));
-        let mut before = placed(1, 1, -1);
-        assert_eq!((before.fit(), before), (Fit::Whole, placed(1, 1, 0)));
+        let told = Timestamp(7_999);
+        assert_eq!(placed(255, 255, 0).fit(told), Fit::Whole);
+        let too_long = [placed(256, 1, 0).fit(told), placed(1, 256, 0).fit(told)];
+        assert_eq!(too_long, [Fit::Beyond("size"), Fit::Beyond("size")]);
+        for (said, kept) in [(-1, 0), (7, 7), (8, 7), (i64::MAX, 7)] {
+            let mut order = placed(1, 1, said);
+            assert_eq!((order.fit(told), order), (Fit::Whole, placed(1, 1, kept)));
+        }
     }
 
     #[test]

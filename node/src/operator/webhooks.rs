@@ -3,6 +3,7 @@
 use api::List;
 use api::operator::stuck::StuckEndpoint;
 use model::time::Timestamp;
+use serde_json::json;
 
 use super::Verdict;
 use super::client::{Operator, shown};
@@ -12,7 +13,7 @@ use crate::cli::operator::WebhooksStuckArgs;
 pub async fn stuck(args: &WebhooksStuckArgs) -> anyhow::Result<Verdict> {
     let customer = args.customer.map(|customer| format!("&customer_id={customer}")).unwrap_or_default();
     let path = format!("/v1/admin/webhooks/stuck?older_than_seconds={}{customer}", args.older_than.as_secs());
-    let answer = Operator::new(&args.operator)?.get(&path).await?;
+    let answer = json!({ "data": Operator::new(&args.operator)?.all(&path).await? });
     let List { data, .. } = shown(&args.operator, &path, answer, |stuck: &List<StuckEndpoint>| print(&stuck.data))?;
     Ok(Verdict::of(data.is_empty()))
 }

@@ -29,6 +29,10 @@ use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 /// Answers to the heartbeats of one frame come about together; so long they wait for each other.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(2);
 
+/// After this, and at the latest twice as long, a snapshot is given up of which nothing has come: whoever sent it is gone, and
+/// what has come takes room. A leader that sends gives up a part after a fraction of it.
+const SILENCE: Duration = Duration::from_secs(120);
+
 /// A snapshot that is arriving.
 struct Incoming<S> {
     /// Tells it from those that began before and after.
@@ -52,10 +56,20 @@ impl<S> Default for Arrivals<S> {
 }
 
 impl<S> Arrivals<S> {
-    /// A transfer that was under way is dropped, and its files with it.
-    fn begin(&mut self, group: GroupId, from: NodeId, sink: S) {
+    /// A transfer that was under way is dropped, and its files with it. Gives the number of the new one.
+    fn begin(&mut self, group: GroupId, from: NodeId, sink: S) -> u64 {
         self.transfers += 1;
         self.of.insert(group, Incoming { transfer: self.transfers, from, next: 0, sink: Some(sink) });
+        self.transfers
+    }
+
+    /// How many parts of a transfer have come. One of which there are no more than `had` is dropped.
+    fn unless_silent(&mut self, group: GroupId, transfer: u64, had: u64) -> Option<u64> {
+        let has = self.of.get(&group).filter(|incoming| incoming.transfer == transfer)?.next;
+        if has == had {
+            self.of.remove(&group);
+        }
+        (has > had).then_some(has)
     }
 
     /// Gives the transfer whose next part this is, for as long as it is worked on.
@@ -290,7 +304,8 @@ impl Services {
             return refused(status::BAD);
         }
         let sink = Sink::start(core.state_disk(), core.id());
-        self.incoming.lock().begin(core.id(), from, sink);
+        let transfer = self.incoming.lock().begin(core.id(), from, sink);
+        core.runtime().spawn(forget_when_silent(Arc::downgrade(&self), core.id(), transfer));
         accepted(&[])
     }
 
@@ -338,9 +353,34 @@ impl Services {
     }
 }
 
+/// Looks after a transfer until it has ended.
+async fn forget_when_silent(services: Weak<Services>, group: GroupId, transfer: u64) {
+    let mut had = 0;
+    loop {
+        tokio::time::sleep(SILENCE).await;
+        let Some(services) = services.upgrade() else { return };
+        let Some(has) = services.incoming.lock().unless_silent(group, transfer, had) else { return };
+        had = has;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transfer_is_dropped_when_nothing_more_of_it_comes() {
+        let mut arrivals = Arrivals::default();
+        let transfer = arrivals.begin(3, 1, "files");
+        let (taken, sink) = arrivals.take(3, 1, 0).expect("the first part of it");
+        arrivals.go_on(3, taken, sink);
+        assert_eq!(arrivals.unless_silent(3, transfer, 0), Some(1));
+        let next = arrivals.begin(3, 2, "others");
+        assert_eq!(arrivals.unless_silent(3, transfer, 1), None, "it has ended");
+        assert_eq!(arrivals.take(3, 2, 0), Some((next, "others")), "and the one that followed it goes on");
+        assert_eq!(arrivals.unless_silent(3, next, 0), None);
+        assert!(arrivals.of.is_empty());
+    }
 
     #[test]
     fn a_part_that_took_long_to_write_is_not_taken_for_one_of_the_transfer_that_began_meanwhile() {

@@ -94,15 +94,17 @@ enum Greeted {
     Unauthenticated(Box<TlsStream<TcpStream>>),
 }
 
-/// Answers one question. Strangers beyond those that may be served at once are turned away: they may ask again.
+/// Answers one question. Strangers beyond those that may be served at once are turned away: they may ask again. One that says
+/// nothing takes none of their places, and gives way at the port.
 async fn answer_unauthenticated(shared: &Shared, mut stream: TlsStream<TcpStream>, places: Arc<Semaphore>) {
-    let Ok(place) = places.try_acquire_owned() else { return };
     let Some(handler) = shared.unauthenticated.read().clone() else { return };
+    let Ok(question) = unauthenticated::question(&mut stream).await else { return };
+    let Ok(place) = places.try_acquire_owned() else { return };
     // The answer is worked out where calls of the floors above are handled.
     let serving = shared.caller.spawn(async move {
         // Held by the work: it goes on to its end, also where the connection gives way to another one.
         let _place = place;
-        tokio::time::timeout(unauthenticated::PATIENCE, unauthenticated::serve(&mut stream, &*handler)).await
+        tokio::time::timeout(unauthenticated::PATIENCE, unauthenticated::answer(&mut stream, question, &*handler)).await
     });
     if !matches!(serving.await, Ok(Ok(Ok(())))) {
         tracing::debug!("a stranger was not answered");

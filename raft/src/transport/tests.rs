@@ -274,6 +274,22 @@ async fn no_more_strangers_are_served_at_once_than_may_be_however_often_one_give
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn strangers_that_say_nothing_keep_nobody_from_asking() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve_unauthenticated(Arc::new(Gate));
+    let address = two.local_addr().to_string();
+    let known = unauthenticated::authority_hash(&authority.issue(2).ca_pem).unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..2 * unauthenticated::AT_ONCE {
+        silent.push(unauthenticated::connect(&address, known).await.unwrap());
+    }
+    let answer = unauthenticated::ask(&address, known, b"let me in", soon()).await;
+    assert_eq!(answer.unwrap(), "asked: let me in");
+    drop(silent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_peer_comes_in_while_strangers_hold_silent_connections() {
     let (authority, addresses) = (Authority::new(), Addresses::default());
     let one = peers(&authority, 1, &addresses).await;

@@ -17,13 +17,14 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{TlsConnector, client};
 
 use super::tls;
 
-/// The longest question and the longest answer.
-const MOST_BYTES: u32 = 64 << 10;
+/// The longest question, many times what a node has to say, and the longest answer.
+const LONGEST_QUESTION: u32 = 8 << 10;
+const LONGEST_ANSWER: u32 = 64 << 10;
 
 /// How long a stranger's question may take, its answer included: an update of the directory lies inside.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,7 +32,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to come: it is known before the connection is made.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Strangers that may be served at once.
+/// Strangers whose questions are worked on at once.
 pub(super) const AT_ONCE: usize = 8;
 
 /// Answers strangers. What they say proves nothing but what the answerer finds proven in it.
@@ -70,37 +71,54 @@ pub async fn ask(
     question: &[u8],
     deadline: Instant,
 ) -> Result<Bytes, UnauthenticatedError> {
-    let unreachable = |error: &dyn std::fmt::Display| UnauthenticatedError::Unreachable(format!("{address}: {error}"));
     let asking = async {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let pinned = Arc::new(Pinned { authority, provider: provider.clone() });
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|error| unreachable(&error))?
-            .dangerous()
-            .with_custom_certificate_verifier(pinned)
-            .with_no_client_auth();
-        let socket = TcpStream::connect(address).await.map_err(|error| unreachable(&error))?;
-        let connecting = TlsConnector::from(Arc::new(config)).connect(tls::any_node(), socket);
-        let mut stream = connecting.await.map_err(|error| match error.get_ref().and_then(|e| e.downcast_ref()) {
-            Some(rustls::Error::InvalidCertificate(_)) => {
-                UnauthenticatedError::NotTheCluster(format!("{address}: {error}"))
-            }
-            _ => unreachable(&error),
-        })?;
-        write(&mut stream, question).await.map_err(|error| unreachable(&error))?;
-        read(&mut stream).await.map_err(|error| unreachable(&error))
+        let mut stream = connect(address, authority).await?;
+        write(&mut stream, question).await.map_err(|error| unreachable(address, &error))?;
+        read(&mut stream, LONGEST_ANSWER).await.map_err(|error| unreachable(address, &error))
     };
-    tokio::time::timeout_at(deadline.into(), asking).await.unwrap_or_else(|_| Err(unreachable(&"no answer in time")))
+    let asked = tokio::time::timeout_at(deadline.into(), asking).await;
+    asked.unwrap_or_else(|_| Err(unreachable(address, &"no answer in time")))
 }
 
-/// Reads a stranger's question and answers it.
-pub(super) async fn serve(
+fn unreachable(address: &str, error: &dyn std::fmt::Display) -> UnauthenticatedError {
+    UnauthenticatedError::Unreachable(format!("{address}: {error}"))
+}
+
+/// Connects to a node that proves that it belongs to the cluster of an authority.
+pub(super) async fn connect(
+    address: &str,
+    authority: [u8; 32],
+) -> Result<client::TlsStream<TcpStream>, UnauthenticatedError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let pinned = Arc::new(Pinned { authority, provider: provider.clone() });
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| unreachable(address, &error))?
+        .dangerous()
+        .with_custom_certificate_verifier(pinned)
+        .with_no_client_auth();
+    let socket = TcpStream::connect(address).await.map_err(|error| unreachable(address, &error))?;
+    let connecting = TlsConnector::from(Arc::new(config)).connect(tls::any_node(), socket);
+    connecting.await.map_err(|error| match error.get_ref().and_then(|e| e.downcast_ref()) {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            UnauthenticatedError::NotTheCluster(format!("{address}: {error}"))
+        }
+        _ => unreachable(address, &error),
+    })
+}
+
+/// Reads a stranger's question.
+pub(super) async fn question(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Bytes> {
+    tokio::time::timeout(QUESTION_PATIENCE, read(stream, LONGEST_QUESTION)).await?
+}
+
+/// Answers a stranger's question.
+pub(super) async fn answer(
     stream: &mut TlsStream<TcpStream>,
+    question: Bytes,
     handler: &dyn UnauthenticatedHandler,
 ) -> std::io::Result<()> {
     let from = stream.get_ref().0.peer_addr()?.ip();
-    let question = tokio::time::timeout(QUESTION_PATIENCE, read(stream)).await??;
     write(stream, &handler.answer(question, from).await).await?;
     stream.shutdown().await
 }
@@ -112,9 +130,9 @@ async fn write(stream: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> std::io::
     stream.flush().await
 }
 
-async fn read(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Bytes> {
+async fn read(stream: &mut (impl AsyncRead + Unpin), most: u32) -> std::io::Result<Bytes> {
     let length = stream.read_u32().await?;
-    if length > MOST_BYTES {
+    if length > most {
         return Err(std::io::Error::other(format!("{length} bytes are too many")));
     }
     let mut body = vec![0; length as usize];

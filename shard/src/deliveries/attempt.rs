@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use model::event::EventName;
+use model::id::{DeliveryId, EndpointId};
 use model::time::Timestamp;
 use model::webhook::delivery::Verdict;
 use model::webhook::{DeliveryState, Outcome, RetrySchedule};
@@ -26,6 +27,7 @@ use crate::figures;
 use crate::keys;
 use crate::owner::Owner;
 use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, Manual, decode};
+use crate::shares::{Share, Shares};
 use crate::trace::{self, Kind, Place};
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
 use crate::webhook::material::Material;
@@ -36,6 +38,13 @@ const PAUSE: Duration = Duration::from_secs(72 * 3600);
 /// From when on an attempt counts as long: its beginning is noted, so that the next owner can tell that it was cut off.
 /// Most answers come sooner and cost no note.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
+
+/// An event that takes more bytes is large.
+const LARGE_EVENT: usize = 16 << 10;
+
+/// How many attempts with large events one account has at a node at once: each holds its event in memory until the receiver has
+/// answered, up to 512 KiB for up to 20 s.
+pub(super) const LARGE_EVENTS_OF_ONE: usize = 32;
 
 /// An attempt that is over, its outcome committed.
 #[derive(Default)]
@@ -54,6 +63,7 @@ pub(super) struct Means {
     pub attempter: Arc<Attempter>,
     pub schedule: Arc<RetrySchedule>,
     pub running: Running,
+    pub large_events: Arc<Shares>,
 }
 
 /// Makes the attempt. Without an outcome in the log the next owner makes it again, under the same event id.
@@ -65,6 +75,10 @@ pub(super) async fn run(
 ) -> Finished {
     let mut finished = Finished::default();
     let Job { endpoint, delivery: id, due, .. } = job;
+    let lost = owner.lost.clone();
+    // Before anything is read that may change while this waits.
+    let waiting = place_for_event(&means.large_events, &owner.reader, endpoint, id);
+    let Some(_place) = lost.run_until_cancelled(waiting).await else { return finished };
     let Some(delivery) = owner.reader.get(&keys::delivery(endpoint, id)) else { return finished };
     let delivery: DeliveryRow = decode(&delivery);
     // Read from disk while its outcome was on the way: not due at this time any more.
@@ -73,7 +87,6 @@ pub(super) async fn run(
         return finished;
     }
     let _in_flight = means.running.begin(id);
-    let lost = owner.lost.clone();
     let confirmed_and_made = async {
         directory_is_fresh(&owner).await;
         made(&means, &owner, &delivery).await
@@ -105,6 +118,18 @@ pub(super) async fn run(
         Err(_) => {}
     }
     finished
+}
+
+/// A place for the event of a delivery, where it is large. Nothing of it is in memory while this waits.
+async fn place_for_event(
+    large_events: &Shares,
+    view: &(impl View + Sync),
+    endpoint: EndpointId,
+    id: DeliveryId,
+) -> Option<Share> {
+    let delivery = view.get(&keys::delivery(endpoint, id)).map(|row| decode::<DeliveryRow>(&row))?;
+    let bytes = view.get(&keys::event(delivery.event_id.as_str()))?.len();
+    if bytes > LARGE_EVENT { Some(large_events.take(delivery.customer).await) } else { None }
 }
 
 /// Waits until this node's copy of the directory is young enough to act by: one that does not hear of the directory would go
@@ -169,9 +194,8 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
         let attempt = unmade(delivery, now, Outcome::EndpointDeleted, "the endpoint was deleted");
         return (Some(attempt), retry(schedule, delivery, None));
     };
-    let Some(event) = owner.reader.get(&keys::event(delivery.event_id.as_str())) else {
-        return (None, Next::Exhausted);
-    };
+    let event = owner.reader.get(&keys::event(delivery.event_id.as_str())).map(|event| decode::<EventRow>(&event));
+    let Some(EventRow { body, .. }) = event else { return (None, Next::Exhausted) };
     let Ok(material) = Material::open(&owner.node.directory, &owner.node.secrets, &endpoint, now) else {
         let attempt =
             unmade(delivery, now, Outcome::Blocked, "the endpoint's secrets cannot be opened with the master key");
@@ -180,7 +204,7 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
     let request = AttemptRequest {
         account: delivery.customer,
         url: endpoint.url.clone(),
-        body: decode::<EventRow>(&event).body,
+        body,
         event: delivery.event.as_str().to_owned(),
         event_id: delivery.event_id.clone(),
         delivery_id: Some(delivery.id),
@@ -315,8 +339,60 @@ fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: 
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::event::EventId;
+    use model::id::{ChannelId, CustomerId};
+    use raft::machine::{MemoryState, State};
+    use tokio::sync::Semaphore;
+
     use super::*;
+    use crate::records::encode;
+
+    /// A delivery of an event that takes so many bytes.
+    fn put(state: &mut MemoryState, customer: CustomerId, event_bytes: usize) -> (EndpointId, DeliveryId) {
+        let now = Timestamp(1_000);
+        let delivery = DeliveryRow {
+            id: DeliveryId::random(),
+            endpoint: EndpointId::random(),
+            customer,
+            channel: ChannelId(uuid::Uuid::nil()),
+            event: EventName::MessageReceived,
+            event_id: EventId::mint(now, rand::random()),
+            message_id: None,
+            correlation_id: None,
+            chat: None,
+            url: "https://receiver.example".to_owned(),
+            state: DeliveryState::Pending,
+            attempt_count: 0,
+            scheduled: 0,
+            next_attempt_at: Some(now),
+            delivered_at: None,
+            created_at: now,
+            last: None,
+            manual: None,
+        };
+        state.put(&keys::event(delivery.event_id.as_str()), &vec![b'x'; event_bytes]);
+        state.put(&keys::delivery(delivery.endpoint, delivery.id), &encode(&delivery));
+        (delivery.endpoint, delivery.id)
+    }
+
+    #[test]
+    fn large_events_of_one_account_wait_for_each_other_and_nobody_else_does() {
+        let mut state = MemoryState::new();
+        let [loud, quiet] = [(); 2].map(|()| CustomerId::random());
+        let large = put(&mut state, loud, LARGE_EVENT + 1);
+        let small = put(&mut state, loud, LARGE_EVENT);
+        let of_another = put(&mut state, quiet, LARGE_EVENT + 1);
+        let large_events = Shares::new(Semaphore::MAX_PERMITS, 1);
+        let begins = |(endpoint, id)| place_for_event(&large_events, &state, endpoint, id).now_or_never();
+        let held = begins(large).unwrap();
+        assert!(held.is_some() && begins(large).is_none());
+        assert!(begins(small).unwrap().is_none(), "it takes no place");
+        assert!(begins(of_another).unwrap().is_some());
+        drop(held);
+        assert!(begins(large).unwrap().is_some());
+    }
 
     #[test]
     fn a_receiver_that_is_gone_ends_what_was_still_to_be_tried() {

@@ -34,11 +34,11 @@ use raft::directory::health::DisableRule;
 use raft::machine::{View, just_after};
 use raft::supervise;
 pub use state::deliveries::{Job, command, query, running, view};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task;
 use tokio_util::sync::CancellationToken;
 
-use self::attempt::Means;
+use self::attempt::{LARGE_EVENTS_OF_ONE, Means};
 use self::command::DeliveryCommand;
 use self::running::Running;
 use crate::command::Command;
@@ -46,6 +46,7 @@ use crate::coordinator::{Report, Ruling};
 use crate::keys;
 use crate::owner::committer::LeadershipLost;
 use crate::owner::{Owner, Webhooks};
+use crate::shares::Shares;
 use crate::webhook::attempt::Attempter;
 
 /// How many messages wait for the engine. Announced jobs beyond that are found on disk instead.
@@ -110,7 +111,12 @@ impl Deliveries {
         let (overflow, rare) = mpsc::unbounded_channel();
         let running = Running::new(schedule.max_attempts());
         let attempter = Arc::new(attempter);
-        let means = Means { attempter: attempter.clone(), schedule: Arc::new(schedule), running: running.clone() };
+        let means = Means {
+            attempter: attempter.clone(),
+            schedule: Arc::new(schedule),
+            running: running.clone(),
+            large_events: Arc::new(Shares::new(Semaphore::MAX_PERMITS, LARGE_EVENTS_OF_ONE)),
+        };
         let (owners, rereading) = (Arc::default(), Rereading::default());
         let deliveries = Self { queue, overflow, running, attempter, owners, rereading };
         let waiting = Arc::new(tokio::sync::Mutex::new(Waiting { messages, rare, begun: false }));

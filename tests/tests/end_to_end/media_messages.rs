@@ -3,6 +3,8 @@
 
 mod files;
 
+use std::time::Instant;
+
 use files::{file, sha256, wave, web};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -394,6 +396,10 @@ async fn media_that_an_account_has_no_room_for_stays_at_the_network_until_there_
     assert_eq!(media["state"], "skipped", "{media}");
     let asked = scene.channel.path(&format!("/messages/{second}/media"));
     assert_eq!(scene.api().get(&asked).await.expect(200)["state"], "skipped", "nor by asking for it");
+    let followed = Instant::now();
+    let link = tests::media::path(&media);
+    tests::media::fetch(&scene.api(), &link, &[]).await.expect_error(503, "worker_at_capacity");
+    assert!(followed.elapsed() < seconds(10), "nobody waits for what does not come");
     scene.api().delete(&scene.channel.path(&format!("/media/{}", string(&first["id"])))).await.expect(204);
     assert_eq!(scene.api().get(&asked).await.expect(200)["state"], "ready");
 }

@@ -22,6 +22,10 @@ use super::{BlobError, Blobs, For, blocking};
 /// The service under which replicas ask each other for bytes.
 const BLOB_SERVICE: u16 = 272;
 
+/// How long all of a transfer may take, with the wait for its turn: a node that gives each piece at the last moment keeps its place
+/// no longer.
+const PULL_PATIENCE: Duration = Duration::from_secs(120);
+
 /// How long a piece may take.
 const PIECE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -111,9 +115,13 @@ impl Blobs {
         if blocking(move || local.renew(&at)).await? {
             return Ok(());
         }
-        let _permit = self.pulls.acquire().await.map_err(|error| BlobError::Unavailable(error.to_string()))?;
-        let spool = self.spool(For::Node).await.map_err(of_spool)?;
-        let spooled = spool.fill(self.read_from(from, sha256, 0..size)).await.map_err(of_spool)?;
+        let transfer = async {
+            let _permit = self.pulls.acquire().await.map_err(|error| BlobError::Unavailable(error.to_string()))?;
+            let spool = self.spool(For::Node).await.map_err(of_spool)?;
+            spool.fill(self.read_from(from, sha256, 0..size)).await.map_err(of_spool)
+        };
+        let transferred = tokio::time::timeout(PULL_PATIENCE, transfer).await;
+        let spooled = transferred.unwrap_or_else(|_| Err(BlobError::Unavailable("it took too long".into())))?;
         if spooled.sha256 != *sha256 {
             return Err(BlobError::Unavailable("what came has another hash".into()));
         }

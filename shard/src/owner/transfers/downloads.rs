@@ -70,6 +70,8 @@ pub enum FetchEnd {
     NotConnected,
     /// The network did not give the bytes this time.
     Later,
+    /// The account has no room for them.
+    NoRoom,
     /// The network no longer has them.
     Gone,
 }
@@ -276,7 +278,7 @@ impl Channel {
     /// Its account has no room for these bytes. They are not tried for again before somebody asks for them, or the next login.
     async fn leave_at_network(&mut self, id: MediaId) -> Result<(), LeadershipLost> {
         let waiting = self.transfers.downloads.wanted.remove(&id).map(|wanted| wanted.waiting);
-        tell(waiting.into_iter().flatten(), FetchEnd::Later);
+        tell(waiting.into_iter().flatten(), FetchEnd::NoRoom);
         if let Some(held) = self.held_media(id) {
             held.state = MediaState::Skipped;
         }

@@ -44,6 +44,7 @@ pub struct Held {
 impl Channel {
     /// Adds an item to the turn, or holds it back.
     pub fn take_or_hold(&mut self, batch: &mut Batch, mut item: InboundItem) {
+        item.at = item.at.clamp(Timestamp(0), Timestamp::now().plus(MOST_AHEAD));
         let is_cut = match item.fit() {
             Fit::Whole => false,
             Fit::Cut => true,
@@ -55,7 +56,6 @@ impl Channel {
                 return;
             }
         };
-        item.at = item.at.clamp(Timestamp(0), Timestamp::now().plus(MOST_AHEAD));
         if self.ignores(&item.kind) {
             batch.on_commit.push(OnCommit::Acknowledge(item.id));
             return;
