@@ -361,8 +361,8 @@ mod tests {
     fn a_call_that_is_made_again_says_so_where_its_target_state_would_be_a_mistake() {
         let (customer, channel, media, id) =
             (CustomerId::random(), ChannelId::random(), MediaId::new(), DeliveryId::random());
-        let work = |work| Ask::Channel { customer, channel, charge: None, work };
-        let mut delete = work(Work::Media(MediaWork::Delete(media)));
+        let work = Work::Media(MediaWork::Delete(media));
+        let mut delete = Ask::Channel { customer, channel, charge: None, work };
         let mut redeliver = Ask::Deliveries(DeliveryAsk::Redeliver { customer, id, again: false });
         // Once more, too: an owner may die behind another one.
         for _ in 0..2 {

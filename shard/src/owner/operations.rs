@@ -389,3 +389,22 @@ impl Channel {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::customer::Quota;
+
+    use super::*;
+
+    #[test]
+    fn what_a_call_that_is_made_again_may_have_done_itself_does_not_stand_against_it() {
+        let done = [
+            CallError::no_op("the chat is as it should be already"),
+            CallError::not_found("label", "1"),
+            CallError::chat_not_found("15551230000@s.example"),
+            CallError::plan_limit(Quota::Labels, 1, 1),
+        ];
+        assert!(done.iter().all(may_be_done));
+        assert!(!may_be_done(&CallError::message_not_found("A")));
+    }
+}
