@@ -107,6 +107,21 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// Notes that it may have been done before, by an owner that did not answer any more: then what is in its target state already
+    /// is no mistake of the caller's. Other work is known again by the ids that it bears.
+    pub fn note_repeat(&mut self) {
+        match self {
+            Self::Channel { work: Work::Operate { again, .. }, .. }
+            | Self::Deliveries(DeliveryAsk::Redeliver { again, .. }) => *again = true,
+            Self::Channel { work: Work::Media(work), .. } => {
+                if let MediaWork::Delete(id) = *work {
+                    *work = MediaWork::DeleteAgain(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The account whose call this is, where it may wait for long: for the network, for a client, for an event, or for its turn among
     /// what else its account reads. `of_channel` tells whose a channel is.
     pub fn account(&self, of_channel: impl FnOnce(ChannelId) -> Option<CustomerId>) -> Option<CustomerId> {
@@ -337,10 +352,26 @@ pub enum SentStatus {
 
 #[cfg(test)]
 mod tests {
-    use model::id::EndpointId;
+    use model::id::{EndpointId, MediaId};
 
     use super::*;
     use crate::usage::Hour;
+
+    #[test]
+    fn a_call_that_is_made_again_says_so_where_its_target_state_would_be_a_mistake() {
+        let (customer, channel, media, id) =
+            (CustomerId::random(), ChannelId::random(), MediaId::new(), DeliveryId::random());
+        let work = Work::Media(MediaWork::Delete(media));
+        let mut delete = Ask::Channel { customer, channel, charge: None, work };
+        let mut redeliver = Ask::Deliveries(DeliveryAsk::Redeliver { customer, id, again: false });
+        // Once more, too: an owner may die behind another one.
+        for _ in 0..2 {
+            delete.note_repeat();
+            redeliver.note_repeat();
+        }
+        assert!(matches!(delete, Ask::Channel { work: Work::Media(MediaWork::DeleteAgain(id)), .. } if id == media));
+        assert!(matches!(redeliver, Ask::Deliveries(DeliveryAsk::Redeliver { again: true, .. })));
+    }
 
     #[test]
     fn what_waits_for_its_accounts_turn_to_read_counts_as_that_accounts() {

@@ -340,9 +340,7 @@ impl Nodes for Router {
             }
             tries += 1;
             in_vain += 1;
-            if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
-                *again = true;
-            }
+            call.ask.note_repeat();
             let replica = || self.host.group(call.shard).map(|group| group.leadership());
             let leadership = leadership.get_or_insert_with(replica);
             tokio::select! {

@@ -19,10 +19,12 @@ pub enum DeliveryAsk {
         customer: CustomerId,
         id: DeliveryId,
     },
-    /// Makes a delivery due now.
+    /// Makes a delivery due now. `again` when the same call may have done so before.
     Redeliver {
         customer: CustomerId,
         id: DeliveryId,
+        #[serde(default)]
+        again: bool,
     },
     Sweep(Sweep),
     Figures {

@@ -27,6 +27,9 @@ pub enum MediaWork {
     },
     /// The answer is the row as it was; `None` when there is none to delete.
     Delete(MediaId),
+    /// As `Delete`, which may have been done before: media that is deleted already is deleted by this very call. Owners of
+    /// earlier releases do not know it, and do not answer.
+    DeleteAgain(MediaId),
 }
 
 /// Rows of a list, and where the next page begins.

@@ -88,7 +88,7 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Redelivered, CallError> {
         let shard = self.shard_of_channel(channel).ok_or_else(CallError::no_leader)?;
-        match self.ask_deliveries(shard, DeliveryAsk::Redeliver { customer, id }, context).await? {
+        match self.ask_deliveries(shard, DeliveryAsk::Redeliver { customer, id, again: false }, context).await? {
             DeliveryDone::Redelivered(redelivered) => Ok(redelivered),
             _ => Err(CallError::internal_error()),
         }

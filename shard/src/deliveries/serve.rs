@@ -47,10 +47,10 @@ pub async fn answer(
         DeliveryAsk::Waiting => {
             reading.read(None, |view: &dyn View, _: &Running| waiting::in_shard(view)).await.map(DeliveryDone::Waiting)
         }
-        DeliveryAsk::Redeliver { customer, id } => {
+        DeliveryAsk::Redeliver { customer, id, again } => {
             let find = move |view: &dyn View, _: &Running| query::find(view, customer, id);
             match reading.read(Some(customer), find).await {
-                Ok(row) => Ok(DeliveryDone::Redelivered(redeliver(owner, row).await?)),
+                Ok(row) => Ok(DeliveryDone::Redelivered(redeliver(owner, row, again).await?)),
                 Err(error) => Err(error),
             }
         }
@@ -88,18 +88,21 @@ impl Reading<'_> {
     }
 }
 
-/// Makes a delivery due that was found.
-async fn redeliver(owner: &Arc<Owner>, found: Option<DeliveryRow>) -> Result<Redelivered, NotLeader> {
+/// Makes a delivery due that was found; `again` when the same call may have done so before.
+async fn redeliver(owner: &Arc<Owner>, found: Option<DeliveryRow>, again: bool) -> Result<Redelivered, NotLeader> {
     let running = owner.node.deliveries.running();
     let Some(row) = found else { return Ok(Redelivered::NotFound) };
     let (id, now) = (row.id, Timestamp::now());
-    if running.is_in_flight(id) || row.is_due(now) {
+    let is_due = running.is_in_flight(id) || row.is_due(now);
+    if is_due && !again {
         return Ok(Redelivered::DueAlready);
     }
-    let redeliver = DeliveryCommand::Redeliver { endpoint: row.endpoint, delivery: id, at: now };
-    let reply = owner.committer.commit_one(Command::Delivery(redeliver)).await.map_err(|_| NotLeader)?;
-    if reply != Reply::Done {
-        return Ok(Redelivered::DueAlready);
+    if !is_due {
+        let redeliver = DeliveryCommand::Redeliver { endpoint: row.endpoint, delivery: id, at: now };
+        let reply = owner.committer.commit_one(Command::Delivery(redeliver)).await.map_err(|_| NotLeader)?;
+        if reply != Reply::Done && !again {
+            return Ok(Redelivered::DueAlready);
+        }
     }
     // As it stands before the attempt begins, which is what was asked for.
     let row = owner.reader.get(&keys::delivery(row.endpoint, id)).ok_or(NotLeader)?;

@@ -12,6 +12,7 @@ use model::customer::Quota;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId, RequestId};
 use model::status::{Status, Trigger};
+use model::time::Timestamp;
 use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
 use network::operation::Operation;
 use raft::failpoint::{self, Point};
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 use super::auth::ReplicatedAuth;
 use super::committer::LeadershipLost;
+use super::lifecycle::replaced_lately;
 use super::number_checks::NumberChecks;
 use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
@@ -136,8 +138,8 @@ pub(super) struct Channel {
     pub booking: Option<Booking>,
     /// Failed attempts in a row, and lost pairing sessions.
     pub failures: u32,
-    /// Since when this owner has been trying to reconnect, and when another connection last took the stream from it. By a clock
-    /// that does not jump; the row's own times are for people.
+    /// Since when this owner has been trying to reconnect, and when another connection last took the stream from the channel. By a
+    /// clock that does not jump; of the row's own times, which are for people, a late replacement alone counts.
     pub reconnecting_since: Option<Instant>,
     pub replaced_at: Option<Instant>,
     pub pair_code: Option<PairCodeAsked>,
@@ -203,6 +205,7 @@ impl Channel {
             owner.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
         let settings = SettingsRow::of(&owner.reader, id);
         let reconnecting_since = row.reconnecting_since.map(|_| Instant::now());
+        let replaced_at = row.replaced_at.and_then(|at| replaced_lately(at, Timestamp::now()));
         let mut channel = Self {
             owner,
             row,
@@ -217,7 +220,7 @@ impl Channel {
             booking: None,
             failures: 0,
             reconnecting_since,
-            replaced_at: None,
+            replaced_at,
             pair_code: None,
             age_checked: Instant::now(),
             transfers: Transfers::default(),

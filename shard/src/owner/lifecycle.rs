@@ -58,6 +58,13 @@ const UNLINK_OPENING: Duration = Duration::from_secs(1);
 /// How many events a session may have waiting: more than a driver sends without acknowledgement.
 const EVENT_QUEUE: usize = network::driver::EVENT_WINDOW * 2;
 
+/// When a replacement was that an earlier owner noted, if another one now would be a loop (T24). One that seems to be still to come was
+/// noted by a wrong clock, and counts for nothing.
+pub fn replaced_lately(at: Timestamp, now: Timestamp) -> Option<Instant> {
+    let ago = (at <= now).then(|| now.since(at)).filter(|ago| *ago < REPLACED_LOOP)?;
+    Instant::now().checked_sub(ago)
+}
+
 /// What comes with an explicit move.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
@@ -613,4 +620,19 @@ async fn unlink(session: Arc<dyn Session>, mut events: mpsc::Receiver<SessionEve
         tracing::info!("the network was not told of a logout");
     }
     session.kill();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_that_an_earlier_owner_noted_counts_for_ten_minutes() {
+        let at = Timestamp(1_767_225_600_000);
+        let seen_after = |passed: Duration| replaced_lately(at, at.plus(passed)).map(|then| then.elapsed());
+        let minute = Duration::from_secs(60);
+        assert!(seen_after(minute).is_some_and(|ago| (minute..minute * 2).contains(&ago)));
+        assert_eq!(seen_after(REPLACED_LOOP), None);
+        assert_eq!(replaced_lately(at, at.minus(minute)), None);
+    }
 }

@@ -81,14 +81,8 @@ pub async fn work(
             });
             Ok(page.await.map(Done::MediaPage))
         }
-        MediaWork::Delete(id) => match find(owner, customer, channel, id).filter(|row| !row.deleted) {
-            None => done(None),
-            Some(row) => match commit(owner, MediaCommand::Delete { channel, id, at: Timestamp::now() }).await? {
-                // Another call came first.
-                Reply::Unchanged => done(None),
-                _ => done(Some(row)),
-            },
-        },
+        MediaWork::Delete(id) => done(delete(owner, find(owner, customer, channel, id), false).await?),
+        MediaWork::DeleteAgain(id) => done(delete(owner, find(owner, customer, channel, id), true).await?),
     }
 }
 
@@ -147,6 +141,16 @@ fn settled(owner: &Owner, mut row: Box<MediaRow>) -> Box<MediaRow> {
     row.kept_for_at_most(owner.node.media.retention_of(&settings));
     row.counted = owner.node.media.counts();
     row
+}
+
+/// Deletes media that was found, and yields its row as it was; `again` when the same call may have done so before.
+async fn delete(owner: &Owner, found: Option<MediaRow>, again: bool) -> Result<Option<MediaRow>, NotLeader> {
+    let Some(row) = found.filter(|row| again || !row.deleted) else { return Ok(None) };
+    let (channel, id) = (row.channel, row.id);
+    let reply = commit(owner, MediaCommand::Delete { channel, id, at: Timestamp::now() }).await?;
+    // Unchanged: another call came first.
+    let answers = again || reply != Reply::Unchanged;
+    Ok(answers.then_some(MediaRow { deleted: false, ..row }))
 }
 
 async fn commit(owner: &Owner, command: MediaCommand) -> Result<Reply, NotLeader> {

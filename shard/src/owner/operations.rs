@@ -116,6 +116,13 @@ impl Operations {
     }
 }
 
+/// Whether what stands against an operation may be what the very same call has done before: the target state is reached, the
+/// thing is gone, or was the last that the plan allows.
+fn may_be_done(error: &CallError) -> bool {
+    use ErrorCode::{ChatNotFound, NoOp, NotFound, PlanLimit};
+    matches!(error.code, NoOp | NotFound | ChatNotFound | PlanLimit)
+}
+
 /// Whether a channel is connected, or will be by itself.
 fn may_operate(status: Status) -> bool {
     matches!(status, Status::Connected | Status::Connecting | Status::Reconnecting)
@@ -139,7 +146,7 @@ impl Channel {
             && !self.is_logged_in()
             && let Some(answer) = projection::alone(&asked.operation)
         {
-            let answer = self.do_alone(&asked.operation, answer).await?;
+            let answer = self.do_alone(&asked.operation, again, answer).await?;
             asked.answer(answer);
             return Ok(());
         }
@@ -174,17 +181,22 @@ impl Channel {
     async fn do_alone(
         &mut self,
         operation: &Operation,
+        again: bool,
         answer: Answer,
     ) -> Result<Result<Worked, CallError>, LeadershipLost> {
-        let mut batch = Projected::default();
-        let checked = self.with_context(Timestamp::now(), |context| {
-            projection::check(operation, &Rows::new(&self.owner.reader, self.row.id, &mut batch), context)
-        });
-        if let Err(error) = checked {
+        if let Err(error) = self.judge(operation, again) {
             return Ok(Err(error));
         }
         self.project(|rows, context| projection::absorb(operation, &answer, rows, context)).await?;
         Ok(Ok(Worked::Done(Done::Operated(Box::new(answer)))))
+    }
+
+    /// Says what stands against an operation, `again` when it may have been done before.
+    fn judge(&self, operation: &Operation, again: bool) -> Result<(), CallError> {
+        let mut batch = Projected::default();
+        let rows = Rows::new(&self.owner.reader, self.row.id, &mut batch);
+        let judged = self.with_context(Timestamp::now(), |context| projection::check(operation, &rows, context));
+        judged.or_else(|error| if again && may_be_done(&error) { Ok(()) } else { Err(error) })
     }
 
     /// The channel has moved: where it does not run any more, nothing waits for it.
@@ -238,22 +250,13 @@ impl Channel {
     async fn ask(&mut self, id: Uuid) {
         let Some(session) = self.running.as_ref().map(|running| running.session.clone()) else { return };
         let Some(asked) = self.operations.0.get(&id) else { return };
-        let again = asked.again;
-        let operation = asked.operation.clone();
-        let mut batch = Projected::default();
-        let checked = self.with_context(Timestamp::now(), |context| {
-            projection::check(&operation, &Rows::new(&self.owner.reader, self.row.id, &mut batch), context)
-        });
-        match checked {
-            // What is there already, or gone, may be what this very call has done.
-            Err(error) if !(again && matches!(error.code, ErrorCode::NoOp | ErrorCode::NotFound)) => {
-                if let Some(asked) = self.operations.0.remove(&id) {
-                    asked.answer(Err(error));
-                }
-                return;
+        if let Err(error) = self.judge(&asked.operation, asked.again) {
+            if let Some(asked) = self.operations.0.remove(&id) {
+                asked.answer(Err(error));
             }
-            _ => {}
+            return;
         }
+        let operation = asked.operation.clone();
         match tokio::time::timeout(WRITE_PATIENCE, session.operate(id, operation)).await {
             Ok(Ok(())) => {
                 if let Some(asked) = self.operations.0.get_mut(&id) {
@@ -384,5 +387,24 @@ impl Channel {
             allowed: &|quota| self.owner.node.allowed(self.row.customer, quota),
             at,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::customer::Quota;
+
+    use super::*;
+
+    #[test]
+    fn what_a_call_that_is_made_again_may_have_done_itself_does_not_stand_against_it() {
+        let done = [
+            CallError::no_op("the chat is as it should be already"),
+            CallError::not_found("label", "1"),
+            CallError::chat_not_found("15551230000@s.example"),
+            CallError::plan_limit(Quota::Labels, 1, 1),
+        ];
+        assert!(done.iter().all(may_be_done));
+        assert!(!may_be_done(&CallError::message_not_found("A")));
     }
 }

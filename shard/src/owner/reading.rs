@@ -98,7 +98,10 @@ impl<V: View> Reading<V> {
                 let (rows, stopped_at) = self.page(range, &filter, limit, largest(in_bytes));
                 if marked { Done::Page { rows, stopped_at } } else { Done::Rows(rows) }
             }
-            Read::Chat(id) => Done::Row(chats::one(&self.best(&id), &rows).map(|chat| Bytes::from(encode(&chat)))),
+            Read::Chat(id) => {
+                let chat = chats::one(&self.best(&id), &rows, Timestamp::now());
+                Done::Row(chat.map(|chat| Bytes::from(encode(&chat))))
+            }
             Read::Chats(page) => {
                 Done::Rows(page.read(&rows, |id| self.kind_of(id), Timestamp::now()).iter().map(encoded).collect())
             }

@@ -297,16 +297,18 @@ pub struct ReceiptRow {
 impl MessageState {
     /// The state of a stored message.
     pub fn read(view: &dyn View, row: &MessageRow) -> Self {
-        if let Some(state) = view.get(&keys::message_state(row.channel, row.id)) {
-            return decode(&state);
-        }
         let (status, status_at) = match row.direction {
             Direction::Inbound => (MessageStatus::Received, row.occurred_at),
             // The phone had sent it before it was heard of here.
             Direction::Outbound if row.source == Source::Device => (MessageStatus::Sent, row.occurred_at),
             Direction::Outbound => (MessageStatus::Queued, row.created_at),
         };
-        Self { status, status_at, error: None, group: None }
+        let Some(state) = view.get(&keys::message_state(row.channel, row.id)) else {
+            return Self { status, status_at, error: None, group: None };
+        };
+        let state: Self = decode(&state);
+        // Receipts of a group's members are counted from `queued` on, whoever sent the message.
+        if state.status < status { Self { status, status_at, ..state } } else { state }
     }
 }
 

@@ -99,6 +99,7 @@ async fn each_rule_of_a_channels_body_is_named() {
     rows.extend(metadata_rows(&json!({})));
     expect_issues(&api, Method::PATCH, &path, rows).await;
     assert_eq!(api.get(&path).await.expect(200)["name"], json!(wide(120)), "none was changed");
+    assert_eq!(api.patch(&path, json!({ "no_such_field": 1 })).await.expect(200)["name"], json!(wide(120)));
 
     for (query, at) in [("status=nope", "status"), ("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit")] {
         let answer = api.get(&format!("/v1/channels?{query}")).await;

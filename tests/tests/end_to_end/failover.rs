@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::storm::Storm;
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
-use tests::http::string;
+use tests::http::{Api, string};
+use tests::media::upload;
 use tests::receiver::Receiver;
 use tests::tenant::{CONNECT, Paired, Tenant, address, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
@@ -208,6 +209,43 @@ async fn the_sends_of_a_channel_that_stops_end_before_the_stop_is_answered_thoug
         check(own.len() == 1, format!("{own:?}"))
     })
     .await;
+}
+
+/// Has the owner of a channel die when something is committed in its shard next, before anybody hears of that; yields another node.
+async fn about_to_die(tenant: &Tenant, channel: &str) -> Api {
+    let owner = tenant.owner(1, channel).await.node;
+    let point = "/v1/admin/failpoints/commit::after";
+    let operator = tenant.cluster.operator(owner, &tenant.client);
+    operator.put(point, json!({ "actions": "return" })).await.expect(204);
+    tenant.api(tenant.cluster.node_ids().into_iter().find(|node| *node != owner).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_of_media_that_its_owner_dies_behind_is_answered_as_one() {
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let channel = tenant.channel("Files").await;
+    let made = upload(&tenant.any(), &channel, "text/plain", b"soon gone".to_vec()).await;
+    let own = format!("/v1/channels/{channel}/media/{}", string(&made["id"]));
+    let other = about_to_die(&tenant, &channel).await;
+    other.delete(&own).await.expect(204);
+    other.delete(&own).await.expect_error(404, "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redelivery_that_its_owner_dies_behind_is_answered_as_one() {
+    let cluster = Cluster::start(Options::default()).await;
+    let (tenant, receiver) = (Tenant::new(&cluster).await, Receiver::start().await);
+    tenant.endpoint(&receiver.url("/"), &["channel.connected"], json!({})).await;
+    let channel = tenant.paired("Sales").await;
+    let delivered = eventually("the event is delivered", seconds(30), async || {
+        let page = tenant.any().get("/v1/webhook-deliveries?state=delivered").await.expect(200);
+        page["data"][0]["id"].as_str().map(str::to_owned).ok_or_else(|| page.to_string())
+    })
+    .await;
+    let other = about_to_die(&tenant, &channel.id).await;
+    let again = other.act(&format!("/v1/webhook-deliveries/{delivered}/redeliver")).await.expect(202);
+    assert_eq!(again["id"], json!(delivered));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use model::error::{CallError, ErrorCode};
 use model::field::{Body, rule};
 use model::session_token::RefreshToken;
 use raft::directory::UpdateError;
-use raft::directory::command::{Command, Rejection};
+use raft::directory::command::{Command, Rejection, Reply as Updated};
 use raft::directory::records::AuditActor;
 use raft::directory::users::{SessionRecord, UserCommand, UserRecord};
 use subtle::ConstantTimeEq;
@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq;
 use super::attempts::{self, Attempt};
 use crate::audit::{Suspect, Target};
 use crate::auth::session::{self, TokensView};
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::pipeline::{Address, caller, fresh_directory};
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
@@ -129,8 +129,8 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
             let entry = ctx.login_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
-            ctx.update(revoke, vec![entry]).await?;
-            refused(ctx, suspect(&user), CallError::auth_revoked(ctx.now))
+            let ended = of_kind!(ctx.update(revoke, vec![entry]).await?, Updated::Session(session) => session)?;
+            refused(ctx, suspect(&user), CallError::auth_revoked(ended.revoked_at.unwrap_or(ctx.now)))
         }
         Err(error) => Err(failure::of_update(error)),
     }

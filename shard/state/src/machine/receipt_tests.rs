@@ -8,10 +8,10 @@ use model::time::Timestamp;
 use proptest::prelude::*;
 use traffic::item::ReceiptStatus;
 
-use super::tests::{CHANNEL, Rig, accept, event, row, settle};
+use super::tests::{CHANNEL, CUSTOMER, Rig, accept, event, row, settle};
 use super::*;
-use crate::history::MessageStatus;
-use crate::records::MOST_RECEIPTS;
+use crate::history::{MessageStatus, Source};
+use crate::records::{MOST_RECEIPTS, MessageRow};
 
 const STEPS: [ReceiptStatus; 3] = [ReceiptStatus::Delivered, ReceiptStatus::Read, ReceiptStatus::Played];
 
@@ -64,6 +64,16 @@ fn a_group_whose_size_the_network_did_not_tell_stays_sent() {
     assert_eq!(rig.run(receipt(&sent.message_id, 1, ReceiptStatus::Read, 300)), Reply::Done);
     assert_eq!(rig.status_of(&sent), MessageStatus::Sent);
     assert_eq!(rig.count(keys::receipts_of(CHANNEL, sent.id)), 1);
+}
+
+#[test]
+fn what_the_phone_wrote_to_a_group_stays_sent_whatever_a_member_says() {
+    let mut rig = Rig::connected();
+    let written = MessageRow { source: Source::Device, is_group: true, ..row("A", Direction::Outbound) };
+    let message = NewMessage::of(&written);
+    rig.run(Command::ReceiveOwn { customer: CUSTOMER, message, events: Vec::new() });
+    assert_eq!(rig.run(receipt(&written.message_id, 1, ReceiptStatus::Delivered, 300)), Reply::Done);
+    assert_eq!(rig.status_of(&written), MessageStatus::Sent);
 }
 
 #[test]

@@ -113,13 +113,14 @@ impl Known {
         self.row.flags.marked_unread || self.inbound > self.row.read_upto
     }
 
-    fn show(&self) -> Chat {
+    /// As it is at a time: until then it may have been muted.
+    fn show(&self, now: Timestamp) -> Chat {
         let ChatFlags { pinned, archived, muted_until, marked_unread: _, ephemeral_expiration } = self.row.flags;
         Chat {
             id: self.row.id.clone(),
             pinned,
             archived,
-            muted_until,
+            muted_until: muted_until.filter(|until| *until == 0 || *until > now.unix_seconds()),
             unread: self.is_unread(),
             ephemeral_expiration,
             last_message_at: self.last_message_at().map(Timestamp::unix_seconds),
@@ -145,9 +146,10 @@ pub fn check(operation: &ChatOperation, rows: &Rows<'_>, context: &Context<'_>) 
         ChatOperation::List => Ok(()),
         ChatOperation::Change { chat, changes } => {
             let mut known = Known::shown(&context.best(chat), rows)?;
-            let before = known.show();
+            let before = known.show(context.at);
             known.change(changes);
-            if known.show() == before { Err(CallError::no_op("the chat is as it should be already")) } else { Ok(()) }
+            let is_so = known.show(context.at) == before;
+            if is_so { Err(CallError::no_op("the chat is as it should be already")) } else { Ok(()) }
         }
         ChatOperation::Clear { chat, .. } => Known::shown(&context.best(chat), rows).map(drop),
         ChatOperation::Read { chat, messages, participant } => {
@@ -219,7 +221,7 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
         // Nothing of it was ever seen here.
         (None, ChatNews::Read { .. } | ChatNews::Cleared { .. }) => return Vec::new(),
     };
-    let before = known.show();
+    let before = known.show(context.at);
     let mut changed = Vec::new();
     match news {
         ChatNews::Changed(changes) => known.change(changes),
@@ -242,7 +244,7 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
         }
     }
     rows.put(&known.row);
-    tell(&before, known.show(), changed, context)
+    tell(&before, known.show(context.at), changed, context)
 }
 
 /// The events of a chat that is not as it was.
@@ -278,7 +280,8 @@ pub fn labelled(id: Address, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
         rows.put(&new.row);
         new
     });
-    tell(&known.show(), known.show(), vec![ChatField::Labels], context)
+    let shown = known.show(context.at);
+    tell(&shown, shown.clone(), vec![ChatField::Labels], context)
 }
 
 /// A group that the channel is in is a chat from then on; how long its messages stay is the group's own.
@@ -291,7 +294,7 @@ pub fn of_group(group: &Group, rows: &mut Rows<'_>) {
 
 /// As [`of_group`], and tells of a chat that is shown when its messages stay for another time from now on.
 pub fn of_changed_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
-    let before = one(&group.id, rows);
+    let before = one(&group.id, rows, context.at);
     of_group(group, rows);
     let Some(before) = before else { return Vec::new() };
     let after = Chat { ephemeral_expiration: group.ephemeral, ..before.clone() };
@@ -343,8 +346,8 @@ pub struct ChatPage {
 }
 
 /// One chat, unless it is not known or deleted.
-pub fn one(id: &Address, rows: &Rows<'_>) -> Option<Chat> {
-    Known::find(id, rows).filter(Known::is_shown).map(|known| known.show())
+pub fn one(id: &Address, rows: &Rows<'_>, now: Timestamp) -> Option<Chat> {
+    Known::find(id, rows).filter(Known::is_shown).map(|known| known.show(now))
 }
 
 impl ChatPage {
@@ -355,7 +358,6 @@ impl ChatPage {
         kind_of: impl Fn(&Address) -> Option<ChatKind>,
         now: Timestamp,
     ) -> Vec<ListedChat> {
-        let now = now.unix_seconds();
         let mut all: BTreeMap<Address, Known> = BTreeMap::new();
         for row in rows.all::<ChatRow>() {
             all.insert(row.id.clone(), Known { row, inbound: None, outbound: None });
@@ -367,9 +369,9 @@ impl ChatPage {
             all.entry(chat.clone()).or_insert_with(|| Known::new(chat)).outbound = Some(at);
         }
         let shown = all.into_values().filter(Known::is_shown);
-        let listed = shown.map(|known| ListedChat { chat: known.show(), at: known.last_message_at() });
+        let listed = shown.map(|known| ListedChat { chat: known.show(now), at: known.last_message_at() });
         let mut listed: Vec<ListedChat> = listed
-            .filter(|listed| self.filter.passes(&listed.chat, now) && self.is_of_kind(&listed.chat, &kind_of))
+            .filter(|listed| self.filter.passes(&listed.chat) && self.is_of_kind(&listed.chat, &kind_of))
             .filter(|listed| self.after.as_ref().is_none_or(|after| self.key(listed) > self.key_of(after)))
             .collect();
         listed.sort_by(|a, b| self.key(a).cmp(&self.key(b)));
@@ -394,13 +396,12 @@ impl ChatPage {
 }
 
 impl ChatFilter {
-    fn passes(&self, chat: &Chat, now: i64) -> bool {
+    fn passes(&self, chat: &Chat) -> bool {
         let is = |wanted: Option<bool>, is: bool| wanted.is_none_or(|wanted| wanted == is);
-        let muted = chat.muted_until.is_some_and(|until| until == 0 || until > now);
         is(self.archived, chat.archived)
             && is(self.pinned, chat.pinned)
             && is(self.unread, chat.unread)
-            && is(self.muted, muted)
+            && is(self.muted, chat.muted_until.is_some())
     }
 }
 

@@ -35,7 +35,7 @@ fn told(projection: &mut Projection, chat: &str, news: ChatNews, seconds: i64) -
 }
 
 fn shown(projection: &mut Projection, chat: &str) -> Option<Chat> {
-    projection.at(at(0), |rows, _| one(&address(chat), rows))
+    projection.at(at(0), |rows, context| one(&address(chat), rows, context.at))
 }
 
 fn refused(projection: &mut Projection, operation: ChatOperation) -> Option<ErrorCode> {
@@ -148,6 +148,22 @@ fn a_sync_takes_the_accounts_flags_and_says_what_is_unread() {
     projection.at(at(60), |rows, context| absorb(&ChatOperation::List, &chats, rows, context));
     let shown = [PEER, LID].map(|id| shown(&mut projection, id).map(|chat| (chat.unread, chat.archived)));
     assert_eq!(shown, [Some((true, true)), Some((false, true))]);
+}
+
+#[test]
+fn a_mute_that_is_over_is_none() {
+    let mut projection = Projection::new();
+    let mute = |until| ChatChanges { muted_until: Change::To(until), ..ChatChanges::default() };
+    assert_eq!(told(&mut projection, PEER, changes(mute(Some(1000))), 1), ["MutedUntil"]);
+    let mut muted_at = |seconds| {
+        let chat = projection.at(at(seconds), |rows, context| one(&address(PEER), rows, context.at));
+        chat.and_then(|chat| chat.muted_until)
+    };
+    assert_eq!((muted_at(999), muted_at(1000)), (Some(1000), None));
+    let end = ChatOperation::Change { chat: address(PEER), changes: mute(None) };
+    assert_eq!(refused(&mut projection, end), Some(ErrorCode::NoOp));
+    assert!(told(&mut projection, PEER, changes(mute(None)), 1001).is_empty());
+    assert_eq!(told(&mut projection, PEER, changes(mute(Some(0))), 1002), ["MutedUntil"]);
 }
 
 #[test]

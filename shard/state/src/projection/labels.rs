@@ -118,7 +118,7 @@ fn seen(on: &Labelled, context: &Context<'_>) -> Labelled {
 
 /// Looks whether there is such a chat, or such a message in it.
 fn check_there(on: &Labelled, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
-    let is_shown = chats::one(&on.chat, rows).is_some();
+    let is_shown = chats::one(&on.chat, rows, context.at).is_some();
     match &on.message {
         None if is_shown => Ok(()),
         None => Err(CallError::chat_not_found(on.chat.as_str())),
