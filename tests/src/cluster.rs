@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -298,16 +298,10 @@ impl Drop for Running {
         if std::thread::panicking() {
             print_logs(&self.data);
         }
-        // A paused process would not hear that it shall stop.
-        if let Ok(dev) = self.dev.lock() {
-            for node in &dev.nodes {
-                let _ = kill(Pid::from_raw(node.pid), Signal::SIGCONT);
-            }
-        }
     }
 }
 
-/// A process that stops the cluster and removes its folder when the test program closes its end of a pipe, whichever way
+/// A process that ends the cluster and removes its folder when the test program closes its end of a pipe, whichever way
 /// it ends. A shared cluster is dropped by nobody: it ends with the program.
 #[derive(Debug)]
 pub struct Undertaker {
@@ -315,25 +309,21 @@ pub struct Undertaker {
 }
 
 impl Undertaker {
-    fn new(data: &Path, folder: Option<&Path>) -> Self {
-        // Disks that fail may be mounted below it.
-        let script = r#"cat; [ -d "$2" ] && "$1" dev down --data "$2"
-for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$2/"); do umount -l "$m"; done
-[ -z "$3" ] || rm -rf "$3""#;
+    /// They are killed: nobody looks at what they leave, and an orderly end of three nodes takes seconds. `remove` goes with them.
+    fn new(folder: &Path, remove: Option<&Path>) -> Self {
+        // An id may be another process's by now. Disks that fail may be mounted below the folder.
+        let script = r#"cat
+for f in "$1"/*.pid; do p=$(cat "$f"); [ "/proc/$p/cwd" -ef "$1" ] && kill -9 "$p"; done
+for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; done
+[ -z "$2" ] || rm -rf "$2""#;
         let mut command = Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(binary::gateway()).arg(data).args(folder);
+        command.args(["-c", script, "sh"]).arg(folder).args(remove);
         Self::start(command)
     }
 
-    /// For processes whose ids stand in files of a folder, which is removed unless it is to be kept.
+    /// For processes that run in a folder, in whose files their ids stand, and which is removed unless it is to be kept.
     pub fn of_processes(folder: &Path, keep: bool) -> Self {
-        // An id may be another process's by now: those that run in the folder are ours.
-        let script = r#"cat
-for f in "$1"/*.pid; do p=$(cat "$f"); [ "$(readlink "/proc/$p/cwd")" = "$1" ] && kill -9 "$p"; done
-[ -n "$2" ] || rm -rf "$1""#;
-        let mut command = Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(folder).args(keep.then_some("keep"));
-        Self::start(command)
+        Self::new(folder, (!keep).then_some(folder))
     }
 
     fn start(mut command: Command) -> Self {
