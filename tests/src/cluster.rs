@@ -301,6 +301,29 @@ impl Drop for Running {
     }
 }
 
+/// A cluster that tests share which need it otherwise than [`Cluster::shared`]: it starts for the first of them, and ends with the
+/// last that is under way, so that it takes nobody's room while others run.
+pub struct Shared {
+    options: fn() -> Options,
+    running: tokio::sync::Mutex<Weak<Running>>,
+}
+
+impl Shared {
+    pub const fn new(options: fn() -> Options) -> Self {
+        Self { options, running: tokio::sync::Mutex::const_new(Weak::new()) }
+    }
+
+    pub async fn get(&self) -> Cluster {
+        let mut running = self.running.lock().await;
+        if let Some(running) = running.upgrade() {
+            return Cluster { running };
+        }
+        let cluster = Cluster::start((self.options)()).await;
+        *running = Arc::downgrade(&cluster.running);
+        cluster
+    }
+}
+
 /// A process that ends the cluster and removes its folder when the test program closes its end of a pipe, whichever way
 /// it ends. A shared cluster is dropped by nobody: it ends with the program.
 #[derive(Debug)]
