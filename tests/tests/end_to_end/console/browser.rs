@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// For how long the console is used in `hour.test.mjs`, where somebody asks for longer than half a minute.
+/// For how long the console is used in `hour.test.mjs`, where somebody asks for a minute or more.
 fn minutes() -> Duration {
     let asked = std::env::var("GATEWAY_CONSOLE_MINUTES").ok().and_then(|minutes| minutes.parse::<u64>().ok());
     Duration::from_secs(asked.unwrap_or_default() * 60)
