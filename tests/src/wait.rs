@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// How soon a condition is asked again at the earliest, and at the latest. Between them after as long as it took to ask: what costs
 /// much is not to keep a processor busy that others wait for.
 const SOONEST: Duration = Duration::from_millis(25);
-const LATEST: Duration = Duration::from_millis(500);
+const LATEST: Duration = Duration::from_millis(250);
 
 /// Asks `probe` until it answers `Ok`.
 ///
