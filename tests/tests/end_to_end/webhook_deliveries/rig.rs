@@ -10,6 +10,7 @@ use tests::wait::{eventually, seconds};
 pub async fn brisk() -> Cluster {
     static BRISK: Shared = Shared::new(|| {
         Options::default()
+            .calm()
             .arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]")
             .arg("--set=webhooks.standard_headers=true")
             .arg("--set=webhooks.note_every=\"1s\"")
