@@ -414,3 +414,24 @@ fn print_logs(data: &Path) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_a_cluster_ends_what_runs_in_its_folder_and_nothing_else() {
+        let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let sleep = |folder: &Path| Command::new("sleep").arg("600").current_dir(folder).spawn().unwrap();
+        let (mut inside, mut outside) = (sleep(own.path()), sleep(other.path()));
+        for (name, process) in [("node-1.pid", &inside), ("node-2.pid", &outside)] {
+            std::fs::write(own.path().join(name), process.id().to_string()).unwrap();
+        }
+        drop(Undertaker::of_processes(own.path(), false));
+        assert!(!own.path().exists());
+        assert!(!inside.wait().unwrap().success());
+        assert!(outside.try_wait().unwrap().is_none(), "its id stood there, and may be of a cluster that is gone");
+        outside.kill().unwrap();
+        outside.wait().unwrap();
+    }
+}
