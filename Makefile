@@ -49,7 +49,7 @@ console: console/node_modules/installed ## build the console's pages; cargo embe
 
 pictures: to-test rocksdb console/node_modules/installed ## take the pictures of the console that README and the guide show
 	cargo build --workspace
-	cargo test --workspace --test end_to_end console::browser
+	GATEWAY_CONSOLE_VIEWS=all cargo test --workspace --test end_to_end console::browser
 	node console/pictures.mjs
 
 # Libraries of the pages and of their tests, as the lockfile names them.

@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-PARTS=(ignored schemathesis prove hour ownership simulation corpus fuzz whatsapp)
+PARTS=(ignored schemathesis pages prove hour ownership simulation corpus fuzz whatsapp)
 DESCRIBED=docs/quality/testing.md
 LOGS=target/test-all
 mkdir -p "$LOGS"
@@ -19,6 +19,9 @@ ignored() { cargo test --workspace --no-fail-fast -- --ignored --skip openapi:: 
 
 # Every call of the OpenAPI document, with many more examples than `make test` takes.
 schemathesis() { cargo test --package tests --test end_to_end -- --ignored openapi:: ; }
+
+# Every page of the console in both colours at both widths; `make test` judges two of the four views.
+pages() { GATEWAY_CONSOLE_VIEWS=all cargo test --package tests --test end_to_end console::browser:: ; }
 
 # Each planted fault of the product, in as many runs as its row says, and some of them together.
 prove() {

@@ -1,10 +1,10 @@
 // What a console that is used without a pause costs the customer's programs: nothing of their calls, and one stream of ten.
-// Half a minute; GATEWAY_CONSOLE_MINUTES=60 makes it an hour.
+// A quarter of a minute; GATEWAY_CONSOLE_MINUTES=60 makes it an hour.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { api, launch, node, paired, person, phone, place, settled, signIn, simulator, test } from "./place.mjs";
 
-const MINUTES = Number(process.env.GATEWAY_CONSOLE_MINUTES ?? "0.5");
+const MINUTES = Number(process.env.GATEWAY_CONSOLE_MINUTES ?? "0.25");
 
 /** The account's streams, and what the page may take of the memory. */
 const STREAMS = 10;

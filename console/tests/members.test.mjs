@@ -529,10 +529,9 @@ test("a viewer sees no button that changes something, and another customer's ids
   await signIn(page, place.viewer);
   const changesNothing = async (name) => {
     await settled(page);
-    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/, /^Invite/, /^Change role/, /^Save/, /^Reply/, /^React/, /^Write/, /^Edit/, /^Switch/, /^Redeliver/, /^Recover/, /^Purge/, /^Connect/, /^Log out/, /^Restart/, /^Disconnect/, /^Disable/, /^Enable/, /^Start/]) {
-      assert.equal(await page.getByRole("main").getByRole("button", { name: word }).count(), 0, `${name} ${word}`);
-      assert.equal(await page.getByRole("main").getByRole("link", { name: word }).count(), 0, `${name} ${word}`);
-    }
+    // All words at once: each look works out the name of every button.
+    const words = /^(Create|Add|Delete|Revoke|Send|Invite|Change role|Save|Reply|React|Write|Edit|Switch|Redeliver|Recover|Purge|Connect|Log out|Restart|Disconnect|Disable|Enable|Start)/;
+    for (const role of ["button", "link"]) assert.deepEqual(await page.getByRole("main").getByRole(role, { name: words }).allTextContents(), [], name);
   };
   for (const name of ["Home", "Channels", "Webhooks", "Deliveries", "Events", "API keys", "Usage", "Members", "Audit log", "Account"]) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();

@@ -206,9 +206,8 @@ test("a token that may only look shows every page and no button that changes som
     }, [name, query]);
     await page.getByRole("heading", { level: 1 }).waitFor();
     await settled(page);
-    for (const word of [/^Let a node in/, /^Drain/, /^Undrain/, /^Weigh/, /^Remove/, /^Move/, /^Apply/, /^Cancel/, /^Create/, /^Limits/, /^Suspend/, /^Let it/, /^Delete/, /^Disable/, /^Enable/, /^Switch on/, /^Start/, /^Rotate/, /^Exchange/, /^Raise/, /^Send/]) {
-      assert.equal(await page.getByRole("main").getByRole("button", { name: word }).count(), 0, `${name}${query} ${word}`);
-    }
+    const words = /^(Let a node in|Drain|Undrain|Weigh|Remove|Move|Apply|Cancel|Create|Limits|Suspend|Let it|Delete|Disable|Enable|Switch on|Start|Rotate|Exchange|Raise|Send)/;
+    assert.deepEqual(await page.getByRole("main").getByRole("button", { name: words }).allTextContents(), [], `${name}${query}`);
   }
   // It may work out a plan, which changes nothing.
   await pages(page).getByRole("link", { name: "Layout", exact: true }).click();

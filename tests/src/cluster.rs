@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -53,6 +53,11 @@ impl Options {
     pub fn default_limits(mut self) -> Self {
         self.high_limits = false;
         self
+    }
+
+    /// With a third of the heartbeats, which are most of what an idle cluster does: for one that stands long and loses no node.
+    pub fn calm(self) -> Self {
+        self.arg("--set=cluster.timing=wan")
     }
 
     pub fn arg(mut self, arg: &str) -> Self {
@@ -112,7 +117,7 @@ impl Cluster {
     /// Three nodes with high limits that all tests of one program share. A test that breaks nodes takes its own.
     pub async fn shared() -> Self {
         static SHARED: OnceCell<Cluster> = OnceCell::const_new();
-        SHARED.get_or_init(|| Self::start(Options::default())).await.clone()
+        SHARED.get_or_init(|| Self::start(Options::default().calm())).await.clone()
     }
 
     /// Starts a cluster and waits until it is ready.
@@ -298,16 +303,33 @@ impl Drop for Running {
         if std::thread::panicking() {
             print_logs(&self.data);
         }
-        // A paused process would not hear that it shall stop.
-        if let Ok(dev) = self.dev.lock() {
-            for node in &dev.nodes {
-                let _ = kill(Pid::from_raw(node.pid), Signal::SIGCONT);
-            }
-        }
     }
 }
 
-/// A process that stops the cluster and removes its folder when the test program closes its end of a pipe, whichever way
+/// A cluster that tests share which need it otherwise than [`Cluster::shared`]: it starts for the first of them, and ends with the
+/// last that is under way, so that it takes nobody's room while others run.
+pub struct Shared {
+    options: fn() -> Options,
+    running: tokio::sync::Mutex<Weak<Running>>,
+}
+
+impl Shared {
+    pub const fn new(options: fn() -> Options) -> Self {
+        Self { options, running: tokio::sync::Mutex::const_new(Weak::new()) }
+    }
+
+    pub async fn get(&self) -> Cluster {
+        let mut running = self.running.lock().await;
+        if let Some(running) = running.upgrade() {
+            return Cluster { running };
+        }
+        let cluster = Cluster::start((self.options)()).await;
+        *running = Arc::downgrade(&cluster.running);
+        cluster
+    }
+}
+
+/// A process that ends the cluster and removes its folder when the test program closes its end of a pipe, whichever way
 /// it ends. A shared cluster is dropped by nobody: it ends with the program.
 #[derive(Debug)]
 pub struct Undertaker {
@@ -315,25 +337,21 @@ pub struct Undertaker {
 }
 
 impl Undertaker {
-    fn new(data: &Path, folder: Option<&Path>) -> Self {
-        // Disks that fail may be mounted below it.
-        let script = r#"cat; [ -d "$2" ] && "$1" dev down --data "$2"
-for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$2/"); do umount -l "$m"; done
-[ -z "$3" ] || rm -rf "$3""#;
+    /// They are killed: nobody looks at what they leave, and an orderly end of three nodes takes seconds. `remove` goes with them.
+    fn new(folder: &Path, remove: Option<&Path>) -> Self {
+        // An id may be another process's by now. Disks that fail may be mounted below the folder.
+        let script = r#"cat
+for f in "$1"/*.pid; do p=$(cat "$f"); [ "/proc/$p/cwd" -ef "$1" ] && kill -9 "$p"; done
+for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; done
+[ -z "$2" ] || rm -rf "$2""#;
         let mut command = Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(binary::gateway()).arg(data).args(folder);
+        command.args(["-c", script, "sh"]).arg(folder).args(remove);
         Self::start(command)
     }
 
-    /// For processes whose ids stand in files of a folder, which is removed unless it is to be kept.
+    /// For processes that run in a folder, in whose files their ids stand, and which is removed unless it is to be kept.
     pub fn of_processes(folder: &Path, keep: bool) -> Self {
-        // An id may be another process's by now: those that run in the folder are ours.
-        let script = r#"cat
-for f in "$1"/*.pid; do p=$(cat "$f"); [ "$(readlink "/proc/$p/cwd")" = "$1" ] && kill -9 "$p"; done
-[ -n "$2" ] || rm -rf "$1""#;
-        let mut command = Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(folder).args(keep.then_some("keep"));
-        Self::start(command)
+        Self::new(folder, (!keep).then_some(folder))
     }
 
     fn start(mut command: Command) -> Self {
@@ -394,5 +412,26 @@ fn print_logs(data: &Path) {
         for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
             eprintln!("{line}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_a_cluster_ends_what_runs_in_its_folder_and_nothing_else() {
+        let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let sleep = |folder: &Path| Command::new("sleep").arg("600").current_dir(folder).spawn().unwrap();
+        let (mut inside, mut outside) = (sleep(own.path()), sleep(other.path()));
+        for (name, process) in [("node-1.pid", &inside), ("node-2.pid", &outside)] {
+            std::fs::write(own.path().join(name), process.id().to_string()).unwrap();
+        }
+        drop(Undertaker::of_processes(own.path(), false));
+        assert!(!own.path().exists());
+        assert!(!inside.wait().unwrap().success());
+        assert!(outside.try_wait().unwrap().is_none(), "its id stood there, and may be of a cluster that is gone");
+        outside.kill().unwrap();
+        outside.wait().unwrap();
     }
 }

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// How often a condition is asked again. Short against everything that is waited for, long against its cost.
-const INTERVAL: Duration = Duration::from_millis(25);
+/// How soon a condition is asked again at the earliest, and at the latest. Between them after as long as it took to ask: what costs
+/// much is not to keep a processor busy that others wait for.
+const SOONEST: Duration = Duration::from_millis(25);
+const LATEST: Duration = Duration::from_millis(250);
 
 /// Asks `probe` until it answers `Ok`.
 ///
@@ -12,11 +14,12 @@ const INTERVAL: Duration = Duration::from_millis(25);
 pub async fn eventually<T>(what: &str, within: Duration, mut probe: impl AsyncFnMut() -> Result<T, String>) -> T {
     let start = Instant::now();
     loop {
+        let asked = Instant::now();
         match probe().await {
             Ok(value) => return value,
             Err(last) => assert!(start.elapsed() < within, "not within {within:?}: {what}; last seen: {last}"),
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(asked.elapsed().clamp(SOONEST, LATEST)).await;
     }
 }
 

@@ -271,7 +271,7 @@ async fn trimmed(tenant: &Tenant, what: &str) -> u64 {
 async fn messages_orders_and_deliveries_go_when_their_time_is_over() {
     let options =
         ["history.retention=4s", "history.keep_ids=6s", "history.trim_every=500ms", "webhooks.keep_delivered=4s"];
-    let options = options.iter().fold(Options::default(), |options, set| options.arg(&format!("--set={set}")));
+    let options = options.iter().fold(Options::nodes(1), |options, set| options.arg(&format!("--set={set}")));
     let tenant = Tenant::new(&Cluster::start(options).await).await;
     let receiver = Receiver::start().await;
     tenant.endpoint(&receiver.url("/"), &["message.received"], json!({})).await;
@@ -309,7 +309,7 @@ async fn messages_orders_and_deliveries_go_when_their_time_is_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nothing_is_stored_receipts_still_come_and_repeats_are_dropped() {
-    let options = Options::default().arg("--set=history.retention_days=0").arg("--set=history.trim_every=500ms");
+    let options = Options::nodes(1).arg("--set=history.retention_days=0").arg("--set=history.trim_every=500ms");
     let tenant = Tenant::new(&Cluster::start(options).await).await;
     let receiver = Receiver::start().await;
     tenant.endpoint(&receiver.url("/"), &["message.status", "message.received"], json!({})).await;

@@ -11,13 +11,12 @@ mod outbound;
 mod targets;
 
 use serde_json::{Value, json};
-use tests::cluster::{Cluster, Options};
+use tests::cluster::{Cluster, Options, Shared};
 use tests::http::{Api, string};
 use tests::receiver::Receiver;
 use tests::simulator::Simulator;
 use tests::tenant::{Paired, Tenant, address, number};
 use tests::wait::{eventually, seconds};
-use tokio::sync::OnceCell;
 
 /// How long anything may take that is on its way, with the machine busy.
 const SOON: std::time::Duration = seconds(30);
@@ -35,8 +34,8 @@ struct Conversation {
 impl Conversation {
     /// On one node that all these tests share: what they try is the owner's work, wherever it is done.
     async fn begin() -> Self {
-        static SHARED: OnceCell<Cluster> = OnceCell::const_new();
-        Self::on(SHARED.get_or_init(|| Cluster::start(Options::nodes(1))).await).await
+        static SHARED: Shared = Shared::new(|| Options::nodes(1));
+        Self::on(&SHARED.get().await).await
     }
 
     async fn on(cluster: &Cluster) -> Self {

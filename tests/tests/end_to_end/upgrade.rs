@@ -22,7 +22,7 @@ const NODES: [u64; 3] = [1, 2, 3];
 const BEFORE: Format = Format::SECOND;
 
 /// Sends a second, small enough for a machine that compiles beside it.
-const RATE: u32 = 60;
+const RATE: u32 = 30;
 
 /// How long everything may take to arrive and to be alike.
 const SETTLED: Duration = seconds(60);

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// For how long the console is used in `hour.test.mjs`, where somebody asks for longer than half a minute.
+/// For how long the console is used in `hour.test.mjs`, where somebody asks for a minute or more.
 fn minutes() -> Duration {
     let asked = std::env::var("GATEWAY_CONSOLE_MINUTES").ok().and_then(|minutes| minutes.parse::<u64>().ok());
     Duration::from_secs(asked.unwrap_or_default() * 60)
@@ -65,7 +65,7 @@ fn lacks_node() -> bool {
 }
 
 async fn browse(file: &str) {
-    browse_on(Options::default(), file).await;
+    browse_on(Options::default().calm(), file).await;
 }
 
 async fn browse_on(options: Options, file: &str) {
@@ -74,7 +74,11 @@ async fn browse_on(options: Options, file: &str) {
     }
     let options = options.arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]");
     let cluster = Cluster::start(options.arg("--set=webhooks.note_every=\"1s\"")).await;
-    let tenant = Tenant::new(&cluster).await;
+    browse_at(&cluster, file).await;
+}
+
+async fn browse_at(cluster: &Cluster, file: &str) {
+    let tenant = Tenant::new(cluster).await;
     let (owner, viewer) = (Member::new(&tenant, "owner").await, Member::new(&tenant, "viewer").await);
     let dev = cluster.dev();
     let place = json!({
@@ -106,12 +110,12 @@ async fn operators_do_their_work_in_a_browser() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn codes_that_pass_and_refusals_are_told_in_a_browser() {
-    browse("tests/codes.test.mjs").await;
+    browse_on(Options::default(), "tests/codes.test.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_pages_go_on_while_nodes_come_and_go_and_clocks_turn() {
-    browse("tests/cluster.test.mjs").await;
+    browse_on(Options::default(), "tests/cluster.test.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +125,7 @@ async fn the_whole_job_is_done_by_the_keyboard_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn use_without_a_pause_costs_the_customers_programs_nothing() {
-    let options = Options::default().default_limits().arg("--ip-burst=1000000").arg("--ip-refill=1000000");
+    let options = Options::default().calm().default_limits().arg("--ip-burst=1000000").arg("--ip-refill=1000000");
     browse_on(options, "tests/hour.test.mjs").await;
 }
 
@@ -147,7 +151,10 @@ async fn what_the_pages_work_out_needs_no_browser() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_documentation_opens_at_once_in_a_browser() {
-    browse("tests/docs.test.mjs").await;
+    if missing().is_some_and(skips) {
+        return;
+    }
+    browse_at(&Cluster::shared().await, "tests/docs.test.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,23 +1,21 @@
 //! What the tests of webhooks share: a cluster that tries again soon, and lists of deliveries.
 
 use serde_json::{Value, json};
-use tests::cluster::{Cluster, Options};
+use tests::cluster::{Cluster, Options, Shared};
 use tests::http::string;
 use tests::tenant::{Paired, Tenant, number};
 use tests::wait::{eventually, seconds};
-use tokio::sync::OnceCell;
 
 /// Four attempts within a few seconds, with the headers of Standard Webhooks, and health noted every second.
 pub async fn brisk() -> Cluster {
-    static BRISK: OnceCell<Cluster> = OnceCell::const_new();
-    let start = || async {
-        let options = Options::default()
+    static BRISK: Shared = Shared::new(|| {
+        Options::default()
+            .calm()
             .arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]")
             .arg("--set=webhooks.standard_headers=true")
-            .arg("--set=webhooks.note_every=\"1s\"");
-        Cluster::start(options).await
-    };
-    BRISK.get_or_init(start).await.clone()
+            .arg("--set=webhooks.note_every=\"1s\"")
+    });
+    BRISK.get().await
 }
 
 /// Lets a fresh phone write to a channel and gives the message's id.
