@@ -1,10 +1,10 @@
 //! How many sessions a node starts and holds: starts are spread over time, and the number is capped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Deals out times to start at, so that a node that takes over many channels does not start them all at once.
 pub struct StartLimiter {
@@ -79,25 +79,23 @@ impl Drop for Booking {
 /// The sessions that a node may hold.
 pub struct Slots {
     cap: u32,
-    used: AtomicU32,
+    free: Arc<Semaphore>,
 }
 
 /// A taken slot; dropping it frees it.
-pub struct SlotGuard(Arc<Slots>);
+pub type SlotGuard = OwnedSemaphorePermit;
 
 impl Slots {
     pub fn new(cap: u32) -> Arc<Self> {
-        Arc::new(Self { cap, used: AtomicU32::new(0) })
+        Arc::new(Self { cap, free: Arc::new(Semaphore::new(cap as usize)) })
     }
 
-    pub fn take(self: &Arc<Self>) -> Option<SlotGuard> {
-        let took =
-            self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| (used < self.cap).then_some(used + 1));
-        took.is_ok().then(|| SlotGuard(self.clone()))
+    pub fn take(&self) -> Option<SlotGuard> {
+        self.free.clone().try_acquire_owned().ok()
     }
 
     pub fn is_full(&self) -> bool {
-        self.used() >= self.cap
+        self.free.available_permits() == 0
     }
 
     pub fn cap(&self) -> u32 {
@@ -105,13 +103,7 @@ impl Slots {
     }
 
     pub fn used(&self) -> u32 {
-        self.used.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for SlotGuard {
-    fn drop(&mut self) {
-        self.0.used.fetch_sub(1, Ordering::AcqRel);
+        self.cap - self.free.available_permits() as u32
     }
 }
 
