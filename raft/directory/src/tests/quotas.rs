@@ -100,7 +100,7 @@ fn endpoints_are_counted_and_a_raised_quota_holds_at_once() {
 #[test]
 fn urls_that_are_asked_for_at_the_same_moment_are_no_longer_together_than_they_may_be() {
     let mut rig = formed();
-    let customer = limited(&mut rig, StorageLimits::default());
+    let customer = with_customer(&mut rig, None).id;
     let of = |bytes: usize| EndpointRecord { url: "x".repeat(bytes), ..endpoint(customer) };
     let first = of(1_024);
     rig.run(Command::CreateEndpoint(first.clone())).unwrap();
