@@ -55,7 +55,7 @@ impl Cluster {
         match row.state {
             MediaState::Ready => Ok(row),
             _ if row.may_come() => {
-                Err(CallError::new(ErrorCode::WorkerAtCapacity, "the media is still on its way; try again"))
+                Err(CallError::new(ErrorCode::WorkerAtCapacity, "the media is not here yet; try again"))
             }
             _ => Err(CallError::media_gone((!row.deleted).then_some(row.expires_at))),
         }

@@ -1,6 +1,7 @@
 //! What the owner of a channel does when it is asked about media.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,9 @@ use model::media::MediaState;
 use model::time::Timestamp;
 use raft::machine::View;
 use raft::record::decode;
+use tokio::sync::oneshot;
 
+use super::transfers::downloads::FetchEnd;
 use super::{NodeContext, NotLeader, Owner};
 use crate::call::media::{MediaPage, MediaWork};
 use crate::call::usage::{UsageAsk, UsageDone};
@@ -154,8 +157,9 @@ fn find(owner: &Owner, customer: CustomerId, channel: ChannelId, id: MediaId) ->
     (row.customer == customer).then_some(row)
 }
 
-/// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up. Where many wait
-/// for media of the account already, the row is given as it is: anybody may follow a link, as often as he likes.
+/// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up. Where the account
+/// has no room for them, or many wait for media of it already, the row is given as it is: anybody may follow a link, as often as
+/// he likes.
 async fn wait(
     owner: &Arc<Owner>,
     customer: CustomerId,
@@ -164,10 +168,17 @@ async fn wait(
     deadline: Instant,
 ) -> Result<Option<MediaRow>, NotLeader> {
     let until = deadline.checked_sub(WAY_BACK).unwrap_or(deadline);
-    if find(owner, customer, channel, id).is_some_and(|row| row.may_come()) {
-        owner.fetch_soon(customer, channel, id).await;
-    }
     let place = owner.node.media_waits.try_take(customer);
+    let (ended, end) = oneshot::channel();
+    if find(owner, customer, channel, id).is_some_and(|row| row.may_come()) {
+        owner.fetch_soon(customer, channel, id, place.is_some().then_some(ended)).await;
+    }
+    let mut no_room = pin!(async {
+        if !matches!(end.await, Ok(FetchEnd::NoRoom)) {
+            // Of any other end the row tells, or there is another attempt.
+            std::future::pending::<()>().await;
+        }
+    });
     loop {
         let row = find(owner, customer, channel, id);
         if row.as_ref().is_none_or(|row| !row.may_come()) || place.is_none() || Instant::now() >= until {
@@ -175,6 +186,7 @@ async fn wait(
         }
         tokio::select! {
             () = owner.lost.cancelled() => return Err(NotLeader),
+            () = &mut no_room => return Ok(row),
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
     }

@@ -60,14 +60,20 @@ impl Owner {
             (MediaState::Gone, FetchEnd::NotConnected) => {
                 Err(CallError::not_connected(self.stored_live(channel, customer).status))
             }
-            (MediaState::Gone, FetchEnd::Later) => Err(CallError::upstream_timeout()),
+            (MediaState::Gone, FetchEnd::Later | FetchEnd::NoRoom) => Err(CallError::upstream_timeout()),
         })
     }
 
-    /// Has bytes that somebody waits for fetched at once.
-    pub(crate) async fn fetch_soon(self: &Arc<Self>, customer: CustomerId, channel: ChannelId, id: MediaId) {
+    /// Has bytes that somebody waits for fetched at once. What comes of the next attempt, `waiting` is told.
+    pub(crate) async fn fetch_soon(
+        self: &Arc<Self>,
+        customer: CustomerId,
+        channel: ChannelId,
+        id: MediaId,
+        waiting: Option<oneshot::Sender<FetchEnd>>,
+    ) {
         // Should it not reach the channel's task, the bytes come at their own time.
-        let _ = self.tell(channel, customer, ToChannel::Fetch(id, None)).await;
+        let _ = self.tell(channel, customer, ToChannel::Fetch(id, waiting)).await;
     }
 
     fn message_row(&self, channel: ChannelId, message: &MessageId) -> Option<MessageRow> {

@@ -394,6 +394,10 @@ async fn media_that_an_account_has_no_room_for_stays_at_the_network_until_there_
     assert_eq!(media["state"], "skipped", "{media}");
     let asked = scene.channel.path(&format!("/messages/{second}/media"));
     assert_eq!(scene.api().get(&asked).await.expect(200)["state"], "skipped", "nor by asking for it");
+    // Its link does not wait for what does not come: that would take half a minute.
+    let following = answer(scene.tenant.client.get(string(&media["url"])));
+    let told = tokio::time::timeout(seconds(20), following).await.expect("whoever follows it is answered at once");
+    told.expect_error(503, "worker_at_capacity");
     scene.api().delete(&scene.channel.path(&format!("/media/{}", string(&first["id"])))).await.expect(204);
     assert_eq!(scene.api().get(&asked).await.expect(200)["state"], "ready");
 }

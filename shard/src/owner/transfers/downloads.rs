@@ -70,6 +70,8 @@ pub enum FetchEnd {
     NotConnected,
     /// The network did not give the bytes this time.
     Later,
+    /// The account has no room for them: they stay where they are, and are not tried for again.
+    NoRoom,
     /// The network no longer has them.
     Gone,
 }
@@ -220,6 +222,8 @@ impl Channel {
         self.transfers.downloads.want(row);
         if let Some(wanted) = self.transfers.downloads.wanted.get_mut(&id) {
             wanted.retry_at = Instant::now();
+            // Anybody may follow a link, and go away, as often as he likes while the bytes come.
+            wanted.waiting.retain(|known| !known.is_closed());
             wanted.waiting.extend(waiting);
         }
         self.continue_downloads();
@@ -276,7 +280,7 @@ impl Channel {
     /// Its account has no room for these bytes. They are not tried for again before somebody asks for them, or the next login.
     async fn leave_at_network(&mut self, id: MediaId) -> Result<(), LeadershipLost> {
         let waiting = self.transfers.downloads.wanted.remove(&id).map(|wanted| wanted.waiting);
-        tell(waiting.into_iter().flatten(), FetchEnd::Later);
+        tell(waiting.into_iter().flatten(), FetchEnd::NoRoom);
         if let Some(held) = self.held_media(id) {
             held.state = MediaState::Skipped;
         }
