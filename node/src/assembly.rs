@@ -33,7 +33,7 @@ use rustls::pki_types::pem::PemObject;
 use shard::bucket::BucketConfig;
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
 use shard::deliveries::DeliveryRules;
-use shard::facts::{CertificateFacts, Certificates, OWN_AUTHORITY, OWN_CERTIFICATE};
+use shard::facts::{CertificateFacts, Certificates, OWN_AUTHORITY, OWN_CERTIFICATE, unlike};
 use shard::format::Release;
 use shard::media::blobs::{BlobError, BlobsConfig, Place};
 use shard::media::store::MediaConfig;
@@ -278,17 +278,10 @@ impl Assembly {
 /// Refuses a node that starts where those that run do not all have its driver: a channel that moves to one with another has a state
 /// that it cannot read, and stays in error.
 fn several_drivers<'a>(said: impl Iterator<Item = (NodeId, &'a BTreeMap<String, String>)>) -> Option<Refusal> {
-    let mut drivers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (node, alike) in said {
-        // Earlier releases do not say.
-        if let Some(driver) = alike.get(DRIVER) {
-            drivers.entry(driver.as_str()).or_default().push(format!("node {node}"));
-        }
-    }
-    let said: Vec<String> = drivers.iter().map(|(driver, nodes)| format!("{driver} at {}", nodes.join(", "))).collect();
-    let problem = || format!("has to be alike on all nodes: {}", said.join("; "));
+    // Earlier releases do not say.
+    let drivers = said.filter_map(|(node, alike)| Some((node, alike.get(DRIVER)?.as_str())));
     let remedy = "correct it, or stop first those whose driver is wrong";
-    (said.len() > 1).then(|| Refusal::new(DRIVER, problem(), remedy))
+    unlike(drivers).map(|problem| Refusal::new(DRIVER, problem, remedy))
 }
 
 fn exclusion(reason: &Excluded, data_dir: &Path) -> Refusal {

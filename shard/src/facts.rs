@@ -154,6 +154,16 @@ impl Heard {
 /// Every member of the cluster, with what it said, or with why nothing was heard of it.
 pub type Survey = BTreeMap<NodeId, Result<Heard, String>>;
 
+/// What is wrong with a key of the configuration that nodes have so. `None` where they have it alike.
+pub fn unlike<'a>(said: impl IntoIterator<Item = (NodeId, &'a str)>) -> Option<String> {
+    let mut nodes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (node, value) in said {
+        nodes.entry(value).or_default().push(format!("node {node}"));
+    }
+    let said: Vec<String> = nodes.iter().map(|(value, nodes)| format!("{value} at {}", nodes.join(", "))).collect();
+    (said.len() > 1).then(|| format!("has to be alike on all nodes: {}", said.join("; ")))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use raft::host::facts::GroupFacts;

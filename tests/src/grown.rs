@@ -21,7 +21,7 @@ const COMMAND: Duration = Duration::from_secs(60);
 pub const MOVES: Duration = Duration::from_secs(120);
 
 /// What every node is started with: nothing of a test's own shall throttle it.
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 7] = [
     "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.customer={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.channel={ burst = 1000000, refill_per_second = 1000000 }",
@@ -29,7 +29,6 @@ const FLAGS: [&str; 8] = [
     "webhooks.allow_loopback=true",
     "drain.initial_wait=0s",
     "media.sweep_interval=10s",
-    "log.filter=info,openraft=error,salvo_core=warn",
 ];
 
 /// Nodes that were made by hand. What other helpers take is [`Grown::cluster`], which follows the nodes that come.

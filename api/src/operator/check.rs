@@ -12,6 +12,7 @@ use raft::room::Level as Room;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shard::assessment::{GroupState, named};
+use shard::facts::unlike;
 use shard::router::NodeStatus;
 
 use super::survey::ClusterView;
@@ -455,16 +456,14 @@ fn secrets(view: &ClusterView) -> Vec<Observation> {
 
 /// Keys of the configuration that have to be alike, as far as nodes say what they are.
 fn alike(view: &ClusterView) -> Vec<Observation> {
-    let mut said: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    let mut said: BTreeMap<&str, Vec<(NodeId, &str)>> = BTreeMap::new();
     for (node, heard) in view.heard() {
         for (key, value) in &heard.report.alike {
-            said.entry(key.as_str()).or_default().entry(value.as_str()).or_default().push(format!("node {node}"));
+            said.entry(key.as_str()).or_default().push((node, value.as_str()));
         }
     }
-    let differing = said.into_iter().filter(|(_, values)| values.len() > 1).map(|(key, values)| {
-        let values: Vec<String> =
-            values.into_iter().map(|(value, nodes)| format!("{value} at {}", nodes.join(", "))).collect();
-        let message = format!("{key} has to be alike on all nodes: {}", values.join("; "));
+    let differing = said.into_iter().filter_map(|(key, values)| {
+        let message = format!("{key} {}", unlike(values)?);
         let (level, remedy) = match key {
             // The fence of one timing may outlast the elections of another.
             "cluster.timing" => (
@@ -476,7 +475,7 @@ fn alike(view: &ClusterView) -> Vec<Observation> {
             // As it is for a while in a change that goes from node to node.
             _ => (Level::Warning, "correct it where it is wrong, and restart those nodes"),
         };
-        Observation::of_cluster(level, message, remedy)
+        Some(Observation::of_cluster(level, message, remedy))
     });
     differing.collect()
 }

@@ -44,7 +44,7 @@ const PORTS: u16 = 300;
 /// delivery come so close that a run sees many of them, and are given up later than any fault lasts, so that a good
 /// receiver gets everything in the end; nobody else shares the load of a node that drains; logs are so short that a node
 /// that was away for a while is given snapshots.
-const FLAGS: [&str; 9] = [
+const FLAGS: [&str; 8] = [
     "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.customer={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.channel={ burst = 1000000, refill_per_second = 1000000 }",
@@ -53,7 +53,6 @@ const FLAGS: [&str; 9] = [
     "drain.initial_wait=0s",
     "raft.keep_entries=50",
     "raft.snapshot_every=50",
-    "log.filter=info,openraft=error,salvo_core=warn",
 ];
 
 impl World {

@@ -64,7 +64,7 @@ impl Owner {
         })
     }
 
-    /// Has bytes that somebody waits for fetched at once.
+    /// Has bytes that somebody waits for fetched at once. What comes of the next attempt, `waiting` is told.
     pub(crate) async fn fetch_soon(
         self: &Arc<Self>,
         customer: CustomerId,

@@ -392,6 +392,15 @@ async fn media_that_an_account_has_no_room_for_stays_at_the_network_until_there_
     // The account is full now: in this channel's shard, and in whichever the other channel has.
     let beside = scene.tenant.paired("beside").await;
     assert_eq!(hear(&beside).await.1["state"], "skipped");
+    // What the channel's own phone sent is stored before its bytes would come.
+    let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 5000 } });
+    let own = scene.phone_sends(&beside.number, &scene.phone, body).await;
+    let stored = beside.path(&format!("/messages?message_id={own}"));
+    eventually("that is left at the network, too", seconds(20), async || {
+        let page = scene.api().get(&stored).await.expect(200);
+        check(page["data"][0]["media"]["state"] == "skipped", page.to_string())
+    })
+    .await;
     let (second, media) = hear(&scene.channel).await;
     assert_eq!(media["state"], "skipped", "{media}");
     let asked = scene.channel.path(&format!("/messages/{second}/media"));

@@ -70,7 +70,7 @@ pub enum FetchEnd {
     NotConnected,
     /// The network did not give the bytes this time.
     Later,
-    /// The account has no room for them.
+    /// The account has no room for them: they stay where they are, and are not tried for again.
     NoRoom,
     /// The network no longer has them.
     Gone,
@@ -222,6 +222,8 @@ impl Channel {
         self.transfers.downloads.want(row);
         if let Some(wanted) = self.transfers.downloads.wanted.get_mut(&id) {
             wanted.retry_at = Instant::now();
+            // Anybody may follow a link, and go away, as often as he likes while the bytes come.
+            wanted.waiting.retain(|known| !known.is_closed());
             wanted.waiting.extend(waiting);
         }
         self.continue_downloads();
@@ -275,13 +277,17 @@ impl Channel {
         self.release_and_finish().await
     }
 
-    /// Its account has no room for these bytes. They are not tried for again before somebody asks for them, or the next login.
+    /// Its account has no room for these bytes. They are not tried for again before somebody asks for them.
     async fn leave_at_network(&mut self, id: MediaId) -> Result<(), LeadershipLost> {
-        let waiting = self.transfers.downloads.wanted.remove(&id).map(|wanted| wanted.waiting);
-        tell(waiting.into_iter().flatten(), FetchEnd::NoRoom);
-        if let Some(held) = self.held_media(id) {
-            held.state = MediaState::Skipped;
+        let Some(Wanted { row, waiting, .. }) = self.transfers.downloads.wanted.remove(&id) else { return Ok(()) };
+        match self.held_media(id) {
+            Some(held) => held.state = MediaState::Skipped,
+            None if row.state == MediaState::Pending => {
+                self.owner.committer.commit(left_at_network(row)).await?;
+            }
+            None => {}
         }
+        tell(waiting, FetchEnd::NoRoom);
         self.continue_downloads();
         self.release_and_finish().await
     }
@@ -292,6 +298,15 @@ impl Channel {
         self.release_held(&mut batch);
         self.finish(batch).await
     }
+}
+
+/// Has a stored row say that its bytes are left where they are.
+fn left_at_network(row: MediaRow) -> Vec<Command> {
+    let (channel, id, expires_at) = (row.channel, row.id, row.handle_expires_at);
+    let given_up = MediaCommand::GivenUp { channel, id, state: MediaState::Skipped };
+    // That forgets where they are, as of those that are too large.
+    let kept_there = row.handle.map(|handle| MediaCommand::AtNetwork { channel, id, handle, expires_at });
+    [Some(given_up), kept_there].into_iter().flatten().map(Command::Media).collect()
 }
 
 /// Tells those who wait; one that has gone away needs no answer.
@@ -310,5 +325,34 @@ pub async fn await_fetch(end: oneshot::Receiver<FetchEnd>, patience: Duration) -
         Ok(Ok(end)) => Ok(end),
         Ok(Err(_)) => Err(NotLeader),
         Err(_) => Ok(FetchEnd::Later),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::id::{ChannelId, CustomerId};
+    use raft::machine::MemoryState;
+
+    use super::*;
+    use crate::media::apply;
+    use crate::media::record::MediaDirection;
+
+    #[test]
+    fn stored_media_that_is_left_at_the_network_is_skipped_and_may_be_fetched_later() {
+        let (mut state, id) = (MemoryState::new(), MediaId::new());
+        let (customer, channel) = (CustomerId::random(), ChannelId::random());
+        let (now, retention) = (Timestamp(0), Duration::from_secs(60));
+        let new = MediaRow::new(id, customer, channel, MediaDirection::Inbound, "image/png", now, retention);
+        let pending = MediaRow { handle: Some(MediaHandle("there".into())), ..new };
+        apply::command(&mut state, MediaCommand::Add(Box::new(pending.clone())));
+        for command in left_at_network(pending.clone()) {
+            let Command::Media(command) = command else { panic!("it is about media") };
+            apply::command(&mut state, command);
+        }
+        let left: MediaRow = decode(&state.get(&keys::media(channel, id)).expect("it is stored"));
+        assert_eq!(left, MediaRow { state: MediaState::Skipped, ..pending });
+        assert!(left.may_come(), "when somebody asks for it");
+        let (from, to) = keys::media_pending_of(channel);
+        assert!(state.scan(&from, &to, 1).is_empty(), "no login tries for it again");
     }
 }
