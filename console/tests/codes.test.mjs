@@ -120,7 +120,8 @@ test("each refusal is told in words, with what to do", async () => {
     await eventually("there is one again", async () => {
       const again = page.getByRole("button", { name: "Try again" });
       await shown.or(again).first().waitFor();
-      return (await shown.isVisible()) || (await again.click());
+      // The page may go on by itself meanwhile, and the button with it.
+      return (await shown.isVisible()) || (await again.click({ timeout: 2_000 }));
     });
 
     // As a node without a free slot says it. Nobody waits for the words as long as it asks for, and the page goes on by itself.
