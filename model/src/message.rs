@@ -283,7 +283,7 @@ type_names! {
     StoryDelete = "story_delete",
 }
 
-/// The types that can be sent, by the names that bodies give them.
+/// The types that can be sent, by the names that bodies give them. Of the others, but for stories, a network takes none from a device.
 pub const SEND_TYPES: &[&str] = &[
     "text", "image", "video", "audio", "document", "sticker", "reaction", "edit", "delete", "location", "contact",
     "poll", "forward", "pin", "unpin", "star", "unstar", "voice", "product", "catalog",

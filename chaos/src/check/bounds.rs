@@ -1,6 +1,7 @@
 //! I14: whatever a tenant does within its limits costs the others at most a fifth of their speed, and never a node; what is
 //! within a limit is taken, and what is beyond it is refused.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::verdict::{Finding, figure};
@@ -18,8 +19,15 @@ const FADES: Duration = Duration::from_secs(3);
 /// For so long after another fault nothing is measured.
 const RECOVERED: Duration = Duration::from_secs(5);
 
-/// Of fewer sends without noise no speed is told.
-const SENDS: usize = 20;
+/// Of fewer of a kind without noise no speed is told.
+const TRIED: usize = 20;
+
+/// What the quiet tenant asks for beside its sends is there within the time for which a call waits for an owner; and so is the
+/// event of a send at its receiver, once that was answered.
+const PROMISED: Duration = Duration::from_secs(5);
+
+/// The event of a send that the network has taken.
+const SENT: &str = "message.sent";
 
 /// The middle one of fewer noises is a matter of luck on a machine that does something else, too.
 const NOISES: usize = 3;
@@ -33,49 +41,101 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     nodes(run, finding);
 }
 
-/// The quiet tenant's sends in a time: how many there were, and how many were done for each second that it waited.
-fn speed_in(sends: &[&Call], times: &[(At, At)]) -> (usize, f64) {
-    let within = sends.iter().filter(|call| times.iter().any(|(from, to)| *from <= call.begin && call.begin < *to));
-    let (mut done, mut all, mut waited) = (0_usize, 0, Duration::ZERO);
-    for call in within {
-        all += 1;
-        done += usize::from(call.is_done());
-        waited += call.end.since(call.begin);
+/// One thing that the quiet tenant has waited for.
+struct Wait {
+    begin: At,
+    waited: Duration,
+    is_done: bool,
+}
+
+/// What the quiet tenant does of one kind.
+struct Kind {
+    what: &'static str,
+    /// What takes less counts as this.
+    promised: Duration,
+    waits: Vec<Wait>,
+}
+
+impl Kind {
+    /// How many there were in a time, and how many were done for each second that the tenant waited.
+    fn speed_in(&self, times: &[(At, At)]) -> (usize, f64) {
+        let within = |wait: &&Wait| times.iter().any(|(from, to)| *from <= wait.begin && wait.begin < *to);
+        let (mut done, mut all, mut waited) = (0_usize, 0, Duration::ZERO);
+        for wait in self.waits.iter().filter(within) {
+            all += 1;
+            done += usize::from(wait.is_done);
+            waited += wait.waited.max(self.promised);
+        }
+        // Who waits for one that began before has no speed at all.
+        (all, if waited > Duration::ZERO { done as f64 / waited.as_secs_f64() } else { 0.0 })
     }
-    // Who waits for one that began before has no speed at all.
-    (all, if waited > Duration::ZERO { done as f64 / waited.as_secs_f64() } else { 0.0 })
+}
+
+/// Sends are measured by their speed. All else has its promised time, and is not slower for being a bit late on busy processors.
+fn kinds(run: &Collected, quiet: &str) -> [Kind; 4] {
+    let calls = |is_it: fn(&Op) -> bool| run.calls().filter(move |call| call.tenant == quiet && is_it(&call.op));
+    let sends = || calls(|op| matches!(op, Op::Send { .. }));
+    let wait = |call: &Call| Wait { begin: call.begin, waited: call.end.since(call.begin), is_done: call.is_done() };
+    let mut heard: HashMap<&str, At> = HashMap::new();
+    for request in run.webhooks().filter(|request| request.event == SENT) {
+        if let Some(message) = request.message.as_deref() {
+            heard.entry(message).or_insert(request.at);
+        }
+    }
+    let told = sends().filter_map(|call| {
+        let at = heard.get(call.taken()?);
+        let waited = at.map_or(Duration::ZERO, |at| at.since(call.end));
+        Some(Wait { begin: call.end, waited, is_done: at.is_some() })
+    });
+    let kind = |what, waits| Kind { what, promised: PROMISED, waits };
+    [
+        Kind { what: "sends", promised: Duration::ZERO, waits: sends().map(wait).collect() },
+        kind("uploads", calls(|op| *op == Op::Upload).map(wait).collect()),
+        kind("calls over new connections", calls(|op| *op == Op::AskAnew).map(wait).collect()),
+        kind("deliveries", told.collect()),
+    ]
+}
+
+/// The times right before a noise and after all of it, without it.
+fn calm(noise: &Fault) -> [(At, At); 2] {
+    let (lasts, faded) = (CALM.min(noise.to.since(noise.from)), noise.to.plus(FADES));
+    [(noise.from.minus(lasts), noise.from), (faded, faded.plus(lasts))]
+}
+
+/// Whether another fault touches what is measured of a noise.
+fn is_disturbed(run: &Collected, noise: &Fault) -> bool {
+    let [(begin, _), (_, end)] = calm(noise);
+    let other = |fault: &&Fault| !std::ptr::eq(*fault, noise) && fault.kind != FaultKind::Use;
+    let fades = |fault: &Fault| if fault.kind == FaultKind::Noise { FADES } else { RECOVERED };
+    run.faults().filter(other).any(|fault| fault.touches(begin, end, fades(fault)))
+}
+
+fn speed(run: &Collected, finding: &mut Finding) {
+    let Some(quiet) = &run.evidence.stage.quiet else { return };
+    let noises = run.faults().filter(|fault| fault.kind == FaultKind::Noise);
+    let (amid, alone): (Vec<&Fault>, Vec<&Fault>) = noises.partition(|noise| is_disturbed(run, noise));
+    finding.count(format!("{} noises, {} of them amid faults", amid.len() + alone.len(), amid.len()));
+    for kind in kinds(run, quiet) {
+        kept(&kind, &alone, finding);
+    }
 }
 
 /// Each noise is compared with what was right before and after it: whatever else the machine does is in both.
-fn speed(run: &Collected, finding: &mut Finding) {
-    let Some(quiet) = &run.evidence.stage.quiet else { return };
-    let sends: Vec<&Call> =
-        run.calls().filter(|call| call.tenant == *quiet && matches!(call.op, Op::Send { .. })).collect();
-    let noises: Vec<&Fault> = run.faults().filter(|fault| fault.kind == FaultKind::Noise).collect();
+fn kept(kind: &Kind, noises: &[&Fault], finding: &mut Finding) {
+    let what = kind.what;
     let mut ratios = Vec::new();
-    let mut disturbed = 0;
-    for noise in &noises {
-        let calm = CALM.min(noise.to.since(noise.from));
-        let faded = noise.to.plus(FADES);
-        let (begin, end) = (noise.from.minus(calm), faded.plus(calm));
-        let other = |fault: &Fault| !std::ptr::eq(fault, *noise) && fault.kind != FaultKind::Use;
-        let fades = |fault: &Fault| if fault.kind == FaultKind::Noise { FADES } else { RECOVERED };
-        if run.faults().any(|fault| other(fault) && fault.touches(begin, end, fades(fault))) {
-            disturbed += 1;
-            continue;
-        }
-        let (_, loud) = speed_in(&sends, &[(noise.from, noise.to)]);
-        let (sent, calm) = speed_in(&sends, &[(begin, noise.from), (faded, end)]);
+    for noise in noises {
+        let (_, loud) = kind.speed_in(&[(noise.from, noise.to)]);
+        let (tried, calm) = kind.speed_in(&calm(noise));
         // With noise there may be few, as that is what it costs.
-        if sent >= SENDS && calm > 0.0 {
+        if tried >= TRIED && calm > 0.0 {
             ratios.push((loud / calm, loud, calm, noise.from));
         }
     }
     ratios.sort_by(|one, other| one.0.total_cmp(&other.0));
     let told = |(ratio, loud, calm, at): &(f64, f64, f64, At)| {
-        format!("noise at {at}: {loud:.0} sends for each second of waiting, {calm:.0} without it: {ratio:.2}")
+        format!("noise at {at}: {loud:.2} {what} for each second of waiting, {calm:.2} without it: {ratio:.2}")
     };
-    finding.count(format!("{} noises, {} of them measured, {disturbed} amid faults", noises.len(), ratios.len()));
     if ratios.len() < NOISES {
         ratios.iter().for_each(|ratio| finding.note(told(ratio)));
         return;
@@ -83,14 +143,15 @@ fn speed(run: &Collected, finding: &mut Finding) {
     let middle = ratios[ratios.len() / 2];
     finding.judged(ratios.len());
     finding.count(format!(
-        "the quiet tenant kept {:.2} of its speed ({:.2} to {:.2})",
+        "the quiet tenant kept {:.2} of the speed of its {what} ({:.2} to {:.2} in {} noises)",
         middle.0,
         ratios[0].0,
-        ratios[ratios.len() - 1].0
+        ratios[ratios.len() - 1].0,
+        ratios.len()
     ));
     if middle.0 < LEFT {
         finding.violated(
-            format!("a tenant within its limits left another {:.2} of its speed", middle.0),
+            format!("a tenant within its limits left another {:.2} of the speed of its {what}", middle.0),
             ratios.iter().map(told),
         );
     }

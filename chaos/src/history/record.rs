@@ -163,6 +163,10 @@ pub enum Op {
     },
     /// A call that costs a token of the customer's bucket.
     Draw,
+    /// A small file for later sends.
+    Upload,
+    /// A call over a connection that was opened for it.
+    AskAnew,
     /// Something of the largest size that is allowed, or larger.
     Sized {
         what: String,

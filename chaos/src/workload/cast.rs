@@ -66,7 +66,7 @@ pub struct Cast {
 /// The number of a phone.
 pub type Phone = String;
 
-/// A quiet customer and a loud one, with a channel each.
+/// A quiet customer, whose endpoint hears of its sends, and a loud one, with a channel each.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
     pub quiet: Tenant,
@@ -113,7 +113,7 @@ impl Cast {
             .buffered(at_once)
             .try_collect()
             .await?;
-        let neighbours = if pace.neighbours { Some(neighbours(shared, &next_number).await?) } else { None };
+        let neighbours = if pace.neighbours { Some(neighbours(shared, hooks, &next_number).await?) } else { None };
         let limited_home = Limited {
             tenant: limited.name.clone(),
             burst: f64::from(BURST),
@@ -226,12 +226,15 @@ async fn customer(shared: &Shared, name: &str, burst: u32, per_second: u32) -> a
     Ok(Tenant { name: name.to_owned(), customer: text(&made, "id")?, key: text(&made["api_key"], "secret")? })
 }
 
-async fn neighbours(shared: &Shared, next_number: &AtomicU64) -> anyhow::Result<Neighbours> {
+async fn neighbours(shared: &Shared, hooks: &Hooks, next_number: &AtomicU64) -> anyhow::Result<Neighbours> {
     let number = || next_number.fetch_add(2, Ordering::Relaxed);
     let quiet = customer(shared, "quiet", AMPLE, AMPLE).await?;
     let loud = customer(shared, "loud", AMPLE, AMPLE).await?;
     let quiet_channel = paired(shared, &quiet, number()).await?;
     let loud_channel = paired(shared, &loud, number()).await?;
+    let url = hooks.url(&hook(Manner::Good, &quiet.name));
+    let hears = json!({ "url": url, "events": ["message.sent"], "signing_secret": SECRET });
+    insist(&api(shared, &quiet), Method::POST, "/v1/webhook-endpoints", &hears).await?;
     Ok(Neighbours { quiet, quiet_channel, loud, loud_channel })
 }
 

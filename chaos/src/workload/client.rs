@@ -57,7 +57,7 @@ impl Shared {
     pub fn client(self: &Arc<Self>, tenant: &Tenant) -> Client {
         let id = self.clients.fetch_add(1, Ordering::Relaxed);
         let dice = StdRng::seed_from_u64(self.seed ^ (u64::from(id) << 32));
-        Client { id, tenant: tenant.clone(), shared: self.clone(), dice }
+        Client { id, tenant: tenant.clone(), shared: self.clone(), http: self.http.clone(), dice }
     }
 }
 
@@ -73,6 +73,8 @@ pub struct Client {
     pub id: u32,
     pub tenant: Tenant,
     pub shared: Arc<Shared>,
+    /// Whose connections it uses: all clients', unless it has its own.
+    pub http: reqwest::Client,
     pub dice: StdRng,
 }
 
@@ -172,7 +174,7 @@ impl Client {
 
     /// The same with another key; gives the body of a good answer, too, for what is not recorded.
     pub async fn call_with(&self, key: &str, node: &Place, op: Op, asked: Asked, read: Reading) -> (Outcome, Value) {
-        let api = Api::new(self.shared.http.clone(), &node.api, Some(key));
+        let api = Api::new(self.http.clone(), &node.api, Some(key));
         let mut request = api.request(asked.method, &asked.path).timeout(DEADLINE);
         if let Some(body) = asked.body {
             request = request.header(CONTENT_TYPE, "application/json").body(body);

@@ -1,4 +1,4 @@
-//! A quiet tenant, measured, and a loud one, which does all that its limits allow while it is told to.
+//! A quiet tenant, measured, and what a loud one says while it is told to: all that its limits allow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::json;
-use tests::http::try_answer;
+use tests::http::{self, try_answer};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cast::{Cast, Neighbours};
-use super::client::{Asked, Client, Shared};
+use super::client::{Asked, Client, Shared, nothing};
 use super::sends::taken;
 use super::sizes;
 use crate::history::record::Channel;
@@ -19,6 +19,9 @@ use crate::history::{Op, Size};
 
 /// Between two sends of the quiet tenant: its speed is reckoned from the time for which it waits.
 const QUIET: Duration = Duration::from_millis(60);
+
+/// Between two of what it does beside that: enough of each in the seconds around a noise.
+const BESIDE: Duration = Duration::from_millis(300);
 
 /// What an account's own bucket holds, and what comes back in a second.
 const BURST: usize = 60;
@@ -29,10 +32,13 @@ const WRITTEN: usize = 64;
 /// Between two more messages that a phone writes to the loud tenant.
 const WRITES: Duration = Duration::from_millis(500);
 
-/// Lets the quiet tenant send one message after the other.
+/// Lets the quiet tenant send one message after the other, and upload and ask anew beside that.
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) {
     if let Some(neighbours) = &cast.neighbours {
-        clients.spawn(keep_sending(shared.client(&neighbours.quiet), neighbours.quiet_channel.clone()));
+        let client = || shared.client(&neighbours.quiet);
+        clients.spawn(keep_sending(client(), neighbours.quiet_channel.clone()));
+        clients.spawn(keep_uploading(client(), neighbours.quiet_channel.clone()));
+        clients.spawn(keep_asking_anew(client()));
     }
 }
 
@@ -46,6 +52,31 @@ async fn keep_sending(mut client: Client, channel: Channel) {
         let body = json!({ "type": "text", "to": channel.recipient, "text": text });
         let asked = Asked::post(format!("/v1/channels/{}/messages", channel.id), body);
         client.call(&node, Op::Send { channel: channel.id.clone(), text }, asked, taken).await;
+    }
+}
+
+async fn keep_uploading(mut client: Client, channel: Channel) {
+    let path = format!("/v1/channels/{}/media", channel.id);
+    for number in 0_u64.. {
+        client.pause(BESIDE).await;
+        if client.is_stopped() {
+            return;
+        }
+        let node = client.any_node();
+        client.call(&node, Op::Upload, Asked::post(&*path, json!({ "file": number })), nothing).await;
+    }
+}
+
+async fn keep_asking_anew(mut client: Client) {
+    loop {
+        client.pause(BESIDE).await;
+        if client.is_stopped() {
+            return;
+        }
+        // No connection is left of the one before.
+        client.http = http::client();
+        let node = client.any_node();
+        client.call(&node, Op::AskAnew, Asked::get("/v1/account"), nothing).await;
     }
 }
 

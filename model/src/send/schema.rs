@@ -47,7 +47,7 @@ fn nested(kind: &str, suffixes: &Suffixes) -> Value {
 }
 
 /// Names the type, and says what the readers cannot of the message that it is about.
-fn bear(shape: &mut Value, kind: &str, suffixes: &Suffixes) {
+pub(super) fn bear(shape: &mut Value, kind: &str, suffixes: &Suffixes) {
     shape["properties"]["type"] = json!({ "const": kind, "type": "string" });
     if let Value::Array(required) = shape["required"].take() {
         shape["required"] = required.into_iter().chain([json!("type")]).collect();

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::media::MediaSend;
+use super::media::{self, MediaSend};
+use super::schema::bear;
 use super::{LONGEST_CAPTION, LONGEST_CLIENT_REF};
 use crate::address::{Address, Suffixes};
 use crate::error::CallError;
 use crate::field::{Body, Fields, Judged, rule};
-use crate::issue::{IssueCode, Issues, Violation};
+use crate::issue::{IssueCode, Violation};
 use crate::media::Media;
 use crate::message::Content;
 use crate::story::StoryStyle;
@@ -46,70 +47,44 @@ impl StoryRequest {
     /// # Errors
     /// `invalid_request` with every broken rule.
     pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let known = |word: &str| TYPES.iter().copied().find(|known| *known == word);
-        let kind = fields.required("type", rule::one_of(TYPES, known));
+        body.read(|fields| {
+            let known = |word: &str| TYPES.iter().copied().find(|known| *known == word);
+            let kind = fields.required("type", rule::one_of(TYPES, known));
+            Self::read(kind.unwrap_or_default(), fields, suffixes)
+        })
+    }
+
+    /// Reads what a type has; without one, what all have.
+    fn read(kind: &str, fields: &Fields<'_>, suffixes: &Suffixes) -> Option<Self> {
         let client_ref = fields.optional("client_ref", rule::text(0..=LONGEST_CLIENT_REF));
         let recipients = fields.list("recipients", MOST_RECIPIENTS, rule::address(suffixes)).map(once_each);
         let media = Media::of_type("");
         let (says, style) = match kind {
-            Some("text") => (read_text(&fields), read_style(&fields, true)),
-            Some("audio") => (read_media(&fields, Content::Audio { media }), read_style(&fields, false)),
-            Some("image") => {
-                let caption = fields.optional("caption", rule::text(0..=LONGEST_CAPTION));
-                (read_media(&fields, Content::Image { media, caption }), StoryStyle::default())
+            "text" => (read_text(fields), read_style(fields, true)),
+            "audio" => (read_media(fields, Content::Audio { media }), read_style(fields, false)),
+            "image" => {
+                let said = media::said(kind, fields);
+                (said.and_then(|(image, _)| read_media(fields, image)), StoryStyle::default())
             }
-            Some(_) => {
+            "video" => {
                 let caption = fields.optional("caption", rule::text(0..=LONGEST_CAPTION));
                 let video = Content::Video { media, caption, gif: false, note: false };
-                (read_media(&fields, video), StoryStyle::default())
+                (read_media(fields, video), StoryStyle::default())
             }
-            None => (None, StoryStyle::default()),
+            _ => (None, StoryStyle::default()),
         };
-        issues.finish(|| Some(Self { says: says?, style, recipients, client_ref }))
+        Some(Self { says: says?, style, recipients, client_ref })
     }
 
-    /// The JSON Schema of the bodies, by type.
+    /// The JSON Schema of the bodies, by type, told by their reader.
     pub fn schema() -> Value {
-        let color = rule::wants(color);
-        let common = json!({
-            "client_ref": { "type": "string", "maxLength": LONGEST_CLIENT_REF },
-            "recipients": {
-                "type": "array",
-                "items": rule::wants(rule::address(&Suffixes::simulated())),
-                "minItems": 1,
-                "maxItems": MOST_RECIPIENTS,
-            },
-        });
-        let media = json!({
-            "media_url": rule::wants(rule::web_url),
-            "mime_type": { "type": "string", "minLength": 1, "maxLength": 255 },
-        });
-        let text = json!({
-            "text": { "type": "string", "minLength": 1, "maxLength": LONGEST_TEXT },
-            "background_color": color,
-            "text_color": color,
-            "font": { "type": "integer", "minimum": 0, "maximum": LAST_FONT },
-        });
-        let caption = json!({ "caption": { "type": "string", "maxLength": LONGEST_CAPTION } });
-        let variant = |name: &str, parts: &[&Value], required: &[&str]| {
-            let mut properties = json!({ "type": { "const": name } });
-            for (key, schema) in parts.iter().filter_map(|part| part.as_object()).flatten() {
-                properties[key] = schema.clone();
-            }
-            let required: Vec<&str> = ["type"].iter().chain(required).copied().collect();
-            json!({ "type": "object", "properties": properties, "required": required })
+        let suffixes = Suffixes::simulated();
+        let shape = |kind: &&str| {
+            let mut shape = Body::outline(|body| body.read(|fields| Self::read(kind, fields, &suffixes)));
+            bear(&mut shape, kind, &suffixes);
+            shape
         };
-        let bytes = &["media_url", "mime_type"];
-        json!({
-            "oneOf": [
-                variant("text", &[&text, &common], &["text"]),
-                variant("image", &[&media, &caption, &common], bytes),
-                variant("video", &[&media, &caption, &common], bytes),
-                variant("audio", &[&media, &json!({ "background_color": color }), &common], bytes),
-            ],
-        })
+        json!({ "oneOf": TYPES.iter().map(shape).collect::<Vec<Value>>() })
     }
 }
 
@@ -195,6 +170,38 @@ mod tests {
         let many: Vec<String> = (0..5001).map(|n| format!("1555{n:07}")).collect();
         let refused = parse(json!({ "type": "text", "text": "x", "recipients": many })).unwrap_err();
         assert_eq!(refused.details.unwrap()[0]["code"], "too_many");
+    }
+
+    #[test]
+    fn each_shape_takes_what_its_type_reads() {
+        let schema = StoryRequest::schema();
+        let table = [
+            ("text", "background_color client_ref font recipients text text_color type", json!(["text", "type"])),
+            (
+                "image",
+                "caption client_ref media_url mime_type recipients type",
+                json!(["media_url", "mime_type", "type"]),
+            ),
+            (
+                "video",
+                "caption client_ref media_url mime_type recipients type",
+                json!(["media_url", "mime_type", "type"]),
+            ),
+            (
+                "audio",
+                "background_color client_ref media_url mime_type recipients type",
+                json!(["media_url", "mime_type", "type"]),
+            ),
+        ];
+        let shapes = schema["oneOf"].as_array().unwrap();
+        assert_eq!(shapes.len(), table.len());
+        for (shape, (kind, fields, required)) in shapes.iter().zip(table) {
+            let properties = shape["properties"].as_object().unwrap();
+            let mut named: Vec<&str> = properties.keys().map(String::as_str).collect();
+            named.sort_unstable();
+            assert_eq!((&properties["type"]["const"], named.join(" ")), (&json!(kind), fields.to_owned()));
+            assert_eq!(shape["required"], required, "{kind}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use model::event::EventName;
 use serde_json::json;
+use tests::documents::root;
 use tests::scene::{Scene, assert_has};
 use tests::sources::Sources;
 
@@ -45,6 +46,13 @@ fn every_event_name_is_produced_in_a_test_that_exists() {
         let quoted = format!("\"{}\"", name.as_str());
         assert!(source.contains(&quoted), "{test} expects no {}", name.as_str());
     }
+}
+
+#[test]
+fn the_console_has_a_line_for_every_event() {
+    let words = std::fs::read_to_string(root().join("console/src/words.ts")).unwrap();
+    let missing: Vec<_> = EventName::WORDS.iter().filter(|name| !words.contains(&format!("\"{name}\": \""))).collect();
+    assert!(missing.is_empty(), "endpoints cannot choose {missing:?}");
 }
 
 #[tokio::test]

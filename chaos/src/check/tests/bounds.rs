@@ -12,6 +12,10 @@ const QUIET: &str = "quiet";
 const NOISES: [u64; 3] = [100, 130, 160];
 const LASTS: u64 = 6;
 
+fn is_noisy(at: At) -> bool {
+    NOISES.iter().any(|from| At::seconds(*from) <= at && at < At::seconds(from + LASTS))
+}
+
 /// The quiet tenant sends without a pause, each send taking so many milliseconds, and others while there is noise.
 fn day(play: &mut Play, calm_ms: u64, loud_ms: u64) {
     play.run.evidence.stage.quiet = Some(QUIET.to_owned());
@@ -20,8 +24,7 @@ fn day(play: &mut Play, calm_ms: u64, loud_ms: u64) {
     }
     let mut at = At::seconds(90);
     while at < At::seconds(180) {
-        let noisy = NOISES.iter().any(|from| At::seconds(*from) <= at && at < At::seconds(from + LASTS));
-        let end = at.plus(Duration::from_millis(if noisy { loud_ms } else { calm_ms }));
+        let end = at.plus(Duration::from_millis(if is_noisy(at) { loud_ms } else { calm_ms }));
         let op = Op::Send { channel: "quiet's".to_owned(), text: format!("quiet {}", at.0) };
         let (tenant, outcome) = (QUIET.to_owned(), done());
         play.run.records.push(Record::Call(Call { client: 7, tenant, node: 1, begin: at, end, op, outcome }));
@@ -65,15 +68,63 @@ fn one_noise_amid_something_else_does_not_decide_and_few_say_nothing() {
 fn sends_that_fail_are_no_speed() {
     breaks(&[I14], |play| {
         day(play, 40, 40);
-        let noisy = |call: &Call| {
-            NOISES.iter().any(|from| At::seconds(*from) <= call.begin && call.begin < At::seconds(from + LASTS))
-        };
-        for (n, call) in play.calls(|call| call.tenant == QUIET && noisy(call)).into_iter().enumerate() {
+        for (n, call) in play.calls(|call| call.tenant == QUIET && is_noisy(call.begin)).into_iter().enumerate() {
             if n % 2 == 0 {
                 call.outcome = unknown();
             }
         }
     });
+}
+
+/// The quiet tenant does this beside its sends; in a noise each time takes so long and ends so, else it is done at once.
+fn beside(play: &mut Play, op: &Op, loud_ms: u64, loud: &Outcome) {
+    day(play, 40, 40);
+    let mut at = At::seconds(90);
+    while at < At::seconds(180) {
+        let (lasts, outcome) = if is_noisy(at) { (loud_ms, loud.clone()) } else { (20, done()) };
+        let end = at.plus(Duration::from_millis(lasts));
+        let (tenant, op) = (QUIET.to_owned(), op.clone());
+        play.run.records.push(Record::Call(Call { client: 8, tenant, node: 1, begin: at, end, op, outcome }));
+        at = end.plus(Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn uploads_and_new_connections_have_their_promised_time_beside_noise() {
+    for op in [Op::Upload, Op::AskAnew] {
+        holds(|play| beside(play, &op, 4_900, &done()));
+        breaks(&[I14], |play| beside(play, &op, 7_000, &done()));
+        // Refused at once is no speed.
+        breaks(&[I14], |play| beside(play, &op, 20, &unknown()));
+        breaks(&[I14], |play| beside(play, &op, 20, &refused(0, "no_connection")));
+    }
+}
+
+/// All sends of the quiet tenant are taken and told of at once, but those in a noise so late, or never.
+fn told(play: &mut Play, loud: Option<u64>) {
+    day(play, 40, 40);
+    let mut request = play.last_hook("message.sent").clone();
+    (request.hook, request.channel) = ("/Good/quiet".to_owned(), "quiet's".to_owned());
+    let mut told = Vec::new();
+    for (n, call) in play.calls(|call| call.tenant == QUIET).into_iter().enumerate() {
+        let message = format!("quiet {n}");
+        call.outcome = Outcome::Done(Answer::Taken { message: message.clone(), queued: false });
+        let late = if is_noisy(call.begin) { loud } else { Some(5) };
+        told.extend(late.map(|late| (call.end.plus(Duration::from_millis(late)), message)));
+    }
+    for (at, message) in told {
+        (request.at, request.event_id, request.delivery) = (at, message.clone(), message.clone());
+        request.message = Some(message);
+        play.run.records.push(Record::Webhook(request.clone()));
+    }
+}
+
+#[test]
+fn a_receiver_hears_within_the_promised_time_beside_noise() {
+    holds(|play| told(play, Some(5)));
+    holds(|play| told(play, Some(4_900)));
+    breaks(&[I14], |play| told(play, Some(7_000)));
+    breaks(&[I14], |play| told(play, None));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::address::Address;
-use model::message::{Content, Surroundings};
+use model::message::{Content, SEND_TYPES, Surroundings};
 use model::time::Timestamp;
 
 use super::groups::{GroupId, NO_SUCH_GROUP, NOT_A_MEMBER};
@@ -64,7 +64,7 @@ impl Engine {
         let chat = self.chat_of(&to)?;
         self.check_may_send(from, chat, &content)?;
         if device.is_some() {
-            if is_received_only(&content) {
+            if !SEND_TYPES.contains(&content.type_name()) {
                 return Err(Refusal::new(BAD_REQUEST, "a device cannot send this"));
             }
             // A phone may forward what has expired, and can be tested with media that is gone before it is fetched.
@@ -168,18 +168,4 @@ impl Engine {
             _ => false,
         }
     }
-}
-
-/// What phones and the network alone send.
-fn is_received_only(content: &Content) -> bool {
-    matches!(
-        content,
-        Content::PollVote { .. }
-            | Content::ButtonReply { .. }
-            | Content::ListReply { .. }
-            | Content::Order { .. }
-            | Content::Event { .. }
-            | Content::Undecryptable { .. }
-            | Content::Unknown { .. }
-    )
 }
