@@ -66,6 +66,9 @@ struct State {
     pairing: Option<Box<Pairing>>,
     /// Told when the session ends, however it does.
     on_end: Vec<oneshot::Sender<()>>,
+    /// Why it ends, once that is known. It is noted before the session falls silent, so that nobody who finds it silent takes its fence
+    /// for the reason.
+    last: Option<SessionEvent>,
     /// Killed by its owner: not even what waits for room is reported.
     muted: bool,
 }
@@ -110,8 +113,8 @@ impl SimulatedSession {
                 (Phase::Pairing, Some(pairing), NodeFrame::Pair { session: number, epoch, device_name, full_history })
             }
         };
-        let state =
-            State { phase, events: Some(events), backlog: VecDeque::new(), pairing, on_end: Vec::new(), muted: false };
+        let (backlog, on_end) = (VecDeque::new(), Vec::new());
+        let state = State { phase, events: Some(events), backlog, pairing, on_end, last: None, muted: false };
         let (silenced, closing) = (AtomicBool::new(false), AtomicBool::new(false));
         (Arc::new(Self { number, fence, connection, silenced, closing, state: Mutex::new(state) }), first)
     }
@@ -190,9 +193,14 @@ impl SimulatedSession {
 
     /// Ends a session from this side, tells the network, and reports why.
     pub fn cut(self: &Arc<Self>, reason: EndReason) {
+        self.note_last(SessionEvent::Ended(reason));
         self.silenced.store(true, Ordering::Release);
         self.hang_up();
-        self.finish(Some(SessionEvent::Ended(reason)));
+        self.finish(None);
+    }
+
+    fn note_last(&self, event: SessionEvent) {
+        self.state.lock().last.get_or_insert(event);
     }
 
     /// Ends a session from this side at once: no byte and no event after this.
@@ -225,14 +233,17 @@ impl SimulatedSession {
 
     /// The session is over: a last event, if any, and whoever waits for the end is told.
     fn finish(self: &Arc<Self>, last: Option<SessionEvent>) {
+        if let Some(last) = last {
+            self.note_last(last);
+        }
         self.silenced.store(true, Ordering::Release);
         self.connection.forget(self);
         self.connection.transfers.end_session(self.number);
         let mut state = self.state.lock();
         state.phase = Phase::Ended;
         state.pairing = None;
-        let events = state.events.take();
-        if let (Some(events), Some(last)) = (events, last) {
+        let (events, last) = (state.events.take(), state.last.take());
+        if let (Some(events), Some(last), false) = (events, last, state.muted) {
             // A closed queue needs no last event.
             let _ = self.offer(&mut state, &events, last);
         }
