@@ -17,7 +17,6 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use chrono::Utc;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::check;
 use crate::history::{Collected, Evidence, Recorder};
@@ -50,9 +49,6 @@ pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
         relays: schedule.needs_relays(),
         environment: setup.environment(),
     };
-    let (_, files) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    // A noisy tenant holds more connections than the soft limit of most systems, 1,024.
-    setrlimit(Resource::RLIMIT_NOFILE, files, files)?;
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     // Before the world, so that it sees to the folder once that is gone.
     let mut unfinished = Unfinished { folder, recorder: OnceLock::new(), is_over: false };
