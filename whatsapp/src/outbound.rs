@@ -65,10 +65,8 @@ const MOST_WRITTEN: usize = 4_096;
 /// The network's code for a message to other members than a group has: the outbox sends it again, to those.
 const OTHER_MEMBERS: &str = "421";
 
-/// What the network says to a device that writes too much, whoever it writes to.
-const TOO_MANY: &str = "429";
-/// What it says to one that asks too much.
-const TOO_MANY_QUESTIONS: u16 = 429;
+/// What the network says to a device that writes or asks too much, whoever it writes to.
+const TOO_MANY: u16 = 429;
 /// Stands for its silence.
 const NO_ANSWER: u16 = 408;
 
@@ -192,16 +190,23 @@ impl State {
         }
     }
 
-    /// The network does not answer for now what is asked before a message can leave: that is as if it had refused the message so.
-    fn hold_back(&mut self, message: &Outbound, code: u16, now: Instant) {
-        let before = self.last.get(&message.to).filter(|last| last.message.id == message.id);
-        let refusals = before.map_or(0, |last| last.refusals);
-        let until = now + again_after(refusals);
-        let last = Unsettled { message: message.clone(), refusals: refusals + 1, is_refused: true, until };
-        self.last.insert(message.to.clone(), last);
-        if code == TOO_MANY_QUESTIONS {
+    /// The network has refused a message for now: it goes out again, the later the more often that was.
+    fn refuse_for_now(&mut self, id: &MessageId, is_too_many: bool, now: Instant) {
+        let Some(last) = self.last.values_mut().find(|last| last.message.id == *id) else { return };
+        let until = now + again_after(last.refusals);
+        (last.refusals, last.is_refused, last.until) = (last.refusals + 1, true, until);
+        if is_too_many {
             self.quiet_until = self.quiet_until.max(Some(until));
         }
+    }
+
+    /// The network does not answer for now what is asked before a message can leave: that is as if it had refused the message so.
+    fn hold_back(&mut self, message: &Outbound, code: u16, now: Instant) {
+        if self.last.get(&message.to).is_none_or(|last| last.message.id != message.id) {
+            let last = Unsettled { message: message.clone(), refusals: 0, is_refused: false, until: now };
+            self.last.insert(message.to.clone(), last);
+        }
+        self.refuse_for_now(&message.id, code == TOO_MANY, now);
     }
 
     /// Those behind a message need not wait for it any more.
@@ -471,13 +476,8 @@ impl Outgoing {
             }
             if refused.is_some() {
                 state.settle(&id);
-            } else if let Some(last) = state.last.values_mut().find(|last| last.message.id == id) {
-                let until = Instant::now() + again_after(last.refusals);
-                last.until = until;
-                (last.refusals, last.is_refused) = (last.refusals + 1, true);
-                if code == TOO_MANY {
-                    state.quiet_until = state.quiet_until.max(Some(until));
-                }
+            } else {
+                state.refuse_for_now(&id, code == TOO_MANY.to_string(), Instant::now());
             }
         }
         self.heard.notify_one();
@@ -569,7 +569,7 @@ enum Unsent {
 impl Unsent {
     fn of(error: impl std::error::Error + 'static) -> Self {
         match error.server_rejection().map(|rejection| rejection.code) {
-            Some(code) if code == TOO_MANY_QUESTIONS || code >= 500 => Self::ForNow(code),
+            Some(code) if code == TOO_MANY || code >= 500 => Self::ForNow(code),
             _ if error.is_timeout() || error.is_transport_unavailable() => Self::Passing(error.to_string()),
             _ => Self::Unclear(error.to_string()),
         }
