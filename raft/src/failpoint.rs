@@ -6,8 +6,9 @@
 //!
 //! What an armed one does is told in the words of the crate `fail`: `[p%][n*]task[(argument)][->...]` with the tasks
 //! `off`, `sleep(ms)`, `delay(ms)`, `pause` (until it is armed anew), `yield`, `panic`, `print` and `return`. At a
-//! [`Point`], `return` means that the process dies there, as by `kill -9`; it makes a [`Bug`] show and cuts a [`Wire`].
-//! `20*off->1*return` lets twenty go by first. Tasks that wait hold up the thread that got there, and so whatever shares it.
+//! [`Point`] or a [`DriverPoint`], `return` means that the process dies there, as by `kill -9`; it makes a [`Bug`] show, cuts a
+//! [`Wire`] and brings what is [`Due`]. `20*off->1*return` lets twenty go by first. Tasks that wait hold up the thread that got
+//! there, and so whatever shares it.
 //!
 //! All names stand here; the crates above use them.
 
@@ -91,6 +92,13 @@ names! {
         NodeTurn = "task::node",
         /// A node looks what shards it is to host.
         PlacesTurn = "task::places",
+    }
+}
+
+names! {
+    /// A place where the process can die or be held up in the driver of the real network. Crate `whatsapp` reaches them; on the
+    /// simulated network nobody does.
+    DriverPoint {
         /// A part of a session's state is to be committed, and is on its way into no log.
         StateBeforeCommit = "whatsapp::before_commit",
         /// A part of a session's state is committed, and what waited for it does not know.
@@ -101,10 +109,34 @@ names! {
         WireAfterWrite = "whatsapp::after_write",
         /// A session is to connect to the real network.
         BeforeDial = "whatsapp::dial",
+        /// More message keys are leased, of a session or of a key of a group, and that is on its way into no log.
+        LeaseRaised = "whatsapp::lease_raised",
+        /// The raised lease is committed, and no message under it has left.
+        LeaseCommitted = "whatsapp::lease_committed",
+        /// A message has left, and the network has said nothing of it.
+        MessageWritten = "whatsapp::message_written",
+        /// A message that came in is kept to be reported again, and its owner has not committed it.
+        PendingStored = "whatsapp::pending_stored",
         /// Messages have been decrypted, and their owner has not heard of them.
         MessagesBeforeHook = "whatsapp::before_hook",
         /// Their owner has committed them, and the network does not know.
         MessagesAfterHook = "whatsapp::after_hook",
+        /// New one-time prekeys are committed, and the network was offered none of them.
+        PrekeysStored = "whatsapp::prekeys_stored",
+        /// The network has taken them, and the device does not know.
+        PrekeysUploaded = "whatsapp::prekeys_uploaded",
+        /// The next signed prekey and the one before it are committed, and the network was not told.
+        SignedPrekeyStored = "whatsapp::signed_prekey_stored",
+        /// The network has taken the next signed prekey, and the device that has it is on its way into no log.
+        SignedPrekeyTaken = "whatsapp::signed_prekey_taken",
+        /// The device that has it is committed.
+        SignedPrekeyPromoted = "whatsapp::signed_prekey_promoted",
+        /// The channel has made a key for what it writes to a group, which is on its way into no log.
+        SenderKeyMade = "whatsapp::sender_key_made",
+        /// The key is committed, and no member was told it.
+        SenderKeyCommitted = "whatsapp::sender_key_committed",
+        /// A message that tells members the key has left, and nobody has noted who has it.
+        SenderKeySent = "whatsapp::sender_key_sent",
     }
 }
 
@@ -129,6 +161,14 @@ names! {
         SignBeforeCommit = "bug::sign_before_commit",
         /// A message goes to the real network before its ratchet is stored: the next owner writes what its peer cannot read.
         RatchetsAfterWire = "bug::ratchets_after_wire",
+    }
+}
+
+names! {
+    /// What comes once in days otherwise.
+    Due {
+        /// The signed prekey of a device that is loaded is older than a week: the session exchanges it for another.
+        SignedPrekey = "due::signed_prekey",
     }
 }
 
@@ -182,8 +222,11 @@ pub struct Listed {
 
 fn names() -> impl Iterator<Item = (&'static str, String)> {
     let points = Point::ALL.iter().map(|point| (point.name(), point.about()));
+    let of_driver = DriverPoint::ALL.iter().map(|point| (point.name(), point.about()));
     let wires = Wire::ALL.iter().map(|wire| (wire.name(), wire.about()));
-    points.chain(wires).chain(Bug::ALL.iter().map(|bug| (bug.name(), bug.about())))
+    let bugs = Bug::ALL.iter().map(|bug| (bug.name(), bug.about()));
+    let due = Due::ALL.iter().map(|due| (due.name(), due.about()));
+    points.chain(of_driver).chain(wires).chain(bugs).chain(due)
 }
 
 fn known(name: &str) -> Result<&'static str, ArmError> {
@@ -261,14 +304,21 @@ mod tests {
             sources(&checkout.join(folder).join("src"), &mut text);
         }
         let points = Point::ALL.iter().map(|point| format!("reach(Point::{point:?})"));
+        let of_driver = DriverPoint::ALL.iter().map(|point| format!("reach(Point::{point:?})"));
         let bugs = Bug::ALL.iter().map(|bug| format!("has(Bug::{bug:?})"));
         let wires = Wire::ALL.iter().map(|wire| format!("is_cut(Wire::{wire:?})"));
-        for place in points.chain(wires).chain(bugs) {
+        let due = Due::ALL.iter().map(|due| format!("is_due(Due::{due:?})"));
+        for place in points.chain(of_driver).chain(wires).chain(bugs).chain(due) {
             assert!(text.contains(&place), "{place} stands nowhere");
         }
         let listed = list();
         let all: BTreeSet<&str> = listed.iter().map(|listed| listed.name).collect();
-        assert_eq!(all.len(), Point::ALL.len() + Wire::ALL.len() + Bug::ALL.len());
+        let counts = [Point::ALL.len(), DriverPoint::ALL.len(), Wire::ALL.len(), Bug::ALL.len(), Due::ALL.len()];
+        assert_eq!(all.len(), counts.iter().sum::<usize>());
+        for point in DriverPoint::ALL {
+            let named = format!("Self::{point:?} => \"{}\"", point.name());
+            assert!(text.contains(&named), "the driver has another name: {named}");
+        }
         assert!(Bug::ALL.iter().all(|bug| bug.name().starts_with("bug::") && bug.about().ends_with('.')));
     }
 

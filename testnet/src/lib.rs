@@ -58,6 +58,7 @@
 //! | `DELETE /media?everywhere=` | all uploaded files are gone, as at the network after some weeks; phones can upload theirs again, unless it is `true` |
 //! | `POST /media/expire-auth` | what clients come with to the media port is answered 401 until they ask for what they are to come with |
 //! | `POST /devices/{n}/{device}/cut` | the device's connection is closed without a word |
+//! | `POST /devices/{n}/{device}/spend-prekeys` | all one-time prekeys of the device are given away, and it is told that none is left |
 //! | `POST /devices/{n}/{device}/stream-error` `{ code }` | that stream error, then the end |
 //! | `POST /devices/{n}/{device}/failure` `{ reason, code?, expire_s? }`, `DELETE ...` | every log-in of the device is refused with `<failure reason>` until it is taken back |
 //!

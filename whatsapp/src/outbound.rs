@@ -24,6 +24,7 @@ use whatsapp_rust::cache::Freshness;
 use whatsapp_rust::{Client, ErrorChainExt, SendOptions};
 
 use self::names::Names;
+use crate::failpoint::{Point, reach};
 use crate::inbound::message::time;
 use crate::line::Line;
 use crate::state::backend::Backend;
@@ -362,6 +363,9 @@ impl Outgoing {
             None => options,
         };
         client.send_message_with_options(to, message, options).await.map_err(Unsent::of)?;
+        if !self.knows(&id) {
+            reach(Point::MessageWritten);
+        }
         let mut state = self.state.lock();
         state.wait_from_now(&id);
         state.has_told(&id, backend.told_so_far());

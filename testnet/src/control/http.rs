@@ -261,6 +261,7 @@ fn of_device(state: &mut State, call: &Call, phone: &str, device: &str, rest: &[
     let at = state.device_named(number(phone)?, device)?;
     match (call.method.as_str(), rest) {
         ("POST", ["cut"]) => state.cut_device(at, None)?,
+        ("POST", ["spend-prekeys"]) => state.spend_prekeys(at),
         ("POST", ["stream-error"]) => state.cut_device(at, Some(call.field("code")?))?,
         ("POST", ["failure"]) => state.fail_device(at, Some(call.body::<FailureBody>()?)),
         ("DELETE", ["failure"]) => state.fail_device(at, None),

@@ -142,6 +142,14 @@ impl State {
         Some(bundle)
     }
 
+    /// All one-time prekeys of a device are given to people who do not write, and it is told.
+    pub fn spend_prekeys(&mut self, at: DeviceAddress) {
+        if let Some(device) = self.device_mut(at) {
+            device.prekeys.clear();
+        }
+        self.tell_of_few_prekeys(at, 0);
+    }
+
     /// A device is asked to offer more before it has none.
     fn tell_of_few_prekeys(&mut self, at: DeviceAddress, left: usize) {
         // As the network does it: once for each of these, not with every key.

@@ -48,15 +48,15 @@ struct Sent {
 }
 
 pub struct Storm {
-    cluster: Cluster,
+    pub cluster: Cluster,
     pub tenant: Tenant,
     receiver: Receiver,
     pub channels: Vec<Paired>,
     /// The linked device of each, as it was after the pairing.
     devices: Vec<Value>,
     known: Vec<String>,
-    /// Of each channel.
-    groups: Vec<String>,
+    /// Of each channel, in the order in which they were made; it writes to the last.
+    groups: Mutex<Vec<Vec<String>>>,
     /// Of each channel, what it uploaded.
     documents: Vec<Vec<Value>>,
     strangers: Vec<String>,
@@ -137,7 +137,7 @@ impl Storm {
             channels: paired,
             devices,
             known,
-            groups,
+            groups: Mutex::new(groups.into_iter().map(|group| vec![group]).collect()),
             documents,
             strangers,
             next_stranger: AtomicUsize::new(0),
@@ -150,6 +150,27 @@ impl Storm {
 
     fn count(&self) -> usize {
         self.sent.lock().unwrap().len()
+    }
+
+    fn group_of(&self, channel: usize) -> String {
+        self.groups.lock().unwrap()[channel].last().unwrap().clone()
+    }
+
+    /// From now on a channel writes to another group, whose members it has told no key.
+    pub async fn regroup(&self, channel: usize) {
+        let made = group(&self.tenant, &self.channels[channel], &self.known).await;
+        self.groups.lock().unwrap()[channel].push(made);
+    }
+
+    fn stranger(&self) -> &String {
+        &self.strangers[self.next_stranger.fetch_add(1, Ordering::Relaxed) % self.strangers.len()]
+    }
+
+    /// Somebody writes to a channel for the first time, by the keys that the network has of it.
+    pub async fn meet(&self, channel: usize) {
+        let network = self.tenant.simulator();
+        let ids = network.text(self.stranger(), &self.channels[channel].number, "who is there?", 1).await;
+        self.written.lock().unwrap().extend(ids);
     }
 
     /// Each channel sends `each` texts, in order, through all nodes in turn; people write back meanwhile.
@@ -168,7 +189,7 @@ impl Storm {
                     let ids = network.text(author, &channel.number, "written back", 2).await;
                     self.written.lock().unwrap().extend(ids);
                     let words = format!("try {}", self.tries.fetch_add(1, Ordering::Relaxed));
-                    let ids = network.text(author, &self.groups[index], &words, 1).await;
+                    let ids = network.text(author, &self.group_of(index), &words, 1).await;
                     self.written.lock().unwrap().extend(ids);
                     if n % MEDIA_EVERY == 0 {
                         let body = json!({ "type": "image", "to": channel.number, "media": { "size": 20_000 } });
@@ -186,12 +207,13 @@ impl Storm {
     /// One message, tried until it is taken. A broken connection or a 503 leaves open whether it was: only a 202 is a promise.
     async fn send(&self, channel: usize, n: usize) {
         let (nodes, start) = (self.cluster.node_ids(), Instant::now());
+        let group = self.group_of(channel);
         for attempt in 0.. {
             assert!(start.elapsed() < PATIENCE, "channel {channel}: text {n} was not taken within {PATIENCE:?}");
             let to = if n % GROUP_EVERY == GROUP_EVERY - 1 {
-                &self.groups[channel]
+                &group
             } else if n % STRANGER_EVERY == STRANGER_EVERY - 1 {
-                &self.strangers[self.next_stranger.fetch_add(1, Ordering::Relaxed) % self.strangers.len()]
+                self.stranger()
             } else {
                 &self.known[(channel + n) % self.known.len()]
             };
@@ -284,9 +306,10 @@ impl Storm {
     /// Everybody could read all that was written to them, once each.
     async fn prove_inboxes(&self) {
         let network = self.tenant.simulator();
+        let groups: HashSet<String> = self.groups.lock().unwrap().iter().flatten().cloned().collect();
         let mut expected: HashMap<String, HashSet<String>> = HashMap::new();
         for sent in self.sent.lock().unwrap().iter() {
-            let is_group = self.groups.contains(&sent.to);
+            let is_group = groups.contains(&sent.to);
             let readers = if is_group { &self.known[..] } else { std::slice::from_ref(&sent.to) };
             for reader in readers {
                 expected.entry(reader.clone()).or_default().insert(sent.id.clone());

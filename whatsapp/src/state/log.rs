@@ -18,6 +18,7 @@ use network::driver::{AuthError, AuthStore, AuthWrite};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
+use super::steps::Steps;
 use crate::failpoint::{Point, reach};
 use crate::telemetry::StateBytes;
 
@@ -327,7 +328,9 @@ impl StateLog {
         let bytes: usize = batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum();
         histogram!("gateway_whatsapp_log_batch_bytes").record(bytes as f64);
         counter!("gateway_whatsapp_log_batches_total").increment(1);
+        let steps = Steps::of(&batch, self.store.as_ref());
         reach(Point::StateBeforeCommit);
+        steps.before_commit();
         let commit = self.store.commit(batch);
         tokio::pin!(commit);
         loop {
@@ -336,6 +339,7 @@ impl StateLog {
                     if done.is_ok() {
                         self.stored.lock().set(self.store.bytes());
                         reach(Point::StateAfterCommit);
+                        steps.after_commit();
                     }
                     return done;
                 }

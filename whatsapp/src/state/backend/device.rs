@@ -8,6 +8,7 @@ use wacore::store::error::{Result, StoreError};
 use wacore::store::traits::DeviceStore;
 
 use super::Backend;
+use crate::failpoint::{Due, is_due};
 use crate::state::keys;
 use crate::state::log::{Class, LARGEST_ROW, Write};
 use crate::state::rows::{pack, unpack};
@@ -73,6 +74,10 @@ impl DeviceStore for Backend {
         self.know_own(&device)?;
         if !self.log.has(keys::BOOTSTRAP) {
             device.push_name.clear();
+        }
+        if is_due(Due::SignedPrekey) {
+            // Long ago. 0 would say that nobody knows when.
+            device.last_signed_pre_key_rotation_ms = 1;
         }
         Ok(Some(device))
     }

@@ -15,6 +15,7 @@ use wacore::types::lid_pn::LearningSource;
 use wacore_binary::Jid;
 
 use super::{Backend, dated, now, undated};
+use crate::failpoint::{Point, reach};
 use crate::state::keys;
 use crate::state::log::{Class, Write};
 use crate::telemetry::{self, Asker};
@@ -260,6 +261,7 @@ impl ProtocolStore for Backend {
                 forgotten.push(device.to_owned());
                 forgotten.extend(other.map(|other| other.to_string()));
             } else if self.has_session_with(device)? {
+                reach(Point::SenderKeySent);
                 let mut told = self.told.lock();
                 told.last += 1;
                 let at = told.last;

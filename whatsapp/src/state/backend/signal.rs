@@ -10,6 +10,7 @@ use wacore::store::error::{Result, StoreError};
 use wacore::store::traits::SignalStore;
 
 use super::Backend;
+use crate::failpoint::{Point, reach};
 use crate::state::keys;
 use crate::state::log::{Class, Write};
 use crate::state::rows::pack;
@@ -147,6 +148,7 @@ impl SignalStore for Backend {
 
     /// The device's watermark says which keys the network has.
     async fn mark_prekeys_uploaded(&self, _ids: &[u32]) -> Result<()> {
+        reach(Point::PrekeysUploaded);
         Ok(())
     }
 
