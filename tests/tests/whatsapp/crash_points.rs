@@ -23,6 +23,8 @@ const EACH: usize = 8;
 enum By {
     /// Sends, and messages that come in.
     Storm,
+    /// Messages that come in, and take long to be committed: rows of those that are not go to the log.
+    SlowCommits,
     LogIn,
     /// The network, which has no one-time prekey of the channel left and says so.
     NoPrekeys,
@@ -38,7 +40,7 @@ const STEPS: [(&str, By, &str, &[usize]); 19] = [
     ("lease raised and not committed", By::Storm, "whatsapp::lease_raised", &[0, 1]),
     ("committed and not written", By::Storm, "whatsapp::lease_committed", &[0, 1]),
     ("written and not acked", By::Storm, "whatsapp::message_written", &[0, 4]),
-    ("pending row stored", By::Storm, "whatsapp::pending_stored", &[0]),
+    ("pending row stored", By::SlowCommits, "whatsapp::pending_stored", &[0]),
     ("hook before its commit", By::Storm, "whatsapp::before_hook", &[0, 2]),
     ("hook after its commit", By::Storm, "whatsapp::after_hook", &[0, 2]),
     ("prekeys stored and not uploaded", By::NoPrekeys, "whatsapp::prekeys_stored", &[0]),
@@ -97,14 +99,16 @@ async fn die(storm: &Storm, channel: usize, by: By, failpoint: &str, passed: usi
     let (pid, before) = (node.pid, deaths(&node.log, failpoint));
     let actions = if passed == 0 { "1*return".to_owned() } else { format!("{passed}*off->1*return") };
     println!("{failpoint} after {passed}: node {victim} is to die");
-    if by == By::Week {
-        arm(storm, victim, "due::signed_prekey", "return").await;
+    match by {
+        By::SlowCommits => arm(storm, victim, "inbound::before_commit", "sleep(60)").await,
+        By::Week => arm(storm, victim, "due::signed_prekey", "return").await,
+        By::Storm | By::LogIn | By::NoPrekeys | By::NewGroup => {}
     }
     arm(storm, victim, failpoint, &actions).await;
     let strike = async {
         let of = &storm.channels[channel];
         match by {
-            By::Storm | By::NewGroup => {}
+            By::Storm | By::SlowCommits | By::NewGroup => {}
             By::LogIn | By::Week => {
                 let restart = storm.tenant.api(victim).request(Method::POST, &of.path("/restart"));
                 let _ = try_answer(restart).await;
