@@ -85,6 +85,22 @@ async function allIsReached(page, name) {
   assert.deepEqual(left, [], `${name}: not reached by the Tab key`);
 }
 
+/** On the way back, too, nothing that has the focus lies below the bar at the top. */
+async function nothingIsCovered(page, name) {
+  await page.evaluate(() => [...document.querySelectorAll("main input")].at(-1).focus());
+  for (let steps = 0; steps < 100; steps++) {
+    const covered = await page.evaluate(() => {
+      const at = document.activeElement;
+      if (!document.querySelector("main").contains(at)) return undefined;
+      const bar = document.querySelector("header").getBoundingClientRect();
+      return at.getBoundingClientRect().bottom <= bar.bottom ? at.outerHTML.slice(0, 120) : "";
+    });
+    if (covered === undefined) return;
+    assert.equal(covered, "", `${name}: covered by the bar`);
+    await page.keyboard.press("Shift+Tab");
+  }
+}
+
 test("a member does the whole job by the keyboard alone", async () => {
   // After ten failures in a row an endpoint is tried once in half a minute: so one event alone fails later on.
   let fails = () => true;
@@ -186,6 +202,7 @@ test("a member does the whole job by the keyboard alone", async () => {
       await page.getByRole("heading", { level: 1, name: "Typed" }).waitFor();
       await settled(page);
       await allIsReached(page, `a channel's ${tab}`);
+      if (tab === "Settings") await nothingIsCovered(page, tab);
     }
     // The link past the pages comes first.
     await page.goto(`${node().api}/console/members`);
