@@ -1,6 +1,6 @@
 // The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
 import { useEffect, useState } from "preact/hooks";
-import { type Page, Refused, asCurl, get, nodeTime, patch, post, remove } from "../api";
+import { type Page, Refused, asCurl, asWord, get, nodeTime, patch, post, remove } from "../api";
 import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, span, useAction, useLoad } from "../parts";
 import { go, href, place } from "../router";
 import { may } from "../session";
@@ -335,7 +335,7 @@ function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: (
   const [address, setAddress] = useState("");
   const [token, setToken] = useState<O["JoinToken"]>();
   const { busy, error, run } = useAction();
-  const line = token ? `echo ${token.token} | gateway join --token - --via ${seed} --advertise ${address} --zone ${zone}` : "";
+  const line = token ? `echo ${token.token} | gateway join --token - --via ${seed} --advertise ${asWord(address)} --zone ${asWord(zone)}` : "";
   return (
     <Dialog title="Let a node in" close={close}>
       <form

@@ -1,6 +1,6 @@
 // What keeps the cluster: backups, what its secrets are sealed under, and which releases it runs.
 import { useState } from "preact/hooks";
-import { type Page, get, nodeTime, post } from "../api";
+import { type Page, asWord, get, nodeTime, post } from "../api";
 import { Badge, Confirm, CopyButton, Faces, Failure, Field, Table, Theirs, Time, Title, number, param, say, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
@@ -20,7 +20,7 @@ export function Backup() {
   };
   return (
     <>
-      <Title extra={<CopyButton text={`gateway backup --to ${to || "FOLDER"}`}>As a command</CopyButton>}>Backup</Title>
+      <Title extra={<CopyButton text={`gateway backup --to ${asWord(to || "FOLDER")}`}>As a command</CopyButton>}>Backup</Title>
       <Last key={job} />
       {may("write") && (
         <form
@@ -46,7 +46,7 @@ export function Backup() {
 function Restoring({ from }: { from: string }) {
   return (
     <p class="fine">
-      To restore, on a new machine: <code>{`gateway restore --from ${from} --master-key-file master.key --advertise NODE:8082 --base-url URL`}</code>, with the master key of its time;{" "}
+      To restore, on a new machine: <code>{`gateway restore --from ${asWord(from)} --master-key-file master.key --advertise NODE:8082 --base-url URL`}</code>, with the master key of its time;{" "}
       <code>gateway restore --help</code> says the rest.
     </p>
   );

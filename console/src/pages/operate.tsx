@@ -1,7 +1,7 @@
 // What operators look after beside the cluster itself: channels of customers, webhooks that are stuck, traces of messages.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Page, asCurl, get, post, withQuery } from "../api";
+import { type Page, asCurl, asWord, get, post, withQuery } from "../api";
 import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, span, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
@@ -179,7 +179,7 @@ export function Trace() {
   const [asked, ask] = useState(0);
   return (
     <>
-      <Title extra={id && <CopyButton text={`gateway message trace '${id.replaceAll("'", `'\\''`)}'`}>As a command</CopyButton>}>Trace of a message</Title>
+      <Title extra={id && <CopyButton text={`gateway message trace ${asWord(id)}`}>As a command</CopyButton>}>Trace of a message</Title>
       <form
         class="filters"
         role="search"
