@@ -635,6 +635,61 @@ test("two tabs share one session and one stream, and signing out in one signs ou
   await leave();
 });
 
+test("nobody is signed out by a node that cannot judge sessions for a while", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  const home = page.getByRole("heading", { level: 1, name: "Home" });
+  let refusals = 2;
+  const busy = { status: 503, headers: { "retry-after": "1" }, json: { error: { code: "auth_backend_unavailable", message: "keys and sessions cannot be checked right now", details: null } } };
+  await page.route(/\/console\/session$/, (route) => (refusals-- > 0 ? route.fulfill(busy) : route.fallback()));
+  await page.reload();
+  await home.waitFor();
+  refusals = 100;
+  await page.reload();
+  await page.getByText("The node cannot tell now whether you are signed in.").waitFor();
+  await page.unroute(/\/console\/session$/);
+  await page.reload();
+  await home.waitFor();
+  await leave();
+});
+
+test("an account whose sends are refused says so on its first page", async () => {
+  const { page, leave } = await person(browser);
+  const account = await api("GET", "/v1/account");
+  await page.route(/\/v1\/account$/, (route) => route.fulfill({ json: { ...account, plan: { ...account.plan, status: "past_due", overdue_since: "2026-01-01T00:00:00Z" } } }));
+  await signIn(page, place.owner);
+  await page.getByText("A payment is overdue. Reading goes on; sending waits for it.").waitFor();
+  await judge(page, "home-suspended");
+  await leave();
+});
+
+test("whoever closes a dialog while its call is under way, and goes elsewhere, stays there", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  const pages = page.getByRole("navigation", { name: "Pages" });
+  let release;
+  const held = new Promise((done) => (release = done));
+  await page.route(/\/v1\/channels$/, async (route) => {
+    if (route.request().method() === "POST") await held;
+    return route.fallback();
+  });
+  await pages.getByRole("link", { name: "Channels", exact: true }).click();
+  await page.getByRole("link", { name: "Create a channel" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Made slowly");
+  await dialog.getByRole("button", { name: "Create", exact: true }).click();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  await pages.getByRole("link", { name: "Members", exact: true }).click();
+  await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+  release();
+  await page.getByText("Made slowly is created").first().waitFor();
+  assert.equal(new URL(page.url()).pathname, "/console/members");
+  const [made] = (await api("GET", "/v1/channels?name=Made%20slowly")).data;
+  await api("DELETE", `/v1/channels/${made.id}`);
+  await leave();
+});
+
 test("a link that signs in works once", async () => {
   const { page, leave } = await person(browser);
   const login = await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.owner, password: place.password }) });
