@@ -182,12 +182,13 @@ async function beginMembers(): Promise<void> {
     }
   });
   const link = takeLink();
-  if (await fromOtherTab()) return;
+  // Another tab may be of a cluster that is gone, whose token opens nothing here; a link does.
+  if (link === undefined && (await fromOtherTab())) return;
   try {
     await refresh();
     return;
   } catch (error) {
-    // Nobody is signed in here; a link that was followed twice finds its session, above.
+    // Nobody is signed in here; a link that was followed twice finds its session by the cookie, above.
     if (error instanceof Refused && error.unanswered) why.value = "The node did not answer. Try again.";
     else if (error instanceof Refused && [429, 503].includes(error.status)) why.value = "The node cannot tell now whether you are signed in. Load the page again in a moment.";
   }

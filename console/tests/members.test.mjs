@@ -719,6 +719,21 @@ test("a link that signs in works once", async () => {
   await leave();
 });
 
+test("a link signs in beside a tab whose cluster is gone", async () => {
+  const { page, context, leave } = await person(browser);
+  const before = await context.newPage();
+  await before.goto(`${node().api}/console/licences.txt`);
+  await before.evaluate((email) => {
+    const channel = new BroadcastChannel("gateway-console-members");
+    const token = { access: `of.${btoa(JSON.stringify({ email, role: "owner" }))}.before`, until: Date.now() + 600_000, simulatedPhones: true };
+    channel.onmessage = ({ data }) => data.kind === "want-token" && channel.postMessage({ kind: "token", token });
+  }, place.owner);
+  const login = await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.owner, password: place.password }) });
+  await page.goto(`${node().api}/console#sign-in=${(await login.json()).refresh_token}`);
+  await page.getByText("The last 24 hours").waitFor();
+  await leave();
+});
+
 test("a newcomer pairs a number and writes from it by the keyboard alone, without a phone", async () => {
   const { page, leave } = await person(browser);
   const press = async (control, key = "Enter") => {
