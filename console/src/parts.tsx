@@ -291,6 +291,15 @@ export function announce(sentence: string): void {
   else speak();
 }
 
+/** Says a sentence whenever another one has taken its place; the first one is read with the page. */
+export function useAnnounced(sentence: string | undefined): void {
+  const before = useRef(sentence);
+  useEffect(() => {
+    if (sentence !== undefined && before.current !== undefined && sentence !== before.current) announce(sentence);
+    before.current = sentence;
+  }, [sentence]);
+}
+
 const toast = signal<Shown>();
 let toastTimer: ReturnType<typeof setTimeout> | undefined;
 export function say(sentence: string): void {

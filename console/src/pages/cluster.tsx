@@ -1,7 +1,7 @@
 // The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
 import { useEffect, useState } from "preact/hooks";
 import { type Page, Refused, asCurl, asWord, get, nodeTime, patch, post, remove } from "../api";
-import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, span, useAction, useLoad } from "../parts";
+import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, span, useAction, useAnnounced, useLoad } from "../parts";
 import { go, href, place } from "../router";
 import { may } from "../session";
 import { Figures } from "./figures";
@@ -506,6 +506,7 @@ export function Layout() {
     });
   }, []);
   const change = shown.data?.change;
+  useAnnounced(change ? `The change of the layout is ${change.state}: ${change.done} of ${change.total}.` : undefined);
   const rate = change?.began_at ? change.done / Math.max(1, (nodeTime() - Date.parse(change.began_at)) / 1000) : 0;
   const left = change && rate > 0 ? Math.ceil((change.total - change.done - change.cancelled) / rate) : undefined;
   return (
@@ -565,7 +566,7 @@ export function Layout() {
                   Change {layout.change.number} <Badge status={layout.change.state} />
                 </h2>
                 <progress max={layout.change.total} value={layout.change.done} aria-label="Moves that are done" />
-                <p role="status">
+                <p>
                   {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} run, {layout.change.waiting} wait
                   {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
                   {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${span(left * 1_000)} are left`}
