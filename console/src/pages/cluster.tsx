@@ -143,7 +143,7 @@ function Waiting() {
   const { data: stuck, error } = useLoad((signal) => get<Page<O["StuckEndpoint"]>>("/v1/admin/webhooks/stuck", {}, signal), [], { every: 30_000 });
   if (!stuck || error) return <Tile label="Deliveries that wait" value="–" about={error && "not every shard answers"} warn={!!error} />;
   const waiting = stuck.data.reduce((sum, row) => sum + row.waiting, 0);
-  const more = stuck.data.some((row) => row.or_more) ? " or more" : "";
+  const more = stuck.next_cursor || stuck.data.some((row) => row.or_more) ? " or more" : "";
   const endpoints = `at ${number(stuck.data.length)} ${stuck.data.length === 1 ? "endpoint" : "endpoints"}`;
   const about = stuck.data.length === 0 ? "none for more than a minute" : <a href={href("webhooks")}>{endpoints}</a>;
   return <Tile label="Deliveries that wait" value={`${number(waiting)}${more}`} about={about} warn={waiting > 0} />;
