@@ -2,7 +2,7 @@
 // depend on what else the machine does.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { launch, node, person, place, soon, test } from "./place.mjs";
+import { launch, node, nothingIsCovered, person, place, soon, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -32,7 +32,7 @@ test("the list is drawn within a second of the processor, and *Send a message* i
   await leave();
 });
 
-test("something is drawn within a second, and so is the list", async () => {
+test("something is drawn within a second, and so is the list, all of which the keyboard shows", async () => {
   const { page, leave } = await person(browser);
   const first = () => page.evaluate(() => new Promise((done) => new PerformanceObserver((list) => done(list.getEntries()[0].startTime)).observe({ type: "paint", buffered: true })));
   await soon("the first paint comes", async () => {
@@ -45,6 +45,7 @@ test("something is drawn within a second, and so is the list", async () => {
     await page.locator("details.call").first().waitFor();
     return Date.now() - began;
   });
+  await nothingIsCovered(page, "main section > details > summary");
   await leave();
 });
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before } from "node:test";
-import { api, eventually, judge, launch, node, operator, paired, person, phone, place, reach, settled, simulator, test } from "./place.mjs";
+import { api, eventually, judge, launch, node, nothingIsCovered, operator, paired, person, phone, place, reach, settled, simulator, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -83,22 +83,6 @@ async function allIsReached(page, name) {
   }
   const left = await page.evaluate(() => [...window.unreached].map((element) => element.outerHTML.slice(0, 120)));
   assert.deepEqual(left, [], `${name}: not reached by the Tab key`);
-}
-
-/** On the way back, too, nothing that has the focus lies below the bar at the top. */
-async function nothingIsCovered(page, name) {
-  await page.evaluate(() => [...document.querySelectorAll("main input")].at(-1).focus());
-  for (let steps = 0; steps < 100; steps++) {
-    const covered = await page.evaluate(() => {
-      const at = document.activeElement;
-      if (!document.querySelector("main").contains(at)) return undefined;
-      const bar = document.querySelector("header").getBoundingClientRect();
-      return at.getBoundingClientRect().bottom <= bar.bottom ? at.outerHTML.slice(0, 120) : "";
-    });
-    if (covered === undefined) return;
-    assert.equal(covered, "", `${name}: covered by the bar`);
-    await page.keyboard.press("Shift+Tab");
-  }
 }
 
 test("a member does the whole job by the keyboard alone", async () => {
@@ -202,7 +186,7 @@ test("a member does the whole job by the keyboard alone", async () => {
       await page.getByRole("heading", { level: 1, name: "Typed" }).waitFor();
       await settled(page);
       await allIsReached(page, `a channel's ${tab}`);
-      if (tab === "Settings") await nothingIsCovered(page, tab);
+      if (tab === "Settings") await nothingIsCovered(page, "main input");
     }
     // The link past the pages comes first.
     await page.goto(`${node().api}/console/members`);

@@ -247,6 +247,22 @@ export async function reach(page, control) {
   assert.fail(`the Tab key does not lead to ${control}`);
 }
 
+/** On the way back by the Tab key, too, from the last of some controls on, nothing that has the focus lies below the bar at the top. */
+export async function nothingIsCovered(page, controls) {
+  await page.evaluate((controls) => [...document.querySelectorAll(controls)].at(-1).focus(), controls);
+  for (let steps = 0; steps < 100; steps++) {
+    const covered = await page.evaluate(() => {
+      const at = document.activeElement;
+      if (!document.querySelector("main").contains(at)) return undefined;
+      const bar = document.querySelector("header").getBoundingClientRect();
+      return at.getBoundingClientRect().bottom <= bar.bottom ? at.outerHTML.slice(0, 120) : "";
+    });
+    if (covered === undefined) return;
+    assert.equal(covered, "", "covered by the bar");
+    await page.keyboard.press("Shift+Tab");
+  }
+}
+
 export async function phone(number, name = "Ann") {
   await simulator("POST", "/phones", { number, name });
   return number;
