@@ -199,12 +199,16 @@ export interface Page<T> {
   next_cursor?: string | null;
 }
 
+const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** A text as one word of a line for a terminal. */
+export const asWord = (text: string) => (/^[\w.:/@%+,=-]+$/.test(text) ? text : quoted(text));
+
 /** A call as a line for a terminal; the token is left out. */
 export function asCurl(method: string, path: string, body?: unknown): string {
   const at = `${location.origin}${path}`;
-  const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
   const token = door === "members" ? "$KEY" : "$TOKEN";
   const parts = ["curl -sS", ...(method === "GET" ? [] : [`-X ${method}`]), `-H "Authorization: Bearer ${token}"`];
-  if (body !== undefined) parts.push("-H 'Content-Type: application/json'", `-d ${quote(JSON.stringify(body))}`);
-  return [...parts, quote(at)].join(" ");
+  if (body !== undefined) parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`);
+  return [...parts, quoted(at)].join(" ");
 }

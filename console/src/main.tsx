@@ -5,7 +5,7 @@ import { type ComponentChildren, type ComponentType } from "preact";
 import { Refused, door, get, reachable } from "./api";
 import { keepPlace } from "./focus";
 import { begin as beginLive, state } from "./live";
-import { ClockSwitch, CopyByHand, Theirs, Tip, Toast, Word, accountChanges, announcement, byHand, nameWindow, plain, say, useLoad, zone } from "./parts";
+import { ClockSwitch, CopyByHand, Skeleton, Theirs, Tip, Toast, Word, accountChanges, announcement, byHand, nameWindow, plain, say, useLoad, zone } from "./parts";
 import { follow, href, place } from "./router";
 import { begin, choosing, ended, signOut, who } from "./session";
 import { Search } from "./search";
@@ -244,7 +244,13 @@ function Spoken() {
 
 function App() {
   const known = who.value;
-  if (known === undefined) return <p class="hidden">Loading</p>;
+  if (known === undefined) {
+    return (
+      <main>
+        <Skeleton />
+      </main>
+    );
+  }
   const isWithin = known !== null && choosing.value === null;
   return (
     <>

@@ -266,6 +266,13 @@ export function useAction(): {
   };
 }
 
+/** Says whether what has begun something is still shown: whoever has closed a dialog meanwhile, or gone elsewhere, stays there. */
+export function useShown(): () => boolean {
+  const isGone = useRef(false);
+  useEffect(() => () => void (isGone.current = true), []);
+  return () => !isGone.current;
+}
+
 // What is said to those who listen: one sentence in five seconds at most, and of several the newest.
 
 const SPOKEN_MS = 5_000;
@@ -282,6 +289,15 @@ export function announce(sentence: string): void {
   const rest = spokenAt + SPOKEN_MS - performance.now();
   if (rest > 0) next = setTimeout(speak, rest);
   else speak();
+}
+
+/** Says a sentence whenever another one has taken its place; the first one is read with the page. */
+export function useAnnounced(sentence: string | undefined): void {
+  const before = useRef(sentence);
+  useEffect(() => {
+    if (sentence !== undefined && before.current !== undefined && sentence !== before.current) announce(sentence);
+    before.current = sentence;
+  }, [sentence]);
 }
 
 const toast = signal<Shown>();
@@ -898,10 +914,11 @@ export function Confirm({
 }) {
   const [text, setText] = useState("");
   const { busy, error, run } = useAction();
+  const isShown = useShown();
   const word = typed === undefined ? undefined : typeable(typed) || action;
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
-    if (await run(work)) close();
+    if ((await run(work)) && isShown()) close();
   };
   return (
     <Dialog title={title} close={close}>

@@ -1,7 +1,7 @@
 // Who is signed in. A member's access token lives in this module alone and its refresh token in a cookie that no script
 // reads; an operator's token lives here, and in this tab's storage only where that was asked for.
 import { signal } from "@preact/signals";
-import { type Credentials, Refused, call, door, request, use } from "./api";
+import { type Credentials, Refused, call, door, request, use, wait } from "./api";
 import { type SharedToken, alone, isUnderWay, listen, tell } from "./tabs";
 import type { O } from "./types";
 
@@ -23,6 +23,10 @@ export const choosing = signal<string | null>(null);
 
 /** A token is exchanged when it has less than this to live. */
 const MARGIN_MS = 60_000;
+/** How often a node is asked for it that cannot do it now, as while the directory's lead moves: nobody is signed out by that. */
+const BUSY_TRIES = 3;
+/** The longest pause between two of them, in seconds. */
+const BUSY_SECONDS = 2;
 
 let token: SharedToken | null = null;
 
@@ -78,14 +82,16 @@ async function refresh(link?: string): Promise<void> {
     // The turn may be given before the token has arrived that the other tab got.
     if (waited && link === undefined && (await fromOtherTab()) && fresh()) return;
     const body = link === undefined ? undefined : { refresh_token: link };
-    let answer: Answer;
-    try {
-      answer = await ask("PUT", body);
-    } catch (error) {
-      if (!(error instanceof Refused) || !error.unanswered) throw error;
-      answer = await ask("PUT", body);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return accept(tokenOf(await ask<Answer>("PUT", body)));
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        const isBusy = error.status === 503 && !error.unanswered;
+        if (attempt > (isBusy ? BUSY_TRIES : error.unanswered ? 1 : 0)) throw error;
+        if (isBusy) await wait(Math.min(error.retryAfter, BUSY_SECONDS) * 1_000);
+      }
     }
-    accept(tokenOf(answer));
   });
 }
 
@@ -176,13 +182,15 @@ async function beginMembers(): Promise<void> {
     }
   });
   const link = takeLink();
-  if (await fromOtherTab()) return;
+  // Another tab may be of a cluster that is gone, whose token opens nothing here; a link does.
+  if (link === undefined && (await fromOtherTab())) return;
   try {
     await refresh();
     return;
   } catch (error) {
-    // Nobody is signed in here; a link that was followed twice finds its session, above.
+    // Nobody is signed in here; a link that was followed twice finds its session by the cookie, above.
     if (error instanceof Refused && error.unanswered) why.value = "The node did not answer. Try again.";
+    else if (error instanceof Refused && [429, 503].includes(error.status)) why.value = "The node cannot tell now whether you are signed in. Load the page again in a moment.";
   }
   if (link === undefined) {
     who.value = null;
@@ -193,7 +201,7 @@ async function beginMembers(): Promise<void> {
   } catch (error) {
     signedOut(
       error instanceof Refused && error.status === 401
-        ? "This link was used already. Start the cluster again for another one, or sign in."
+        ? "This link was used already. Sign in: the terminal that shows the link names the address and the file of the password. Or start the cluster again for another link."
         : "This link could not be used. Sign in.",
     );
   }

@@ -1,7 +1,7 @@
 // The pairing page when nobody scans, when a node restarts meanwhile, and when the network or the plan refuses.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { TOLD, api, eventually, hears, kill, launch, node, operator, person, phone, place, restart, scan, shows, signIn, simulator, test } from "./place.mjs";
+import { LATE, api, eventually, hears, kill, launch, node, operator, person, phone, place, restart, scan, shows, signIn, simulator, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -58,7 +58,7 @@ test("six codes pass without a blank, the page offers to start again, and a rest
       return true;
     });
     const delay = (await shown.at()) - (await heard.at);
-    assert.ok(delay < TOLD, `the page says it ${delay} ms after the event`);
+    assert.ok(delay < LATE, `the page says it ${delay} ms after the event`);
     await leave();
   } finally {
     await simulator("DELETE", "/faults");

@@ -2,7 +2,7 @@
 // depend on what else the machine does.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { launch, node, person, place, test } from "./place.mjs";
+import { launch, node, nothingIsCovered, person, place, soon, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -29,6 +29,23 @@ test("the list is drawn within a second of the processor, and *Send a message* i
   assert.ok(opened < 0.5, `Send a message took ${opened} s`);
   const body = await send.getByLabel("JSON").inputValue();
   assert.equal(JSON.parse(body).type, "text", "the first example is a text");
+  await leave();
+});
+
+test("something is drawn within a second, and so is the list, all of which the keyboard shows", async () => {
+  const { page, leave } = await person(browser);
+  const first = () => page.evaluate(() => new Promise((done) => new PerformanceObserver((list) => done(list.getEntries()[0].startTime)).observe({ type: "paint", buffered: true })));
+  await soon("the first paint comes", async () => {
+    await page.goto(`${node().api}/docs`);
+    return first();
+  });
+  await soon("the list is there", async () => {
+    const began = Date.now();
+    await page.goto(`${node().api}/docs`);
+    await page.locator("details.call").first().waitFor();
+    return Date.now() - began;
+  });
+  await nothingIsCovered(page, "main section > details > summary");
   await leave();
 });
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before } from "node:test";
-import { api, eventually, judge, launch, node, operator, paired, person, phone, place, reach, settled, simulator, test } from "./place.mjs";
+import { api, eventually, judge, launch, node, nothingIsCovered, operator, paired, person, phone, place, reach, settled, simulator, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -186,6 +186,7 @@ test("a member does the whole job by the keyboard alone", async () => {
       await page.getByRole("heading", { level: 1, name: "Typed" }).waitFor();
       await settled(page);
       await allIsReached(page, `a channel's ${tab}`);
+      if (tab === "Settings") await nothingIsCovered(page, "main input");
     }
     // The link past the pages comes first.
     await page.goto(`${node().api}/console/members`);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer } from "node:http";
 import { after, before } from "node:test";
-import { PATIENCE, TOLD, api, eventually, hears, judge, launch, node, operator, paired, person, phone, place, reach, scan, settled, shows, signIn, simulator, test } from "./place.mjs";
+import { LATE, PATIENCE, api, eventually, hears, judge, launch, node, operator, paired, person, phone, place, reach, scan, settled, shows, signIn, simulator, soon, test } from "./place.mjs";
 
 let browser;
 before(async () => (browser = await launch()));
@@ -11,7 +11,7 @@ after(() => browser?.close());
 const [OWN, SECOND, FRIEND, THIRD, FOURTH, FIFTH] = place.phones;
 const badge = (page, status) => page.getByRole("main").getByText(status, { exact: true }).first();
 
-test("a member creates a channel, and the page says connected within a second of the scan", async () => {
+test("a member creates a channel, and the page says connected after the scan", async () => {
   const { page, leave } = await person(browser);
   await signIn(page, place.owner);
   await page.getByRole("link", { name: "Create a channel" }).click();
@@ -30,7 +30,7 @@ test("a member creates a channel, and the page says connected within a second of
     return true;
   });
   const late = (await shown.at()) - (await heard.at);
-  assert.ok(late < TOLD, `the page says it ${late} ms after the event`);
+  assert.ok(late < LATE, `the page says it ${late} ms after the event`);
   await page.getByText(`+${OWN}`).first().waitFor();
   await judge(page, "connected");
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Channels", exact: true }).click();
@@ -38,15 +38,20 @@ test("a member creates a channel, and the page says connected within a second of
   await leave();
 });
 
-test("a channel that is opened from the list says, too, that its number is connected", async () => {
+test("a channel that is opened from the list says, too, within a second that its number is connected", async () => {
   const { page, leave } = await person(browser);
-  const { id } = await api("POST", "/v1/channels", { name: "From the list" });
   await signIn(page, place.owner);
-  await page.goto(`${node().api}/console/channel?id=${id}`);
-  await page.getByRole("button", { name: "Scan with a simulated phone" }).click();
-  await page.getByRole("heading", { level: 2, name: "Connected", exact: true }).waitFor();
-  await badge(page, "connected").waitFor();
-  await api("DELETE", `/v1/channels/${id}`);
+  await soon("the page says it", async (n) => {
+    const { id } = await api("POST", "/v1/channels", { name: `From the list ${n}` });
+    await page.goto(`${node().api}/console/channel?id=${id}`);
+    await page.getByText("Live updates are on.").waitFor({ state: "attached" });
+    const [heard, shown] = [await hears("channel.connected", ({ channel_id }) => channel_id === id), await shows(page, "Connected")];
+    await page.getByRole("button", { name: "Scan with a simulated phone" }).click();
+    const took = (await shown.at()) - (await heard.at);
+    await badge(page, "connected").waitFor();
+    await api("DELETE", `/v1/channels/${id}`);
+    return took;
+  });
   await leave();
 });
 
@@ -92,10 +97,14 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("delivered").waitFor();
   await simulator("POST", `/phones/${FRIEND}/open-chat`, { with: THIRD });
   await messages.getByText("read", { exact: true }).waitFor();
-  const written = Date.now();
   await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "hi, \u202egnp.exe" });
   await messages.getByText("⟨U+202E⟩gnp.exe").waitFor();
-  assert.ok(Date.now() - written < TOLD, `the answer appears after ${Date.now() - written} ms`);
+  await soon("an answer appears", async (n) => {
+    const written = Date.now();
+    await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: `answer ${n}.` });
+    await messages.getByText(`answer ${n}.`).waitFor();
+    return Date.now() - written;
+  });
   const media = { mime_type: "application/pdf", size: 2_000, filename: `<img src=x onerror=alert(1)>"'\u202efdp.exe` };
   await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "document", media });
   await messages.getByRole("link", { name: `<img src=x onerror=alert(1)>"'⟨U+202E⟩fdp.exe` }).waitFor();
@@ -635,6 +644,61 @@ test("two tabs share one session and one stream, and signing out in one signs ou
   await leave();
 });
 
+test("nobody is signed out by a node that cannot judge sessions for a while", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  const home = page.getByRole("heading", { level: 1, name: "Home" });
+  let refusals = 2;
+  const busy = { status: 503, headers: { "retry-after": "1" }, json: { error: { code: "auth_backend_unavailable", message: "keys and sessions cannot be checked right now", details: null } } };
+  await page.route(/\/console\/session$/, (route) => (refusals-- > 0 ? route.fulfill(busy) : route.fallback()));
+  await page.reload();
+  await home.waitFor();
+  refusals = 100;
+  await page.reload();
+  await page.getByText("The node cannot tell now whether you are signed in.").waitFor();
+  await page.unroute(/\/console\/session$/);
+  await page.reload();
+  await home.waitFor();
+  await leave();
+});
+
+test("an account whose sends are refused says so on its first page", async () => {
+  const { page, leave } = await person(browser);
+  const account = await api("GET", "/v1/account");
+  await page.route(/\/v1\/account$/, (route) => route.fulfill({ json: { ...account, plan: { ...account.plan, status: "past_due", overdue_since: "2026-01-01T00:00:00Z" } } }));
+  await signIn(page, place.owner);
+  await page.getByText("A payment is overdue. Reading goes on; sending waits for it.").waitFor();
+  await judge(page, "home-suspended");
+  await leave();
+});
+
+test("whoever closes a dialog while its call is under way, and goes elsewhere, stays there", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  const pages = page.getByRole("navigation", { name: "Pages" });
+  let release;
+  const held = new Promise((done) => (release = done));
+  await page.route(/\/v1\/channels$/, async (route) => {
+    if (route.request().method() === "POST") await held;
+    return route.fallback();
+  });
+  await pages.getByRole("link", { name: "Channels", exact: true }).click();
+  await page.getByRole("link", { name: "Create a channel" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Made slowly");
+  await dialog.getByRole("button", { name: "Create", exact: true }).click();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  await pages.getByRole("link", { name: "Members", exact: true }).click();
+  await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+  release();
+  await page.getByText("Made slowly is created").first().waitFor();
+  assert.equal(new URL(page.url()).pathname, "/console/members");
+  const [made] = (await api("GET", "/v1/channels?name=Made%20slowly")).data;
+  await api("DELETE", `/v1/channels/${made.id}`);
+  await leave();
+});
+
 test("a link that signs in works once", async () => {
   const { page, leave } = await person(browser);
   const login = await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.owner, password: place.password }) });
@@ -652,6 +716,21 @@ test("a link that signs in works once", async () => {
   await again.page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
   assert.ok(!again.page.url().includes("sign-in"), "the token is out of the address");
   await again.leave();
+  await leave();
+});
+
+test("a link signs in beside a tab whose cluster is gone", async () => {
+  const { page, context, leave } = await person(browser);
+  const before = await context.newPage();
+  await before.goto(`${node().api}/console/licences.txt`);
+  await before.evaluate((email) => {
+    const channel = new BroadcastChannel("gateway-console-members");
+    const token = { access: `of.${btoa(JSON.stringify({ email, role: "owner" }))}.before`, until: Date.now() + 600_000, simulatedPhones: true };
+    channel.onmessage = ({ data }) => data.kind === "want-token" && channel.postMessage({ kind: "token", token });
+  }, place.owner);
+  const login = await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.owner, password: place.password }) });
+  await page.goto(`${node().api}/console#sign-in=${(await login.json()).refresh_token}`);
+  await page.getByText("The last 24 hours").waitFor();
   await leave();
 });
 

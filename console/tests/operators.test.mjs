@@ -156,12 +156,14 @@ test("webhooks that are stuck are grouped by host, each with its last error in w
     failing_since: "2026-01-01T00:00:00.000Z", last_success_at: null, waiting: n, or_more: false, oldest: "2026-01-01T00:00:00.000Z", next_attempt_at: null, last_error,
   });
   await page.route("**/v1/admin/webhooks/stuck", (route) =>
-    route.fulfill({ json: { data: [row(1, "one.example", "it answered 503"), row(2, "two.example", "no answer <b>in time</b>"), row(3, "one.example", null)], next_cursor: null } }));
+    route.fulfill({ json: { data: [row(1, "one.example", "it answered 503"), row(2, "two.example", "no answer <b>in time</b>"), row(3, "one.example", null)], next_cursor: "more" } }));
   await signIn(page);
+  await page.getByText("6 or more", { exact: true }).waitFor();
   await pages(page).getByRole("link", { name: "Webhooks" }).click();
   await page.getByRole("heading", { level: 2, name: /^one\.example 4 wait$/ }).waitFor();
   assert.equal(await page.getByRole("table", { name: "Endpoints at one.example" }).getByRole("row").count(), 3, "two, and the heads");
   await page.getByText("it answered 503", { exact: true }).waitFor();
+  await page.getByText("These have waited longest;").waitFor();
   await page.getByText("no answer <b>in time</b>", { exact: true }).waitFor();
   await judge(page, "operators-stuck");
 
@@ -244,6 +246,8 @@ test("a backup is taken by the page, and what became of it is there after a relo
     await page.getByLabel("To", { exact: true }).fill(join(folder, "first"));
     await page.getByRole("button", { name: "Start a backup" }).click();
     await page.getByText("It was read back, and is whole.").waitFor();
+    // Times change each second: whoever listens would hear nothing else.
+    assert.equal(await page.getByRole("status").getByRole("time").count(), 0);
     await page.reload();
     await page.getByLabel("Operator token").fill(place.operatorToken);
     await page.getByRole("button", { name: "Sign in" }).click();

@@ -33,6 +33,7 @@ const { outputFiles } = await build({
   stdin: {
     contents: `
       export { ago, asUtc, csv, inZone, loadLimiter, plain, tooLong } from "./parts";
+      export { asWord } from "./api";
       export { frames } from "./live";
       export { alone } from "./tabs";
       export { TICK } from "./words";
@@ -51,7 +52,7 @@ const { outputFiles } = await build({
   jsx: "automatic",
   jsxImportSource: "preact",
 });
-const { SNIPPETS, TICK, ago, alone, asUtc, byChannel, csv, frames, inChat, inZone, loadLimiter, plain, standings, tooLong, ulid, withNewest } = await import(
+const { SNIPPETS, TICK, ago, alone, asUtc, asWord, byChannel, csv, frames, inChat, inZone, loadLimiter, plain, standings, tooLong, ulid, withNewest } = await import(
   `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`
 );
 
@@ -63,6 +64,13 @@ test("a node is drawn from when it first joined, and not as down before", () => 
   assert.deepEqual(standings(node, [started], 0, 100), [{ begin: 60, end: 100, as: "up" }]);
   assert.deepEqual(standings(node, [lost, started], 0, 100), [{ begin: 60, end: 80, as: "up" }, { begin: 80, end: 100, as: "down" }]);
   assert.deepEqual(standings({ ...node, state: "down" }, [], 70, 100), [{ begin: 70, end: 100, as: "down" }]);
+});
+
+test("what stands in a command to copy is one word of it, whatever it holds", () => {
+  for (const text of ["node-4.lan:8082", "s3://bucket/prefix", "/var/back ups", "it's", "$(date); #\n\"`"]) {
+    assert.equal(execFileSync("sh", ["-c", `printf %s ${asWord(text)}`], { encoding: "utf8" }), text);
+  }
+  assert.equal(asWord("zone-1"), "zone-1");
 });
 
 test("no text becomes markup or a script, and no element has styles of its own in markup", () => {

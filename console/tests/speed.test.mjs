@@ -104,6 +104,28 @@ test("ten thousand channels are read a page at a time, and scrolled without a pa
   await leave();
 });
 
+test("a month of five hundred channels keeps few rows, and fewer days can be asked for", async () => {
+  const { page, leave } = await person(browser);
+  const [CHANNELS, DAYS] = [500, 30];
+  const used = (n) => ({
+    channel_id: `0198c6a2-0d3b-7a57-a1f0-${String(n % CHANNELS).padStart(12, "0")}`, date: `2026-01-${String(1 + Math.floor(n / CHANNELS)).padStart(2, "0")}`, hour: null, sent: 2, received: 1, failed: 0, media_bytes: 0, webhook_deliveries: 3,
+  });
+  await page.route(/\/v1\/account\/usage\?/, (route) => route.fulfill({ json: { data: [...Array(CHANNELS * DAYS)].map((_, n) => used(n)), next_cursor: null } }));
+  await signIn(page, place.owner);
+  await page.goto(`${node().api}/console/usage?by=channel`);
+  const rows = page.getByRole("table", { name: /^Usage by channel/ }).locator("tbody tr");
+  await eventually("a page is shown", async () => (await rows.count()) === MOST_ROWS);
+  await page.getByText("30,000", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Next" }).click();
+  await page.getByText("Page 2", { exact: true }).first().waitFor();
+  assert.equal(await rows.count(), MOST_ROWS);
+  const asked = page.waitForRequest(/group_by=channel&from=\d{4}-\d\d-\d\d$/);
+  await page.getByLabel("By", { exact: true }).selectOption("day and channel, 7 days");
+  await asked;
+  await page.getByText("Page 1", { exact: true }).first().waitFor();
+  await leave();
+});
+
 test("a conversation of five thousand messages keeps few rows, and each step back is quick", async () => {
   const { page, leave } = await person(browser);
   const ALL = 5_000;

@@ -23,10 +23,15 @@ pub fn say(line: impl Display) {
     note(writeln!(io::stdout(), "{line}"));
 }
 
-/// Whether standard output shows colours: a terminal whose owner does not mind them (`NO_COLOR`).
+/// Whether standard output shows colours.
 pub fn is_coloured() -> bool {
+    shows_colours(&io::stdout())
+}
+
+/// Whether an output shows colours: a terminal whose owner does not mind them (`NO_COLOR`).
+pub fn shows_colours(output: &impl IsTerminal) -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stdout().is_terminal() && !unwanted
+    output.is_terminal() && !unwanted
 }
 
 /// JSON on standard output. Letters that a terminal would obey stand escaped, which is the same to a program.

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../api";
-import { Dialog, Faces, Failure, Field, FormEnd, Id, NOTHING_YET, Pages, Secret, Standing, Table, Theirs, Time, Title, isNothing, param, useAction, usePages } from "../parts";
+import { Dialog, Faces, Failure, Field, FormEnd, Id, NOTHING_YET, Pages, Secret, Standing, Table, Theirs, Time, Title, isNothing, param, plain, say, useAction, usePages, useShown } from "../parts";
 import { go, href, leave } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -103,11 +103,13 @@ function Create() {
   const [withKey, setWithKey] = useState(false);
   const [created, setCreated] = useState<M["CreatedChannel"]>();
   const { busy, error, run } = useAction();
+  const isShown = useShown();
   const close = () => leave(href("channels"));
   const pairing = (id: string) => href("channel", { id, tab: "pairing" });
   const submit = async () => {
     const channel = await post<M["CreatedChannel"]>("/v1/channels", { name, ...(withKey && { issue_scoped_key: true }) });
-    if (channel.scoped_key) setCreated(channel);
+    if (!isShown()) say(`${plain(channel.name)} is created${channel.scoped_key ? "; its key was shown to nobody" : ""}`);
+    else if (channel.scoped_key) setCreated(channel);
     else go(pairing(channel.id), true);
   };
   return (

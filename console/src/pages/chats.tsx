@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Refused, call, get, post, seen, wait, type Page } from "../api";
 import type { Event } from "../live";
-import { Faces, Failure, Field, Pages, Theirs, Time, Word, announce, bytes, param, plain, say, tooLong, useAction, useLoad, usePages } from "../parts";
+import { Faces, Failure, Field, Pages, Theirs, Time, Word, announce, bytes, param, plain, say, tooLong, useAction, useLoad, usePages, useShown } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { Channel, M, Message } from "../types";
@@ -412,8 +412,7 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
   isWriting.current = text !== "" || file !== undefined;
   /** One send after the other, in the order in which they were written. */
   const turn = useRef(Promise.resolve());
-  const isGone = useRef(false);
-  useEffect(() => () => void (isGone.current = true), []);
+  const isShown = useShown();
   const path = `/v1/channels/${channel.id}/messages`;
   const wrong = tooLong(text, file ? CAPTION : TEXT);
   const isEmpty = !file && text.trim() === "";
@@ -441,7 +440,7 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
   const look = async (one: Outgoing) => {
     change(one, { was: "looking" });
     const began = Date.now();
-    for (let pause = LOOK_MS; !isGone.current; pause = Math.min(2 * pause, LONGEST_LOOK_MS)) {
+    for (let pause = LOOK_MS; isShown(); pause = Math.min(2 * pause, LONGEST_LOOK_MS)) {
       await seen();
       const isOver = Date.now() - began > SETTLED_MS;
       const found = await find(one).catch(() => undefined);
@@ -482,7 +481,7 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
     } catch (thrown) {
       const refused = thrown instanceof Refused ? thrown : new Refused(0, "console", String(thrown), null, null, 0);
       // Another page is shown by now, on which nothing of this one can stand.
-      if (isGone.current) return say(`A message to ${plain(userOf(chat))} ${isAsked && refused.uncertain ? "got no answer: look whether it was sent" : "was not sent"}.`);
+      if (!isShown()) return say(`A message to ${plain(userOf(chat))} ${isAsked && refused.uncertain ? "got no answer: look whether it was sent" : "was not sent"}.`);
       // Looked for while what was written next is sent.
       if (isAsked && refused.uncertain) void look(one);
       // What was written comes back, unless something else is being written.

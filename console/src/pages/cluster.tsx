@@ -1,7 +1,7 @@
 // The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
 import { useEffect, useState } from "preact/hooks";
-import { type Page, Refused, asCurl, get, nodeTime, patch, post, remove } from "../api";
-import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, span, useAction, useLoad } from "../parts";
+import { type Page, Refused, asCurl, asWord, get, nodeTime, patch, post, remove } from "../api";
+import { Badge, type Column, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Secret, Table, Tile, Time, Title, bytes, number, param, say, span, useAction, useAnnounced, useLoad } from "../parts";
 import { go, href, place } from "../router";
 import { may } from "../session";
 import { Figures } from "./figures";
@@ -143,7 +143,7 @@ function Waiting() {
   const { data: stuck, error } = useLoad((signal) => get<Page<O["StuckEndpoint"]>>("/v1/admin/webhooks/stuck", {}, signal), [], { every: 30_000 });
   if (!stuck || error) return <Tile label="Deliveries that wait" value="–" about={error && "not every shard answers"} warn={!!error} />;
   const waiting = stuck.data.reduce((sum, row) => sum + row.waiting, 0);
-  const more = stuck.data.some((row) => row.or_more) ? " or more" : "";
+  const more = stuck.next_cursor || stuck.data.some((row) => row.or_more) ? " or more" : "";
   const endpoints = `at ${number(stuck.data.length)} ${stuck.data.length === 1 ? "endpoint" : "endpoints"}`;
   const about = stuck.data.length === 0 ? "none for more than a minute" : <a href={href("webhooks")}>{endpoints}</a>;
   return <Tile label="Deliveries that wait" value={`${number(waiting)}${more}`} about={about} warn={waiting > 0} />;
@@ -335,7 +335,7 @@ function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: (
   const [address, setAddress] = useState("");
   const [token, setToken] = useState<O["JoinToken"]>();
   const { busy, error, run } = useAction();
-  const line = token ? `echo ${token.token} | gateway join --token - --via ${seed} --advertise ${address} --zone ${zone}` : "";
+  const line = token ? `echo ${token.token} | gateway join --token - --via ${seed} --advertise ${asWord(address)} --zone ${asWord(zone)}` : "";
   return (
     <Dialog title="Let a node in" close={close}>
       <form
@@ -506,6 +506,7 @@ export function Layout() {
     });
   }, []);
   const change = shown.data?.change;
+  useAnnounced(change ? `The change of the layout is ${change.state}: ${change.done} of ${change.total}.` : undefined);
   const rate = change?.began_at ? change.done / Math.max(1, (nodeTime() - Date.parse(change.began_at)) / 1000) : 0;
   const left = change && rate > 0 ? Math.ceil((change.total - change.done - change.cancelled) / rate) : undefined;
   return (
@@ -565,7 +566,7 @@ export function Layout() {
                   Change {layout.change.number} <Badge status={layout.change.state} />
                 </h2>
                 <progress max={layout.change.total} value={layout.change.done} aria-label="Moves that are done" />
-                <p role="status">
+                <p>
                   {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} run, {layout.change.waiting} wait
                   {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
                   {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${span(left * 1_000)} are left`}

@@ -1,7 +1,7 @@
 // Customers, their plans and their limits.
 import { useState } from "preact/hooks";
-import { type Page, asCurl, get, nodeTime, patch, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, bytes, number, param, plain, say, useAction, useLoad } from "../parts";
+import { type Page, asCurl, asWord, get, nodeTime, patch, post, remove } from "../api";
+import { Badge, Confirm, CopyButton, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, bytes, number, param, plain, say, useAction, useLoad, useShown } from "../parts";
 import { href } from "../router";
 import { may } from "../session";
 import type { O } from "../types";
@@ -184,6 +184,7 @@ function Create({ close }: { close: () => void }) {
   const [password, setPassword] = useState("");
   const [made, setMade] = useState<O["CreatedCustomer"]>();
   const { busy, error, run } = useAction();
+  const isShown = useShown();
   if (made) {
     return (
       <Dialog title={plain(made.name)} close={close}>
@@ -195,7 +196,8 @@ function Create({ close }: { close: () => void }) {
   }
   const create = async () => {
     const customer = await post<O["CreatedCustomer"]>(PATH, { name });
-    setMade(customer);
+    if (isShown()) setMade(customer);
+    else say(`${plain(customer.name)} is created; its first key was shown to nobody`);
     if (email) await post(`${PATH}/${customer.id}/users`, { email, password, role: "owner" });
   };
   return (
@@ -262,7 +264,7 @@ function Limits({ customer, close }: { customer: Customer; close: () => void }) 
     const words = [...new Set(names)].flatMap((name) => {
       const of = name === "limits.customer" ? "customer" : name === "limits.channel" ? "channel" : undefined;
       const value = changed[name] ?? "";
-      if (!of) return [`${name}=${value === "" ? "null" : name === "plan.trial_ends_at" ? asUtc(value) : value}`];
+      if (!of) return [`${name}=${value === "" ? "null" : name === "plan.trial_ends_at" ? asUtc(value) : asWord(value)}`];
       const rule = bucket(of);
       return rule ? [`${name}.burst=${rule.burst}`, `${name}.refill_per_second=${rule.refill_per_second}`] : [`${name}=null`];
     });

@@ -1,9 +1,9 @@
-import { call, get, type Page } from "../api";
+import { call, get, nodeTime, type Page } from "../api";
 import { Faces, Theirs, Tile, Title, Time, millis, number, useLoad } from "../parts";
 import { href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
-import { OFF } from "../words";
+import { ADVICE, OFF } from "../words";
 
 interface Shown {
   account: M["Account"];
@@ -25,6 +25,12 @@ async function load(signal: AbortSignal): Promise<Shown> {
   return { account, metrics, endpoints: endpoints.data, summary, newest: newest.data };
 }
 
+/** Why the account's sends are refused, where they are. */
+function standstill({ overdue_since, trial_ends_at }: M["Account"]["plan"]): string | undefined {
+  if (overdue_since && Date.parse(overdue_since) <= nodeTime()) return ADVICE["payment_overdue"];
+  return trial_ends_at && Date.parse(trial_ends_at) <= nodeTime() ? ADVICE["trial_expired"] : undefined;
+}
+
 export function Home() {
   const shown = useLoad(load, [], { on: (event) => event.name.startsWith("channel."), every: 30_000 });
   return (
@@ -35,8 +41,14 @@ export function Home() {
           const counts = metrics.channels as Record<string, number>;
           const failing = endpoints.filter((endpoint) => endpoint.failing_since || endpoint.disabled_reason);
           const { outbound, inbound } = metrics.messages;
+          const stands = standstill(account.plan);
           return (
             <>
+              {stands && (
+                <p class="failure" role="status">
+                  {stands}
+                </p>
+              )}
               {summary && summary.status !== "operational" && (
                 <p class="stale" role="status">
                   The service is {summary.status}:{" "}

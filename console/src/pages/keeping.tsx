@@ -1,7 +1,7 @@
 // What keeps the cluster: backups, what its secrets are sealed under, and which releases it runs.
 import { useState } from "preact/hooks";
-import { type Page, get, nodeTime, post } from "../api";
-import { Badge, Confirm, CopyButton, Faces, Failure, Field, Table, Theirs, Time, Title, number, param, say, useAction, useLoad } from "../parts";
+import { type Page, asWord, get, nodeTime, post } from "../api";
+import { Badge, Confirm, CopyButton, Faces, Failure, Field, Table, Theirs, Time, Title, number, param, say, useAction, useAnnounced, useLoad } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
 import type { O } from "../types";
@@ -20,7 +20,7 @@ export function Backup() {
   };
   return (
     <>
-      <Title extra={<CopyButton text={`gateway backup --to ${to || "FOLDER"}`}>As a command</CopyButton>}>Backup</Title>
+      <Title extra={<CopyButton text={`gateway backup --to ${asWord(to || "FOLDER")}`}>As a command</CopyButton>}>Backup</Title>
       <Last key={job} />
       {may("write") && (
         <form
@@ -46,7 +46,7 @@ export function Backup() {
 function Restoring({ from }: { from: string }) {
   return (
     <p class="fine">
-      To restore, on a new machine: <code>{`gateway restore --from ${from} --master-key-file master.key --advertise NODE:8082 --base-url URL`}</code>, with the master key of its time;{" "}
+      To restore, on a new machine: <code>{`gateway restore --from ${asWord(from)} --master-key-file master.key --advertise NODE:8082 --base-url URL`}</code>, with the master key of its time;{" "}
       <code>gateway restore --help</code> says the rest.
     </p>
   );
@@ -81,6 +81,7 @@ function Job({ id }: { id: string }) {
     [id, over],
     over ? {} : { every: 3_000 },
   );
+  useAnnounced(job.data && `The backup is ${job.data.state}.`);
   if (job.error?.status === 404 && !job.data) {
     return <p class="stale">This node knows nothing of that job: ask the node that takes it, unless it was restarted since. Then there is no backup.</p>;
   }
@@ -88,7 +89,7 @@ function Job({ id }: { id: string }) {
     <Faces of={job}>
       {(shown) => (
         <>
-          <p role="status">
+          <p>
             <Badge status={shown.state} /> to <code>{shown.to}</code>, began <Time at={shown.began_at} />
             {shown.ended_at && <>, ended <Time at={shown.ended_at} /></>} {shown.problem}
           </p>
@@ -162,6 +163,7 @@ export function Secrets() {
   const secrets = useLoad((signal) => get<O["Secrets"]>("/v1/admin/secrets", {}, signal), [], { every: 3_000 });
   const check = useLoad((signal) => get<O["ClusterCheck"]>("/v1/admin/check", {}, signal), [], { every: 30_000 });
   const [asked, ask] = useState<Rotation>();
+  useAnnounced(secrets.data && `The master key is ${secrets.data.state}, and ${number(secrets.data.remaining)} data keys are under another one.`);
   return (
     <>
       <Title extra={<CopyButton text="gateway secrets status">As a command</CopyButton>}>Secrets</Title>
@@ -169,7 +171,7 @@ export function Secrets() {
         {(shown) => (
           <>
             <h2>Master key</h2>
-            <p role="status">
+            <p>
               <code>{shown.master_key}</code> <Badge status={shown.state} /> {number(shown.data_keys)} data keys, {number(shown.remaining)} still under another one
             </p>
             {shown.state === "rewrapping" && <progress max={shown.data_keys} value={shown.data_keys - shown.remaining} aria-label="Data keys that are sealed anew" />}

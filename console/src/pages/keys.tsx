@@ -1,6 +1,6 @@
 import { useRef, useState } from "preact/hooks";
 import { type Page, get, post, remove } from "../api";
-import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, param, plain, useAction, useLoad, usePages } from "../parts";
+import { Badge, Confirm, Dialog, Done, Faces, Failure, Field, FormEnd, Id, Pages, Secret, Table, Theirs, Time, Title, asUtc, param, plain, say, useAction, useLoad, usePages, useShown } from "../parts";
 import { href, leave } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -86,6 +86,7 @@ function Create({ close }: { close: () => void }) {
   const [ends, setEnds] = useState("");
   const [made, setMade] = useState<M["IssuedKey"]>();
   const { busy, error, run } = useAction();
+  const isShown = useShown();
   const [find, setFind] = useState("");
   const channels = useLoad((signal) => get<Page<Channel>>("/v1/channels", { limit: CHANNELS, q: find.trim() }, signal), [find.trim()]);
   /** Once more of them are known than are listed, they are looked for. */
@@ -105,7 +106,11 @@ function Create({ close }: { close: () => void }) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void run(async () => setMade(await post("/v1/api-keys", { name, scopes, ...(channel && { channel_id: channel }), ...(ends && { expires_at: asUtc(ends) }) })));
+          void run(async () => {
+            const key = await post<M["IssuedKey"]>("/v1/api-keys", { name, scopes, ...(channel && { channel_id: channel }), ...(ends && { expires_at: asUtc(ends) }) });
+            if (isShown()) setMade(key);
+            else say(`${plain(key.name)} is made, and was shown to nobody: revoke it`);
+          });
         }}
       >
         <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />

@@ -1,7 +1,7 @@
 // What operators look after beside the cluster itself: channels of customers, webhooks that are stuck, traces of messages.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Page, asCurl, get, post, withQuery } from "../api";
+import { type Page, asCurl, asWord, get, post, withQuery } from "../api";
 import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Pages, Standing, Table, Theirs, Time, Title, number, param, plain, say, span, useAction, useLoad, usePages } from "../parts";
 import { go, href } from "../router";
 import { may } from "../session";
@@ -126,8 +126,8 @@ export function Stuck() {
     <>
       <Title extra={<CopyButton text="gateway webhooks stuck">As a command</CopyButton>}>Webhooks that are stuck</Title>
       <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>Nothing waits for long.</p>}>
-        {({ data }) =>
-          byHost(data).map(([name, rows]) => (
+        {({ data, next_cursor }) => [
+          ...byHost(data).map(([name, rows]) => (
             <section key={name}>
               <h2>
                 <Theirs text={name} /> <span class="fine">{`${number(rows.reduce((sum, row) => sum + row.waiting, 0))}${rows.some((row) => row.or_more) ? " or more" : ""} wait`}</span>
@@ -159,8 +159,13 @@ export function Stuck() {
                 ]}
               />
             </section>
-          ))
-        }
+          )),
+          next_cursor && (
+            <p key="more" class="fine">
+              These have waited longest; <code>gateway webhooks stuck</code> lists all.
+            </p>
+          ),
+        ]}
       </Faces>
       {asked && (
         <WithReason title="Switch on again" action="Switch on" path={`/v1/admin/webhook-endpoints/${asked.endpoint_id}/enable`} done="It is switched on" close={() => { ask(undefined); list.reload(); }}>
@@ -179,7 +184,7 @@ export function Trace() {
   const [asked, ask] = useState(0);
   return (
     <>
-      <Title extra={id && <CopyButton text={`gateway message trace '${id.replaceAll("'", `'\\''`)}'`}>As a command</CopyButton>}>Trace of a message</Title>
+      <Title extra={id && <CopyButton text={`gateway message trace ${asWord(id)}`}>As a command</CopyButton>}>Trace of a message</Title>
       <form
         class="filters"
         role="search"

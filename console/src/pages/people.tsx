@@ -95,7 +95,7 @@ export function Members() {
           about={<p>{asked.member.status === "invited" ? "The invitation is void at once." : "All sessions of the member end at once. Keys that it made go on."}</p>}
           action={isSelf(asked.member) ? "Leave" : "Remove"}
           close={close}
-          work={() => remove(`/v1/account/members/${asked.member.id}`).then(isSelf(asked.member) ? signOut : undefined)}
+          work={() => remove(`/v1/account/members/${asked.member.id}`).then(isSelf(asked.member) ? signOut : list.reload)}
         />
       )}
     </>

@@ -1,7 +1,7 @@
 // Tickets: members ask, operators answer. Both see the same conversation.
 import { useState } from "preact/hooks";
 import { type Page, asCurl, door, get, patch, post, withQuery } from "../api";
-import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Listing, TextField, Theirs, Time, Title, param, say, useAction, useGrowing, useLoad } from "../parts";
+import { Badge, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Listing, TextField, Theirs, Time, Title, param, say, useAction, useGrowing, useLoad, useShown } from "../parts";
 import { go, href, leave } from "../router";
 import { may } from "../session";
 import type { M, O } from "../types";
@@ -79,6 +79,7 @@ function Ask() {
   const [category, setCategory] = useState("other");
   const [priority, setPriority] = useState("normal");
   const { busy, error, run } = useAction();
+  const isShown = useShown();
   const close = () => leave(href("support"));
   return (
     <Dialog title="Ask for help" close={close}>
@@ -87,7 +88,8 @@ function Ask() {
           event.preventDefault();
           void run(async () => {
             const made = await post<Row>(PATH, { subject, message, category, priority, ...(request && { request_id: request }) });
-            go(href("support", { id: made.id }), true);
+            if (isShown()) go(href("support", { id: made.id }), true);
+            else say("Your question is sent");
           });
         }}
       >

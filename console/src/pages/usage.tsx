@@ -1,5 +1,6 @@
-import { type Page, get } from "../api";
-import { Bars, Faces, Field, Id, Table, Theirs, Tile, Title, bytes, csv, download, number, param, useLoad } from "../parts";
+import { useState } from "preact/hooks";
+import { type Page, get, nodeTime } from "../api";
+import { Bars, Faces, Field, Id, Pages, Table, Theirs, Tile, Title, announce, bytes, csv, download, number, param, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { Channel, M } from "../types";
 
@@ -9,6 +10,17 @@ type Row = M["Usage"];
 const MOST_BARS = 50;
 /** The newest channels are shown by their names, others by their ids. */
 const NAMED = 100;
+/** Rows of the table that are in the document at a time: a month of many channels has thousands. */
+const MOST_ROWS = 200;
+
+/** How the counts are grouped, and of how many days where the gateway is to look at fewer than it does by itself. */
+const CHOICES: [string, string][] = [
+  ["day", "day, 30 days"],
+  ["hour", "hour, 7 days"],
+  ["channel", "day and channel, 30 days"],
+  ["channel-7", "day and channel, 7 days"],
+  ["channel-1", "channel, today"],
+];
 
 const parts = (row: Row): [string, number][] => [["sent", row.sent], ["received", row.received], ["failed", row.failed]];
 
@@ -25,18 +37,25 @@ export function byChannel(rows: Row[]): Row[] {
 
 export function Usage() {
   const asked = param("by") || "day";
+  const [group, days] = asked.split("-") as [string, string | undefined];
+  const [turned, turn] = useState({ asked, page: 0 });
+  const page = turned.asked === asked ? turned.page : 0;
   const shown = useLoad(
     async (signal) => {
       const [usage, limits, channels] = await Promise.all([
-        get<Page<Row>>("/v1/account/usage", { group_by: asked }, signal),
+        get<Page<Row>>("/v1/account/usage", { group_by: group, from: days && new Date(nodeTime() - (Number(days) - 1) * 86_400_000).toISOString().slice(0, 10) }, signal),
         get<M["Limits"]>("/v1/limits", {}, signal),
-        asked === "channel" ? get<Page<Channel>>("/v1/channels", { limit: NAMED }, signal) : undefined,
+        group === "channel" ? get<Page<Channel>>("/v1/channels", { limit: NAMED }, signal) : undefined,
       ]);
       const names = new Map(channels?.data.map((channel) => [channel.id, channel.name]));
-      return { by: asked, rows: usage.data, limits, names };
+      return { by: group, rows: usage.data, limits, names };
     },
     [asked],
   );
+  const to = (page: number) => {
+    turn({ asked, page });
+    announce(`Page ${page + 1}`);
+  };
   const at = (row: Row) => row.hour?.slice(0, 16).replace("T", " ") ?? row.date;
   const table = (rows: Row[]) => [
     ["time", "channel_id", "sent", "received", "failed", "media_bytes", "webhook_deliveries"],
@@ -47,9 +66,11 @@ export function Usage() {
       <Title>Usage</Title>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
         <Field label="By" name="by" value={asked} onChange={(event) => go(href("usage", { by: event.currentTarget.value }))}>
-          <option value="day">day, 30 days</option>
-          <option value="hour">hour, 7 days</option>
-          <option value="channel">day and channel, 30 days</option>
+          {CHOICES.map(([choice, label]) => (
+            <option key={choice} value={choice}>
+              {label}
+            </option>
+          ))}
         </Field>
         <button type="button" class="quiet" disabled={!shown.data} onClick={() => shown.data && download(`usage-by-${shown.data.by}.csv`, csv(table(shown.data.rows)))}>
           Download as CSV
@@ -68,7 +89,7 @@ export function Usage() {
             {rows.length > 0 && by === "channel" && <Bars label="Messages by channel, those with most first; the table below has them by day" rows={byChannel(rows).slice(0, MOST_BARS).map((row) => ({ at: names.get(row.channel_id!) ?? row.channel_id!, values: parts(row) }))} />}
             <Table
               name={`Usage by ${by}, times in UTC`}
-              rows={rows.slice().reverse()}
+              rows={rows.toReversed().slice(page * MOST_ROWS, (page + 1) * MOST_ROWS)}
               id={(row) => at(row) + row.channel_id}
               columns={[
                 { head: by === "hour" ? "Hour" : "Day", cell: at },
@@ -80,6 +101,7 @@ export function Usage() {
                 { head: "Deliveries", cell: (row) => number(row.webhook_deliveries), end: true },
               ]}
             />
+            <Pages of={{ page: page + 1, back: page > 0 ? () => to(page - 1) : undefined, forth: (page + 1) * MOST_ROWS < rows.length ? () => to(page + 1) : undefined }} />
           </>
         )}
       </Faces>

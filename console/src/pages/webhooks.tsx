@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { type Page, asCurl, call, get, nodeTime, patch, post, remove } from "../api";
-import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, millis, number, param, useAction, useLoad } from "../parts";
+import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, FormEnd, Id, Table, Theirs, Tile, Time, Title, millis, number, param, say, useAction, useLoad, useShown } from "../parts";
 import { go, href, leave } from "../router";
 import { may } from "../session";
 import type { M } from "../types";
@@ -371,6 +371,7 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
   const [headers, setHeaders] = useState("");
   const [bare, setBare] = useState(false);
   const { busy, error, run } = useAction();
+  const isShown = useShown();
   const known = Object.keys(endpoint?.headers ?? {});
   const wrong = error?.issues().filter((issue) => issue.path[0] === "headers") ?? [];
   const every = events.includes("*");
@@ -387,7 +388,9 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
       ...((bare || pairs.length > 0) && { headers: Object.fromEntries(pairs.map(([name, value]) => [name!.trim(), (value ?? "").trim()])) }),
       ...(!endpoint && channel && { channel_id: channel }),
     };
-    done(endpoint ? await patch<Endpoint>(`/v1/webhook-endpoints/${endpoint.id}`, body) : await post<Endpoint>("/v1/webhook-endpoints", body));
+    const saved = endpoint ? await patch<Endpoint>(`/v1/webhook-endpoints/${endpoint.id}`, body) : await post<Endpoint>("/v1/webhook-endpoints", body);
+    if (isShown()) done(saved);
+    else say("The endpoint is saved");
   };
   return (
     <Dialog title={endpoint ? "Edit the endpoint" : "Add an endpoint"} close={close}>

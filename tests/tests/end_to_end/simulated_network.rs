@@ -1,11 +1,16 @@
 //! The simulated network, driven through its control port: what phones send each other and what they are refused. One
 //! channel in a group shows that the gateway speaks to all of it.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
+use tests::binary::gateway;
 use tests::cluster::Cluster;
 use tests::http::{Api, string};
 use tests::tenant::{Tenant, address, number, text};
 use tests::wait::{check, eventually, seconds};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
 /// Writes from a phone and gives the message's id.
 async fn write(simulator: &Api, from: &str, body: Value) -> String {
@@ -121,4 +126,34 @@ async fn a_channel_writes_to_a_group_and_a_newsletter_that_phones_made() {
         check(rows.iter().any(|row| row["to"] == id.as_str()), format!("{rows:?}"))
     })
     .await;
+}
+
+/// What a simulator logs on a terminal, which `script` gives it, once it runs.
+async fn logged_on_a_terminal(no_color: &str) -> String {
+    let simulator = format!("{} simulator --control 127.0.0.1:0 --network 127.0.0.1:0", gateway().display());
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--flush", "--command", &simulator, "/dev/null"])
+        .env("NO_COLOR", no_color)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines();
+    let said = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains("the simulator runs") {
+                return line;
+            }
+        }
+        panic!("it has ended")
+    };
+    tokio::time::timeout(seconds(30), said).await.expect("it runs in time")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_on_a_terminal_has_colours_unless_its_owner_minds_them() {
+    assert!(logged_on_a_terminal("").await.contains('\u{1b}'));
+    let plain = logged_on_a_terminal("1").await;
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
 }
