@@ -18,7 +18,7 @@ use raft::room::{Level, Room};
 use raft::supervise;
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
@@ -38,6 +38,10 @@ const MOST_OF_THE_NODE: usize = 64;
 
 /// How many bytes may come in before the room on the disk is looked at again.
 const ROOM_CHECK: u64 = 1 << 20;
+
+/// So much is gathered of small pieces before any of it goes to the file: each write of it wakes a thread, and who sends byte by
+/// byte would do so for each.
+const GATHERED: usize = 32 * 1024;
 
 /// What the file holds back from the disk.
 const WRITE_BUFFER: usize = 128 * 1024;
@@ -130,7 +134,7 @@ impl Drop for Place {
 
 /// A file that is being filled.
 pub struct Spool {
-    file: File,
+    file: BufWriter<File>,
     path: Temporary,
     hash: Sha256,
     size: u64,
@@ -176,7 +180,7 @@ impl Spool {
         let path = Temporary(folder.join(Uuid::new_v4().simple().to_string()));
         let mut file = File::create_new(&path.0).await.map_err(BlobError::of_disk)?;
         file.set_max_buf_size(WRITE_BUFFER);
-        let hash = Sha256::new();
+        let (file, hash) = (BufWriter::with_capacity(GATHERED, file), Sha256::new());
         Ok(Self { file, path, hash, size: 0, head: Vec::new(), room, look_at: ROOM_CHECK, _place: place })
     }
 
@@ -307,6 +311,22 @@ pub(super) mod tests {
         assert_eq!(std::fs::read(spooled.path()).unwrap(), png);
         drop(spooled);
         assert_eq!(files(folder.path()), 0);
+    }
+
+    #[tokio::test]
+    async fn small_pieces_are_gathered_before_they_go_to_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = spool(folder.path()).await;
+        let length = |spool: &Spool| std::fs::metadata(&spool.path.0).unwrap().len();
+        for _ in 0..64 {
+            spool.write(&[7; 512]).await.unwrap();
+        }
+        assert_eq!(length(&spool), 0);
+        spool.write(&[7]).await.unwrap();
+        spool.file.get_mut().flush().await.unwrap();
+        assert_eq!(length(&spool), GATHERED as u64);
+        let spooled = spool.finish().await.unwrap();
+        assert_eq!(std::fs::read(spooled.path()).unwrap(), vec![7; GATHERED + 1]);
     }
 
     #[tokio::test]
