@@ -14,6 +14,7 @@ use model::webhook::{DeliveryState, Outcome, RetrySchedule};
 use raft::directory::records::DisabledReason;
 use raft::failpoint::{self, Point};
 use raft::machine::View;
+use raft::room::Level;
 use tokio::sync::mpsc;
 use tokio::task;
 
@@ -94,6 +95,7 @@ pub(super) async fn run(
     };
     failpoint::reach(Point::WebhookAnswered);
     let _ = engine.send(ToEngine::Answered(task::id(), attempt.as_ref().and_then(tells_of_the_endpoint)));
+    let attempt = attempt.map(|attempt| kept(attempt, owner.node.rooms.own().stores()));
     let resume_at = delivery.manual.and_then(|manual| manual.resume_at);
     let next_due = match next {
         Next::Retry(due) | Next::Paused(due) => Some(due),
@@ -193,6 +195,15 @@ fn tells_of_the_endpoint(attempt: &AttemptRow) -> Option<bool> {
         Outcome::Success => Some(true),
         Outcome::EndpointDeleted | Outcome::Interrupted => None,
         _ => Some(false),
+    }
+}
+
+/// What is kept of an attempt: of its answer nothing while there is little room on the disk. One event of an account may bring
+/// fifty answers, each of which takes 8 KiB.
+fn kept(attempt: AttemptRow, room: Level) -> AttemptRow {
+    match room {
+        Level::Enough => attempt,
+        Level::Low | Level::Full => AttemptRow { response_headers: Vec::new(), response_body: None, ..attempt },
     }
 }
 
@@ -453,6 +464,32 @@ mod tests {
             let taken = take(&large_events, &view, endpoint, id).now_or_never().unwrap().unwrap();
             assert_eq!(taken.event.unwrap().len(), bytes);
             assert_eq!(view.reads.into_inner(), reads, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_an_answer_while_there_is_little_room() {
+        let attempt = AttemptRow {
+            number: 1,
+            trigger: AttemptTrigger::Scheduled,
+            started_at: MADE,
+            latency_ms: 7,
+            elapsed_ms: 9,
+            outcome: Outcome::Http,
+            http_status: Some(500),
+            response_headers: vec![("server".to_owned(), "x".to_owned())],
+            response_body: Some("y".to_owned()),
+            remote_ip: None,
+            error: None,
+        };
+        for (room, is_kept) in [(Level::Enough, true), (Level::Low, false), (Level::Full, false)] {
+            let kept = kept(attempt.clone(), room);
+            assert_eq!((kept.http_status, kept.latency_ms), (Some(500), 7));
+            assert_eq!(
+                (kept.response_headers.is_empty(), kept.response_body.is_none()),
+                (!is_kept, !is_kept),
+                "{room:?}"
+            );
         }
     }
 
