@@ -135,8 +135,9 @@ async fn take(large_events: &Shares, view: &(impl View + Sync), endpoint: Endpoi
     if event.as_ref().is_none_or(|event| event.len() <= LARGE_EVENT) {
         return Some(Taken { delivery, event, _place: None });
     }
-    drop(event);
-    let place = large_events.take(delivery.customer).await;
+    let account = delivery.customer;
+    drop((delivery, event));
+    let place = large_events.take(account).await;
     let (delivery, event) = read(view, endpoint, id)?;
     Some(Taken { delivery, event, _place: Some(place) })
 }
