@@ -19,12 +19,13 @@ use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::media::LARGEST_PICTURE;
 use network::operation::picture::Picture;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::spool::Spooled;
 use super::workshop::Workshop;
-use crate::shares::Shares;
+use crate::shares::{Share, Shares};
 
 /// The sides of the picture and of its preview, in pixels.
 const FULL: u32 = 640;
@@ -66,6 +67,10 @@ const MOST_AT_ONCE: usize = 2;
 const MOST_AT_ONCE_OF_ONE: usize = 1;
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// After a picture its account rests as long as that took, and no longer than this: the lowest priority gives way on a processor,
+/// but neither its caches nor the other half of its core do.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
 /// What is made of a node's pictures.
 pub(crate) struct Cutter {
     running: Shares,
@@ -99,13 +104,30 @@ impl Cutter {
         let pieces = u32::try_from(charge.div_ceil(PIECE)).map_err(|_| Some(Unfit::TooManyPixels))?;
         let memory = timeout_at(until, self.memory.clone().acquire_many_owned(pieces)).await;
         let Ok(Ok(memory)) = memory else { return Err(None) };
+        let runtime = Handle::current();
         let cutting = move || {
             // Held by the thread: it takes its memory until it ends, whoever waits for it.
-            let _held = (turn, memory);
+            let _held = (Turn { share: Some(turn), begun: Instant::now(), runtime }, memory);
             let file = File::open(spooled.path()).map_err(ImageError::IoError)?;
             cut(BufReader::new(file))
         };
         Ok(self.workshop.run(cutting).await.map_err(damaged)??)
+    }
+}
+
+/// The turn of a picture that is worked on. Its account rests after it, however it ends.
+struct Turn {
+    /// `None` once it goes.
+    share: Option<Share>,
+    begun: Instant,
+    runtime: Handle,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(share) = self.share.take() {
+            share.rest(self.begun.elapsed().min(LONGEST_REST), &self.runtime);
+        }
     }
 }
 
@@ -573,6 +595,17 @@ mod tests {
         spool.write(encoded(&stripes(), ImageFormat::Png).get_ref()).await.unwrap();
         let picture = cutter.cut(CustomerId::random(), spool.finish().await.unwrap()).await.unwrap();
         assert_eq!(decoded(&picture.full).dimensions(), (FULL, FULL));
+    }
+
+    #[tokio::test]
+    async fn an_account_rests_after_a_picture_and_others_do_not() {
+        let cutter = Cutter::new();
+        let [loud, quiet] = [(); 2].map(|()| CustomerId::random());
+        let share = Some(cutter.running.take(loud).await);
+        let begun = Instant::now().checked_sub(LONGEST_REST * 9).unwrap();
+        drop(Turn { share, begun, runtime: Handle::current() });
+        assert!(cutter.running.try_take(loud).is_none() && cutter.running.try_take(quiet).is_some());
+        timeout_at(Instant::now() + PATIENCE, cutter.running.take(loud)).await.unwrap();
     }
 
     #[tokio::test]
