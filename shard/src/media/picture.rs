@@ -1,6 +1,8 @@
 //! Pictures of profiles, groups and newsletters: whatever a caller gives becomes a centred square of 640 pixels and a
 //! preview of 96, both JPEG, which go to the network inside the operation.
 
+mod square;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
 use std::sync::Arc;
@@ -10,10 +12,7 @@ use bytes::Bytes;
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::metadata::Orientation;
-use image::{
-    DynamicImage, ImageBuffer, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Pixel, Rgba, RgbaImage,
-    imageops,
-};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgba, RgbaImage, imageops};
 use model::error::CallError;
 use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
@@ -23,6 +22,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use self::square::Square;
 use super::spool::Spooled;
 use super::workshop::Workshop;
 use crate::shares::{Share, Shares};
@@ -30,9 +30,6 @@ use crate::shares::{Share, Shares};
 /// The sides of the picture and of its preview, in pixels.
 const FULL: u32 = 640;
 const PREVIEW: u32 = 96;
-
-/// What is more than three times as wide as the full picture is first made so wide.
-const SHRUNK: u32 = 2 * FULL;
 
 /// 1 to 100. A picture of pure noise stays below 1 MB, which is a quarter of a frame.
 const QUALITY: u8 = 85;
@@ -276,8 +273,7 @@ fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     let whole = DynamicImage::from_decoder(decoder)?;
     let side = width.min(height);
     let centre = Square { left: (width - side) / 2, top: (height - side) / 2, side };
-    // Scaling well takes memory by the width of what is scaled, so what is large is made smaller in a simple way first.
-    let square = if side > 3 * FULL { centre.shrunk(&whole) } else { centre.of(&whole) };
+    let square = centre.of(&whole);
     drop(whole);
     // What is small is turned, not what is large; the square's centre stays where it is.
     let mut full = square.resize_exact(FULL, FULL, FilterType::CatmullRom);
@@ -285,70 +281,6 @@ fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     let full = on_white(full);
     let preview = full.resize_exact(PREVIEW, PREVIEW, FilterType::Triangle);
     Ok(Picture { full: jpeg(&full)?, preview: jpeg(&preview)? })
-}
-
-/// A part of a picture.
-struct Square {
-    left: u32,
-    top: u32,
-    side: u32,
-}
-
-impl Square {
-    /// A copy with eight bits a sample.
-    fn of(&self, whole: &DynamicImage) -> DynamicImage {
-        DynamicImage::ImageRgba8(imageops::crop_imm(whole, self.left, self.top, self.side, self.side).to_image())
-    }
-
-    /// Twice as wide as the picture that is wanted, of a square that is larger.
-    fn shrunk(&self, whole: &DynamicImage) -> DynamicImage {
-        use DynamicImage as Of;
-        let means = match whole {
-            Of::ImageLuma8(whole) => self.means(whole).map(Of::ImageLuma8),
-            Of::ImageLumaA8(whole) => self.means(whole).map(Of::ImageLumaA8),
-            Of::ImageRgb8(whole) => self.means(whole).map(Of::ImageRgb8),
-            Of::ImageRgba8(whole) => self.means(whole).map(Of::ImageRgba8),
-            Of::ImageLuma16(whole) => self.means(whole).map(Of::ImageLuma16),
-            Of::ImageLumaA16(whole) => self.means(whole).map(Of::ImageLumaA16),
-            Of::ImageRgb16(whole) => self.means(whole).map(Of::ImageRgb16),
-            Of::ImageRgba16(whole) => self.means(whole).map(Of::ImageRgba16),
-            _ => None,
-        };
-        means.unwrap_or_else(|| self.of(whole).thumbnail_exact(SHRUNK, SHRUNK))
-    }
-
-    /// Each pixel as the mean of a box of pixels: row by row over what is stored, as there may be 50 million, and the library
-    /// would look at the kind and the bounds of each.
-    fn means<P>(&self, whole: &ImageBuffer<P, Vec<P::Subpixel>>) -> Option<ImageBuffer<P, Vec<P::Subpixel>>>
-    where
-        P: Pixel,
-        P::Subpixel: Into<u32> + TryFrom<u32>,
-    {
-        let (made, channels) = (SHRUNK as usize, usize::from(P::CHANNEL_COUNT));
-        let [width, left, top, side] = [whole.width(), self.left, self.top, self.side].map(|length| length as usize);
-        let edge = |nth: usize| nth * side / made;
-        let mut means = Vec::with_capacity(made * made * channels);
-        let mut sums = vec![0_u32; made * channels];
-        for y in 0..made {
-            sums.fill(0);
-            for row in edge(y)..edge(y + 1) {
-                let row = &whole.as_raw()[((top + row) * width + left) * channels..][..side * channels];
-                for (x, sums) in sums.chunks_exact_mut(channels).enumerate() {
-                    for pixel in row[edge(x) * channels..edge(x + 1) * channels].chunks_exact(channels) {
-                        for (sum, sample) in sums.iter_mut().zip(pixel) {
-                            let sample: u32 = (*sample).into();
-                            *sum += sample;
-                        }
-                    }
-                }
-            }
-            for (x, sums) in sums.chunks_exact(channels).enumerate() {
-                let pixels = ((edge(y + 1) - edge(y)) * (edge(x + 1) - edge(x))) as u32;
-                means.extend(sums.iter().filter_map(|sum| P::Subpixel::try_from((sum + pixels / 2) / pixels).ok()));
-            }
-        }
-        ImageBuffer::from_raw(SHRUNK, SHRUNK, means)
-    }
 }
 
 /// JPEG knows no transparency.
@@ -548,34 +480,6 @@ mod tests {
         let full = decoded(&cut(encoded(&half, ImageFormat::Png)).unwrap().full);
         let (left, right) = (full.get_pixel(100, 320), full.get_pixel(540, 320));
         assert!(left[0] > 240 && left[2] < 20 && right[2] > 240 && right[0] < 20, "{left:?} {right:?}");
-    }
-
-    #[test]
-    fn a_picture_of_any_kind_of_pixels_is_made_smaller_without_a_change_of_its_colours() {
-        let rising = |x: u32, y: u32| Rgba([(x / 9) as u8, (y / 9) as u8, 90, 200]);
-        let whole = DynamicImage::ImageRgba8(RgbaImage::from_fn(2_100, 2_000, rising));
-        let square = Square { left: 50, top: 0, side: 2_000 };
-        let kinds = [
-            DynamicImage::ImageLuma8(whole.to_luma8()),
-            DynamicImage::ImageLumaA8(whole.to_luma_alpha8()),
-            DynamicImage::ImageRgb8(whole.to_rgb8()),
-            DynamicImage::ImageLuma16(whole.to_luma16()),
-            DynamicImage::ImageLumaA16(whole.to_luma_alpha16()),
-            DynamicImage::ImageRgb16(whole.to_rgb16()),
-            DynamicImage::ImageRgba16(whole.to_rgba16()),
-            whole,
-        ];
-        for kind in kinds {
-            let shrunk = square.shrunk(&kind);
-            assert_eq!((shrunk.dimensions(), shrunk.color()), ((SHRUNK, SHRUNK), kind.color()));
-            for (x, y) in (0..SHRUNK).step_by(61).flat_map(|x| (0..SHRUNK).step_by(83).map(move |y| (x, y))) {
-                let of_whole =
-                    kind.get_pixel(50 + (2 * x + 1) * 2_000 / (2 * SHRUNK), (2 * y + 1) * 2_000 / (2 * SHRUNK));
-                let differ =
-                    shrunk.get_pixel(x, y).0.iter().zip(of_whole.0).any(|(one, other)| one.abs_diff(other) > 2);
-                assert!(!differ, "{:?} at {x}, {y}", kind.color());
-            }
-        }
     }
 
     /// As PNG sums its chunks.
