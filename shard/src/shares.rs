@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::id::CustomerId;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places; accounts that hold and want none take no room.
@@ -19,9 +21,22 @@ type Accounts = Mutex<HashMap<CustomerId, Arc<Semaphore>>>;
 
 /// A place; given back when it goes. Its fields go in this order: the account is forgotten last.
 pub struct Share {
-    _of_all: OwnedSemaphorePermit,
-    _of_own: OwnedSemaphorePermit,
-    _own: Own,
+    of_all: OwnedSemaphorePermit,
+    of_own: OwnedSemaphorePermit,
+    own: Own,
+}
+
+impl Share {
+    /// Leaves the place to the others at once, and to its own account after so long. From any thread.
+    pub fn rest(self, time: Duration, runtime: &Handle) {
+        let Self { of_all, of_own, own } = self;
+        drop(of_all);
+        runtime.spawn(async move {
+            tokio::time::sleep(time).await;
+            drop(of_own);
+            drop(own);
+        });
+    }
 }
 
 impl Shares {
@@ -36,7 +51,7 @@ impl Shares {
         let own = Own::of(&self.of_each, account, self.most_of_one);
         let of_own = own.places().acquire_owned().await.expect(OPEN);
         let of_all = self.all.clone().acquire_owned().await.expect(OPEN);
-        Share { _of_all: of_all, _of_own: of_own, _own: own }
+        Share { of_all, of_own, own }
     }
 
     /// A place, where one is free.
@@ -44,7 +59,7 @@ impl Shares {
         let own = Own::of(&self.of_each, account, self.most_of_one);
         let of_own = own.places().try_acquire_owned().ok()?;
         let of_all = self.all.clone().try_acquire_owned().ok()?;
-        Some(Share { _of_all: of_all, _of_own: of_own, _own: own })
+        Some(Share { of_all, of_own, own })
     }
 
     /// Whether nobody holds or wants a place.
@@ -100,6 +115,17 @@ mod tests {
         assert!(shares.try_take(third).is_none(), "there is none left");
         held.remove(0);
         assert!(shares.try_take(third).is_some());
+    }
+
+    #[tokio::test]
+    async fn while_an_account_rests_its_place_is_the_others() {
+        let shares = Shares::new(1, 1);
+        let [loud, quiet] = [(); 2].map(|()| CustomerId::random());
+        shares.take(loud).await.rest(Duration::from_secs(600), &Handle::current());
+        assert!(shares.try_take(loud).is_none());
+        shares.try_take(quiet).unwrap().rest(Duration::ZERO, &Handle::current());
+        drop(shares.take(quiet).await);
+        assert!(shares.try_take(loud).is_none());
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use super::client::{Asked, Client, Shared, made, nothing};
 use super::hooks::{SECRET, hook};
 use super::keys::until_it_is_so;
 use super::neighbours::make_noise;
+use super::noise;
 use super::sends::taken;
 use super::sizes;
 use crate::history::record::{Channel, Endpoint, Manner};
@@ -80,7 +81,9 @@ impl Acts {
         let neighbours = || self.cast.neighbours.clone().context("this run has no loud tenant");
         match what {
             TenantFault::Noise => {
-                clients.spawn(make_noise(self.shared.clone(), neighbours()?, ended.clone()));
+                let neighbours = neighbours()?;
+                noise::begin(&self.shared, &neighbours, &self.receiver, &ended, &mut clients);
+                clients.spawn(make_noise(self.shared.clone(), neighbours, ended.clone()));
             }
             TenantFault::Sizes => {
                 let neighbours = neighbours()?;

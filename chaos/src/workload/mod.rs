@@ -3,7 +3,7 @@
 //! Everything is recorded as it is seen from outside. The pace is bounded so that three nodes on two cores have room
 //! left, and every call has a deadline.
 //!
-//! - [`acts`]: what customers and phones do when a schedule says so. `neighbours`, `sizes`: some of it.
+//! - [`acts`]: what customers and phones do when a schedule says so. `neighbours`, `noise`, `sizes`: some of it.
 //! - [`cast`]: customers, connected channels and endpoints that are there from the beginning to the end.
 //! - [`client`]: one call at a time, recorded.
 //! - `gather`: what is asked of the network and the gateway once everything has come to rest.
@@ -24,6 +24,7 @@ mod keys;
 mod leads;
 mod limits;
 mod neighbours;
+mod noise;
 mod sends;
 mod sizes;
 mod strangers;

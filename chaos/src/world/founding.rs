@@ -212,7 +212,7 @@ impl World {
     /// Takes in a node whose configuration is written, and starts it.
     fn settle(&self, home: Home) -> anyhow::Result<u64> {
         let id = id_of(&home.dir)?;
-        let place = Place { id, api: home.api(), ops: home.ops() };
+        let place = Place { id, api: home.api(), ops: home.ops(), peer: home.peer() };
         let disk = if self.options.disks {
             fs::create_dir_all(&home.data)?;
             Some(FaultyDisk::mount(&format!("{}-{}", self.name(), home.place), &home.data)?)

@@ -31,6 +31,8 @@ pub struct Place {
     pub api: String,
     /// Base URL of the operators' port.
     pub ops: String,
+    /// Address of the other nodes' port.
+    pub peer: String,
 }
 
 impl Place {
@@ -54,7 +56,12 @@ impl Map {
 /// A cluster on loopback, as `gateway dev` starts it: for workloads that are tried without faults.
 impl From<&Dev> for Map {
     fn from(dev: &Dev) -> Self {
-        let place = |node: &tests::cluster::Node| Place { id: node.id, api: node.api.clone(), ops: node.ops.clone() };
+        let place = |node: &tests::cluster::Node| Place {
+            id: node.id,
+            api: node.api.clone(),
+            ops: node.ops.clone(),
+            peer: node.peer.clone(),
+        };
         Self {
             nodes: dev.nodes.iter().map(place).collect(),
             simulator: dev.simulator.clone(),

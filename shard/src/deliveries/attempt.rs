@@ -14,6 +14,7 @@ use model::webhook::{DeliveryState, Outcome, RetrySchedule};
 use raft::directory::records::DisabledReason;
 use raft::failpoint::{self, Point};
 use raft::machine::View;
+use raft::room::Level;
 use tokio::sync::mpsc;
 use tokio::task;
 
@@ -76,11 +77,9 @@ pub(super) async fn run(
     let mut finished = Finished::default();
     let Job { endpoint, delivery: id, due, .. } = job;
     let lost = owner.lost.clone();
-    // Before anything is read that may change while this waits.
-    let waiting = place_for_event(&means.large_events, &owner.reader, endpoint, id);
-    let Some(_place) = lost.run_until_cancelled(waiting).await else { return finished };
-    let Some(delivery) = owner.reader.get(&keys::delivery(endpoint, id)) else { return finished };
-    let delivery: DeliveryRow = decode(&delivery);
+    let taking = take(&means.large_events, &owner.reader, endpoint, id);
+    let Some(Some(taken)) = lost.run_until_cancelled(taking).await else { return finished };
+    let Taken { delivery, event, _place } = taken;
     // Read from disk while its outcome was on the way: not due at this time any more.
     if delivery.next_attempt_at != Some(due) {
         finished.overtaken = delivery.next_attempt_at.is_some();
@@ -89,13 +88,14 @@ pub(super) async fn run(
     let _in_flight = means.running.begin(id);
     let confirmed_and_made = async {
         directory_is_fresh(&owner).await;
-        made(&means, &owner, &delivery).await
+        made(&means, &owner, &delivery, event).await
     };
     let Some((attempt, next, noted)) = lost.run_until_cancelled(confirmed_and_made).await else {
         return finished;
     };
     failpoint::reach(Point::WebhookAnswered);
     let _ = engine.send(ToEngine::Answered(task::id(), attempt.as_ref().and_then(tells_of_the_endpoint)));
+    let attempt = attempt.map(|attempt| kept(attempt, owner.node.rooms.own().stores()));
     let resume_at = delivery.manual.and_then(|manual| manual.resume_at);
     let next_due = match next {
         Next::Retry(due) | Next::Paused(due) => Some(due),
@@ -120,16 +120,32 @@ pub(super) async fn run(
     finished
 }
 
-/// A place for the event of a delivery, where it is large. Nothing of it is in memory while this waits.
-async fn place_for_event(
-    large_events: &Shares,
-    view: &(impl View + Sync),
-    endpoint: EndpointId,
-    id: DeliveryId,
-) -> Option<Share> {
-    let delivery = view.get(&keys::delivery(endpoint, id)).map(|row| decode::<DeliveryRow>(&row))?;
-    let bytes = view.get(&keys::event(delivery.event_id.as_str()))?.len();
-    if bytes > LARGE_EVENT { Some(large_events.take(delivery.customer).await) } else { None }
+/// A delivery whose time has come, and its event as it is stored.
+struct Taken {
+    delivery: DeliveryRow,
+    event: Option<Vec<u8>>,
+    /// Where the event is large.
+    _place: Option<Share>,
+}
+
+/// Reads a delivery and its event. A large one waits for a place: nothing of it is in memory meanwhile, and both are read again,
+/// as they may have changed.
+async fn take(large_events: &Shares, view: &(impl View + Sync), endpoint: EndpointId, id: DeliveryId) -> Option<Taken> {
+    let (delivery, event) = read(view, endpoint, id)?;
+    if event.as_ref().is_none_or(|event| event.len() <= LARGE_EVENT) {
+        return Some(Taken { delivery, event, _place: None });
+    }
+    let account = delivery.customer;
+    drop((delivery, event));
+    let place = large_events.take(account).await;
+    let (delivery, event) = read(view, endpoint, id)?;
+    Some(Taken { delivery, event, _place: Some(place) })
+}
+
+fn read(view: &impl View, endpoint: EndpointId, id: DeliveryId) -> Option<(DeliveryRow, Option<Vec<u8>>)> {
+    let delivery: DeliveryRow = decode(&view.get(&keys::delivery(endpoint, id))?);
+    let event = view.get(&keys::event(delivery.event_id.as_str()));
+    Some((delivery, event))
 }
 
 /// Waits until this node's copy of the directory is young enough to act by: one that does not hear of the directory would go
@@ -144,9 +160,14 @@ async fn directory_is_fresh(owner: &Owner) {
 
 /// Makes the attempt, and notes its beginning when it takes long. An attempt that panics counts as one that failed:
 /// it must neither keep its place nor be made for ever.
-async fn made(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Option<AttemptRow>, Next, bool) {
+async fn made(
+    means: &Means,
+    owner: &Owner,
+    delivery: &DeliveryRow,
+    event: Option<Vec<u8>>,
+) -> (Option<AttemptRow>, Next, bool) {
     let started_at = Timestamp::now();
-    let mut attempt = pin!(AssertUnwindSafe(outcome_of(means, owner, delivery)).catch_unwind());
+    let mut attempt = pin!(AssertUnwindSafe(outcome_of(means, owner, delivery, event)).catch_unwind());
     let mut noted = false;
     let outcome = match tokio::time::timeout(NOTED_AFTER, &mut attempt).await {
         Ok(outcome) => outcome,
@@ -178,11 +199,25 @@ fn tells_of_the_endpoint(attempt: &AttemptRow) -> Option<bool> {
     }
 }
 
+/// What is kept of an attempt: of its answer nothing while there is little room on the disk. One event of an account may bring
+/// fifty answers, each of which takes 8 KiB.
+fn kept(attempt: AttemptRow, room: Level) -> AttemptRow {
+    match room {
+        Level::Enough => attempt,
+        Level::Low | Level::Full => AttemptRow { response_headers: Vec::new(), response_body: None, ..attempt },
+    }
+}
+
 fn trigger(delivery: &DeliveryRow) -> AttemptTrigger {
     if delivery.manual.is_some() { AttemptTrigger::Manual } else { AttemptTrigger::Scheduled }
 }
 
-async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Option<AttemptRow>, Next) {
+async fn outcome_of(
+    means: &Means,
+    owner: &Owner,
+    delivery: &DeliveryRow,
+    event: Option<Vec<u8>>,
+) -> (Option<AttemptRow>, Next) {
     let schedule = &*means.schedule;
     let now = Timestamp::now();
     let endpoint = owner.node.directory.read(|state| state.endpoints.get(&delivery.endpoint).cloned());
@@ -194,7 +229,7 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
         let attempt = unmade(delivery, now, Outcome::EndpointDeleted, "the endpoint was deleted");
         return (Some(attempt), retry(schedule, delivery, None));
     };
-    let event = owner.reader.get(&keys::event(delivery.event_id.as_str())).map(|event| decode::<EventRow>(&event));
+    let event = event.map(|event| decode::<EventRow>(&event));
     let Some(EventRow { body, .. }) = event else { return (None, Next::Exhausted) };
     let Ok(material) = Material::open(&owner.node.directory, &owner.node.secrets, &endpoint, now) else {
         let attempt =
@@ -341,9 +376,11 @@ fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use model::event::EventId;
     use model::id::{ChannelId, CustomerId};
-    use raft::machine::{MemoryState, State};
+    use raft::machine::{MemoryState, Pairs, State};
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -385,13 +422,76 @@ mod tests {
         let small = put(&mut state, loud, LARGE_EVENT);
         let of_another = put(&mut state, quiet, LARGE_EVENT + 1);
         let large_events = Shares::new(Semaphore::MAX_PERMITS, 1);
-        let begins = |(endpoint, id)| place_for_event(&large_events, &state, endpoint, id).now_or_never();
+        let begins = |(endpoint, id)| {
+            let taken = take(&large_events, &state, endpoint, id).now_or_never()?;
+            Some(taken.unwrap()._place)
+        };
         let held = begins(large).unwrap();
         assert!(held.is_some() && begins(large).is_none());
         assert!(begins(small).unwrap().is_none(), "it takes no place");
         assert!(begins(of_another).unwrap().is_some());
         drop(held);
         assert!(begins(large).unwrap().is_some());
+    }
+
+    /// Counts what is read of a state.
+    struct Counted<'a> {
+        state: &'a MemoryState,
+        reads: AtomicUsize,
+    }
+
+    impl View for Counted<'_> {
+        fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            self.state.get(key)
+        }
+
+        fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
+            self.state.scan(from, to, limit)
+        }
+
+        fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
+            self.state.scan_back(from, to, limit)
+        }
+    }
+
+    #[test]
+    fn a_delivery_and_its_event_are_read_once_and_once_more_after_a_wait_for_a_place() {
+        let mut state = MemoryState::new();
+        let large_events = Shares::new(Semaphore::MAX_PERMITS, 1);
+        for (bytes, reads) in [(LARGE_EVENT, 2), (LARGE_EVENT + 1, 4)] {
+            let (endpoint, id) = put(&mut state, CustomerId::random(), bytes);
+            let view = Counted { state: &state, reads: AtomicUsize::new(0) };
+            let taken = take(&large_events, &view, endpoint, id).now_or_never().unwrap().unwrap();
+            assert_eq!(taken.event.unwrap().len(), bytes);
+            assert_eq!(view.reads.into_inner(), reads, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_an_answer_while_there_is_little_room() {
+        let attempt = AttemptRow {
+            number: 1,
+            trigger: AttemptTrigger::Scheduled,
+            started_at: MADE,
+            latency_ms: 7,
+            elapsed_ms: 9,
+            outcome: Outcome::Http,
+            http_status: Some(500),
+            response_headers: vec![("server".to_owned(), "x".to_owned())],
+            response_body: Some("y".to_owned()),
+            remote_ip: None,
+            error: None,
+        };
+        for (room, is_kept) in [(Level::Enough, true), (Level::Low, false), (Level::Full, false)] {
+            let kept = kept(attempt.clone(), room);
+            assert_eq!((kept.http_status, kept.latency_ms), (Some(500), 7));
+            assert_eq!(
+                (kept.response_headers.is_empty(), kept.response_body.is_none()),
+                (!is_kept, !is_kept),
+                "{room:?}"
+            );
+        }
     }
 
     #[test]

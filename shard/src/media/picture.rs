@@ -1,6 +1,8 @@
 //! Pictures of profiles, groups and newsletters: whatever a caller gives becomes a centred square of 640 pixels and a
 //! preview of 96, both JPEG, which go to the network inside the operation.
 
+mod square;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
 use std::sync::Arc;
@@ -16,12 +18,14 @@ use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::media::LARGEST_PICTURE;
 use network::operation::picture::Picture;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use self::square::Square;
 use super::spool::Spooled;
 use super::workshop::Workshop;
-use crate::shares::Shares;
+use crate::shares::{Share, Shares};
 
 /// The sides of the picture and of its preview, in pixels.
 const FULL: u32 = 640;
@@ -60,6 +64,10 @@ const MOST_AT_ONCE: usize = 2;
 const MOST_AT_ONCE_OF_ONE: usize = 1;
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// After a picture its account rests as long as that took, and no longer than this: the lowest priority gives way on a processor,
+/// but neither its caches nor the other half of its core do.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
 /// What is made of a node's pictures.
 pub(crate) struct Cutter {
     running: Shares,
@@ -93,13 +101,30 @@ impl Cutter {
         let pieces = u32::try_from(charge.div_ceil(PIECE)).map_err(|_| Some(Unfit::TooManyPixels))?;
         let memory = timeout_at(until, self.memory.clone().acquire_many_owned(pieces)).await;
         let Ok(Ok(memory)) = memory else { return Err(None) };
+        let runtime = Handle::current();
         let cutting = move || {
             // Held by the thread: it takes its memory until it ends, whoever waits for it.
-            let _held = (turn, memory);
+            let _held = (Turn { share: Some(turn), begun: Instant::now(), runtime }, memory);
             let file = File::open(spooled.path()).map_err(ImageError::IoError)?;
             cut(BufReader::new(file))
         };
         Ok(self.workshop.run(cutting).await.map_err(damaged)??)
+    }
+}
+
+/// The turn of a picture that is worked on. Its account rests after it, however it ends.
+struct Turn {
+    /// `None` once it goes.
+    share: Option<Share>,
+    begun: Instant,
+    runtime: Handle,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(share) = self.share.take() {
+            share.rest(self.begun.elapsed().min(LONGEST_REST), &self.runtime);
+        }
     }
 }
 
@@ -247,13 +272,11 @@ fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     let orientation = of_webp.unwrap_or_else(|| decoder.orientation().ok()).unwrap_or(Orientation::NoTransforms);
     let whole = DynamicImage::from_decoder(decoder)?;
     let side = width.min(height);
-    // A view: a copy would take as much again. Scaling well takes memory by the width of what is scaled, so what is large is
-    // made smaller in a simple way first.
-    let view = imageops::crop_imm(&whole, (width - side) / 2, (height - side) / 2, side, side);
-    let square = if side > 3 * FULL { imageops::thumbnail(&*view, 2 * FULL, 2 * FULL) } else { view.to_image() };
+    let centre = Square { left: (width - side) / 2, top: (height - side) / 2, side };
+    let square = centre.of(&whole);
     drop(whole);
     // What is small is turned, not what is large; the square's centre stays where it is.
-    let mut full = DynamicImage::ImageRgba8(square).resize_exact(FULL, FULL, FilterType::CatmullRom);
+    let mut full = square.resize_exact(FULL, FULL, FilterType::CatmullRom);
     full.apply_orientation(orientation);
     let full = on_white(full);
     let preview = full.resize_exact(PREVIEW, PREVIEW, FilterType::Triangle);
@@ -266,7 +289,7 @@ fn on_white(picture: DynamicImage) -> DynamicImage {
         return DynamicImage::ImageRgb8(picture.into_rgb8());
     }
     let mut ground = RgbaImage::from_pixel(picture.width(), picture.height(), Rgba([255; 4]));
-    image::imageops::overlay(&mut ground, &picture.into_rgba8(), 0, 0);
+    imageops::overlay(&mut ground, &picture.into_rgba8(), 0, 0);
     DynamicImage::ImageRgb8(DynamicImage::ImageRgba8(ground).into_rgb8())
 }
 
@@ -476,6 +499,17 @@ mod tests {
         spool.write(encoded(&stripes(), ImageFormat::Png).get_ref()).await.unwrap();
         let picture = cutter.cut(CustomerId::random(), spool.finish().await.unwrap()).await.unwrap();
         assert_eq!(decoded(&picture.full).dimensions(), (FULL, FULL));
+    }
+
+    #[tokio::test]
+    async fn an_account_rests_after_a_picture_and_others_do_not() {
+        let cutter = Cutter::new();
+        let [loud, quiet] = [(); 2].map(|()| CustomerId::random());
+        let share = Some(cutter.running.take(loud).await);
+        let begun = Instant::now().checked_sub(LONGEST_REST * 9).unwrap();
+        drop(Turn { share, begun, runtime: Handle::current() });
+        assert!(cutter.running.try_take(loud).is_none() && cutter.running.try_take(quiet).is_some());
+        timeout_at(Instant::now() + PATIENCE, cutter.running.take(loud)).await.unwrap();
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 //! A file that is not kept is removed when its owner goes; those that a crash leaves are swept at the next start.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use raft::room::{Level, Room};
 use raft::supervise;
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
@@ -38,6 +38,15 @@ const MOST_OF_THE_NODE: usize = 64;
 
 /// How many bytes may come in before the room on the disk is looked at again.
 const ROOM_CHECK: u64 = 1 << 20;
+
+/// So much is gathered of small pieces before any of it goes to the file: each write of it wakes a thread, and who sends byte by
+/// byte would do so for each.
+const GATHERED: usize = 32 * 1024;
+
+/// How often the search for a picture's sides may jump within the file. Those of a photograph stand behind its EXIF, its colour
+/// profile and the like, of which each jump passes up to 64 KiB; but a JPEG may begin with six million pieces of four bytes, and
+/// each jump costs two system calls.
+const MOST_JUMPS: u32 = 1_024;
 
 /// What the file holds back from the disk.
 const WRITE_BUFFER: usize = 128 * 1024;
@@ -130,7 +139,7 @@ impl Drop for Place {
 
 /// A file that is being filled.
 pub struct Spool {
-    file: File,
+    file: BufWriter<File>,
     path: Temporary,
     hash: Sha256,
     size: u64,
@@ -176,7 +185,7 @@ impl Spool {
         let path = Temporary(folder.join(Uuid::new_v4().simple().to_string()));
         let mut file = File::create_new(&path.0).await.map_err(BlobError::of_disk)?;
         file.set_max_buf_size(WRITE_BUFFER);
-        let hash = Sha256::new();
+        let (file, hash) = (BufWriter::with_capacity(GATHERED, file), Sha256::new());
         Ok(Self { file, path, hash, size: 0, head: Vec::new(), room, look_at: ROOM_CHECK, _place: place })
     }
 
@@ -262,8 +271,38 @@ fn is_roomy(room: &Room) -> Result<(), BlobError> {
 
 /// The size of a picture, when its format is known.
 fn dimensions(path: &Path) -> Option<(u32, u32)> {
-    let size = imagesize::size(path).ok()?;
+    let file = BufReader::new(std::fs::File::open(path).ok()?);
+    let size = imagesize::reader_size(Searched { file, jumps: MOST_JUMPS }).ok()?;
     Some((u32::try_from(size.width).ok()?, u32::try_from(size.height).ok()?))
+}
+
+/// A file in which so many jumps are left.
+struct Searched {
+    file: BufReader<std::fs::File>,
+    jumps: u32,
+}
+
+impl Read for Searched {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read(into)
+    }
+}
+
+impl BufRead for Searched {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.file.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.file.consume(amount);
+    }
+}
+
+impl Seek for Searched {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.jumps = self.jumps.checked_sub(1).ok_or(io::ErrorKind::InvalidData)?;
+        self.file.seek(to)
+    }
 }
 
 #[cfg(test)]
@@ -307,6 +346,37 @@ pub(super) mod tests {
         assert_eq!(std::fs::read(spooled.path()).unwrap(), png);
         drop(spooled);
         assert_eq!(files(folder.path()), 0);
+    }
+
+    #[test]
+    fn the_sides_of_a_picture_are_looked_for_behind_so_many_pieces_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jpeg");
+        let behind = |pieces: usize| {
+            let frame = [0xff, 0xc0, 0, 17, 8, 0, 5, 0, 7, 3];
+            let jpeg = [&[0xff_u8, 0xd8][..], &[0xff, 0xfe, 0, 2].repeat(pieces), &frame].concat();
+            std::fs::write(&path, jpeg).unwrap();
+            dimensions(&path)
+        };
+        let some = MOST_JUMPS as usize - 16;
+        assert_eq!((behind(1), behind(some)), (Some((7, 5)), Some((7, 5))));
+        assert_eq!(behind(MOST_JUMPS as usize), None);
+    }
+
+    #[tokio::test]
+    async fn small_pieces_are_gathered_before_they_go_to_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = spool(folder.path()).await;
+        let length = |spool: &Spool| std::fs::metadata(&spool.path.0).unwrap().len();
+        for _ in 0..64 {
+            spool.write(&[7; 512]).await.unwrap();
+        }
+        assert_eq!(length(&spool), 0);
+        spool.write(&[7]).await.unwrap();
+        spool.file.get_mut().flush().await.unwrap();
+        assert_eq!(length(&spool), GATHERED as u64);
+        let spooled = spool.finish().await.unwrap();
+        assert_eq!(std::fs::read(spooled.path()).unwrap(), vec![7; GATHERED + 1]);
     }
 
     #[tokio::test]
