@@ -59,7 +59,7 @@ console/node_modules/installed: console/package-lock.json | to-test
 	@touch $@
 
 check: to-build rocksdb lint deny ## judge in two minutes: format, clippy, dependencies, tests of the pure crates; no root, no clusters
-	cargo test --quiet --package model --package machine --package directory --package traffic --package state --package network
+	cargo test --quiet --lib --package model --package machine --package directory --package traffic --package state --package network
 
 # Each program by its name, as one of them has threads of its own: its tests mostly wait. No crate has tests in its documentation.
 test: to-test rocksdb tools console/node_modules/installed lint ## judge a change, as CI does: everything that is not said to be of test-all
