@@ -3,8 +3,8 @@
 #
 # cargo's own way (the build script of librocksdb-sys) compiles 343 files for each profile, a quarter of an hour each time.
 # Here the same sources, with the same definitions, are joined into some fifteen files and compiled on all cores through
-# ccache, by clang where it is there: it takes two thirds of g++'s time. The library lies in target/rocksdb, keyed by what it is made of; target/rocksdb/cargo.toml, which
-# .cargo/config.toml includes where it exists, hands it to cargo. Without it cargo builds RocksDB in its own way.
+# ccache, by clang where it is there: it takes two thirds of g++'s time. The library lies in target/rocksdb, keyed by what it is
+# made of; target/rocksdb/cargo.toml, which .cargo/config.toml includes where it exists, hands it to cargo. Without it cargo builds RocksDB in its own way.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,8 @@ fi
 
 # A joined file is closed when its sources exceed this many bytes: both cores then end at nearly the same time.
 JOINED_BYTES=500000
+# What no other source names: tools, test helpers, and extensions that the C interface does not offer.
+UNUSED="^(tools/|test_util/transaction|utilities/(blob_db|cassandra|env_mirror|fault_injection|persistent_cache|simulator_cache))"
 CXX=${CXX:-$(command -v clang++ || echo g++)}
 
 # The definitions of librocksdb-sys's build.rs for Linux and the feature `lz4`, and no others.
@@ -59,22 +61,28 @@ work=$place.building
 rm -rf "$work"
 mkdir -p "$work"
 
-# Joins the sources in their listed order: `bytes file` lines go in, joined-NN.cc come out.
+# Joins the sources in their listed order: `bytes file` lines go in, joined-NN.cc come out, and their names, the largest first.
 (cd "$crate/rocksdb" && grep -v '^util/build_version.cc$' ../rocksdb_lib_sources.txt | xargs wc -c) |
   grep -v ' total$' |
-  awk -v limit="$JOINED_BYTES" -v work="$work" '
+  awk -v limit="$JOINED_BYTES" -v work="$work" -v unused="$UNUSED" '
     sum == 0 || sum + $1 > limit { number++; sum = 0 }
-    { sum += $1; printf "#include \"%s\"\n", $2 > sprintf("%s/joined-%02d.cc", work, number) }'
+    { sum += $1 }
+    $2 !~ unused { bytes[number] += $1; printf "#include \"%s\"\n", $2 > sprintf("%s/joined-%02d.cc", work, number) }
+    END { for (one in bytes) printf "%d joined-%02d.cc\n", bytes[one], one }' |
+  sort -rn | cut -d ' ' -f 2 >"$work/order"
+echo build_version.cc >>"$work/order"
 cp "$crate/build_version.cc" "$work/"
 
 count=$(find "$work" -name '*.cc' | wc -l)
 echo "rocksdb: compiling $count files on $(nproc) cores, some four minutes on two; once for every profile"
 started=$SECONDS
 launcher=$(command -v ccache || true)
-(cd "$work" && printf '%s\n' *.cc | xargs -P "$(nproc)" -I{} $launcher "$CXX" "${FLAGS[@]}" \
-  -I"$crate/rocksdb/include" -I"$crate/rocksdb" -I"$crate" -I"$lz4/liblz4/lib" -c {})
+# By the list of what was included (-MD) ccache knows a file again: without it each one is read by the preprocessor once more.
+export CCACHE_DEPEND=1
+(cd "$work" && xargs -P "$(nproc)" -I{} $launcher "$CXX" "${FLAGS[@]}" -MD \
+  -I"$crate/rocksdb/include" -I"$crate/rocksdb" -I"$crate" -I"$lz4/liblz4/lib" -c {} <order)
 ar crs "$work/librocksdb.a" "$work"/*.o
-rm -f "$work"/*.o "$work"/*.cc
+rm -f "$work"/*.o "$work"/*.d "$work"/*.cc "$work/order"
 # raft/build.rs compares it with Cargo.lock.
 basename "$crate" >"$work/version"
 rm -rf "$place"

@@ -126,7 +126,7 @@ impl Cluster {
     }
 
     fn start_blocking(options: &Options) -> Self {
-        let room = Room::take();
+        let room = Room::take(options.nodes);
         let mut folder = tempfile::Builder::new().prefix("gateway-test-").tempdir().expect("a folder can be made");
         let keep = std::env::var_os("GATEWAY_KEEP").is_some();
         folder.disable_cleanup(keep);

@@ -20,6 +20,9 @@ const COMMAND: Duration = Duration::from_secs(60);
 /// How long the shards may take to get where they should be, with the machine busy.
 pub const MOVES: Duration = Duration::from_secs(120);
 
+/// Nodes that most of them have in the end.
+const GROWN: usize = 3;
+
 /// What every node is started with: nothing of a test's own shall throttle it.
 const FLAGS: [&str; 7] = [
     "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
@@ -45,7 +48,7 @@ pub struct Grown {
 impl Grown {
     /// A cluster of one node that is ready, and the simulator.
     pub async fn start() -> Self {
-        let found = tokio::task::spawn_blocking(|| Self::found(Room::take(), None));
+        let found = tokio::task::spawn_blocking(|| Self::found(Room::take(GROWN), None));
         found.await.expect("the start did not panic").ready_first().await
     }
 

@@ -16,7 +16,7 @@
 //! - [`wait`]: conditions with a deadline, in place of sleeps.
 //! - [`previous`]: the previous release, for clusters of both.
 //! - [`binary`]: where the program is, and how to run one of its commands to its end.
-//! - [`room`]: how many clusters one machine runs at once, and on which ports.
+//! - [`room`]: how many nodes one machine runs at once, and on which ports.
 //!
 //! Everything here panics with a message when it fails: it is test code, whichever crate calls it.
 

@@ -1,4 +1,4 @@
-//! Room on the machine: how many clusters run at once, and on which ports each of them.
+//! Room on the machine: how many nodes run at once, and on which ports those of each cluster.
 //!
 //! Both are locked files in the temporary folder, so that test programs running side by side share them, and so that
 //! the system gives them back when a program dies.
@@ -8,9 +8,9 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Clusters at once, over all test programs, that shared by most tests among them. Tests mostly wait: this many keep two cores
-/// busy, and more would only blur every time measured.
-const CLUSTERS: usize = 4;
+/// Nodes at once, over all test programs, those of the cluster that most tests share among them. Tests mostly wait: four clusters of
+/// three nodes keep two cores busy, and more would only blur every time measured.
+const NODES: usize = 12;
 
 /// Ports of one cluster: base + 1 to base + 291.
 const BLOCK: u16 = 300;
@@ -22,34 +22,37 @@ const BLOCKS: u16 = 68;
 /// After what time it says that it waits.
 const PATIENT: Duration = Duration::from_secs(3);
 
-/// How long a test waits until another cluster is gone.
+/// How long a test waits until others are gone.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// The right to run one cluster on one block of ports, for as long as it lives.
+/// The right to run a cluster on one block of ports, for as long as it lives.
 #[derive(Debug)]
 pub struct Room {
     pub base_port: u16,
-    _cluster: Option<File>,
+    _nodes: Vec<File>,
     _block: File,
 }
 
 impl Room {
-    /// Waits for room. Blocks the thread.
-    pub fn take() -> Self {
+    /// Waits for room for a cluster of so many nodes. Blocks the thread.
+    pub fn take(nodes: usize) -> Self {
         let start = Instant::now();
         let mut told = false;
-        let cluster = loop {
-            if let Some(file) = (0..CLUSTERS).find_map(|n| lock(&format!("cluster-{n}"))) {
-                break file;
+        let places = loop {
+            // Nobody keeps some while it waits for more: two that do would wait for ever.
+            let places: Vec<File> = (0..NODES).filter_map(|n| lock(&format!("node-{n}"))).take(nodes).collect();
+            if places.len() == nodes {
+                break places;
             }
-            assert!(start.elapsed() < PATIENCE, "no room for a cluster within {PATIENCE:?}");
+            drop(places);
+            assert!(start.elapsed() < PATIENCE, "no room for {nodes} nodes within {PATIENCE:?}");
             if !told && start.elapsed() > PATIENT {
-                eprintln!("waiting until one of the {CLUSTERS} clusters that run on this machine has gone");
+                eprintln!("waiting for room for {nodes} of the {NODES} nodes that may run on this machine");
                 told = true;
             }
             std::thread::sleep(Duration::from_millis(50));
         };
-        Self { _cluster: Some(cluster), ..Self::beside_another() }
+        Self { _nodes: places, ..Self::beside_another() }
     }
 
     /// Ports alone, for the second cluster of one test: two tests that each have one and wait for another would wait for ever.
@@ -61,7 +64,7 @@ impl Room {
             .map(|n| FIRST_BASE + (n + offset) % BLOCKS * BLOCK)
             .find_map(|base| lock(&format!("ports-{base}")).filter(|_| is_free(base)).map(|file| (base, file)))
             .expect("one of the blocks of ports is free");
-        Self { base_port, _cluster: None, _block: block }
+        Self { base_port, _nodes: Vec::new(), _block: block }
     }
 }
 

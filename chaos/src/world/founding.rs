@@ -77,7 +77,7 @@ impl World {
         if options.boots {
             has_steady_clocks()?;
         }
-        let room = Room::take();
+        let room = Room::take(options.nodes.into());
         let folder = folder(name);
         let undertaker = Undertaker::start(name, std::env::var_os("GATEWAY_KEEP").is_some())?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;

@@ -338,7 +338,7 @@ async fn link_of_a_run(data: &Path, base_port: u16) -> (tokio::process::Child, S
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn make_run_ends_with_a_link_that_signs_in_once_and_opens_a_page_that_pairs_a_number() {
     let folder = tempfile::tempdir().unwrap();
-    let room = tokio::task::spawn_blocking(Room::take).await.unwrap();
+    let room = tokio::task::spawn_blocking(|| Room::take(3)).await.unwrap();
     let held = Held(folder.path().join("dev"));
     let (_dev, link) = link_of_a_run(&held.0, room.base_port).await;
     let (page, token) = link.split_once("#sign-in=").unwrap();

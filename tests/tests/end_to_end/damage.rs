@@ -1,4 +1,7 @@
 //! A node whose files were damaged, or cannot grow, stops and names them; the others go on, and the node comes back.
+//! - [`wiped_folder`]: one that comes back with nothing.
+
+mod wiped_folder;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -77,4 +77,3 @@ mod upgrade;
 mod usage;
 mod webhook_deliveries;
 mod webhooks;
-mod wiped_folder;

@@ -397,7 +397,7 @@ async fn dev_stops_and_starts_its_nodes_and_takes_everything_down() {
 async fn dev_names_the_port_that_is_taken_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     // None of the others may be taken by a connection that somebody makes meanwhile.
-    let room = tokio::task::spawn_blocking(Room::take).await.unwrap();
+    let room = tokio::task::spawn_blocking(|| Room::take(1)).await.unwrap();
     let port = room.base_port + 90;
     let _listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     for offset in [1, 101, 201, 90, 91] {
