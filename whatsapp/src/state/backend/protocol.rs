@@ -116,12 +116,12 @@ impl Backend {
                 !has_it
             });
         }
-        self.note_sender_keys(Class::Lazy, group, have.iter().map(String::as_str), true)
+        // The next owner changes the key where one of them goes, and has to know of them by then.
+        self.note_sender_keys(group, have.iter().map(String::as_str), true)
     }
 
     fn note_sender_keys<'a>(
         &self,
-        class: Class,
         group: &str,
         devices: impl IntoIterator<Item = &'a str>,
         has_key: bool,
@@ -137,7 +137,7 @@ impl Backend {
                 row.devices.insert(device.to_owned(), has_key);
             }
         }
-        rows.into_iter().try_for_each(|(name, row)| self.write(class, name, &row))
+        rows.into_iter().try_for_each(|(name, row)| self.write(Class::Wire, name, &row))
     }
 
     /// Keeps the pair of names that a message brought. The library keeps that of a message which waited at the network in memory alone,
@@ -269,7 +269,7 @@ impl ProtocolStore for Backend {
         if let Some(devices) = self.told.lock().groups.get_mut(group_jid) {
             devices.retain(|device, _| !forgotten.contains(device));
         }
-        self.note_sender_keys(Class::Wire, group_jid, forgotten.iter().map(String::as_str), false)
+        self.note_sender_keys(group_jid, forgotten.iter().map(String::as_str), false)
     }
 
     async fn clear_sender_key_devices(&self, group_jid: &str) -> Result<()> {

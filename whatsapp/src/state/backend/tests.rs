@@ -244,6 +244,20 @@ fn a_device_that_has_lost_a_group_s_key_is_told_it_again_whichever_of_its_names_
     assert_eq!(has().get(lid), Some(&false));
 }
 
+#[test]
+fn groups_that_may_be_others_by_now_are_forgotten_with_the_keys_of_this_device_alone() {
+    let World { backend, .. } = world();
+    now(backend.save(&paired()));
+    let authors = ["15550000001:3@s.whatsapp.net", "100000000000001:3@lid", "15550000001@s.whatsapp.net", "2@lid"];
+    let held = authors.map(|author| format!("1203@g.us:{author}.0"));
+    held.iter().for_each(|name| now(backend.put_sender_key(name, b"k")));
+    now(backend.put_group_metadata("1203@g.us", b"members"));
+    backend.forget_groups().unwrap();
+    let kept: Vec<bool> = held.iter().map(|name| now(backend.get_sender_key(name)).is_some()).collect();
+    assert_eq!(kept, [false, false, true, true]);
+    assert!(now(backend.get_group_metadata("1203@g.us")).is_none());
+}
+
 fn pair(lid: &str, phone: &str, source: &str) -> LidPnMappingEntry {
     LidPnMappingEntry {
         lid: lid.into(),
@@ -338,6 +352,13 @@ async fn the_network_does_not_hear_that_it_told_of_devices_names_and_members_bef
     let members = world().backend;
     now(members.put_group_metadata("g", b"members"));
     assert!(waits(&members).await);
+    let store = Store::free();
+    store.rows.lock().insert("s/1@lid.0".to_owned(), vec![1]);
+    let told = world_on(&store).backend;
+    now(told.set_sender_key_status("g@g.us", &[("1@lid", true)]));
+    assert!(!waits(&told).await, "nobody is known to have been told");
+    told.confirm_sender_keys("g@g.us", told.told_so_far()).unwrap();
+    assert!(waits(&told).await);
     let keys = world().backend;
     now(keys.save_base_key("a", "m", b"k"));
     assert!(!waits(&keys).await, "what nobody tells is not waited for");
