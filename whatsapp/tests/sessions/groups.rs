@@ -495,6 +495,32 @@ async fn whom_an_owner_added_that_died_before_it_was_answered_reads_what_the_nex
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn members_of_a_group_that_has_changed_read_what_follows_a_message_that_the_network_has_had_before() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let made = json!({ "subject": "Of others", "participants": [OTHER, CHANNEL] });
+    let made = world.post(&format!("/phones/{FRIEND}/groups"), made).await;
+    let group = Address::parse(made["id"].as_str().unwrap()).unwrap();
+    line.until(news).await;
+    // The network takes the message and does not say so.
+    world.call("PUT", "/faults", Some(json!({ "drop_after_accept_pct": 100 }))).await;
+    let said = || Content::Text { text: "3EB0A1".into() };
+    line.send_to(group.clone(), "3EB0A1", said()).await;
+    until("the members have it", async || (read_by(&world, OTHER).await.len() == 1).then_some(())).await;
+    // One that goes has the next owner begin a key, and one that comes is told it: by what the network throws away.
+    change(&world, &group, "add", THIRD).await;
+    change(&world, &group, "remove", OTHER).await;
+    let mut line = world.take_over(line).await;
+    world.call("DELETE", "/faults", None).await;
+    line.send_to(group.clone(), "3EB0A1", said()).await;
+    line.accepted("3EB0A1").await;
+    write_to(&world, &mut line, &group, "3EB0A2", Some(THIRD)).await;
+    until("the friend reads on", async || (read_by(&world, FRIEND).await == ["3EB0A1", "3EB0A2"]).then_some(())).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_invite_is_revoked_by_the_next_owner_where_the_first_one_died_before_it_asked() {
     let mut world = World::new().await;
     let mut line = world.pair().await;

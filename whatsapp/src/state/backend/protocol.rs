@@ -120,6 +120,16 @@ impl Backend {
         self.note_sender_keys(group, have.iter().map(String::as_str), true)
     }
 
+    /// Whether a message may have left before, by a former owner or this one: it is kept from then on.
+    pub fn may_have_left(&self, chat: &str, id: &str) -> bool {
+        self.log.has(&keys::sent(chat, id))
+    }
+
+    /// What was written to a group last may have told nobody its key: a network that has had a message of that id takes no other one.
+    pub fn doubt_sender_keys(&self, group: &str) {
+        self.told.lock().groups.remove(group);
+    }
+
     fn note_sender_keys<'a>(
         &self,
         group: &str,

@@ -194,6 +194,14 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     backend.confirm_sender_keys(group, first).unwrap();
     assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true)]));
     now(backend.clear_sender_key_devices(group));
+    // Nor does that of a message which the network may have had before.
+    now(backend.set_sender_key_status(group, &[("100@lid", true)]));
+    assert!(!backend.may_have_left(group, "3EB0A1"));
+    now(backend.store_sent_message(group, "3EB0A1", b"hello"));
+    assert!(backend.may_have_left(group, "3EB0A1"));
+    backend.doubt_sender_keys(group);
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+    assert!(has(group).is_empty());
     // Who was told a key that is no more, or is to be told again, has not got it.
     now(backend.set_sender_key_status(group, &[("100@lid", true), ("100:2@lid", true)]));
     now(backend.set_sender_key_status(group, &[("100:2@lid", false)]));
