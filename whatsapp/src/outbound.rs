@@ -402,6 +402,8 @@ impl Outgoing {
 
     /// How many members a group has beside the channel. Of one that was written to before this asks nobody.
     async fn members(&self, client: &Client, group: &Jid) -> Result<u32, Unsent> {
+        // Somebody may have come or gone while the channel was away.
+        caught_up(client).await?;
         let is_stale = self.state.lock().stale.contains(group);
         let freshness = if is_stale { Freshness::Refresh } else { Freshness::CachePreferred };
         let known = client.groups().query_info_with_freshness(group, freshness).await.map_err(|error| {
@@ -417,7 +419,6 @@ impl Outgoing {
         if is_stale {
             self.state.lock().stale.remove(group);
         }
-        caught_up(client).await?;
         self.names.learn(client, &known.participants).await?;
         let own = [client.pn(), client.lid()];
         let is_own = |member: &Jid| own.iter().flatten().any(|own| own.user == member.user);

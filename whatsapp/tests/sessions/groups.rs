@@ -521,6 +521,29 @@ async fn members_of_a_group_that_has_changed_read_what_follows_a_message_that_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_came_while_the_channel_was_away_is_among_the_recipients_of_what_it_writes_at_once() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let made = json!({ "subject": "Of others", "participants": [OTHER, CHANNEL] });
+    let made = world.post(&format!("/phones/{FRIEND}/groups"), made).await;
+    let group = Address::parse(made["id"].as_str().unwrap()).unwrap();
+    line.until(news).await;
+    write_to(&world, &mut line, &group, "3EB0A1", None).await;
+    line.session.drain().await;
+    change(&world, &group, "add", THIRD).await;
+    let mut line = world.open(Purpose::Login).await;
+    line.logged_in().await;
+    line.send_to(group, "3EB0A2", Content::Text { text: "at once".into() }).await;
+    let recipients = |event: &SessionEvent| match event {
+        SessionEvent::Accepted { recipients, .. } => Some(*recipients),
+        _ => None,
+    };
+    assert_eq!(line.until(recipients).await, Some(3));
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_invite_is_revoked_by_the_next_owner_where_the_first_one_died_before_it_asked() {
     let mut world = World::new().await;
     let mut line = world.pair().await;
