@@ -361,7 +361,8 @@ impl Outgoing {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
             None => options,
         };
-        let again = Some(to.to_string()).filter(|group| to.is_group() && backend.may_have_left(group, id.as_str()));
+        let group = to.is_group().then(|| to.to_string());
+        let again = group.filter(|group| backend.may_have_left(group, id.as_str()));
         client.send_message_with_options(to, message, options).await.map_err(Unsent::of)?;
         if let Some(group) = again {
             backend.doubt_sender_keys(&group);
