@@ -138,11 +138,14 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         backend.begin_anew().map_err(end_of_store)?;
     }
     line.inbox().take_up().map_err(end_of)?;
-    operations.take_up().map_err(end_of)?;
+    let is_open = operations.take_up().map_err(end_of)?;
     if !pairs && !line.log().has(keys::DEVICE) {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
     let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(end_of_store)?);
+    if is_open {
+        backend.forget_groups().map_err(end_of_store)?;
+    }
     backend.thin(THINNED_ABOVE, THINNED_TO).map_err(end_of_store)?;
     let way = Arc::new(way);
     let dialler = Arc::new(Dialler {

@@ -51,11 +51,11 @@ impl Operations {
         Self { line, journal }
     }
 
-    /// Takes up what earlier sessions noted.
+    /// Takes up what earlier sessions noted; true where nobody heard what became of some of it.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn take_up(&self) -> Result<(), network::driver::AuthError> {
+    pub fn take_up(&self) -> Result<bool, network::driver::AuthError> {
         self.journal.take_up()
     }
 

@@ -212,9 +212,14 @@ impl Outgoing {
             Some(seconds) => options.with_ephemeral_expiration(seconds),
             None => options,
         };
+        let group = to.is_group().then(|| to.to_string());
+        let again = group.filter(|group| backend.may_have_left(group, id.as_str()));
         client.send_message_with_options(to, message, options).await.map_err(Unsent::of)?;
         if !self.knows(&id) {
             reach(Point::MessageWritten);
+        }
+        if let Some(group) = again {
+            backend.doubt_sender_keys(&group);
         }
         let mut state = self.state.lock();
         state.wait_from_now(&id);
@@ -252,6 +257,8 @@ impl Outgoing {
 
     /// How many members a group has beside the channel. Of one that was written to before this asks nobody.
     async fn members(&self, client: &Client, group: &Jid) -> Result<u32, Unsent> {
+        // Somebody may have come or gone while the channel was away.
+        caught_up(client).await?;
         let is_stale = self.state.lock().stale.contains(group);
         let freshness = if is_stale { Freshness::Refresh } else { Freshness::CachePreferred };
         let known = client.groups().query_info_with_freshness(group, freshness).await.map_err(|error| {
@@ -267,7 +274,6 @@ impl Outgoing {
         if is_stale {
             self.state.lock().stale.remove(group);
         }
-        caught_up(client).await?;
         self.names.learn(client, &known.participants).await?;
         let own = [client.pn(), client.lid()];
         let is_own = |member: &Jid| own.iter().flatten().any(|own| own.user == member.user);

@@ -10,6 +10,7 @@ use network::notice::{GroupNews, News, Notice};
 use wacore::stanza::groups::{GroupNotificationAction as Action, GroupParticipantInfo};
 use wacore::types::events::GroupUpdate;
 use wacore_binary::{Jid, NodeRef};
+use whatsapp_rust::cache::Freshness;
 use whatsapp_rust::features::{GroupError, GroupMetadata, GroupParticipant as Member, MemberAddMode};
 use whatsapp_rust::{Client, ErrorChainExt, NodeFilter};
 
@@ -116,7 +117,11 @@ pub async fn complete(client: &Client, item: &mut InboundItem) {
     let Ok(jid) = group.id.as_str().parse::<Jid>() else { return };
     let asked = async {
         loop {
-            match whole(client, &jid).await {
+            let known = async {
+                renew(client, &jid).await?;
+                whole(client, &jid).await
+            };
+            match known.await {
                 Ok(Some(now)) => return **group = now,
                 Ok(None) => return,
                 Err(error) if error.server_rejection().is_some_and(|rejection| rejection.code < 500) => return,
@@ -128,6 +133,15 @@ pub async fn complete(client: &Client, item: &mut InboundItem) {
     if tokio::time::timeout(ASKED_FOR, asked).await.is_err() {
         tracing::warn!(%jid, "a new group could not be asked for: it is known when somebody asks for it");
     }
+}
+
+/// Asks anew to whom it goes what is written to a group. The library keeps that, and hears neither of whom the channel itself let in
+/// nor of what became of a group that it was out of: whoever is not known cannot read what is written.
+///
+/// # Errors
+/// The network's, or that of the way to it.
+pub async fn renew(client: &Client, group: &Jid) -> Result<(), GroupError> {
+    Box::pin(client.groups().query_info_with_freshness(group, Freshness::Refresh)).await.map(drop)
 }
 
 /// A group as it is now; none where the gateway has no name for it.

@@ -16,7 +16,7 @@ use whatsapp_rust::features::{
 };
 
 use super::{Answered, Asked, Before, CONFLICT, Outcome, jid, outcome};
-use crate::inbound::groups::{creator, shown, whole, with_add_modes};
+use crate::inbound::groups::{creator, renew, shown, whole, with_add_modes};
 use crate::inbound::message::address;
 
 /// Who answers for all groups.
@@ -76,15 +76,16 @@ impl Asked<'_> {
             GroupOperation::DecideRequests { group, approve, participants } => {
                 let (at, named) = (jid(&group)?, jids(&participants)?);
                 let decided = if approve {
-                    groups.approve_membership_requests(at, &named).await
+                    groups.approve_membership_requests(&at, &named).await
                 } else {
-                    groups.reject_membership_requests(at, &named).await
+                    groups.reject_membership_requests(&at, &named).await
                 };
                 // Asked again, who does not wait any more was decided on by the first one.
                 let is_done = |code: u16| self.is_again() && code == 404;
                 let results = results(&participants, &named, &decided.map_err(outcome)?, is_done);
                 let let_in = done(&results);
                 if approve && !let_in.is_empty() {
+                    self.renew(&at).await?;
                     let news = GroupNews::Added { participants: let_in, reason: AddedReason::Approved };
                     self.tell_of(0, group, news);
                 }
@@ -95,6 +96,11 @@ impl Asked<'_> {
 
     fn tell_of(&self, part: u8, group: Address, news: GroupNews) {
         self.tell(part, News::Group { group, news });
+    }
+
+    /// Where that has no answer, what was asked has none: the next session begins with no group that it knows.
+    async fn renew(&self, group: &Jid) -> Answered<()> {
+        renew(self.client, group).await.map_err(|_| Outcome::Open)
     }
 
     async fn show_group(&self, group: &Jid) -> Answered<Group> {
@@ -277,6 +283,7 @@ impl Asked<'_> {
             }
             Err(outcome) => return Err(outcome),
         };
+        self.renew(&group).await?;
         let group = self.show_group(&group).await?;
         let id = group.id.clone();
         self.tell_of(0, id.clone(), GroupNews::Entered { group: Box::new(group), origin: GroupOrigin::Joined });

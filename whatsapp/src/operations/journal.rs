@@ -51,18 +51,22 @@ impl Journal {
         Self { log, rows: Mutex::default() }
     }
 
+    /// Takes up what earlier sessions noted; true where nobody heard what became of some of it.
+    ///
     /// # Errors
     /// The store cannot be read.
-    pub fn take_up(&self) -> Result<(), AuthError> {
-        let mut rows = Vec::new();
+    pub fn take_up(&self) -> Result<bool, AuthError> {
+        let (mut rows, mut is_open) = (Vec::new(), false);
         for name in self.log.names(keys::JOURNAL) {
-            // One that cannot be read is of no use, and too old before long.
-            let at = self.log.get(&name)?.and_then(|row| unpack::<Row>(&row).ok()).map_or(Timestamp(0), |row| row.at);
-            rows.push((at, name));
+            // One that cannot be read is of no use, and too old.
+            let row = self.log.get(&name)?.and_then(|row| unpack::<Row>(&row).ok());
+            is_open |= row.as_ref().is_none_or(|row| row.answer.is_none());
+            rows.push((row.map_or(Timestamp(0), |row| row.at), name));
         }
         rows.sort();
         *self.rows.lock() = rows.into();
-        Ok(())
+        self.sweep(Timestamp::now());
+        Ok(is_open)
     }
 
     /// Notes a question before it is asked, and says what is known of it.

@@ -57,6 +57,8 @@ struct Told {
 #[derive(Clone, Default)]
 struct Own {
     users: Vec<String>,
+    /// As sessions and senders' keys name this device.
+    addresses: Vec<String>,
     seed: Option<[u8; 32]>,
 }
 
@@ -163,6 +165,20 @@ impl Backend {
     /// The log is poisoned.
     pub fn forget_all(&self) -> Result<()> {
         self.delete_all(Class::Wire, self.log.names("")).map(drop)
+    }
+
+    /// Forgets who is in which group, where an owner has died over a question and nobody heard what became of that: whoever is not known
+    /// cannot read what is written. The channel's own keys go, too, as somebody may be out who has them.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn forget_groups(&self) -> Result<()> {
+        let own = self.own.lock().addresses.clone();
+        let mut goes = self.log.names(keys::SENDER_KEYS);
+        // Other devices of the account have keys of their own.
+        goes.retain(|name| own.iter().any(|address| name.ends_with(&format!(":{address}"))));
+        goes.extend(self.log.names(keys::GROUPS));
+        self.delete_all(Class::Wire, goes).map(drop)
     }
 
     /// Forgets what must not be used with an older state of the channel than the network has seen: sessions and senders' keys.

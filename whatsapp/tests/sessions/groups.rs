@@ -414,6 +414,135 @@ async fn who_was_let_in_is_in_for_the_next_owner_too_where_the_answer_was_lost()
     assert_eq!(results[0].status, ParticipantStatus::Ok);
 }
 
+/// Adds or removes somebody, as an admin's phone does.
+async fn change(world: &World, group: &Address, action: &str, number: &str) {
+    let body = json!({ "action": action, "participants": [number] });
+    world.post(&format!("/phones/{FRIEND}/groups/{group}/participants"), body).await;
+}
+
+/// Writes to a group; whom `reads` names reads that and nothing before it.
+async fn write_to(world: &World, line: &mut Line, group: &Address, id: &str, reads: Option<&str>) {
+    line.send_to(group.clone(), id, Content::Text { text: id.into() }).await;
+    line.accepted(id).await;
+    let Some(reader) = reads else { return };
+    until("the new member reads it", async || (read_by(world, reader).await == [id]).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_let_in_reads_what_is_written_next() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    // From here on its members are known.
+    write_to(&world, &mut line, &group, "3EB0A1", None).await;
+    let changes = GroupChanges { join_approval_mode: Some(true), ..GroupChanges::default() };
+    ask(&mut line, GroupOperation::Change { group: group.clone(), changes }).await;
+    let (_, answer) = ask(&mut line, GroupOperation::Invite { group: group.clone() }).await;
+    let GroupAnswer::Invite { invite_code } = answer else { panic!("{answer:?}") };
+    world.post(&format!("/phones/{THIRD}/groups/join"), json!({ "invite_code": invite_code })).await;
+    let decide =
+        GroupOperation::DecideRequests { group: group.clone(), approve: true, participants: vec![person(THIRD)] };
+    ask(&mut line, decide).await;
+    write_to(&world, &mut line, &group, "3EB0A2", Some(THIRD)).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_came_into_a_group_while_the_channel_was_out_of_it_reads_what_it_writes_then() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let made = json!({ "subject": "Of others", "participants": [OTHER, CHANNEL] });
+    let made = world.post(&format!("/phones/{FRIEND}/groups"), made).await;
+    let group = Address::parse(made["id"].as_str().unwrap()).unwrap();
+    line.until(news).await;
+    write_to(&world, &mut line, &group, "3EB0A1", None).await;
+    change(&world, &group, "remove", CHANNEL).await;
+    let told = line.until(news).await.1;
+    assert!(matches!(told, GroupNews::Removed { .. }), "{told:?}");
+    change(&world, &group, "add", THIRD).await;
+    change(&world, &group, "add", CHANNEL).await;
+    let told = line.until(news).await.1;
+    assert!(matches!(&told, GroupNews::Entered { group, .. } if group.participants.len() == 4), "{told:?}");
+    write_to(&world, &mut line, &group, "3EB0A2", Some(THIRD)).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_an_owner_added_that_died_before_it_was_answered_reads_what_the_next_one_writes() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    write_to(&world, &mut line, &group, "3EB0A1", None).await;
+    let members = format!("g/{group}");
+    let before = world.store.rows.lock().get(&members).cloned().unwrap();
+    let (id, participants) = (Uuid::new_v4(), vec![person(THIRD)]);
+    let add = GroupOperation::Participants { group: group.clone(), action: ParticipantAction::Add, participants };
+    line.ask(id, Operation::Groups(add)).await.1.unwrap();
+    line.session.drain().await;
+    {
+        let mut rows = world.store.rows.lock();
+        assert!(rows.insert(members, before.clone()) != Some(before), "the members of the group are not kept");
+        rows.insert(format!("o/{id}"), unanswered());
+    }
+    let mut line = world.open(Purpose::Login).await;
+    line.logged_in().await;
+    // Its caller has gone, and asks no more.
+    write_to(&world, &mut line, &group, "3EB0A2", Some(THIRD)).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_a_group_that_has_changed_read_what_follows_a_message_that_the_network_has_had_before() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let made = json!({ "subject": "Of others", "participants": [OTHER, CHANNEL] });
+    let made = world.post(&format!("/phones/{FRIEND}/groups"), made).await;
+    let group = Address::parse(made["id"].as_str().unwrap()).unwrap();
+    line.until(news).await;
+    // The network takes the message and does not say so.
+    world.call("PUT", "/faults", Some(json!({ "drop_after_accept_pct": 100 }))).await;
+    let said = || Content::Text { text: "3EB0A1".into() };
+    line.send_to(group.clone(), "3EB0A1", said()).await;
+    until("the members have it", async || (read_by(&world, OTHER).await.len() == 1).then_some(())).await;
+    // One that goes has the next owner begin a key, and one that comes is told it: by what the network throws away.
+    change(&world, &group, "add", THIRD).await;
+    change(&world, &group, "remove", OTHER).await;
+    let mut line = world.take_over(line).await;
+    world.call("DELETE", "/faults", None).await;
+    line.send_to(group.clone(), "3EB0A1", said()).await;
+    line.accepted("3EB0A1").await;
+    write_to(&world, &mut line, &group, "3EB0A2", Some(THIRD)).await;
+    until("the friend reads on", async || (read_by(&world, FRIEND).await == ["3EB0A1", "3EB0A2"]).then_some(())).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_came_while_the_channel_was_away_is_among_the_recipients_of_what_it_writes_at_once() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let made = json!({ "subject": "Of others", "participants": [OTHER, CHANNEL] });
+    let made = world.post(&format!("/phones/{FRIEND}/groups"), made).await;
+    let group = Address::parse(made["id"].as_str().unwrap()).unwrap();
+    line.until(news).await;
+    write_to(&world, &mut line, &group, "3EB0A1", None).await;
+    line.session.drain().await;
+    change(&world, &group, "add", THIRD).await;
+    let mut line = world.open(Purpose::Login).await;
+    line.logged_in().await;
+    line.send_to(group, "3EB0A2", Content::Text { text: "at once".into() }).await;
+    let recipients = |event: &SessionEvent| match event {
+        SessionEvent::Accepted { recipients, .. } => Some(*recipients),
+        _ => None,
+    };
+    assert_eq!(line.until(recipients).await, Some(3));
+    world.assert_clean().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invite_is_revoked_by_the_next_owner_where_the_first_one_died_before_it_asked() {
     let mut world = World::new().await;

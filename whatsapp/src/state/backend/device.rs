@@ -6,6 +6,7 @@ use wacore::stats::StorageResourceReport;
 use wacore::store::Device;
 use wacore::store::error::{Result, StoreError};
 use wacore::store::traits::DeviceStore;
+use wacore::types::jid::JidExt;
 
 use super::Backend;
 use crate::failpoint::{Due, is_due};
@@ -38,7 +39,9 @@ impl Backend {
 
     /// Notes who the channel is, and makes its seed when it has none.
     fn know_own(&self, device: &Device) -> Result<()> {
-        let users = [&device.pn, &device.lid].into_iter().flatten().map(|jid| jid.user.to_string()).collect();
+        let names = [&device.pn, &device.lid].into_iter().flatten();
+        let users = names.clone().map(|jid| jid.user.to_string()).collect();
+        let addresses = names.map(JidExt::to_protocol_address_string).collect();
         let stored = self.get(keys::SEED)?.and_then(|seed| seed.try_into().ok());
         let seed = match stored {
             Some(seed) => seed,
@@ -48,7 +51,7 @@ impl Backend {
                 seed
             }
         };
-        *self.own.lock() = super::Own { users, seed: Some(seed) };
+        *self.own.lock() = super::Own { users, addresses, seed: Some(seed) };
         Ok(())
     }
 

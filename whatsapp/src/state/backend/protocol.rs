@@ -1,7 +1,7 @@
 //! What the protocol remembers beside keys: who has which sender's key, LIDs, devices, groups, tokens, messages to send again
 //! and messages to report again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
@@ -39,6 +39,9 @@ const LARGEST_PENDING: usize = 1 << 20;
 
 /// How long a message waits to be reported again: the library's seven days are less than a channel may be away.
 const PENDING_KEPT: i64 = 30 * 86_400;
+
+/// A device that nobody has. It stands for somebody who may have a group's key, whichever of theirs has it.
+const NOBODYS_DEVICE: u16 = u16::MAX;
 
 /// Devices of a group, some of them: which have the sender's key.
 #[derive(Default, Serialize, Deserialize)]
@@ -118,6 +121,29 @@ impl Backend {
             });
         }
         self.note_sender_keys(Class::Lazy, group, have.iter().map(String::as_str), true)
+    }
+
+    /// Whether a message may have left before, by a former owner or this one: it is kept from then on.
+    pub fn may_have_left(&self, chat: &str, id: &str) -> bool {
+        self.log.has(&keys::sent(chat, id))
+    }
+
+    /// What was written to a group last may have told nobody its key: a network that has had a message of that id takes no other one.
+    pub fn doubt_sender_keys(&self, group: &str) {
+        self.told.lock().groups.remove(group);
+    }
+
+    /// Keeps who may have a group's key, before anything else leaves. The library changes the key where somebody goes who has it: so it
+    /// has to whether the network's word on the message came or not, and whoever heard it.
+    fn note_holders(&self, group: &str, people: BTreeSet<String>) -> Result<()> {
+        let generations = self.generations(group)?;
+        let mut new = Vec::new();
+        for person in people {
+            if !self.group_row(&keys::group_devices(group, &person), generations)?.devices.contains_key(&person) {
+                new.push(person);
+            }
+        }
+        self.note_sender_keys(Class::Wire, group, new.iter().map(String::as_str), true)
     }
 
     fn note_sender_keys<'a>(
@@ -254,7 +280,7 @@ impl ProtocolStore for Backend {
     /// has the message: neither is marked as if it had. One that has lost it is so under both of its names: it asks by its LID, and a
     /// group may name it by its number.
     async fn set_sender_key_status(&self, group_jid: &str, entries: &[(&str, bool)]) -> Result<()> {
-        let mut forgotten = Vec::new();
+        let (mut forgotten, mut holders) = (Vec::new(), BTreeSet::new());
         for &(device, has_key) in entries {
             if !has_key {
                 let other = device.parse::<Jid>().ok().map(|jid| self.other_name(&jid)).transpose()?.flatten();
@@ -266,8 +292,11 @@ impl ProtocolStore for Backend {
                 told.last += 1;
                 let at = told.last;
                 told.groups.entry(group_jid.to_owned()).or_default().insert(device.to_owned(), at);
+                let person = device.parse::<Jid>().ok().map(|jid| Jid { device: NOBODYS_DEVICE, ..jid });
+                holders.extend(person.map(|person| person.to_string()));
             }
         }
+        self.note_holders(group_jid, holders)?;
         if let Some(devices) = self.told.lock().groups.get_mut(group_jid) {
             devices.retain(|device, _| !forgotten.contains(device));
         }

@@ -164,6 +164,34 @@ fn macs_of_a_collection_that_was_cleared_count_no_more() {
     assert_eq!(now(backend.get_mutation_mac("regular", &[0; 32])), Some(vec![10]));
 }
 
+/// The devices of a group that there are, and whether each has its key.
+fn devices_of(backend: &Backend, group: &str) -> BTreeMap<String, bool> {
+    let mut devices: BTreeMap<String, bool> = now(backend.get_sender_key_devices(group)).into_iter().collect();
+    devices.retain(|device, _| !device.contains(":65535@"));
+    devices
+}
+
+#[test]
+fn who_was_told_a_group_s_key_may_have_it_whatever_the_network_said_of_that_message() {
+    let World { backend, .. } = world();
+    let group = "1203@g.us";
+    now(backend.put_session("100:2@lid.0", b"s"));
+    now(backend.set_sender_key_status(group, &[("100:2@lid", true), ("200@lid", true)]));
+    backend.doubt_sender_keys(group);
+    let may_have = || {
+        let rows = now(backend.get_sender_key_devices(group)).into_iter();
+        // As the library looks where somebody goes.
+        let people = rows.filter(|(_, has_key)| *has_key).map(|(device, _)| device.parse::<Jid>().unwrap());
+        people.map(|person| (person.user.to_string(), person.device)).collect::<Vec<_>>()
+    };
+    assert_eq!(may_have(), [("100".to_owned(), u16::MAX)]);
+    assert!(devices_of(&backend, group).is_empty(), "it is told again");
+    now(backend.set_sender_key_status(group, &[("100:2@lid", false)]));
+    assert_eq!(may_have().len(), 1, "what it has lost it may have kept");
+    now(backend.clear_sender_key_devices(group));
+    assert!(may_have().is_empty(), "there is another key");
+}
+
 #[test]
 fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     let World { backend, .. } = world();
@@ -172,7 +200,7 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     now(backend.put_session("100:2@lid.0", b"s"));
     now(backend.set_sender_key_status(group, &[("100@lid", true), ("100:2@lid", true), ("200@lid", true)]));
     now(backend.set_sender_key_status("other@g.us", &[("100@lid", true)]));
-    let has = |group| now(backend.get_sender_key_devices(group)).into_iter().collect::<BTreeMap<_, _>>();
+    let has = |group| devices_of(&backend, group);
     assert!(has(group).is_empty(), "the network is not known to have told them");
     backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     backend.confirm_sender_keys("other@g.us", backend.told_so_far()).unwrap();
@@ -194,6 +222,14 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     backend.confirm_sender_keys(group, first).unwrap();
     assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true)]));
     now(backend.clear_sender_key_devices(group));
+    // Nor does that of a message which the network may have had before.
+    now(backend.set_sender_key_status(group, &[("100@lid", true)]));
+    assert!(!backend.may_have_left(group, "3EB0A1"));
+    now(backend.store_sent_message(group, "3EB0A1", b"hello"));
+    assert!(backend.may_have_left(group, "3EB0A1"));
+    backend.doubt_sender_keys(group);
+    backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
+    assert!(has(group).is_empty());
     // Who was told a key that is no more, or is to be told again, has not got it.
     now(backend.set_sender_key_status(group, &[("100@lid", true), ("100:2@lid", true)]));
     now(backend.set_sender_key_status(group, &[("100:2@lid", false)]));
@@ -214,11 +250,11 @@ fn a_device_that_a_group_names_by_its_number_has_a_group_s_key_by_the_session_un
     let has = || {
         now(backend.set_sender_key_status(group, &[(number, true), ("11:2@s.whatsapp.net", true)]));
         backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
-        now(backend.get_sender_key_devices(group))
+        devices_of(&backend, group)
     };
     assert!(has().is_empty(), "nobody knows whose that session is");
     now(backend.put_lid_mapping(&pair("1", "11", "usync")));
-    assert_eq!(has(), [(number.to_owned(), true)]);
+    assert_eq!(has(), BTreeMap::from([(number.to_owned(), true)]));
 }
 
 #[test]
@@ -227,7 +263,7 @@ fn a_device_that_has_lost_a_group_s_key_is_told_it_again_whichever_of_its_names_
     let (group, number, lid) = ("1203@g.us", "11:2@s.whatsapp.net", "1:2@lid");
     now(backend.put_lid_mapping(&pair("1", "11", "usync")));
     now(backend.put_session("1:2@lid.0", b"s"));
-    let has = || now(backend.get_sender_key_devices(group)).into_iter().collect::<BTreeMap<_, _>>();
+    let has = || devices_of(&backend, group);
     now(backend.set_sender_key_status(group, &[(number, true)]));
     backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     assert_eq!(has().get(number), Some(&true));
@@ -242,6 +278,20 @@ fn a_device_that_has_lost_a_group_s_key_is_told_it_again_whichever_of_its_names_
     now(backend.set_sender_key_status(group, &[(number, false)]));
     backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     assert_eq!(has().get(lid), Some(&false));
+}
+
+#[test]
+fn groups_that_may_be_others_by_now_are_forgotten_with_the_keys_of_this_device_alone() {
+    let World { backend, .. } = world();
+    now(backend.save(&paired()));
+    let authors = ["15550000001:3@s.whatsapp.net", "100000000000001:3@lid", "15550000001@s.whatsapp.net", "2@lid"];
+    let held = authors.map(|author| format!("1203@g.us:{author}.0"));
+    held.iter().for_each(|name| now(backend.put_sender_key(name, b"k")));
+    now(backend.put_group_metadata("1203@g.us", b"members"));
+    backend.forget_groups().unwrap();
+    let kept: Vec<bool> = held.iter().map(|name| now(backend.get_sender_key(name)).is_some()).collect();
+    assert_eq!(kept, [false, false, true, true]);
+    assert!(now(backend.get_group_metadata("1203@g.us")).is_none());
 }
 
 fn pair(lid: &str, phone: &str, source: &str) -> LidPnMappingEntry {
@@ -338,6 +388,11 @@ async fn the_network_does_not_hear_that_it_told_of_devices_names_and_members_bef
     let members = world().backend;
     now(members.put_group_metadata("g", b"members"));
     assert!(waits(&members).await);
+    let store = Store::free();
+    store.rows.lock().insert("s/1@lid.0".to_owned(), vec![1]);
+    let told = world_on(&store).backend;
+    now(told.set_sender_key_status("g@g.us", &[("1@lid", true)]));
+    assert!(waits(&told).await);
     let keys = world().backend;
     now(keys.save_base_key("a", "m", b"k"));
     assert!(!waits(&keys).await, "what nobody tells is not waited for");
