@@ -9,8 +9,7 @@ use model::scope::Access;
 use tempfile::TempDir;
 
 use super::{
-    ApiTls, Auth, Config, Driver, EXAMPLE, LogFormat, OpsToken, Peer, Secret, Support, Timing, files, load,
-    validate,
+    ApiTls, Auth, Config, Driver, EXAMPLE, LogFormat, OpsToken, Peer, Secret, Support, Timing, files, load, validate,
 };
 use crate::key_files::write_private;
 use crate::pki::Authority;
