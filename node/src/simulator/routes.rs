@@ -77,21 +77,24 @@ const OTHER: &[Route] = &[
         call.simulator.register_many(&body)?;
         Answer::json(StatusCode::CREATED, &json!({ "count": body.count }))
     }),
-    (GET, "faults", |call| Answer::ok(&call.simulator.faults())),
-    (PUT, "faults", |call| Answer::ok(&call.simulator.change_faults(call.body::<FaultsChange>()?)?)),
-    (DELETE, "faults", |call| Answer::ok(&call.simulator.clear_faults())),
+    (GET, "faults", |call| Answer::ok(&call.simulator.look(|engine| engine.faults().clone()))),
+    (PUT, "faults", |call| {
+        let change: FaultsChange = call.body()?;
+        Answer::ok(&call.simulator.act(|engine, now| engine.change_faults(now, change))?)
+    }),
+    (DELETE, "faults", |call| Answer::ok(&call.simulator.act(|engine, now| engine.clear_faults(now)))),
     (GET, "sessions", |call| {
         let query = SessionsQuery { number: call.text("number"), limit: call.limit()? };
-        Answer::ok(&call.simulator.sessions(&query)?)
+        Answer::ok(&call.simulator.look(|engine| engine.sessions(&query))?)
     }),
     (GET, "logins", |call| {
         let query = LoginsQuery { number: call.text("number"), since: call.text("since"), limit: call.limit()? };
-        Answer::ok(&call.simulator.logins(&query)?)
+        Answer::ok(&call.simulator.look(|engine| engine.logins(&query))?)
     }),
     (GET, "stats", |call| Answer::ok(&call.simulator.stats())),
     (GET, "accepted", |call| {
         let query = LedgerQuery { since_seq: call.number("since_seq")?, limit: call.limit()? };
-        Answer::ok(&call.simulator.accepted(&query))
+        Answer::ok(&call.simulator.look(|engine| engine.accepted(&query)))
     }),
     (GET, "pictures/{picture}", |call| Answer::jpeg(call.simulator.picture(call.param("picture"), false)?)),
     (GET, "pictures/{picture}/preview", |call| Answer::jpeg(call.simulator.picture(call.param("picture"), true)?)),
