@@ -76,7 +76,7 @@ impl Reply {
 
     /// Bytes that are read as the client takes them.
     pub fn stream(status: StatusCode, content_type: HeaderValue, body: ByteStream) -> Self {
-        Self { status, content_type: Some(content_type), body: Body::Stream(body), headers: Vec::new() }
+        Self { content_type: Some(content_type), body: Body::Stream(body), ..Self::empty(status) }
     }
 
     /// With the type that the body of a `GET` would have.
@@ -86,12 +86,8 @@ impl Reply {
 
     /// 200 with a body that is not JSON.
     pub fn content(content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        Self {
-            status: StatusCode::OK,
-            content_type: Some(HeaderValue::from_static(content_type)),
-            body: Body::Whole(body.into()),
-            headers: Vec::new(),
-        }
+        Self { body: Body::Whole(body.into()), ..Self::empty(StatusCode::OK) }
+            .typed(HeaderValue::from_static(content_type))
     }
 
     pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Self {
@@ -100,7 +96,7 @@ impl Reply {
 
     fn written(status: StatusCode, body: serde_json::Result<Vec<u8>>) -> Self {
         match body {
-            Ok(body) => Self { status, content_type: Some(JSON), body: Body::Whole(body.into()), headers: Vec::new() },
+            Ok(body) => Self { content_type: Some(JSON), body: Body::Whole(body.into()), ..Self::empty(status) },
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written as JSON");
                 Self::json(StatusCode::INTERNAL_SERVER_ERROR, &ApiError::from(CallError::internal_error()).envelope(""))

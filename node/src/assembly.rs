@@ -30,7 +30,6 @@ use raft::transport::tls::expires_at;
 use raft::transport::{Admit, Identity, Lookup, Peers, PeersConfig, PeersError};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use shard::bucket::BucketConfig;
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
 use shard::deliveries::DeliveryRules;
 use shard::facts::{CertificateFacts, Certificates, OWN_AUTHORITY, OWN_CERTIFICATE, unlike};
@@ -533,16 +532,10 @@ fn target_policy(config: &Config) -> TargetPolicy {
 fn media(config: &Config, data_dir: &Path, secret: Option<Secret>) -> MediaConfig {
     let media = &config.media;
     let place = match (media.store, &media.s3) {
-        (MediaStore::S3, Some(s3)) => Place::Bucket(BucketConfig {
-            endpoint: s3.endpoint.clone(),
-            bucket: s3.bucket.clone(),
-            region: s3.region.clone(),
-            access_key_id: s3.access_key_id.clone(),
-            secret_access_key: secret.map_or_else(String::new, |secret| secret.0),
-            prefix: s3.prefix.clone(),
-            path_style: s3.path_style,
-            allow_http: s3.allow_http,
-        }),
+        (MediaStore::S3, Some(s3)) => {
+            let secret = secret.map_or_else(String::new, |secret| secret.0);
+            Place::Bucket(s3.service(&s3.bucket, &s3.prefix, secret))
+        }
         (MediaStore::Local, _) | (MediaStore::S3, None) => Place::Replicas,
     };
     MediaConfig {

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use model::id::NodeId;
+use model::scope::Access;
 use model::time::Timestamp;
 use model::webhook::delivery::DEFAULT_DELAYS_SECONDS;
 use raft::directory::members::NodeState;
@@ -179,16 +180,8 @@ pub struct OpsToken {
     pub name: String,
     /// Of the token, in hex.
     pub sha256: String,
-    pub role: OpsRole,
-}
-
-/// What a token of an operator opens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OpsRole {
-    /// To look, but not at what is inside of customers' messages, as a backup holds them.
-    Read,
-    Write,
+    /// `read` is to look, but not at what is inside of customers' messages, as a backup holds them.
+    pub role: Access,
 }
 
 /// `[peer]`: the listener for the other nodes, mutual TLS with the cluster's own authority.

@@ -20,6 +20,14 @@ pub struct Api {
     bearer: Option<String>,
 }
 
+/// A body with more fields, or others.
+pub fn merged(mut body: Value, more: &Value) -> Value {
+    for (key, value) in more.as_object().into_iter().flatten() {
+        body[key] = value.clone();
+    }
+    body
+}
+
 /// A client for plain HTTP. Connections belong to the runtime that made them, so each test makes its own.
 pub fn client() -> Client {
     builder().build().expect("a plain client can be built")

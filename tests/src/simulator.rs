@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use crate::http::{Api, string};
+use crate::http::{Api, merged, string};
 
 /// The most rows that one page of the ledger or the inbox holds.
 const PAGE: usize = 10_000;
@@ -28,11 +28,7 @@ impl Simulator {
 
     /// Registers a phone, or updates it; `more` adds to the body.
     pub async fn phone(&self, number: &str, more: Value) -> Value {
-        let mut body = json!({ "number": number });
-        for (key, value) in more.as_object().into_iter().flatten() {
-            body[key] = value.clone();
-        }
-        let answer = self.api.post("/phones", body).await;
+        let answer = self.api.post("/phones", merged(json!({ "number": number }), &more)).await;
         assert!(matches!(answer.status, 200 | 201), "{}: {}", answer.status, answer.text());
         answer.json()
     }

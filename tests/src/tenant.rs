@@ -7,7 +7,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::http::{Api, client, string};
+use crate::http::{Api, client, merged, string};
 use crate::network::phone_suffix;
 use crate::simulator::Simulator;
 use crate::wait::eventually;
@@ -47,10 +47,7 @@ impl Tenant {
     /// A customer with more than a name: plan or limits as the operator's route takes them.
     pub async fn with(cluster: &Cluster, more: Value) -> Self {
         let client = client();
-        let mut body = json!({ "name": format!("Customer {}", number()) });
-        for (key, value) in more.as_object().into_iter().flatten() {
-            body[key] = value.clone();
-        }
+        let body = merged(json!({ "name": format!("Customer {}", number()) }), &more);
         let node = cluster.running_node();
         let made = cluster.operator(node, &client).post("/v1/admin/customers", body).await.expect(201);
         Self {
@@ -96,10 +93,7 @@ impl Tenant {
 
     /// An endpoint with a secret of its own; `more` adds to the body.
     pub async fn endpoint(&self, url: &str, events: &[&str], more: Value) -> Value {
-        let mut body = json!({ "url": url, "events": events });
-        for (key, value) in more.as_object().into_iter().flatten() {
-            body[key] = value.clone();
-        }
+        let body = merged(json!({ "url": url, "events": events }), &more);
         self.any().post("/v1/webhook-endpoints", body).await.expect(201)
     }
 

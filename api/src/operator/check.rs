@@ -84,7 +84,7 @@ pub struct Finding {
     pub remedy: Option<Cow<'static, str>>,
 }
 
-type Judge = fn(&ClusterView, &TargetPolicy) -> Vec<Observation>;
+type Judge = fn(&ClusterView, &TargetPolicy) -> Vec<Finding>;
 
 /// What is checked, how, and what is said of it when nothing is wrong.
 const TABLE: [(&str, Judge, &str); 14] = [
@@ -155,7 +155,7 @@ pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
             let message = well.replace("{nodes}", &view.survey.len().to_string());
             found.push(Finding { check: check.into(), level: Level::Ok, node_id: None, message, remedy: None });
         }
-        found.extend(made.into_iter().map(|said| said.named(check)));
+        found.extend(made.into_iter().map(|made| Finding { check: check.into(), ..made }));
     }
     found
 }
@@ -164,62 +164,48 @@ impl Finding {
     pub fn is_ok(&self) -> bool {
         self.level == Level::Ok
     }
-}
 
-/// A finding before it knows its check.
-struct Observation {
-    level: Level,
-    node: Option<NodeId>,
-    message: String,
-    remedy: Option<&'static str>,
-}
-
-impl Observation {
-    fn of_node(node: NodeId, level: Level, message: String, remedy: &'static str) -> Self {
-        Self { level, node: Some(node), message, remedy: Some(remedy) }
-    }
-
+    /// Of a check that [`findings`] names.
     fn of_cluster(level: Level, message: String, remedy: &'static str) -> Self {
-        Self { level, node: None, message, remedy: Some(remedy) }
+        Self { check: "".into(), level, node_id: None, message, remedy: Some(remedy.into()) }
     }
 
-    fn named(self, check: &'static str) -> Finding {
-        let Self { level, node, message, remedy } = self;
-        Finding { check: check.into(), level, node_id: node, message, remedy: remedy.map(Cow::from) }
+    fn of_node(node: NodeId, level: Level, message: String, remedy: &'static str) -> Self {
+        Self { node_id: Some(node), ..Self::of_cluster(level, message, remedy) }
     }
 }
 
-fn nodes(view: &ClusterView) -> Vec<Observation> {
+fn nodes(view: &ClusterView) -> Vec<Finding> {
     let silent = view.survey.iter().filter_map(|(node, heard)| {
         let reason = heard.as_ref().err()?;
         let remedy = "look at its process, its log and the way to its peer port";
-        Some(Observation::of_node(*node, Level::Failing, format!("node {node} was not heard: {reason}"), remedy))
+        Some(Finding::of_node(*node, Level::Failing, format!("node {node} was not heard: {reason}"), remedy))
     });
     let nobody_is_ready = view.in_service().next().is_none().then(|| {
         let message = "every node that answers drains: balancers find nobody to send requests to".to_owned();
-        Observation::of_cluster(Level::Failing, message, "run gateway undrain for one that shall serve")
+        Finding::of_cluster(Level::Failing, message, "run gateway undrain for one that shall serve")
     });
     let draining = view.heard().filter(|(_, heard)| heard.report.status.draining).map(|(node, _)| {
         let message = format!("node {node} drains: it hands its shards over and takes no more");
-        Observation { level: Level::Warning, node: Some(node), message, remedy: None }
+        Finding { remedy: None, ..Finding::of_node(node, Level::Warning, message, "") }
     });
     let stale = view.heard().filter(|(_, heard)| !heard.report.directory_is_fresh).map(|(node, _)| {
         let message =
             format!("node {node} does not know whether its copy of the directory is of now, and refuses requests");
-        Observation::of_node(node, Level::Failing, message, "see that it reaches the other nodes")
+        Finding::of_node(node, Level::Failing, message, "see that it reaches the other nodes")
     });
     let mut versions: Vec<&str> = view.heard().map(|(_, heard)| heard.report.status.version.as_str()).collect();
     versions.sort_unstable();
     versions.dedup();
     let mixed = (versions.len() > 1).then(|| {
         let message = format!("the nodes run several releases: {}", versions.join(", "));
-        Observation::of_cluster(Level::Warning, message, "end the upgrade that is under way")
+        Finding::of_cluster(Level::Warning, message, "end the upgrade that is under way")
     });
     silent.chain(nobody_is_ready).chain(draining).chain(stale).chain(mixed).chain(format(view)).collect()
 }
 
 /// Whether every node understands a higher format than the cluster has.
-fn format(view: &ClusterView) -> Option<Observation> {
+fn format(view: &ClusterView) -> Option<Finding> {
     let understood: Option<Vec<_>> =
         view.survey.values().map(|heard| heard.as_ref().ok().map(|heard| heard.report.status.format)).collect();
     let highest = understood?.into_iter().min().filter(|highest| *highest > view.format)?;
@@ -227,13 +213,13 @@ fn format(view: &ClusterView) -> Option<Observation> {
         "the cluster has format {}, and every node understands {highest}: what that brings is not used yet",
         view.format
     );
-    Some(Observation::of_cluster(Level::Warning, message, "run gateway format raise, once no node is to go back"))
+    Some(Finding::of_cluster(Level::Warning, message, "run gateway format raise, once no node is to go back"))
 }
 
-fn shards(view: &ClusterView) -> Vec<Observation> {
+fn shards(view: &ClusterView) -> Vec<Finding> {
     let of = |state: GroupState, level: Level, problem: &str, remedy: &'static str| {
         let groups = view.groups_in(state);
-        (!groups.is_empty()).then(|| Observation::of_cluster(level, format!("{} {problem}", named(&groups)), remedy))
+        (!groups.is_empty()).then(|| Finding::of_cluster(level, format!("{} {problem}", named(&groups)), remedy))
     };
     let leaderless = of(
         GroupState::NoLeader,
@@ -254,13 +240,13 @@ fn shards(view: &ClusterView) -> Vec<Observation> {
         let message = format!("node {node} leads {} and commits nothing there", named(&groups));
         let remedy =
             "nothing at first: it steps down; if it stays, see the logs and disks of that node and of the followers";
-        (!groups.is_empty()).then(|| Observation::of_node(node, Level::Failing, message, remedy))
+        (!groups.is_empty()).then(|| Finding::of_node(node, Level::Failing, message, remedy))
     });
     leaderless.into_iter().chain(short).chain(stalled).collect()
 }
 
 /// Groups of which replicas were found to differ, as their leaders say.
-fn replicas(view: &ClusterView) -> Vec<Observation> {
+fn replicas(view: &ClusterView) -> Vec<Finding> {
     let remedy = "see which of these nodes has what was answered, remove the others from the cluster and let them join again \
                   with empty data folders; keep a copy of theirs";
     let differing = view.heard().flat_map(|(leader, heard)| {
@@ -272,7 +258,7 @@ fn replicas(view: &ClusterView) -> Vec<Observation> {
                 named(&[group.id]),
                 nodes.join(", ")
             );
-            Observation::of_cluster(Level::Failing, message, remedy)
+            Finding::of_cluster(Level::Failing, message, remedy)
         })
     });
     differing.collect()
@@ -286,7 +272,7 @@ fn at_risk(view: &ClusterView) -> Vec<(NodeId, Vec<ShardId>)> {
     view.heard().map(|(node, _)| (node, would_stop(node))).filter(|(_, groups)| !groups.is_empty()).collect()
 }
 
-fn lose_a_node(view: &ClusterView) -> Vec<Observation> {
+fn lose_a_node(view: &ClusterView) -> Vec<Finding> {
     let few = view.survey.len() < ENOUGH_NODES;
     let (level, remedy) = match few {
         // A cluster of one or two never can, so this is no news: `can_lose_a_node` says it to whoever is about to stop a node.
@@ -294,19 +280,19 @@ fn lose_a_node(view: &ClusterView) -> Vec<Observation> {
         false => (Level::Failing, "stop no node before this is well again"),
     };
     let said = at_risk(view).into_iter().map(|(node, groups)| {
-        Observation::of_node(node, level, format!("losing node {node} now would stop {}", named(&groups)), remedy)
+        Finding::of_node(node, level, format!("losing node {node} now would stop {}", named(&groups)), remedy)
     });
     said.collect()
 }
 
-fn leads(view: &ClusterView) -> Vec<Observation> {
+fn leads(view: &ClusterView) -> Vec<Finding> {
     let elsewhere: Vec<ShardId> =
         view.groups.iter().filter(|group| group.is_led_elsewhere()).map(|group| group.id).collect();
     if elsewhere.is_empty() {
         return Vec::new();
     }
     let message = format!("{} led by another node than the placement wants", named(&elsewhere));
-    vec![Observation::of_cluster(
+    vec![Finding::of_cluster(
         Level::Warning,
         message,
         "nothing: leads go back by themselves once their node has caught up",
@@ -314,24 +300,24 @@ fn leads(view: &ClusterView) -> Vec<Observation> {
 }
 
 /// Tasks that panicked. They are begun again, and what made them panic may still be there.
-fn tasks(view: &ClusterView) -> Vec<Observation> {
+fn tasks(view: &ClusterView) -> Vec<Finding> {
     let remedy = "report what its log says of it and right before it; where it comes again and again, what that task does stands \
                   still";
     let judged = view.heard().flat_map(|(node, heard)| {
         heard.report.host.panics.iter().map(move |(task, count)| {
             let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-            Observation::of_node(node, Level::Warning, format!("node {node}: {task} panicked {times} of late"), remedy)
+            Finding::of_node(node, Level::Warning, format!("node {node}: {task} panicked {times} of late"), remedy)
         })
     });
     judged.collect()
 }
 
-fn fsync(view: &ClusterView) -> Vec<Observation> {
+fn fsync(view: &ClusterView) -> Vec<Finding> {
     let remedy = "give the data folder a faster disk of its own";
     let judged = view.heard().filter_map(|(node, heard)| {
         let Some(syncs) = heard.report.host.syncs else {
             let message = format!("node {node} cannot write to its data folder");
-            return Some(Observation::of_node(node, Level::Failing, message, "see its log and its disk"));
+            return Some(Finding::of_node(node, Level::Failing, message, "see its log and its disk"));
         };
         let level = if syncs.p50 > SLOW_SYNC {
             Level::Failing
@@ -344,12 +330,12 @@ fn fsync(view: &ClusterView) -> Vec<Observation> {
             "node {node}: a sync takes {:.1?} at the median, {:.1?} at the 99th percentile",
             syncs.p50, syncs.p99
         );
-        Some(Observation::of_node(node, level, message, remedy))
+        Some(Finding::of_node(node, level, message, remedy))
     });
     judged.collect()
 }
 
-fn clock(view: &ClusterView) -> Vec<Observation> {
+fn clock(view: &ClusterView) -> Vec<Finding> {
     let judged = view.heard().filter_map(|(node, heard)| {
         let off = heard.clock_off_by();
         let level = if off > CLOCK_FAILING {
@@ -361,12 +347,12 @@ fn clock(view: &ClusterView) -> Vec<Observation> {
         };
         let way = if heard.clock_ahead > 0 { "ahead" } else { "behind" };
         let message = format!("the clock of node {node} is {off:.1?} {way} of that of the node that answers");
-        Some(Observation::of_node(node, level, message, "run a time service such as chrony on every node"))
+        Some(Finding::of_node(node, level, message, "run a time service such as chrony on every node"))
     });
     judged.collect()
 }
 
-fn disk(view: &ClusterView) -> Vec<Observation> {
+fn disk(view: &ClusterView) -> Vec<Finding> {
     let judged = view.heard().filter_map(|(node, heard)| {
         let NodeStatus { room, large_room, least_free, .. } = &heard.report.status;
         let (level, so) = match (room, large_room.max(room)) {
@@ -375,7 +361,7 @@ fn disk(view: &ClusterView) -> Vec<Observation> {
             _ => return None,
         };
         let message = format!("node {node} has {} MiB left on a disk: {so}", least_free >> 20);
-        Some(Observation::of_node(
+        Some(Finding::of_node(
             node,
             level,
             message,
@@ -386,30 +372,30 @@ fn disk(view: &ClusterView) -> Vec<Observation> {
     judged.collect()
 }
 
-fn slots(view: &ClusterView) -> Vec<Observation> {
+fn slots(view: &ClusterView) -> Vec<Finding> {
     let judged = view.heard().filter_map(|(node, heard)| {
         let (used, slots) = (heard.report.status.sessions, u64::from(*view.slots.get(&node)?));
         let message = format!("node {node} holds {used} of at most {slots} sessions");
         let remedy = "add a node, or raise node.max_channels if its memory allows";
-        (used * 100 > slots * SLOTS_WARNING).then(|| Observation::of_node(node, Level::Warning, message, remedy))
+        (used * 100 > slots * SLOTS_WARNING).then(|| Finding::of_node(node, Level::Warning, message, remedy))
     });
     judged.collect()
 }
 
-fn connections(view: &ClusterView) -> Vec<Observation> {
+fn connections(view: &ClusterView) -> Vec<Finding> {
     let judged = view.heard().flat_map(|(node, heard)| {
         heard.report.status.crowded_ports.iter().map(move |port| {
             let message =
                 format!("node {node} had no place for a connection to its {port} port within the last minute");
             let remedy = "see who opens them; raise connections.most and the limit of open files to four times that, or \
                           connections.most_per_address for one client";
-            Observation::of_node(node, Level::Warning, message, remedy)
+            Finding::of_node(node, Level::Warning, message, remedy)
         })
     });
     judged.collect()
 }
 
-fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Observation> {
+fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Finding> {
     let judged = view.heard().flat_map(|(node, heard)| {
         heard.report.certificates.iter().filter_map(move |certificate| {
             let (level, how) = if certificate.expires_at <= now {
@@ -425,23 +411,23 @@ fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Observation> {
                          else have the authority sign another one",
                 false => "renew it: new files are taken up within seconds",
             };
-            Some(Observation::of_node(node, level, message, remedy))
+            Some(Finding::of_node(node, level, message, remedy))
         })
     });
     judged.collect()
 }
 
-fn secrets(view: &ClusterView) -> Vec<Observation> {
+fn secrets(view: &ClusterView) -> Vec<Finding> {
     let lacks = view.heard().filter_map(|(node, heard)| {
         let lacking = view.sealed_under.keys().find(|master| !heard.report.master_keys.contains(master))?;
         let message = format!("node {node} was not given the master key {lacking}, under which something is sealed");
         let remedy = "name it in secrets.master_key_file, or in secrets.previous_master_key_file";
         // An earlier release does not say which it has.
-        (!heard.report.master_keys.is_empty()).then(|| Observation::of_node(node, Level::Failing, message, remedy))
+        (!heard.report.master_keys.is_empty()).then(|| Finding::of_node(node, Level::Failing, message, remedy))
     });
     let several = (view.sealed_under.len() > 1).then(|| {
         let message = format!("data keys are sealed under {} master keys", view.sealed_under.len());
-        Observation::of_cluster(
+        Finding::of_cluster(
             Level::Warning,
             message,
             "the cluster ends it by itself: gateway secrets status tells how far it is",
@@ -449,13 +435,13 @@ fn secrets(view: &ClusterView) -> Vec<Observation> {
     });
     let rotates = view.authority_rotates.then(|| {
         let message = "the authority by which nodes know each other is being rotated".to_owned();
-        Observation::of_cluster(Level::Warning, message, "gateway secrets status tells which nodes it waits for")
+        Finding::of_cluster(Level::Warning, message, "gateway secrets status tells which nodes it waits for")
     });
     lacks.chain(several).chain(rotates).collect()
 }
 
 /// Keys of the configuration that have to be alike, as far as nodes say what they are.
-fn alike(view: &ClusterView) -> Vec<Observation> {
+fn alike(view: &ClusterView) -> Vec<Finding> {
     let mut said: BTreeMap<&str, Vec<(NodeId, &str)>> = BTreeMap::new();
     for (node, heard) in view.heard() {
         for (key, value) in &heard.report.alike {
@@ -475,14 +461,14 @@ fn alike(view: &ClusterView) -> Vec<Observation> {
             // As it is for a while in a change that goes from node to node.
             _ => (Level::Warning, "correct it where it is wrong, and restart those nodes"),
         };
-        Some(Observation::of_cluster(level, message, remedy))
+        Some(Finding::of_cluster(level, message, remedy))
     });
     differing.collect()
 }
 
-fn configuration(policy: &TargetPolicy) -> Vec<Observation> {
+fn configuration(policy: &TargetPolicy) -> Vec<Finding> {
     let mut said = Vec::new();
-    let mut warn = |message: String, remedy| said.push(Observation::of_cluster(Level::Warning, message, remedy));
+    let mut warn = |message: String, remedy| said.push(Finding::of_cluster(Level::Warning, message, remedy));
     if policy.allow_http {
         warn(
             "webhooks.allow_http: what webhooks say crosses the network unsealed".to_owned(),
@@ -599,7 +585,7 @@ mod tests {
         view.survey.insert(2, Ok(stalls));
         let said = shards(&view);
         assert_eq!(said.len(), 1);
-        assert_eq!((said[0].node, said[0].level), (Some(2), Level::Failing));
+        assert_eq!((said[0].node_id, said[0].level), (Some(2), Level::Failing));
         assert!(said[0].message.contains("leads the directory, shard 4 and commits nothing"), "{}", said[0].message);
     }
 
@@ -610,7 +596,7 @@ mod tests {
         let Some(Ok(heard)) = view.survey.get_mut(&2) else { panic!("node 2 was heard") };
         heard.report.host.panics = [("the committer of a shard".to_owned(), 3), ("a port".to_owned(), 1)].into();
         let said = tasks(&view);
-        assert!(said.iter().all(|said| (said.node, said.level) == (Some(2), Level::Warning)));
+        assert!(said.iter().all(|said| (said.node_id, said.level) == (Some(2), Level::Warning)));
         let said: Vec<&str> = said.iter().map(|said| said.message.as_str()).collect();
         assert_eq!(
             said,

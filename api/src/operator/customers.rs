@@ -214,7 +214,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&CustomerView::of(call, &deleted).await?))
 }
 
-fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, CallError> {
+pub(super) fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, CallError> {
     let id: Option<CustomerId> = call.id("id");
     let known = id.and_then(|id| call.directory().read(|state| state.customers.get(&id).cloned()));
     let live = known.filter(|customer| customer.deleted_at.is_none());

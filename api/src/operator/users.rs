@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::customers;
 use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::openapi::Doc;
@@ -147,11 +148,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
 
 /// The live customer of the path.
 fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
-    let id: Option<CustomerId> = call.id("id");
-    let live = id.filter(|id| {
-        call.directory().read(|state| state.customers.get(id).is_some_and(|customer| customer.deleted_at.is_none()))
-    });
-    live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
+    Ok(customers::find(call)?.id)
 }
 
 fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, CallError> {

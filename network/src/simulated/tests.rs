@@ -142,12 +142,12 @@ impl World {
     }
 
     fn ends(&self) -> Vec<Option<LoginEnd>> {
-        let logins = self.simulator.logins(&LoginsQuery::default()).unwrap();
+        let logins = self.simulator.look(|engine| engine.logins(&LoginsQuery::default())).unwrap();
         logins.data.into_iter().map(|login| login.end).collect()
     }
 
     fn live_sessions(&self) -> usize {
-        self.simulator.sessions(&SessionsQuery::default()).unwrap().total
+        self.simulator.look(|engine| engine.sessions(&SessionsQuery::default())).unwrap().total
     }
 }
 
@@ -225,7 +225,8 @@ async fn a_channel_pairs_sends_and_receives() {
     let inbox = world.simulator.inbox(FRIEND, &InboxQuery::default()).unwrap();
     assert_eq!((inbox.total, inbox.data[0].copies), (1, 1));
     assert_eq!(inbox.data[0].from.as_str(), format!("{CHANNEL}@s.example"));
-    assert_eq!(world.simulator.accepted(&LedgerQuery::default()).data[0].node, 1);
+    let ledger = world.simulator.look(|engine| engine.accepted(&LedgerQuery::default()));
+    assert_eq!(ledger.data[0].node, 1);
 
     let ids = world.friend_writes(1);
     match line.inbound().await.kind {
@@ -475,7 +476,7 @@ async fn a_drained_session_has_flushed_and_is_closed_in_order() {
     line.session.drain().await;
     assert_eq!(world.simulator.stats().accepted, 100);
     assert_eq!(world.ends(), [Some(LoginEnd::Closed)]);
-    let ledger = world.simulator.accepted(&LedgerQuery::default()).data;
+    let ledger = world.simulator.look(|engine| engine.accepted(&LedgerQuery::default())).data;
     let ids: Vec<_> = ledger.iter().map(|row| row.id.as_str().to_owned()).collect();
     assert_eq!(ids, (0..100).map(|n| format!("M{n}")).collect::<Vec<_>>());
 }
@@ -498,13 +499,13 @@ async fn a_cut_connection_ends_all_sessions_and_the_next_one_connects_again() {
     let network = world.network(1);
     let mut line = world.pair(&network, &fence(1)).await;
     let cut = FaultsChange { cut_node: Some(vec![1]), ..Default::default() };
-    world.simulator.change_faults(cut).unwrap();
+    world.simulator.act(|engine, now| engine.change_faults(now, cut)).unwrap();
     assert!(matches!(line.ended().await, EndReason::Transport(_)));
     assert!(matches!(
         world.try_open(&network, &fence(1), Purpose::Login, 256).await.map(|_| ()),
         Err(OpenError::Unreachable(_))
     ));
-    world.simulator.clear_faults();
+    world.simulator.act(|engine, now| engine.clear_faults(now));
     let deadline = Instant::now() + SOON;
     let mut line = loop {
         match world.try_open(&network, &fence(1), Purpose::Login, 256).await {

@@ -8,11 +8,10 @@ use model::time::Timestamp;
 use tokio::sync::oneshot;
 
 use super::answers::{
-    AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, LoginRow, LoginsQuery, Phone,
-    PhoneMessage, PresenceRow, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
+    ControlError, InboxQuery, InboxRow, LinkBy, List, Phone, PhoneMessage, PresenceRow, RegisterPhone, RegisterPhones,
+    Stats,
 };
 use super::engine::Engine;
-use super::faults::{Faults, FaultsChange};
 use super::number::Number;
 use super::{Simulator, bytes};
 use crate::operation::Area;
@@ -27,6 +26,11 @@ impl Simulator {
     /// Has the engine do something at this moment.
     pub fn act<T>(&self, act: impl FnOnce(&mut Engine, Timestamp) -> T) -> T {
         self.shared.with(act)
+    }
+
+    /// Looks at the engine, which changes nothing.
+    pub fn look<T>(&self, look: impl FnOnce(&Engine) -> T) -> T {
+        self.shared.look(look)
     }
 
     /// Has the engine do something for a phone, by its number.
@@ -113,33 +117,8 @@ impl Simulator {
         picture.ok_or_else(|| ControlError::NotFound("there is no such picture".into()))
     }
 
-    pub fn sessions(&self, query: &SessionsQuery) -> Result<List<SessionRow>, ControlError> {
-        self.shared.look(|engine| engine.sessions(query))
-    }
-
-    pub fn logins(&self, query: &LoginsQuery) -> Result<List<LoginRow>, ControlError> {
-        self.shared.look(|engine| engine.logins(query))
-    }
-
     pub fn stats(&self) -> Stats {
         self.shared.look(|engine| engine.stats())
-    }
-
-    /// The ledger of accepted messages.
-    pub fn accepted(&self, query: &LedgerQuery) -> List<AcceptedRow> {
-        self.shared.look(|engine| engine.accepted(query))
-    }
-
-    pub fn faults(&self) -> Faults {
-        self.shared.look(|engine| engine.faults().clone())
-    }
-
-    pub fn change_faults(&self, change: FaultsChange) -> Result<Faults, ControlError> {
-        self.shared.with(|engine, now| engine.change_faults(now, change))
-    }
-
-    pub fn clear_faults(&self) -> Faults {
-        self.shared.with(|engine, now| engine.clear_faults(now))
     }
 }
 

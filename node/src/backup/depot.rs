@@ -194,16 +194,7 @@ pub fn by_config(bucket: &str, prefix: &str, media: &Media) -> Result<BucketConf
     let remedy = "describe the service there, also where media do not lie in it";
     let s3 = media.s3.as_ref().ok_or_else(|| Refusal::new("media.s3", "is missing", remedy))?;
     validate::bucket(s3)?;
-    Ok(BucketConfig {
-        endpoint: s3.endpoint.clone(),
-        bucket: bucket.to_owned(),
-        region: s3.region.clone(),
-        access_key_id: s3.access_key_id.clone(),
-        secret_access_key: files::bucket_secret(s3)?.0,
-        prefix: prefix.to_owned(),
-        path_style: s3.path_style,
-        allow_http: s3.allow_http,
-    })
+    Ok(s3.service(bucket, prefix, files::bucket_secret(s3)?.0))
 }
 
 /// The pieces of an answer, each of which comes in time or ends it.

@@ -19,7 +19,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 
-use super::{ApiTls, Config, MediaBucket, OpsRole, Secret, validate};
+use super::{ApiTls, Config, MediaBucket, Secret, validate};
 use crate::key_files::make_private_folder;
 use crate::refusal::Refusal;
 
@@ -74,7 +74,7 @@ pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorT
     let mut tokens = vec![OperatorToken::shared(&shared.0)];
     for token in &config.ops.tokens {
         let hash = validate::operator_hash("ops.tokens", &token.sha256)?;
-        tokens.push(OperatorToken::named(token.name.clone(), hash, access(token.role)));
+        tokens.push(OperatorToken::named(token.name.clone(), hash, token.role));
     }
     let Some(path) = &config.ops.tokens_file else { return Ok(tokens) };
     let text = read("ops.tokens_file", path)?;
@@ -94,25 +94,16 @@ pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorT
             }
         };
         validate::operator_name(&subject, name)?;
-        let role = match role {
-            "read" => OpsRole::Read,
-            "write" => OpsRole::Write,
-            _ => return Err(Refusal::new(subject, format!("\"{role}\" is no role"), "write read or write")),
+        let Some(access) = Access::parse(role) else {
+            return Err(Refusal::new(subject, format!("\"{role}\" is no role"), "write read or write"));
         };
-        let named = OperatorToken::named(name.to_owned(), validate::operator_hash(&subject, hash)?, access(role));
+        let named = OperatorToken::named(name.to_owned(), validate::operator_hash(&subject, hash)?, access);
         if tokens.iter().any(|known| known.operator.name == named.operator.name) {
             return Err(Refusal::new(subject, "names an operator again", "give every operator a name of its own"));
         }
         tokens.push(named);
     }
     Ok(tokens)
-}
-
-fn access(role: OpsRole) -> Access {
-    match role {
-        OpsRole::Read => Access::Read,
-        OpsRole::Write => Access::Write,
-    }
 }
 
 /// The master key and the one before it, from the configuration or their files.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use shard::bucket::BucketConfig;
 
 use super::{HumanDuration, Secret};
 
@@ -58,6 +59,22 @@ pub struct MediaBucket {
     pub path_style: bool,
     #[serde(default)]
     pub allow_http: bool,
+}
+
+impl MediaBucket {
+    /// The service, with a bucket, a prefix and a secret key that may be others than those that stand here.
+    pub fn service(&self, bucket: &str, prefix: &str, secret_access_key: String) -> BucketConfig {
+        BucketConfig {
+            endpoint: self.endpoint.clone(),
+            bucket: bucket.to_owned(),
+            region: self.region.clone(),
+            access_key_id: self.access_key_id.clone(),
+            secret_access_key,
+            prefix: prefix.to_owned(),
+            path_style: self.path_style,
+            allow_http: self.allow_http,
+        }
+    }
 }
 
 fn region() -> String {

@@ -9,8 +9,7 @@ use model::scope::Access;
 use tempfile::TempDir;
 
 use super::{
-    ApiTls, Auth, Config, Driver, EXAMPLE, LogFormat, OpsRole, OpsToken, Peer, Secret, Support, Timing, files, load,
-    validate,
+    ApiTls, Auth, Config, Driver, EXAMPLE, LogFormat, OpsToken, Peer, Secret, Support, Timing, files, load, validate,
 };
 use crate::key_files::write_private;
 use crate::pki::Authority;
@@ -366,7 +365,7 @@ fn a_certificate_that_has_expired_takes_no_others_place() {
 fn operators_tokens_come_from_the_configuration_and_from_its_file() {
     let (folder, mut config, _) = complete();
     let (ann, bob) = ("a1".repeat(32), "B2".repeat(32));
-    config.ops.tokens = vec![OpsToken { name: "ann".to_owned(), sha256: ann, role: OpsRole::Read }];
+    config.ops.tokens = vec![OpsToken { name: "ann".to_owned(), sha256: ann, role: Access::Read }];
     let path = folder.path().join("operators");
     config.ops.tokens_file = Some(path.clone());
     let read = |text: &str| {
@@ -391,7 +390,7 @@ fn operators_tokens_come_from_the_configuration_and_from_its_file() {
     }
     for (name, sha256, expected) in [("ann", "0123", "ops.tokens[1].sha256"), ("a n", &bob, "ops.tokens[1].name")] {
         let mut config = config.clone();
-        let token = OpsToken { name: name.to_owned(), sha256: sha256.to_owned(), role: OpsRole::Read };
+        let token = OpsToken { name: name.to_owned(), sha256: sha256.to_owned(), role: Access::Read };
         config.ops.tokens = vec![config.ops.tokens[0].clone(), token];
         if name == "ann" {
             config.ops.tokens[0].name = "other".to_owned();

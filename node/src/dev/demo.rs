@@ -9,7 +9,7 @@ pub mod terminal;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use model::time::Timestamp;
 use rand::Rng;
 use reqwest::{Method, StatusCode};
@@ -169,7 +169,8 @@ impl Stage<'_> {
         for (number, name) in [(OWN_PHONE, "Demo phone"), (FRIEND, "Friend")] {
             self.simulator.post("/phones", &json!({ "number": number, "name": name })).await?;
         }
-        match self.settled(channel).await?.as_str() {
+        let is_settled = |status: &str| !matches!(status, "connecting" | "reconnecting" | "disconnected");
+        match self.status_once(channel, is_settled).await?.as_str() {
             "connected" => {
                 self.terminal.good("status", "connected already, with the credentials of an earlier run");
                 return Ok(());
@@ -246,13 +247,12 @@ impl Stage<'_> {
         Ok(text_at(&self.operator_view(channel).await?, "/status")?.to_owned())
     }
 
-    /// The status, once the channel is not on its way to another one.
-    async fn settled(&self, channel: &str) -> anyhow::Result<String> {
+    /// The status, once it is one that is waited for, or patience is over.
+    async fn status_once(&self, channel: &str, is_awaited: impl Fn(&str) -> bool) -> anyhow::Result<String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.status(channel).await?;
-            let moving = matches!(status.as_str(), "connecting" | "reconnecting" | "disconnected");
-            if !moving || Instant::now() >= deadline {
+            if is_awaited(&status) || Instant::now() >= deadline {
                 return Ok(status);
             }
             tokio::time::sleep(POLL).await;
@@ -260,17 +260,9 @@ impl Stage<'_> {
     }
 
     async fn wait_connected(&self, channel: &str) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let status = self.status(channel).await?;
-            if status == "connected" {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                bail!("the channel is still {status} after {PATIENCE:?}");
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        let status = self.status_once(channel, |status| status == "connected").await?;
+        ensure!(status == "connected", "the channel is still {status} after {PATIENCE:?}");
+        Ok(())
     }
 
     /// Sends a text and returns its message id.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::{DemoCustomer, Folder, Plan, read_json, write_json};
 use super::process::{Role, recorded_pid};
+use crate::refusal::Refusal;
 use crate::trust::Trust;
 
 /// The file's content. Its shape is agreed with the tests; a stopped process keeps its last process id here.
@@ -43,6 +44,20 @@ impl Description {
     /// Where a cluster's folder has it.
     pub fn file_in(folder: &Path) -> PathBuf {
         folder.join("dev.json")
+    }
+
+    /// That of the cluster whose folder `--data` names.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when there is none, or it cannot be read.
+    pub fn find(folder: &Path) -> Result<Self, Refusal> {
+        let path = Self::file_in(folder);
+        let subject = format!("--data ({})", path.display());
+        let found = read_json::<Self>(&path).map_err(|error| {
+            Refusal::new(&subject, error.to_string(), "name the folder of a cluster of gateway dev")
+        })?;
+        let remedy = "start a cluster with gateway dev, or name its folder";
+        found.ok_or_else(|| Refusal::new(subject, "no such file", remedy))
     }
 
     /// Describes the folder's cluster of these nodes as its processes are now.

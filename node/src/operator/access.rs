@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use crate::cli::operator::OperatorArgs;
 use crate::config::{self, Ops, Secret};
 use crate::dev::description::Description;
-use crate::dev::folder::read_json;
 use crate::refusal::Refusal;
 use crate::trust::Trust;
 
@@ -156,18 +155,10 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
 }
 
 fn of_dev(folder: &Path) -> Result<Access, Refusal> {
-    let path = Description::file_in(folder);
-    let subject = format!("--data ({})", path.display());
-    match read_json::<Description>(&path) {
-        Ok(Some(dev)) => Ok(Access {
-            trust: dev.operators_trust(),
-            nodes: dev.nodes.into_iter().map(|node| node.ops).collect(),
-            token: Secret(dev.operator_token),
-            dev: Some(folder.to_owned()),
-        }),
-        Ok(None) => Err(Refusal::new(subject, "no such file", "start a cluster with gateway dev, or name its folder")),
-        Err(error) => Err(Refusal::new(subject, error.to_string(), "name the folder of a cluster of gateway dev")),
-    }
+    let dev = Description::find(folder)?;
+    let trust = dev.operators_trust();
+    let nodes = dev.nodes.into_iter().map(|node| node.ops).collect();
+    Ok(Access { nodes, token: Secret(dev.operator_token), trust, dev: Some(folder.to_owned()) })
 }
 
 #[cfg(test)]

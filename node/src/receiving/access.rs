@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::cli::receiving::CustomerArgs;
 use crate::dev::description::Description;
-use crate::dev::folder::read_json;
 use crate::operator::access::{USUAL_DEV, given_secret, how_dev_starts};
 use crate::refusal::Refusal;
 use crate::trust::Trust;
@@ -67,16 +66,9 @@ impl Account {
 }
 
 fn of_dev(folder: &Path) -> Result<Account, Refusal> {
-    let path = Description::file_in(folder);
-    let subject = format!("--data ({})", path.display());
-    match read_json::<Description>(&path) {
-        Ok(Some(dev)) => {
-            let nodes = dev.nodes.into_iter().map(|node| node.api).collect();
-            Ok(Account { nodes, key: dev.api_key, trust: Trust::System, dev: Some(folder.to_owned()) })
-        }
-        Ok(None) => Err(Refusal::new(subject, "no such file", "start a cluster with gateway dev, or name its folder")),
-        Err(error) => Err(Refusal::new(subject, error.to_string(), "name the folder of a cluster of gateway dev")),
-    }
+    let dev = Description::find(folder)?;
+    let nodes = dev.nodes.into_iter().map(|node| node.api).collect();
+    Ok(Account { nodes, key: dev.api_key, trust: Trust::System, dev: Some(folder.to_owned()) })
 }
 
 /// What an answer says that is no success: a [`Refusal`] with what to change, or what may pass by itself. `scopes` says which

@@ -9,7 +9,7 @@ use files::{file, sha256, wave, web};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
-use tests::http::{Api, answer, string, uuid};
+use tests::http::{Api, answer, merged, string, uuid};
 use tests::receiver::{Received, Receiver};
 use tests::simulator::Simulator;
 use tests::tenant::{Paired, Tenant, address, number, text};
@@ -49,12 +49,8 @@ impl Scene {
 
     /// The body of a send with bytes that `path` names.
     fn media(&self, kind: &str, path: &str, mime_type: &str, more: Value) -> Value {
-        let mut body =
-            json!({ "type": kind, "to": self.phone, "media_url": self.web.url(path), "mime_type": mime_type });
-        for (key, value) in more.as_object().unwrap() {
-            body[key] = value.clone();
-        }
-        body
+        let body = json!({ "type": kind, "to": self.phone, "media_url": self.web.url(path), "mime_type": mime_type });
+        merged(body, &more)
     }
 
     /// Sends, and gives the message id. On a busy machine the session may be new just then, and the send be queued.

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
-use tests::http::string;
+use tests::http::{merged, string};
 use tests::media::{jpeg_size, picture, upload};
 use tests::scene::{SOON, Scene, assert_has};
 use tests::tenant::{number, text};
@@ -24,10 +24,7 @@ impl Newsletter<'_> {
 
     /// One of the peer's, with `more` that a search finds it by.
     async fn of_peer<'a>(scene: &'a Scene, name: &str, more: Value) -> Newsletter<'a> {
-        let mut body = json!({ "name": name });
-        for (key, value) in more.as_object().into_iter().flatten() {
-            body[key] = value.clone();
-        }
+        let body = merged(json!({ "name": name }), &more);
         let made = scene.simulator.api().post(&scene.phone_path("/newsletters"), body).await.expect(201);
         Newsletter { scene, id: string(&made["id"]) }
     }

@@ -12,7 +12,7 @@ use raft::directory::command::Command;
 use raft::directory::users::{UserChange, UserCommand, UserRecord};
 
 use super::attempts::{self, Attempt};
-use super::sign_in::{LONGEST_PASSWORD, actor, suspect};
+use super::sign_in::{LONGEST_PASSWORD, actor, is_password, suspect, with_email};
 use super::sign_up::{Nothing, parse_email};
 use crate::app::App;
 use crate::audit::{Suspect, Target};
@@ -80,14 +80,7 @@ pub async fn change(call: &mut AccountCall) -> Outcome {
     let ip = call.client.ip;
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, user.email.clone())];
     attempts::count(call, &failures).await?;
-    let same = match call.app.auth.passwords.verify(ip, current, Some(user.password.clone())).await {
-        Ok(same) => same,
-        Err(error) => {
-            attempts::give_back(call, &failures).await;
-            return Err(error);
-        }
-    };
-    if !same {
+    if !is_password(call, &failures, current, Some(user.password.clone())).await? {
         call.note_failure(suspect(&user), ErrorCode::AuthInvalid);
         return Err(Violation::new(IssueCode::Conflict, "is not the member's password").at(&["current_password"]));
     }
@@ -110,12 +103,7 @@ pub async fn ask_for_reset(ctx: &mut RequestContext) -> Outcome {
     let email = parse_email(&ctx.object().await?)?;
     attempts::count(ctx, &[Attempt::MailFrom(ctx.client.ip), Attempt::MailTo(email.clone())]).await?;
     fresh_directory(ctx).await?;
-    let known = ctx.directory().read(|state| {
-        let user = state.users.with_email(&email)?;
-        let customer = state.customers.get(&user.customer_id)?;
-        customer.deleted_at.is_none().then(|| user.clone())
-    });
-    if let Some(user) = known {
+    if let Some(user) = with_email(ctx, &email) {
         let link = Link::of(ctx, &user, ctx.now.plus(RESET_LIFE))?;
         let base_url = &ctx.app.config.base_url;
         ctx.app.auth.mail.reset_password(base_url, &user.email, &link.in_words(base_url));

@@ -8,7 +8,7 @@ use model::session_token::RefreshToken;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Rejection, Reply as Updated};
 use raft::directory::records::AuditActor;
-use raft::directory::users::{SessionRecord, UserCommand, UserRecord};
+use raft::directory::users::{PasswordHash, SessionRecord, UserCommand, UserRecord};
 use subtle::ConstantTimeEq;
 
 use super::attempts::{self, Attempt};
@@ -41,6 +41,29 @@ pub async fn login(ctx: &mut RequestContext) -> Outcome {
     Ok(Reply::ok(&log_in(ctx).await?).uncached())
 }
 
+/// The member of an account that was not deleted.
+pub fn with_email(ctx: &RequestContext, email: &str) -> Option<Arc<UserRecord>> {
+    ctx.directory().read(|state| {
+        let user = state.users.with_email(email)?;
+        let customer = state.customers.get(&user.customer_id)?;
+        customer.deleted_at.is_none().then(|| user.clone())
+    })
+}
+
+/// Whether a password is that of the hash. What was counted before is given back where it could not be tried.
+pub async fn is_password(
+    ctx: &RequestContext,
+    counted: &[Attempt],
+    password: String,
+    hash: Option<PasswordHash>,
+) -> Result<bool, CallError> {
+    let same = ctx.app.auth.passwords.verify(ctx.client.ip, password, hash).await;
+    if same.is_err() {
+        attempts::give_back(ctx, counted).await;
+    }
+    same
+}
+
 /// The tokens of a login; for the console, too.
 ///
 /// # Errors
@@ -51,20 +74,8 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, email.clone())];
     attempts::count(ctx, &failures).await?;
     fresh_directory(ctx).await?;
-    let known = ctx.directory().read(|state| {
-        let user = state.users.with_email(&email)?;
-        let customer = state.customers.get(&user.customer_id)?;
-        customer.deleted_at.is_none().then(|| user.clone())
-    });
-    let hash = known.as_ref().map(|user| user.password.clone());
-    let same = match ctx.app.auth.passwords.verify(ip, password, hash).await {
-        Ok(same) => same,
-        Err(error) => {
-            // Nothing was tried.
-            attempts::give_back(ctx, &failures).await;
-            return Err(error);
-        }
-    };
+    let known = with_email(ctx, &email);
+    let same = is_password(ctx, &failures, password, known.as_ref().map(|user| user.password.clone())).await?;
     let Some(user) = known.as_ref().filter(|_| same) else {
         let suspect = known.map_or(Suspect::Unknown(None), |user| suspect(&user));
         ctx.note_failure(suspect, ErrorCode::AuthInvalid);

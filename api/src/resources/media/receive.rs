@@ -15,6 +15,7 @@ use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::media::LARGEST_MEDIA;
 use multer::{Field, Multipart};
+use percent_encoding::percent_decode;
 use salvo::Request;
 use salvo::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use salvo::http::{HeaderMap, HeaderName, ReqBody};
@@ -303,16 +304,7 @@ fn of_form(error: multer::Error) -> CallError {
 
 /// A header's text: UTF-8, with `%XX` where the sender escaped.
 fn percent_decoded(bytes: &[u8]) -> String {
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = (*first == b'%').then(|| after.get(..2)).flatten();
-        let byte =
-            escaped.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        decoded.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+    percent_decode(bytes).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

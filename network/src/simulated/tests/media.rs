@@ -36,7 +36,7 @@ async fn download(line: &Line, handle: &MediaHandle) -> Result<Vec<u8>, MediaErr
 }
 
 fn faults(world: &World, json: &str) {
-    world.simulator.change_faults(serde_json::from_str(json).unwrap()).unwrap();
+    world.simulator.act(|engine, now| engine.change_faults(now, serde_json::from_str(json).unwrap())).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -110,7 +110,8 @@ async fn a_session_whose_login_the_network_delays_is_closed_in_order() {
     let world = World::new().await;
     let network = world.network(1);
     world.pair(&network, &fence(1)).await.session.drain().await;
-    world.simulator.change_faults(FaultsChange { login_delay_ms: Some(500), ..Default::default() }).unwrap();
+    let slow = FaultsChange { login_delay_ms: Some(500), ..Default::default() };
+    world.simulator.act(|engine, now| engine.change_faults(now, slow)).unwrap();
     let delayed = world.open(&network, &fence(2), Purpose::Login).await;
     delayed.session.drain().await;
     let recalled = world.open(&network, &fence(2), Purpose::Login).await;

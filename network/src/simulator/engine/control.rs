@@ -280,22 +280,10 @@ impl Engine {
         for connection in connections {
             self.cut(now, connection);
         }
-        self.subscribers.clear();
-        self.messages = Default::default();
-        self.groups = Default::default();
-        self.communities = Default::default();
-        self.newsletters = Default::default();
-        self.calls = Default::default();
-        self.businesses = Default::default();
-        self.stories = Default::default();
-        self.ledger = Default::default();
-        self.media = Default::default();
-        self.pictures = Default::default();
-        self.logins.clear();
-        self.answered.clear();
-        self.stats = Stats::default();
-        self.timers.clear();
-        self.faults = Faults::none(self.base_time_scale);
+        let fresh = Self::new(Default::default(), self.control_url.clone(), self.base_time_scale);
+        let Self { rng, item_tag, items, links, qr_texts, pair_codes, effects, .. } = std::mem::replace(self, fresh);
+        (self.rng, self.item_tag, self.items, self.effects) = (rng, item_tag, items, effects);
+        (self.links, self.qr_texts, self.pair_codes) = (links, qr_texts, pair_codes);
     }
 
     pub(super) fn subscriber(&self, number: Number) -> Result<&Subscriber, ControlError> {

@@ -45,8 +45,4 @@ impl Subscribers {
     pub fn len(&self) -> usize {
         self.by_number.len()
     }
-
-    pub fn clear(&mut self) {
-        self.by_number.clear();
-    }
 }

@@ -41,10 +41,6 @@ impl<T> Timers<T> {
         }
         self.heap.pop().map(|Reverse(entry)| (entry.due, entry.what))
     }
-
-    pub fn clear(&mut self) {
-        self.heap.clear();
-    }
 }
 
 impl<T> Entry<T> {

@@ -2,8 +2,7 @@
 //!
 //! A question is written to the session under an id (`network::driver::Session::operate`); its answer is an event of the
 //! session, and comes after the notices of what it changed. So what an operation did stands in the gateway's store when
-//! its caller is answered. A new area is a module here, a variant of [`Operation`] and of [`Answer`], and a line of
-//! `areas!`.
+//! its caller is answered. A new area is a module here, and a line of `areas!`.
 
 pub mod account;
 pub mod business;
@@ -31,40 +30,6 @@ use self::groups::{GroupAnswer, GroupOperation};
 use self::labels::{LabelAnswer, LabelOperation};
 use self::newsletters::{NewsletterAnswer, NewsletterOperation};
 use self::presence::{PresenceAnswer, PresenceOperation};
-
-/// A question of any area.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Operation {
-    Groups(GroupOperation),
-    Calls(CallOperation),
-    Chats(ChatOperation),
-    Contacts(ContactOperation),
-    Presence(PresenceOperation),
-    Communities(CommunityOperation),
-    Newsletters(NewsletterOperation),
-    Business(BusinessOperation),
-    Blacklist(BlacklistOperation),
-    Profile(ProfileOperation),
-    Privacy(PrivacyOperation),
-    Labels(LabelOperation),
-}
-
-/// The answer to an [`Operation`] of the same area.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Answer {
-    Groups(GroupAnswer),
-    Calls(CallAnswer),
-    Chats(ChatAnswer),
-    Contacts(ContactAnswer),
-    Presence(PresenceAnswer),
-    Communities(CommunityAnswer),
-    Newsletters(NewsletterAnswer),
-    Business(BusinessAnswer),
-    Blacklist(BlacklistAnswer),
-    Profile(ProfileAnswer),
-    Privacy(PrivacyAnswer),
-    Labels(LabelAnswer),
-}
 
 /// The network's refusal: for good, with its code and text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,30 +83,44 @@ pub trait Area: Into<Operation> {
 }
 
 macro_rules! areas {
-    ($($area:ident: $operation:ty => $answer:ty;)*) => {$(
-        impl From<$operation> for Operation {
-            fn from(operation: $operation) -> Self {
-                Self::$area(operation)
-            }
+    ($($area:ident: $operation:ident => $answer:ident;)*) => {
+        /// A question of any area.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum Operation {
+            $($area($operation),)*
         }
 
-        impl From<$answer> for Answer {
-            fn from(answer: $answer) -> Self {
-                Self::$area(answer)
-            }
+        /// The answer to an [`Operation`] of the same area.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum Answer {
+            $($area($answer),)*
         }
 
-        impl Area for $operation {
-            type Answer = $answer;
-
-            fn answer(answer: Answer) -> Option<$answer> {
-                match answer {
-                    Answer::$area(answer) => Some(answer),
-                    _ => None,
+        $(
+            impl From<$operation> for Operation {
+                fn from(operation: $operation) -> Self {
+                    Self::$area(operation)
                 }
             }
-        }
-    )*};
+
+            impl From<$answer> for Answer {
+                fn from(answer: $answer) -> Self {
+                    Self::$area(answer)
+                }
+            }
+
+            impl Area for $operation {
+                type Answer = $answer;
+
+                fn answer(answer: Answer) -> Option<$answer> {
+                    match answer {
+                        Answer::$area(answer) => Some(answer),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
 }
 
 areas! {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use model::address::Address;
 use model::error::CallError;
 use model::time::Timestamp;
 use network::operation::picture::Picture;
@@ -14,7 +15,7 @@ use network::simulator::number::Number;
 use salvo::http::StatusCode;
 use salvo::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use salvo::http::uri::Authority;
-use salvo::prelude::{Depot, FlowCtrl, Request, Response, Text};
+use salvo::prelude::{Depot, FlowCtrl, Request, Response, Router, Text};
 use salvo::{Handler, async_trait};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +23,17 @@ use serde_json::{Map, Value, json};
 
 /// The largest body: a phone may send media of 25 MB as base64.
 const MAX_BODY: usize = 40 * 1024 * 1024;
+
+/// A route: its method, its path and what it does.
+pub type Route = (Method, &'static str, fn(&Call) -> Outcome);
+
+pub type Method = fn(Router, Endpoint) -> Router;
+
+pub const GET: Method = Router::get;
+pub const POST: Method = Router::post;
+pub const PUT: Method = Router::put;
+pub const PATCH: Method = Router::patch;
+pub const DELETE: Method = Router::delete;
 
 /// A request, parsed as far as every route needs it.
 pub struct Call {
@@ -97,6 +109,20 @@ impl Call {
         self.params.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
+    /// The address, or the digits of a number, in the path where a route has `{name}`.
+    pub fn address(&self, name: &str) -> Result<Address, ControlError> {
+        self.simulator.address(self.param(name))
+    }
+
+    /// The addresses in a field of the body.
+    pub fn addresses(&self, name: &str) -> Result<Vec<Address>, ControlError> {
+        self.named(&self.field::<Vec<String>>(name)?)
+    }
+
+    pub fn named(&self, people: &[String]) -> Result<Vec<Address>, ControlError> {
+        people.iter().map(|text| self.simulator.address(text)).collect()
+    }
+
     pub fn text(&self, name: &str) -> Option<String> {
         self.queries.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
@@ -138,22 +164,6 @@ impl Answer {
     }
 }
 
-/// Makes handlers of the functions above.
-pub struct Routes<'a> {
-    pub simulator: &'a Simulator,
-}
-
-impl Routes<'_> {
-    pub fn to(&self, route: fn(Call) -> Outcome) -> Route {
-        Route { simulator: self.simulator.clone(), run: Run::Now(route) }
-    }
-
-    /// For what waits for a node.
-    pub fn to_waiting(&self, route: fn(Call) -> BoxFuture<'static, Outcome>) -> Route {
-        Route { simulator: self.simulator.clone(), run: Run::Waiting(route) }
-    }
-}
-
 /// Whether a browser makes a request for a page of elsewhere, which it names as the origin: there is no authentication that such a
 /// page would lack.
 fn is_of_a_foreign_page(headers: &HeaderMap) -> bool {
@@ -164,18 +174,20 @@ fn is_of_a_foreign_page(headers: &HeaderMap) -> bool {
     host != "localhost" && !host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-pub struct Route {
-    simulator: Simulator,
-    run: Run,
+/// What answers the requests of a route.
+pub struct Endpoint {
+    pub simulator: Simulator,
+    pub run: Run,
 }
 
-enum Run {
-    Now(fn(Call) -> Outcome),
+pub enum Run {
+    Now(fn(&Call) -> Outcome),
+    /// For what waits for a node.
     Waiting(fn(Call) -> BoxFuture<'static, Outcome>),
 }
 
 #[async_trait]
-impl Handler for Route {
+impl Handler for Endpoint {
     async fn handle(&self, request: &mut Request, _depot: &mut Depot, response: &mut Response, _flow: &mut FlowCtrl) {
         let body = match request.payload_with_max_size(MAX_BODY).await {
             Ok(body) => Ok(body.to_vec()),
@@ -198,7 +210,7 @@ impl Handler for Route {
                     body,
                 };
                 match self.run {
-                    Run::Now(run) => run(call),
+                    Run::Now(run) => run(&call),
                     Run::Waiting(run) => run(call).await,
                 }
             }
