@@ -245,13 +245,20 @@ async fn drain(call: &mut OperatorCall) -> Outcome {
     let led = call.directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
     call.cluster().judge_drain(node, force).await.map_err(|obstacle| CallError::bad_request(obstacle.to_string()))?;
     let view = change(call, node, MemberCommand::Drain(node), "node.drained").await?;
-    // Drains that were judged at the same time have not seen each other: whoever finds another one now takes its own back.
-    let is_other = |other: &NodeRecord| other.id != node && other.state == NodeState::Draining;
-    let other = call.directory().read(|state| state.nodes.values().find(|each| is_other(each)).map(|each| each.id));
-    if let Some(other) = other.filter(|_| led && !force) {
+    // Drains that were judged at the same time have not seen each other: whoever finds another one now takes its own back, by force
+    // too where nobody is left who leads.
+    let (other, is_last) = call.directory().read(|state| {
+        let others = || state.nodes.values().filter(|other| other.id != node);
+        let drained = others().find(|other| other.state == NodeState::Draining).map(|other| other.id);
+        (drained, !others().any(|other| other.state.leads()))
+    });
+    if let Some(other) = other.filter(|_| led && (!force || is_last)) {
         change(call, node, MemberCommand::Undrain(node), "node.undrained").await?;
-        let problem = format!("node {other} was drained at the same time: one after the other, or drain with force");
-        return Err(CallError::bad_request(problem));
+        let remedy = match force {
+            true => "no other one is left to lead, undrain one first",
+            false => "one after the other, or drain with force",
+        };
+        return Err(CallError::bad_request(format!("node {other} was drained at the same time: {remedy}")));
     }
     Ok(Reply::accepted(&view))
 }
