@@ -44,8 +44,8 @@ pub fn routes() -> Vec<Route> {
             Doc::new("remove_node", "Remove a node for good")
                 .about(
                     "What it holds goes elsewhere first. There is no way back: its id is never given to another. Refused \
-                     where a group would lose its quorum, and, without `force`, where any one node can be lost now and \
-                     none could then.",
+                     where a group would lose its quorum, where no other node leads, and, without `force`, where any one \
+                     node can be lost now and none could then.",
                 )
                 .query(forced)
                 .accepted::<RemovalView>()
