@@ -76,7 +76,8 @@ impl ApiCertificate {
     /// Takes up what the files say, until the stop. While they do not fit together, as between the renewal of the one and
     /// of the other, and where the new one has expired, the certificate stays what it was.
     pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
-        let mut seen = self.contents().await;
+        // They may have changed since they were read for the port, which opens long after that.
+        let mut seen: [Option<Vec<u8>>; 2] = [None, None];
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             let now = self.contents().await;
@@ -86,6 +87,7 @@ impl ApiCertificate {
             seen = now;
             let (section, files) = (self.section, self.files.clone());
             match supervise::on_thread(move || files::renewed(section, &files)).await {
+                Ok(Ok(certified)) if certified.cert == self.current.0.read().cert => {}
                 Ok(Ok(certified)) => {
                     *self.current.0.write() = Arc::new(certified);
                     tracing::info!(file = %self.files.cert_file.display(), "a new certificate is in use");
@@ -99,5 +101,41 @@ impl ApiCertificate {
     /// Both files; `None` for one that cannot be read.
     async fn contents(&self) -> [Option<Vec<u8>>; 2] {
         [tokio::fs::read(&self.files.cert_file).await.ok(), tokio::fs::read(&self.files.key_file).await.ok()]
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::pki::Authority;
+
+    #[tokio::test]
+    async fn a_certificate_that_is_renewed_while_the_node_starts_is_taken_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = ApiTls { cert_file: folder.path().join("api.pem"), key_file: folder.path().join("api.key") };
+        let authority = Authority::create().unwrap();
+        let write = || {
+            let made = authority.issue(1, Duration::from_secs(3600)).unwrap();
+            std::fs::write(&tls.cert_file, made.certificate).unwrap();
+            std::fs::write(&tls.key_file, made.key).unwrap();
+        };
+        write();
+        let certificate = Arc::new(ApiCertificate::open(files::API_TLS, Some(&tls)).unwrap().unwrap());
+        let shown = certificate.watch();
+        let before = shown();
+        write();
+        let taken_up = async {
+            while shown() == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        let first = async {
+            tokio::select! {
+                () = certificate.keep(CancellationToken::new()) => panic!("the files are not looked at any more"),
+                () = taken_up => {}
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), first).await.unwrap();
     }
 }

@@ -15,7 +15,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// were: half of a file that is being written must lock nobody out.
 pub async fn keep(config: Config, shared: Secret, tokens: OperatorTokens, stop: CancellationToken) {
     let Some(path) = config.ops.tokens_file.clone() else { return };
-    let mut seen = tokio::fs::read(&path).await.ok();
+    // It may have changed since the tokens were read with which the node began to start.
+    let mut seen: Option<Vec<u8>> = None;
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let now = tokio::fs::read(&path).await.ok();
@@ -24,11 +25,45 @@ pub async fn keep(config: Config, shared: Secret, tokens: OperatorTokens, stop: 
         }
         seen = now;
         match files::operator_tokens(&config, &shared) {
+            Ok(known) if known == tokens.known() => {}
             Ok(known) => {
                 tracing::info!(file = %path.display(), tokens = known.len(), "other operators' tokens are in use");
                 tokens.replace(known);
             }
             Err(refusal) => tracing::warn!(%refusal, "the operators' tokens stay what they were"),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::config::{EXAMPLE, load};
+
+    #[tokio::test]
+    async fn a_token_that_is_taken_out_while_the_node_starts_opens_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("operators");
+        let mut config = load::parse(EXAMPLE, "example").unwrap();
+        config.ops.tokens_file = Some(path.clone());
+        let shared = Secret("0123456789abcdef".to_owned());
+        std::fs::write(&path, format!("ann write {}\n", "a1".repeat(32))).unwrap();
+        let tokens = OperatorTokens::new(files::operator_tokens(&config, &shared).unwrap());
+        assert_eq!(tokens.known().len(), 2);
+        std::fs::write(&path, "# nobody\n").unwrap();
+        let keeping = keep(config, shared, tokens.clone(), CancellationToken::new());
+        let taken_up = async {
+            while tokens.known().len() > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let first = async {
+            tokio::select! {
+                () = keeping => panic!("the file is not looked at any more"),
+                () = taken_up => {}
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), first).await.unwrap();
     }
 }

@@ -17,6 +17,8 @@
 pub mod notifier;
 pub mod places;
 
+use std::time::Duration;
+
 use model::event::EventId;
 use model::id::{CustomerId, ShardId};
 use model::time::Timestamp;
@@ -24,6 +26,9 @@ pub use state::stream::*;
 
 use self::notifier::Notifier;
 use self::places::Places;
+
+/// How long a ticket waits to be used.
+pub const TICKET_LIFE: Duration = Duration::from_secs(60);
 
 /// Names a stream that is about to open.
 pub fn mint_stream() -> StreamId {

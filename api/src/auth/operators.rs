@@ -71,6 +71,11 @@ impl OperatorTokens {
         *self.0.write() = tokens;
     }
 
+    /// Those that open the port now.
+    pub fn known(&self) -> Vec<OperatorToken> {
+        self.0.read().clone()
+    }
+
     /// Whose token it is. All are compared, whichever fits.
     fn find(&self, text: &str) -> Option<Operator> {
         let shown = hash(text);

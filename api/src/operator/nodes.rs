@@ -44,8 +44,8 @@ pub fn routes() -> Vec<Route> {
             Doc::new("remove_node", "Remove a node for good")
                 .about(
                     "What it holds goes elsewhere first. There is no way back: its id is never given to another. Refused \
-                     where a group would lose its quorum, and, without `force`, where any one node can be lost now and \
-                     none could then.",
+                     where a group would lose its quorum, where no other node leads, and, without `force`, where any one \
+                     node can be lost now and none could then.",
                 )
                 .query(forced)
                 .accepted::<RemovalView>()
@@ -245,12 +245,23 @@ async fn drain(call: &mut OperatorCall) -> Outcome {
     let led = call.directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
     call.cluster().judge_drain(node, force).await.map_err(|obstacle| CallError::bad_request(obstacle.to_string()))?;
     let view = change(call, node, MemberCommand::Drain(node), "node.drained").await?;
-    // Drains that were judged at the same time have not seen each other: whoever finds another one now takes its own back.
-    let is_other = |other: &NodeRecord| other.id != node && other.state == NodeState::Draining;
-    let other = call.directory().read(|state| state.nodes.values().find(|each| is_other(each)).map(|each| each.id));
-    if let Some(other) = other.filter(|_| led && !force) {
+    // What was judged at the same time has not been seen: whoever finds another drain now, or nobody left who leads, takes its own
+    // back.
+    let (drained, is_last) = call.directory().read(|state| {
+        let others = || state.nodes.values().filter(|other| other.id != node);
+        let drained = others().find(|other| other.state == NodeState::Draining).map(|other| other.id);
+        (drained, !others().any(|other| other.state.leads()))
+    });
+    let problem = match drained {
+        _ if !led => None,
+        _ if is_last => Some("no other node leads any more: undrain one first".to_owned()),
+        Some(other) if !force => {
+            Some(format!("node {other} was drained at the same time: one after the other, or drain with force"))
+        }
+        _ => None,
+    };
+    if let Some(problem) = problem {
         change(call, node, MemberCommand::Undrain(node), "node.undrained").await?;
-        let problem = format!("node {other} was drained at the same time: one after the other, or drain with force");
         return Err(CallError::bad_request(problem));
     }
     Ok(Reply::accepted(&view))

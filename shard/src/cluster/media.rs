@@ -42,8 +42,17 @@ impl Cluster {
     /// The media that a verified link names, with its bytes: those of one that is `pending` are waited for.
     ///
     /// # Errors
-    /// `media_gone`, `not_found` for what never existed, 503 while the shard has no leader, or the bytes do not come.
+    /// `media_gone`, `not_found` for what never existed, 503 while the shard or the directory has no leader, or the bytes do not
+    /// come.
     pub async fn linked_media(&self, token: &Token, context: &CallContext) -> Result<MediaRow, CallError> {
+        // No key is judged for a link: by an old copy of the directory, here and at the owner, it would outlive its channel.
+        if !self.directory.is_fresh() && self.directory.refresh(context.deadline).await.is_err() {
+            return Err(CallError::no_leader());
+        }
+        let account = self.directory.read(|state| Some(state.channel(token.channel)?.customer_id));
+        if account != Some(token.customer) {
+            return Err(CallError::media_gone(None));
+        }
         let context = CallContext { deadline: Instant::now() + PENDING_PATIENCE, ..context.clone() };
         let found = self.channel(token.customer, token.channel, None, MediaWork::Await(token.media), &context).await.1;
         let row = match found {

@@ -27,6 +27,11 @@ pub enum Risk {
     /// The removal would wait for it, however long that takes.
     #[error("{group} would be given a replica on {away}, which does not answer; start it, or remove it first")]
     WouldWait { group: String, away: String },
+    /// It would stay, and say that it is not ready, until another one takes its leads.
+    #[error(
+        "no other node takes leads: with node {0} gone, balancers would find nobody; undrain or start another one first"
+    )]
+    LastLeader(NodeId),
     #[error(
         "any one node can be lost now, and of the {nodes} that would be left none could: let another one in first (gateway \
          token, gateway join), or remove it with force"
@@ -49,8 +54,8 @@ pub struct Rest {
 /// node can be lost afterwards, though one can be now.
 ///
 /// # Errors
-/// The first group that would stand without a quorum, or stands so already, or would wait for a node that is away; or the
-/// end of all redundancy.
+/// The first group that would stand without a quorum, or stands so already, or would wait for a node that is away; that nobody is
+/// left who leads; or the end of all redundancy.
 pub fn judge(
     node: NodeId,
     placement: &[&PlacementRecord],
@@ -88,6 +93,10 @@ pub fn judge(
     if directory_voters.contains(&node) {
         check("the directory", directory_voters, &after, alive)?;
     }
+    let leads = |known: &NodeRecord| known.state.leads() && alive.contains(&known.id);
+    if nodes.iter().any(|known| known.id == node && leads(known)) && !rest.iter().any(leads) {
+        return Err(Risk::LastLeader(node));
+    }
     // Another node takes its place as a voter, but only if it answers.
     let successors = rest.iter().map(|other| other.id).filter(|id| alive.contains(id) && !after.contains(id));
     let successors: Vec<NodeId> = successors.take(REPLICAS.saturating_sub(after.len())).collect();
@@ -123,6 +132,8 @@ fn survives_a_loss(voters: &BTreeSet<NodeId>, alive: &BTreeSet<NodeId>) -> bool 
 
 #[cfg(test)]
 mod tests {
+    use raft::directory::members::NodeState;
+
     use super::super::{place, tests::node};
     use super::*;
 
@@ -160,6 +171,20 @@ mod tests {
     fn force_removes_no_node_without_which_there_is_no_quorum() {
         assert!(matches!(judged_with(3, &[1, 3], 3, true), Err(Risk::WouldLoseQuorum { .. })));
         assert_eq!(judged_with(1, &[1], 1, true), Err(Risk::LastNode(1)));
+    }
+
+    #[test]
+    fn the_last_node_that_leads_stays_while_the_others_are_drained() {
+        let state = |id| if id == 1 { NodeState::Active } else { NodeState::Draining };
+        for count in [2, 3] {
+            let nodes: Vec<NodeRecord> =
+                (1..=count).map(|id| NodeRecord { state: state(id), ..node(id, "a", 1) }).collect();
+            let all: BTreeSet<NodeId> = (1..=count).collect();
+            let placed = place(16, &nodes);
+            let refs: Vec<&PlacementRecord> = placed.iter().collect();
+            assert_eq!(judge(1, &refs, &all, &nodes, &all, true), Err(Risk::LastLeader(1)));
+            assert!(judge(2, &refs, &all, &nodes, &all, true).is_ok(), "it leads nothing");
+        }
     }
 
     #[test]

@@ -112,6 +112,13 @@ pub(super) struct Running {
     pub _slot: SlotGuard,
 }
 
+/// The QR text that the network gave last.
+pub(super) struct ShownQr {
+    pub code: QrCode,
+    /// Until when a phone can scan it; `None` is until the next one.
+    pub until: Option<Instant>,
+}
+
 /// A pair code that was asked for.
 pub(super) struct PairCodeAsked {
     pub at: Instant,
@@ -128,7 +135,7 @@ pub(super) struct Channel {
     /// Where the last session keeps its state, as long as anything of it is left.
     pub auth: Weak<ReplicatedAuth>,
     pub outbox: Outbox,
-    pub qr: Option<QrCode>,
+    pub qr: Option<Box<ShownQr>>,
     pub qr_waiters: Vec<oneshot::Sender<QrCode>>,
     /// When the next session is to be opened.
     pub start_at: Option<Instant>,

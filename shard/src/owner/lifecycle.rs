@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::auth::Closed;
-use super::channel::{Batch, Channel, Running};
+use super::channel::{Batch, Channel, Running, ShownQr};
 use super::committer::LeadershipLost;
 use super::events::{self, About};
 use super::outbox::Entry;
@@ -63,6 +63,13 @@ const EVENT_QUEUE: usize = network::driver::EVENT_WINDOW * 2;
 pub fn replaced_lately(at: Timestamp, now: Timestamp) -> Option<Instant> {
     let ago = (at <= now).then(|| now.since(at)).filter(|ago| *ago < REPLACED_LOOP)?;
     Instant::now().checked_sub(ago)
+}
+
+/// Until when a code that has just come can be scanned; `None` where this node's clock cannot tell, and it is until the next one: a
+/// code that is over before it comes was timed by the network's clock, which is behind this one.
+fn scannable_until(expires_at: Timestamp, now: Timestamp) -> Option<Instant> {
+    let left = expires_at.since(now);
+    Instant::now().checked_add(left).filter(|_| !left.is_zero())
 }
 
 /// What comes with an explicit move.
@@ -484,7 +491,8 @@ impl Channel {
                 for waiter in self.qr_waiters.drain(..) {
                     let _ = waiter.send(code.clone());
                 }
-                self.qr = Some(code.clone());
+                let until = scannable_until(code.expires_at, Timestamp::now());
+                self.qr = Some(Box::new(ShownQr { code: code.clone(), until }));
                 self.tell_of_qr(code).await?;
             }
             SessionEvent::QrTimeout => self.go_on(Trigger::QrTimeout).await?,
@@ -634,5 +642,15 @@ mod tests {
         assert!(seen_after(minute).is_some_and(|ago| (minute..minute * 2).contains(&ago)));
         assert_eq!(seen_after(REPLACED_LOOP), None);
         assert_eq!(replaced_lately(at, at.minus(minute)), None);
+    }
+
+    #[test]
+    fn a_code_that_comes_expired_by_a_clock_that_is_ahead_can_be_scanned_until_the_next() {
+        let expires_at = Timestamp(1_767_225_600_000);
+        let minute = Duration::from_secs(60);
+        let left = |now| scannable_until(expires_at, now).map(|until| until.saturating_duration_since(Instant::now()));
+        assert!(left(expires_at.minus(minute)).is_some_and(|left| left <= minute && left > minute / 2));
+        assert_eq!(left(expires_at), None);
+        assert_eq!(left(expires_at.plus(10 * minute)), None);
     }
 }

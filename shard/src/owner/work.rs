@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use model::error::CallError;
 use model::limit::LimitScope;
 use model::status::{self, OnPairing, Refusal, Status, Trigger};
-use model::time::Timestamp;
 use raft::machine::View;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -164,7 +163,8 @@ impl Channel {
 
     /// The QR text that a phone can still scan.
     fn shown_qr(&self) -> Option<QrCode> {
-        self.qr.clone().filter(|code| code.expires_at > Timestamp::now())
+        let shown = self.qr.as_ref()?;
+        shown.until.is_none_or(|until| until > Instant::now()).then(|| shown.code.clone())
     }
 
     fn await_qr(&mut self) -> oneshot::Receiver<QrCode> {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
 use tests::http::{Api, string};
+use tests::member::Member;
 use tests::stream::{EventSource, assert_once};
 use tests::tenant::{Paired, Tenant, number, text};
 use tests::wait::{check, eventually, seconds};
@@ -219,4 +220,26 @@ async fn a_client_that_does_not_read_is_cut_off_and_holds_up_nobody() {
     })
     .await;
     assert_once(&reading.ids());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_does_not_hear_of_the_end_of_a_session_opens_no_stream_by_its_ticket() {
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let shards = cluster.operator(1, &tenant.client).get("/v1/admin/shards").await.expect(200);
+    let groups = shards["data"].as_array().unwrap();
+    let leader = groups.iter().find(|group| group["kind"] == "directory").unwrap()["leader"].as_u64().unwrap();
+    let deaf = cluster.node_ids().into_iter().find(|node| *node != leader).unwrap();
+    let session = Member::new(&tenant, "admin").await.session(&tenant.api(leader)).await;
+    // A stream of the account need not be announced for a while after another.
+    EventSource::open(&tenant.api(deaf), "").await;
+    let made = session.post("/v1/events/tickets", json!({})).await.expect(201);
+
+    let wire = "/v1/admin/failpoints/wire::directory";
+    let operator = cluster.operator(deaf, &tenant.client);
+    operator.put(wire, json!({ "actions": "return" })).await.expect(204);
+    session.act("/v1/auth/logout").await.expect(204);
+    let open = format!("/v1/events?ticket={}", string(&made["ticket"]));
+    tenant.api(deaf).without_key().get(&open).await.expect_error(503, "auth_backend_unavailable");
+    operator.delete(wire).await.expect(204);
 }

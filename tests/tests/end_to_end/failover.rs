@@ -7,7 +7,7 @@ use crate::storm::Storm;
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
 use tests::http::{Api, string};
-use tests::media::upload;
+use tests::media::{fetch, path, upload};
 use tests::receiver::Receiver;
 use tests::tenant::{CONNECT, Paired, Tenant, address, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
@@ -314,4 +314,36 @@ async fn an_owner_that_does_not_hear_the_directory_makes_no_events_and_keeps_no_
     assert_ne!(tenant.owner(leader, &kept.id).await.node, deaf, "the lead went to who hears");
     wait_status(&api, &kept.id, "connected", CONNECT).await;
     operator.delete(wire).await.expect(204);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_does_not_hear_the_directory_serves_no_media_of_a_deleted_channel() {
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let shards = cluster.operator(1, &tenant.client).get("/v1/admin/shards").await.expect(200);
+    let groups = shards["data"].as_array().unwrap();
+    let leader = groups.iter().find(|group| group["kind"] == "directory").unwrap()["leader"].as_u64().unwrap();
+    let (channel, deaf) = loop {
+        let channel = tenant.channel("Pictures").await;
+        let node = tenant.owner(1, &channel).await.node;
+        if node != leader {
+            break (channel, node);
+        }
+    };
+    let api = tenant.api(leader);
+    let link = path(&upload(&api, &channel, "text/plain", b"hello".to_vec()).await);
+    assert_eq!(fetch(&tenant.api(deaf), &link, &[]).await.status, 200);
+
+    let wire = "/v1/admin/failpoints/wire::directory";
+    let operator = cluster.operator(deaf, &tenant.client);
+    operator.put(wire, json!({ "actions": "return" })).await.expect(204);
+    api.delete(&format!("/v1/channels/{channel}")).await.expect(204);
+    let answer = fetch(&tenant.api(deaf), &link, &[]).await;
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    operator.delete(wire).await.expect(204);
+    eventually("it is gone there, too", seconds(20), async || {
+        let answer = fetch(&tenant.api(deaf), &link, &[]).await;
+        check(answer.status == 410, answer.text())
+    })
+    .await;
 }

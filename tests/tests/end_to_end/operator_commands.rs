@@ -343,16 +343,25 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     assert!(route.status == 400 && route.text().contains("node 3 is drained already"), "{}", route.text());
     shown(&cluster, &["undrain", "3", "--wait"]).await;
     // Nor do two at the same time, of whom neither has seen the other.
-    let drain = async |node: u64| {
-        let answer = cluster.operator(node, &client).post(&format!("/v1/admin/nodes/{node}/drain"), json!({})).await;
+    let drain = async |node: u64, force: bool| {
+        let path = format!("/v1/admin/nodes/{node}/drain");
+        let answer = cluster.operator(node, &client).post(&path, json!({ "force": force })).await;
         assert!(matches!(answer.status, 202 | 400), "{}", answer.text());
         usize::from(answer.status == 202)
     };
-    let (first, second) = tokio::join!(drain(2), drain(3));
+    let drained = |nodes: &Value| rows(nodes).iter().filter(|node| node["member"] == "draining").count();
+    let (first, second) = tokio::join!(drain(2, false), drain(3, false));
     let (nodes, _) = json_of(&cluster, &["nodes"]).await;
-    let drained = rows(&nodes).iter().filter(|node| node["member"] == "draining").count();
-    assert!(first + second <= 1 && drained == first + second, "{first} {second} {nodes}");
+    assert!(first + second <= 1 && drained(&nodes) == first + second, "{first} {second} {nodes}");
     for node in ["2", "3"] {
+        shown(&cluster, &["undrain", node, "--wait"]).await;
+    }
+    // By force two, and never all of them.
+    let (first, second, third) = tokio::join!(drain(1, true), drain(2, true), drain(3, true));
+    let (nodes, _) = json_of(&cluster, &["nodes"]).await;
+    let all = first + second + third;
+    assert!(all <= 2 && drained(&nodes) == all, "{all} {nodes}");
+    for node in ["1", "2", "3"] {
         shown(&cluster, &["undrain", node, "--wait"]).await;
     }
 

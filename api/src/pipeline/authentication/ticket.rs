@@ -10,7 +10,7 @@ use salvo::http::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 use shard::stream::{StreamAsk, StreamDone};
 
-use super::{key_caller, noted};
+use super::{fresh_directory, key_caller, noted};
 use crate::audit::Suspect;
 use crate::caller::{Caller, Credential, Session};
 use crate::failure;
@@ -68,6 +68,7 @@ async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, (Suspect, Call
     match grant {
         Grant::Key(id) => key_caller(ctx, id).await,
         Grant::Session { id, subject, email, role, expires_at } => {
+            fresh_directory(ctx).await.map_err(nobody)?;
             let suspect = Suspect::Member { customer, subject: subject.clone(), email: email.clone() };
             let known = ctx.directory().read(|state| state.customers.get(&customer).cloned());
             let Some(known) = known else { return Err((suspect, CallError::auth_invalid())) };

@@ -1,21 +1,16 @@
 //! `POST /v1/events/tickets`: a ticket that opens one stream in the place of a key.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use model::stream_ticket::StreamTicket;
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::stream::{StreamAsk, Ticket};
+use shard::stream::{StreamAsk, TICKET_LIFE, Ticket};
 
 use crate::failure;
 use crate::pipeline::TicketGrant;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
-
-/// How long a ticket waits to be used.
-const LIFE: Duration = Duration::from_secs(60);
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StreamTicket")]
@@ -28,7 +23,7 @@ pub async fn issue(call: &mut AccountCall) -> Outcome {
     let ticket = StreamTicket::mint(call.customer_id(), rand::random());
     let grant = serde_json::to_vec(&TicketGrant::of(&call.caller));
     let grant = grant.map_err(|error| failure::internal("a ticket's grant could not be written", &error))?;
-    let expires_at = call.now.plus(LIFE);
+    let expires_at = call.now.plus(TICKET_LIFE);
     let digest = Bytes::copy_from_slice(&ticket.digest());
     let ask = StreamAsk::KeepTicket { digest, ticket: Ticket { grant: grant.into(), expires_at } };
     call.cluster().stream(call.customer_id(), ask, &call.context()).await?;

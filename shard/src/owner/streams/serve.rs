@@ -10,7 +10,7 @@ use raft::supervise;
 
 use crate::command::{Command, Reply};
 use crate::owner::{NotLeader, Owner};
-use crate::stream::{Filter, Pulled, StreamAsk, StreamDone, Ticket, ring};
+use crate::stream::{Filter, Pulled, StreamAsk, StreamDone, TICKET_LIFE, Ticket, ring};
 
 /// Answers at the home of the customer.
 ///
@@ -43,6 +43,8 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
         }
         StreamAsk::KeepTicket { digest, ticket } => {
             let at = Timestamp::now();
+            // By the clock that ends it: that of the node which gives it out may be another.
+            let ticket = Ticket { expires_at: at.plus(TICKET_LIFE), ..ticket };
             let over = ring::expired_tickets(&owner.reader, customer, &digest, at);
             let mut commands = vec![Command::KeepTicket { customer, digest, ticket, at }];
             // Using one that is over takes it away, and nobody has it.
