@@ -5,7 +5,6 @@ use serde_json::json;
 
 use crate::error::{CallError, ErrorCode};
 use crate::field::{Body, Change, Fields, rule};
-use crate::issue::Issues;
 use crate::limit::BucketRule;
 use crate::time::Timestamp;
 
@@ -183,11 +182,9 @@ pub struct CreateCustomer {
 
 impl CreateCustomer {
     pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let name = fields.required("name", rule::text(1..=120));
-        let change = ChangeCustomer::read(&fields);
-        issues.finish(|| {
+        body.read(|fields| {
+            let name = fields.required("name", rule::text(1..=120));
+            let change = ChangeCustomer::read(fields);
             let mut created = Self { name: name?, email: None, plan: Plan::default(), limits: Limits::default() };
             change.apply(&mut created.name, &mut created.email, &mut created.plan, &mut created.limits);
             Some(created)
@@ -212,10 +209,9 @@ pub struct ChangeCustomer {
 
 impl ChangeCustomer {
     pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::patch(body, &issues);
-        let change = Self { name: fields.optional("name", rule::text(1..=120)).into(), ..Self::read(&fields) };
-        issues.finish(|| Some(change))
+        body.read_patch(|fields| {
+            Some(Self { name: fields.optional("name", rule::text(1..=120)).into(), ..Self::read(fields) })
+        })
     }
 
     /// All but the name, which a create requires and a patch does not.
