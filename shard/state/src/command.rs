@@ -302,9 +302,8 @@ mod as_stored {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
     /// By the network; of a group, `recipients` members beside the channel will acknowledge it, when that is known.
-    Accepted {
-        recipients: Option<u32>,
-    },
+    Accepted { recipients: Option<u32> },
+    /// It did not take it, or it is not known whether it did.
     Failed(Failure),
 }
 

@@ -45,13 +45,9 @@ struct Request {
 #[derive(Serialize, Deserialize)]
 enum Ask {
     /// Store the bytes: take them from the asker, unless they are there.
-    Take {
-        size: u64,
-    },
-    Read {
-        offset: u64,
-        length: u64,
-    },
+    Take { size: u64 },
+    /// Send a part of the bytes.
+    Read { offset: u64, length: u64 },
 }
 
 #[derive(Serialize, Deserialize)]
