@@ -42,18 +42,13 @@ pub enum AuthorityStep {
 /// What can be asked of the directory about its authority.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum AuthorityCommand {
+    /// Begins a rotation.
     Rotate,
-    Announce {
-        certificate: String,
-        key: SealedKey,
-    },
+    /// The next authority's certificate, and its key, sealed.
+    Announce { certificate: String, key: SealedKey },
     /// Refused while another node than these, which trust it, is a member.
-    TakeOver {
-        trusting: Vec<NodeId>,
-    },
+    TakeOver { trusting: Vec<NodeId> },
     /// Ends the trust in the former. Refused while another node than these, which show certificates of the present one, is a
     /// member.
-    DropFormer {
-        renewed: Vec<NodeId>,
-    },
+    DropFormer { renewed: Vec<NodeId> },
 }
