@@ -59,17 +59,7 @@ impl fmt::Debug for ApiKey {
 #[serde(transparent)]
 pub struct KeyPrefix(String);
 
-impl KeyPrefix {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for KeyPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::words::texts!(KeyPrefix);
 
 /// What is stored of a key. Compared in constant time only: it has no `PartialEq` on purpose.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
