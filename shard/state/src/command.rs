@@ -147,32 +147,15 @@ pub enum Command {
 impl Command {
     /// Its kind, for logs.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::AcceptSend { .. } => "AcceptSend",
-            Self::Send { .. } => "Send",
-            Self::Sent { .. } => "Sent",
-            Self::Settle { .. } => "Settle",
-            Self::Receipt { .. } => "Receipt",
-            Self::Receive { .. } => "Receive",
-            Self::ReceiveOwn { .. } => "ReceiveOwn",
-            Self::Recover { .. } => "Recover",
-            Self::LearnLid { .. } => "LearnLid",
-            Self::Move(_) => "Move",
-            Self::Emit(_) => "Emit",
-            Self::Project { .. } => "Project",
-            Self::ChangeSettings { .. } => "ChangeSettings",
-            Self::Auth { .. } => "Auth",
-            Self::Reseal { .. } => "Reseal",
-            Self::Delivery(_) => "Delivery",
-            Self::Media(_) => "Media",
-            Self::Trim(_) => "Trim",
-            Self::Forget { .. } => "Forget",
-            Self::Release { .. } => "Release",
-            Self::Gather { .. } => "Gather",
-            Self::DropRing { .. } => "DropRing",
-            Self::KeepTicket { .. } => "KeepTicket",
-            Self::UseTicket { .. } => "UseTicket",
+        macro_rules! names {
+            ($($name:ident)*) => {
+                match self { $(Self::$name { .. } => stringify!($name),)* }
+            };
         }
+        names!(
+            AcceptSend Send Sent Settle Receipt Receive ReceiveOwn Recover LearnLid Move Emit Project ChangeSettings
+            Auth Reseal Delivery Media Trim Forget Release Gather DropRing KeepTicket UseTicket
+        )
     }
 
     /// The command in fewer bytes, where the cluster has the format for it: that the network took a send of which nobody is to be

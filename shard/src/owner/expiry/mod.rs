@@ -213,7 +213,8 @@ async fn commit(owner: &Arc<Owner>, step: Trim) -> Result<(), LeadershipLost> {
         let replies = committed.await.map_err(|_| LeadershipLost)?;
         tokio::time::sleep(PAUSE).await;
         if replies.first() != Some(&Reply::More) {
-            metrics::counter!("gateway_trimmed_total", "what" => step.what()).increment(step.len() as u64);
+            let (what, count) = step.counted();
+            metrics::counter!("gateway_trimmed_total", "what" => what).increment(count as u64);
             return Ok(());
         }
     }
