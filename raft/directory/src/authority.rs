@@ -26,17 +26,11 @@ pub struct AuthorityRotation {
 pub enum AuthorityStep {
     /// The directory's leader is to make another one.
     Wanted,
-    /// Nodes are to trust it, before anything is signed by it.
-    Announced {
-        /// PEM.
-        certificate: String,
-        key: SealedKey,
-    },
-    /// The new authority has taken over, and nodes are to make themselves certificates of it.
-    Overlapping {
-        /// The certificate of the one before, in PEM.
-        former: String,
-    },
+    /// Nodes are to trust it, before anything is signed by it. The certificate is in PEM.
+    Announced { certificate: String, key: SealedKey },
+    /// The new authority has taken over, and nodes are to make themselves certificates of it. `former` is the certificate of
+    /// the one before, in PEM.
+    Overlapping { former: String },
 }
 
 /// What can be asked of the directory about its authority.

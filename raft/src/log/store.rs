@@ -232,10 +232,7 @@ impl GroupLog {
     /// Called by the writer: the commit position, if it moved since the last call.
     pub(super) fn take_unwritten_commit(&self) -> Option<Bytes> {
         let mut inner = self.inner.lock();
-        if !std::mem::take(&mut inner.commit_moved) {
-            return None;
-        }
-        inner.committed.map(|id| codec::encode(&id))
+        if !std::mem::take(&mut inner.commit_moved) { None } else { inner.committed.map(|id| codec::encode(&id)) }
     }
 
     /// Entries of `[from, to)`, in order and without gaps, at most `max_bytes` of them but at least one if there is

@@ -215,10 +215,7 @@ fn list(
         for (_, row) in &rows {
             let row: MediaRow = decode(row);
             page.next = Some(row.id);
-            let listed = match direction {
-                Some(wanted) => row.direction == wanted,
-                None => row.direction != MediaDirection::Outbound,
-            };
+            let listed = direction.map_or(row.direction != MediaDirection::Outbound, |wanted| row.direction == wanted);
             if listed && matches!(row.state, MediaState::Ready | MediaState::Pending) {
                 page.rows.push(row);
             }

@@ -73,15 +73,8 @@ pub enum Command {
         projected: Vec<ProjectedWrite>,
     },
     /// The network took a send, and nobody is to be told, from format 3 on: what [`Settle`](Self::Settle) does without events
-    /// ([`shortened`](Self::shortened)).
-    Sent {
-        customer: CustomerId,
-        channel: ChannelId,
-        message: MessageId,
-        /// When the network took it, and when the owner heard.
-        at: Timestamp,
-        heard_at: Timestamp,
-    },
+    /// ([`shortened`](Self::shortened)). The network took it `at` a time, and the owner heard of it later.
+    Sent { customer: CustomerId, channel: ChannelId, message: MessageId, at: Timestamp, heard_at: Timestamp },
     /// The network's verdict on a send.
     Settle {
         channel: ChannelId,

@@ -62,10 +62,7 @@ impl DirectoryState {
     /// Refuses one more of what is counted, when as many as the quota allows are there.
     pub(super) fn judge_quota(&self, customer: &CustomerRecord, quota: Quota, used: u64) -> Result<(), Rejection> {
         let limit = customer.limits.storage.limit(quota);
-        if self.is_of_third_format() && used >= limit {
-            return Err(Rejection::Quota { quota, limit, used });
-        }
-        Ok(())
+        if self.is_of_third_format() && used >= limit { Err(Rejection::Quota { quota, limit, used }) } else { Ok(()) }
     }
 }
 
