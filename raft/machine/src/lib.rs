@@ -41,6 +41,11 @@ pub trait View {
 
     /// At most `limit` pairs of `[from, to)`, descending from the end.
     fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs;
+
+    /// As [`scan`](Self::scan), of a range as it is made of keys.
+    fn scan_range(&self, (from, to): (Vec<u8>, Vec<u8>), limit: usize) -> Pairs {
+        self.scan(&from, &to, limit)
+    }
 }
 
 /// The key right behind another: where a scan goes on that has read so far.

@@ -424,8 +424,7 @@ impl Owner {
 
     /// Takes over what an earlier owner left: starts the tasks of the channels that run or should.
     pub(super) fn recover_channels(self: &Arc<Self>) -> usize {
-        let (from, to) = keys::channels();
-        let rows = self.reader.scan(&from, &to, usize::MAX);
+        let rows = self.reader.scan_range(keys::channels(), usize::MAX);
         let mut channels = self.channels.lock();
         for (_, row) in rows {
             let row: ChannelRow = decode(&row);
