@@ -108,14 +108,8 @@ impl Secrets {
         }
     }
 
-    fn open_with(
-        &self,
-        key: &WrappedKey,
-        customer: CustomerId,
-        purpose: &str,
-        sealed: &[u8],
-    ) -> Result<Vec<u8>, SealError> {
-        self.keyring.unwrap(key, customer)?.open(sealed, purpose.as_bytes())
+    fn open_with(&self, key: &WrappedKey, id: CustomerId, purpose: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        self.keyring.unwrap(key, id)?.open(sealed, purpose.as_bytes())
     }
 
     /// Seals what is sealed anew, with the customer's present data key; `None` when it is sealed with that already.

@@ -242,13 +242,7 @@ impl GroupLog {
     }
 
     /// [`GroupLog::read`], with what happens between the look at the log's bounds and the look at the disk.
-    pub(super) fn read_while(
-        &self,
-        from: u64,
-        to: u64,
-        max_bytes: usize,
-        meanwhile: impl Fn(),
-    ) -> io::Result<Vec<Entry>> {
+    pub(super) fn read_while(&self, from: u64, to: u64, most: usize, meanwhile: impl Fn()) -> io::Result<Vec<Entry>> {
         loop {
             let (from, to, middle) = {
                 let inner = self.inner.lock();
@@ -259,13 +253,13 @@ impl GroupLog {
                     return Ok(Vec::new());
                 }
                 match inner.cache.first() {
-                    Some(first) if from >= first => return Ok(inner.cache.read(from, to, max_bytes)),
+                    Some(first) if from >= first => return Ok(inner.cache.read(from, to, most)),
                     Some(first) => (from, to, first.min(to)),
                     None => (from, to, to),
                 }
             };
             meanwhile();
-            let mut entries = match self.disk.try_read(self.id, from, middle, max_bytes) {
+            let mut entries = match self.disk.try_read(self.id, from, middle, most) {
                 Ok(entries) => entries,
                 // What looks like a gap was purged since: the purge moves the beginning before it deletes.
                 Err(_) if self.inner.lock().first > from => continue,
@@ -275,7 +269,7 @@ impl GroupLog {
                 }
             };
             let reached = from + entries.len() as u64;
-            let left = max_bytes.saturating_sub(entries.iter().map(codec::entry_size).sum());
+            let left = most.saturating_sub(entries.iter().map(codec::entry_size).sum());
             if reached == middle && middle < to && left > 0 {
                 let rest = self.inner.lock().cache.read(middle, to, left);
                 let continues = rest.first().is_some_and(|entry| entry.log_id.index == middle);

@@ -63,13 +63,8 @@ pub fn old(bucket: &Bucket, shard: ShardId, grace: Duration) -> BoxStream<'stati
 }
 
 /// Removes bytes that nobody refers to, unless they were written again meanwhile.
-pub async fn remove_old(
-    bucket: &Bucket,
-    shard: ShardId,
-    sha256: &Sha256Hex,
-    grace: Duration,
-) -> Result<bool, BlobError> {
-    let key = key(shard, sha256);
+pub async fn remove_old(bucket: &Bucket, shard: ShardId, hash: &Sha256Hex, grace: Duration) -> Result<bool, BlobError> {
+    let key = key(shard, hash);
     match bucket.written_at(&key).await {
         Ok(written_at) if is_older(written_at, grace) => {}
         // Written again, or gone already.

@@ -225,15 +225,9 @@ impl Blobs {
     }
 
     /// Has one replica store what lies here, trying again until the deadline.
-    async fn have_taken(
-        &self,
-        node: NodeId,
-        sha256: &Sha256Hex,
-        size: u64,
-        deadline: Instant,
-    ) -> Result<(), BlobError> {
+    async fn have_taken(&self, node: NodeId, hash: &Sha256Hex, size: u64, deadline: Instant) -> Result<(), BlobError> {
         loop {
-            match self.ask_to_take(node, sha256, size, deadline).await {
+            match self.ask_to_take(node, hash, size, deadline).await {
                 Err(BlobError::Unavailable(_)) if Instant::now() + RETRY_PAUSE < deadline => {
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
