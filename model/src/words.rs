@@ -74,4 +74,16 @@ macro_rules! texts {
     )+};
 }
 
-pub(crate) use {schema_of, texts};
+/// How secrets are shown to whoever debugs: by no part of them that is secret.
+macro_rules! hidden {
+    ($name:ident, $this:ident => $($shown:tt)+) => {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $this = self;
+                write!(f, $($shown)+)
+            }
+        }
+    };
+}
+
+pub(crate) use {hidden, schema_of, texts};
