@@ -33,6 +33,8 @@ use crate::timing::Timing;
 use crate::transport::{Class, PeerError, Peers};
 use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 
+type Rpc<T> = Result<T, RPCError<TypeConfig>>;
+
 /// The host's own services on the transport.
 pub(crate) mod service {
     pub(crate) const VOTE: u16 = 1;
@@ -170,7 +172,7 @@ impl Network {
         action: RPCTypes,
         request: &Q,
         timeout: Duration,
-    ) -> Result<A, RPCError<TypeConfig>> {
+    ) -> Rpc<A> {
         let body = addressed(self.factory.group, &codec::encode(request));
         let answer =
             self.factory.peers.call(self.target, Class::Control, service, body, Instant::now() + timeout).await;
@@ -182,7 +184,7 @@ impl Network {
     fn send_append(
         &self,
         request: &AppendEntriesRequest<TypeConfig>,
-    ) -> impl Future<Output = Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>>> + Send + use<> {
+    ) -> impl Future<Output = Rpc<AppendEntriesResponse<TypeConfig>>> + Send + use<> {
         let body = codec::encode_append(self.factory.group, request);
         let timeout = match self.role {
             Role::Log => self.factory.timeouts.append,
@@ -261,7 +263,7 @@ fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
 }
 
 /// Takes the status off an answer.
-fn accepted(mut answer: Bytes) -> Result<Bytes, RPCError<TypeConfig>> {
+fn accepted(mut answer: Bytes) -> Rpc<Bytes> {
     if !answer.has_remaining() {
         return Err(RPCError::Network(NetworkError::from_string("an empty answer")));
     }
@@ -279,8 +281,8 @@ impl RaftNetworkV2<TypeConfig> for Network {
     async fn append_entries(
         &mut self,
         request: AppendEntriesRequest<TypeConfig>,
-        _option: RPCOption,
-    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        _: RPCOption,
+    ) -> Rpc<AppendEntriesResponse<TypeConfig>> {
         self.send_append(&request).await
     }
 
@@ -288,11 +290,8 @@ impl RaftNetworkV2<TypeConfig> for Network {
     fn stream_append<'s, S>(
         &'s mut self,
         input: S,
-        _option: RPCOption,
-    ) -> BoxFuture<
-        's,
-        Result<BoxStream<'s, Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>>, RPCError<TypeConfig>>,
-    >
+        _: RPCOption,
+    ) -> BoxFuture<'s, Rpc<BoxStream<'s, Rpc<StreamAppendResult<TypeConfig>>>>>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
@@ -301,19 +300,11 @@ impl RaftNetworkV2<TypeConfig> for Network {
         Box::pin(std::future::ready(Ok(answers)))
     }
 
-    async fn vote(
-        &mut self,
-        request: VoteRequest<TypeConfig>,
-        _option: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+    async fn vote(&mut self, request: VoteRequest<TypeConfig>, _: RPCOption) -> Rpc<VoteResponse<TypeConfig>> {
         self.ask(service::VOTE, RPCTypes::Vote, &request, self.factory.timeouts.vote).await
     }
 
-    async fn pre_vote(
-        &mut self,
-        request: VoteRequest<TypeConfig>,
-        _option: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+    async fn pre_vote(&mut self, request: VoteRequest<TypeConfig>, _: RPCOption) -> Rpc<VoteResponse<TypeConfig>> {
         // Each election but one by transfer begins with this, and with the node's own vote.
         if Instant::now() < self.factory.votes_from {
             return Err(RPCError::Unreachable(Unreachable::from_string("this node gives no vote yet")));
@@ -326,7 +317,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         vote: Vote,
         snapshot: Snapshot<SnapshotData>,
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
-        _option: RPCOption,
+        _: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let SnapshotData::Source(source) = snapshot.snapshot else {
             let error = NetworkError::from_string("the snapshot has no content");
@@ -348,8 +339,8 @@ impl RaftNetworkV2<TypeConfig> for Network {
     async fn transfer_leader(
         &mut self,
         request: TransferLeaderRequest<TypeConfig>,
-        _option: RPCOption,
-    ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
+        _: RPCOption,
+    ) -> Rpc<TransferLeaderResponse<TypeConfig>> {
         self.ask(service::TRANSFER, RPCTypes::TransferLeader, &request, self.factory.timeouts.control).await
     }
 }
