@@ -39,6 +39,9 @@ const KEEP_PATIENCE: Duration = Duration::from_secs(20);
 /// Between two tries at a replica that did not answer.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
+/// What reading bytes comes to: they come in pieces.
+pub type Opened = Result<ByteStream, BlobError>;
+
 /// Why bytes cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
@@ -242,12 +245,7 @@ impl Blobs {
     /// # Errors
     /// [`BlobError::Missing`] when every replica was asked and has them not, [`BlobError::Unavailable`] when one could
     /// not be asked. The stream fails when the last replica goes while it is read.
-    pub async fn open(
-        self: &Arc<Self>,
-        shard: ShardId,
-        sha256: &Sha256Hex,
-        range: Range<u64>,
-    ) -> Result<ByteStream, BlobError> {
+    pub async fn open(self: &Arc<Self>, shard: ShardId, sha256: &Sha256Hex, range: Range<u64>) -> Opened {
         if range.is_empty() {
             return Ok(futures::stream::empty().boxed());
         }

@@ -17,7 +17,7 @@ use network::driver::{ByteStream, MEDIA_PIECE};
 use raft::transport::{Class, Handler};
 use serde::{Deserialize, Serialize};
 
-use super::{BlobError, Blobs, For, blocking};
+use super::{BlobError, Blobs, For, Opened, blocking};
 
 /// The service under which replicas ask each other for bytes.
 const BLOB_SERVICE: u16 = 272;
@@ -145,7 +145,7 @@ impl Blobs {
         shard: ShardId,
         sha256: &Sha256Hex,
         range: Range<u64>,
-    ) -> Result<ByteStream, BlobError> {
+    ) -> Opened {
         let mut others = self.others(shard);
         if let Some(group) = self.host.group(shard) {
             others.extend(self.parting(shard, &group.members().voters));
