@@ -224,7 +224,7 @@ impl RequestContext {
             customer_id: Some(customer),
             action: action.to_owned(),
             actor,
-            target: Some(AuditTarget { kind: target.kind.to_owned(), id: target.id, label: target.label }),
+            target: Some(AuditTarget::of(target.kind, target.id, target.label)),
             ip: Some(self.client.ip.to_string()),
             user_agent: self.client.user_agent.clone(),
             request_id: Some(self.request_id.to_string()),

@@ -1,7 +1,5 @@
 //! Addresses of the network: `<local>@<domain>` (bare digits stand for a phone), and what a send may name as `to`.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 /// The domain of linked-device addresses; the same on every network.
@@ -103,10 +101,6 @@ impl Address {
         Self(format!("{digits}@{LID_SUFFIX}"))
     }
 
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     pub fn local(&self) -> &str {
         self.0.split_once('@').map_or("", |(local, _)| local)
     }
@@ -159,11 +153,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::words::texts!(Address);
 
 crate::words! {
     /// The reasons of `undeliverable_recipient`.

@@ -1,7 +1,5 @@
 //! API keys: their form, and what is stored instead of them.
 
-use std::fmt;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
@@ -48,28 +46,14 @@ impl ApiKey {
     }
 }
 
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ApiKey({}...)", self.prefix())
-    }
-}
+crate::words::hidden!(ApiKey, this => "ApiKey({}...)", this.prefix());
 
 /// The first 12 characters of a key. Keys are looked up by it; it need not be unique.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KeyPrefix(String);
 
-impl KeyPrefix {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for KeyPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::words::texts!(KeyPrefix);
 
 /// What is stored of a key. Compared in constant time only: it has no `PartialEq` on purpose.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -53,15 +53,12 @@ impl KnownCommunity {
 
 /// Fields of a community that are to be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CommunityChanges {
-    #[serde(default)]
     pub subject: Option<String>,
     /// Empty to clear it.
-    #[serde(default)]
     pub description: Option<String>,
-    #[serde(default)]
     pub member_add_groups: Option<bool>,
-    #[serde(default)]
     pub join_approval_mode: Option<bool>,
 }
 

@@ -5,7 +5,6 @@ use serde_json::json;
 
 use crate::error::{CallError, ErrorCode};
 use crate::field::{Body, Change, Fields, rule};
-use crate::issue::Issues;
 use crate::limit::BucketRule;
 use crate::time::Timestamp;
 
@@ -108,26 +107,15 @@ impl Quota {
         }
     }
 
-    /// What an account has that the operator gave nothing else.
-    pub fn default_limit(self) -> u64 {
+    /// What an account has that the operator gave nothing else, and the most that an operator gives. Every event makes a
+    /// delivery for each endpoint that wants it, in one entry of the log: hence the low limit of endpoints.
+    fn usual_and_highest(self) -> (u64, u64) {
         match self {
-            Self::MediaBytes => 5 * 1024 * 1024 * 1024,
-            Self::Keys => 1_000,
-            Self::Labels => 500,
-            Self::Endpoints => 50,
-            Self::TicketsOpen => 100,
-        }
-    }
-
-    /// The most that an operator gives. Every event makes a delivery for each endpoint that wants it, in one entry of
-    /// the log: hence the low limit of endpoints.
-    fn highest_limit(self) -> u64 {
-        match self {
-            Self::MediaBytes => (1 << 53) - 1,
-            Self::Keys => 1_000_000,
-            Self::Labels => 10_000,
-            Self::Endpoints => 250,
-            Self::TicketsOpen => 100_000,
+            Self::MediaBytes => (5 * 1024 * 1024 * 1024, (1 << 53) - 1),
+            Self::Keys => (1_000, 1_000_000),
+            Self::Labels => (500, 10_000),
+            Self::Endpoints => (50, 250),
+            Self::TicketsOpen => (100, 100_000),
         }
     }
 }
@@ -150,25 +138,18 @@ impl StorageLimits {
 
     /// What holds for a quota.
     pub fn limit(&self, quota: Quota) -> u64 {
-        let set = match quota {
-            Quota::MediaBytes => self.media_bytes,
-            Quota::Keys => self.keys,
-            Quota::Labels => self.labels,
-            Quota::Endpoints => self.endpoints,
-            Quota::TicketsOpen => self.tickets_open,
-        };
-        set.unwrap_or_else(|| quota.default_limit())
+        let mut set = *self;
+        set.of(quota).unwrap_or(quota.usual_and_highest().0)
     }
 
-    fn set(&mut self, quota: Quota, limit: Option<u64>) {
-        let field = match quota {
+    fn of(&mut self, quota: Quota) -> &mut Option<u64> {
+        match quota {
             Quota::MediaBytes => &mut self.media_bytes,
             Quota::Keys => &mut self.keys,
             Quota::Labels => &mut self.labels,
             Quota::Endpoints => &mut self.endpoints,
             Quota::TicketsOpen => &mut self.tickets_open,
-        };
-        *field = limit;
+        }
     }
 }
 
@@ -183,11 +164,9 @@ pub struct CreateCustomer {
 
 impl CreateCustomer {
     pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let name = fields.required("name", rule::text(1..=120));
-        let change = ChangeCustomer::read(&fields);
-        issues.finish(|| {
+        body.read(|fields| {
+            let name = fields.required("name", rule::text(1..=120));
+            let change = ChangeCustomer::read(fields);
             let mut created = Self { name: name?, email: None, plan: Plan::default(), limits: Limits::default() };
             change.apply(&mut created.name, &mut created.email, &mut created.plan, &mut created.limits);
             Some(created)
@@ -212,10 +191,9 @@ pub struct ChangeCustomer {
 
 impl ChangeCustomer {
     pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::patch(body, &issues);
-        let change = Self { name: fields.optional("name", rule::text(1..=120)).into(), ..Self::read(&fields) };
-        issues.finish(|| Some(change))
+        body.read_patch(|fields| {
+            Some(Self { name: fields.optional("name", rule::text(1..=120)).into(), ..Self::read(fields) })
+        })
     }
 
     /// All but the name, which a create requires and a patch does not.
@@ -234,7 +212,7 @@ impl ChangeCustomer {
             change.channel_bucket = read_bucket(&limits, "channel").into();
             if let Some(storage) = limits.object("storage") {
                 let read = |quota: Quota| {
-                    let rule = rule::integer(0..=quota.highest_limit());
+                    let rule = rule::integer(0..=quota.usual_and_highest().1);
                     storage.nullable(quota.as_str(), rule).map(|limit| (quota, limit))
                 };
                 change.storage = Quota::ALL.into_iter().filter_map(read).collect();
@@ -253,7 +231,7 @@ impl ChangeCustomer {
         self.overdue_since.apply(&mut plan.overdue_since);
         self.customer_bucket.apply(&mut limits.customer);
         self.channel_bucket.apply(&mut limits.channel);
-        self.storage.into_iter().for_each(|(quota, limit)| limits.storage.set(quota, limit));
+        self.storage.into_iter().for_each(|(quota, limit)| *limits.storage.of(quota) = limit);
     }
 }
 

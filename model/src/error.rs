@@ -126,13 +126,8 @@ mod by_network {
 impl CallError {
     /// An error without details, to be tried again as the code says. The named constructors below read better.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            details: None,
-            retry_after: code.default_retry_after(),
-            by_network: false,
-        }
+        let (message, retry_after) = (message.into(), code.default_retry_after());
+        Self { code, message, details: None, retry_after, by_network: false }
     }
 
     pub fn with_details(self, details: Value) -> Self {

@@ -1,7 +1,5 @@
 //! Events: their names, their ids, and the envelope whose bytes are signed, stored and sent.
 
-use std::fmt;
-
 use hmac::{Hmac, KeyInit, Mac};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,17 +73,9 @@ impl EventId {
         let ulid = self.0.strip_prefix("evt_").and_then(|text| Ulid::from_string(text).ok());
         Timestamp(ulid.map_or(0, |ulid| i64::try_from(ulid.timestamp_ms()).unwrap_or(i64::MAX)))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for EventId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::words::texts!(EventId);
 
 /// The delivery envelope; its fields are written in this order.
 #[derive(Serialize)]

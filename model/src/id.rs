@@ -169,17 +169,9 @@ impl MessageId {
         bytes.copy_from_slice(&digest[..18]);
         Self::mint(bytes)
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+crate::words::texts!(MessageId, RequestId);
 
 /// The id of one request: the caller's `X-Request-Id` when it is well formed, else minted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -196,12 +188,6 @@ impl RequestId {
         let well_formed =
             (8..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         well_formed.then(|| Self(text.to_owned()))
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -158,10 +158,7 @@ impl Issues {
     /// `build` is called only without issues, and yields `None` only where a required field is missing, which is
     /// itself an issue; so that `?` on each field reads well.
     pub fn finish<T>(self, build: impl FnOnce() -> Option<T>) -> Result<T, CallError> {
-        if !self.is_empty() {
-            return Err(self.into_error());
-        }
-        build().ok_or_else(|| self.into_error())
+        if !self.is_empty() { Err(self.into_error()) } else { build().ok_or_else(|| self.into_error()) }
     }
 }
 

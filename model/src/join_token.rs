@@ -3,7 +3,6 @@
 //! The second part is the hash of the cluster's certificate authority, so that whoever holds the token can tell the
 //! cluster from somebody who only says that it is one.
 
-use std::fmt;
 use std::str::FromStr;
 
 use base64::Engine;
@@ -62,12 +61,8 @@ impl FromStr for JoinToken {
     }
 }
 
-/// Hidden from logs: it lets whoever reads it in.
-impl fmt::Debug for JoinToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JoinToken(***)")
-    }
-}
+// Hidden from logs: it lets whoever reads it in.
+crate::words::hidden!(JoinToken, _this => "JoinToken(***)");
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]

@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use crate::address::Address;
 use crate::error::CallError;
-use crate::field::{Body, Fields, Judged, rule};
+use crate::field::{Body, Judged, rule};
 use crate::id::MessageId;
-use crate::issue::Issues;
 
 /// The most labels that an account has.
 pub const MOST_LABELS: usize = 20;
@@ -142,28 +141,24 @@ crate::words! {
 /// # Errors
 /// `invalid_request` with every broken rule, here and below.
 pub fn read_label(body: &Body) -> Result<(String, Option<LabelColor>), CallError> {
-    let issues = Issues::new();
-    let fields = Fields::new(body, &issues);
-    let name = fields.required("name", name);
-    let color = fields.optional("color", color);
-    issues.finish(|| Some((name?, color)))
+    body.read(|fields| {
+        let name = fields.required("name", name);
+        let color = fields.optional("color", color);
+        Some((name?, color))
+    })
 }
 
 /// `{ "name"?, "color"? }`
 pub fn read_label_changes(body: &Body) -> Result<LabelChanges, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
-    let changes = LabelChanges { name: fields.optional("name", name), color: fields.optional("color", color) };
-    issues.finish(|| Some(changes))
+    body.read_patch(|fields| {
+        Some(LabelChanges { name: fields.optional("name", name), color: fields.optional("color", color) })
+    })
 }
 
 /// `{ "label_ids": [string] }`: each once, however often it is named; none, to take all off.
 pub fn read_label_ids(body: &Body) -> Result<Vec<String>, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::new(body, &issues);
-    let ids = fields.required_list_or_empty("label_ids", MOST_LABELS, rule::text(1..=255));
-    issues.finish(|| {
-        let mut ids = ids?;
+    body.read(|fields| {
+        let mut ids = fields.required_list_or_empty("label_ids", MOST_LABELS, rule::text(1..=255))?;
         ids.sort();
         ids.dedup();
         Some(ids)

@@ -15,7 +15,7 @@ pub const LARGEST_MEDIA: u64 = 25 * 1024 * 1024;
 pub const LARGEST_PICTURE: u64 = 5 * 1024 * 1024;
 
 /// The bytes of a message, as the message names them. Whether they are stored, and where, is the media's own record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Media {
     /// The gateway's own name of the bytes. `None` only inside the network simulator.
     pub id: Option<MediaId>,
@@ -49,19 +49,7 @@ crate::words! {
 
 impl Media {
     pub fn of_type(mime_type: &str) -> Self {
-        Self {
-            id: None,
-            mime_type: mime_type.to_owned(),
-            size_bytes: None,
-            filename: None,
-            sha256: None,
-            width: None,
-            height: None,
-            duration_seconds: None,
-            voice: false,
-            view_once: false,
-            handle: None,
-        }
+        Self { mime_type: mime_type.to_owned(), ..Self::default() }
     }
 }
 

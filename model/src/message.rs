@@ -28,124 +28,62 @@ pub struct MessageKey {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
-    Text {
-        text: String,
-    },
-    Image {
-        media: Media,
-        caption: Option<String>,
-    },
-    Video {
-        media: Media,
-        caption: Option<String>,
-        /// Plays in a loop and without sound.
-        gif: bool,
-        /// A round video note (`ptv`).
-        note: bool,
-    },
+    /// A text.
+    Text { text: String },
+    /// A picture.
+    Image { media: Media, caption: Option<String> },
+    /// A film: `gif` plays in a loop and without sound, `note` is a round video note (`ptv`).
+    Video { media: Media, caption: Option<String>, gif: bool, note: bool },
     /// A voice note when `media.voice` says so.
-    Audio {
-        media: Media,
-    },
-    Document {
-        media: Media,
-        caption: Option<String>,
-    },
-    Sticker {
-        media: Media,
-        animated: bool,
-    },
-    Reaction {
-        target: MessageKey,
-        /// Empty takes the reaction back.
-        emoji: String,
-    },
-    Edit {
-        target: MessageKey,
-        text: String,
-    },
-    Delete {
-        target: MessageKey,
-        /// By a group's admin, of a message that is not the admin's own.
-        by_admin: bool,
-    },
-    Location {
-        latitude: f64,
-        longitude: f64,
-        name: Option<String>,
-        address: Option<String>,
-        /// Goes on being updated. Received only.
-        live: bool,
-    },
-    Contact {
-        contacts: Vec<ContactCard>,
-    },
-    Poll {
-        name: String,
-        options: Vec<String>,
-        selectable_count: u8,
-    },
+    Audio { media: Media },
+    /// A file.
+    Document { media: Media, caption: Option<String> },
+    /// A sticker.
+    Sticker { media: Media, animated: bool },
+    /// An emoji at a message; an empty one takes the reaction back.
+    Reaction { target: MessageKey, emoji: String },
+    /// Another text for a message.
+    Edit { target: MessageKey, text: String },
+    /// Takes a message back: `by_admin`, when a group's admin does so with another one's message.
+    Delete { target: MessageKey, by_admin: bool },
+    /// A place. One that is `live` goes on being updated, and is received only.
+    Location { latitude: f64, longitude: f64, name: Option<String>, address: Option<String>, live: bool },
+    /// Business cards.
+    Contact { contacts: Vec<ContactCard> },
+    /// A question with answers to choose from.
+    Poll { name: String, options: Vec<String>, selectable_count: u8 },
     /// Pins a message for everybody in its chat.
-    Pin {
-        target: MessageKey,
-        duration_seconds: u32,
-    },
-    Unpin {
-        target: MessageKey,
-    },
+    Pin { target: MessageKey, duration_seconds: u32 },
+    /// Takes a pin back.
+    Unpin { target: MessageKey },
     /// Stars a message for the channel's own account only.
-    Star {
-        target: MessageKey,
-    },
-    Unstar {
-        target: MessageKey,
-    },
+    Star { target: MessageKey },
+    /// Takes a star back.
+    Unstar { target: MessageKey },
     /// A product of a business catalog.
-    Product {
-        product_id: String,
-    },
+    Product { product_id: String },
     /// The channel's whole catalog.
     Catalog,
     /// Shown to an audience for a day, and no message of any chat.
     Story(Box<Story>),
     /// Takes a story back.
-    StoryDelete {
-        story: MessageId,
-    },
+    StoryDelete { story: MessageId },
 
     // What follows is received only.
-    PollVote {
-        target: MessageKey,
-        selected: Vec<String>,
-    },
-    ButtonReply {
-        id: String,
-        title: String,
-    },
-    ListReply {
-        id: String,
-        title: String,
-    },
-    Order {
-        order_id: String,
-        token: String,
-        item_count: u32,
-        total_amount: i64,
-        currency: String,
-    },
-    Event {
-        name: String,
-        /// Unix seconds.
-        start_at: i64,
-        end_at: Option<i64>,
-        location: Option<String>,
-    },
-    Undecryptable {
-        reason: UndecryptableReason,
-    },
-    Unknown {
-        raw_type: String,
-    },
+    /// What somebody has chosen.
+    PollVote { target: MessageKey, selected: Vec<String> },
+    /// The button that somebody pressed.
+    ButtonReply { id: String, title: String },
+    /// The row of a list that somebody picked.
+    ListReply { id: String, title: String },
+    /// Products that somebody ordered.
+    Order { order_id: String, token: String, item_count: u32, total_amount: i64, currency: String },
+    /// Something that is to take place. Times are in Unix seconds.
+    Event { name: String, start_at: i64, end_at: Option<i64>, location: Option<String> },
+    /// A message that cannot be read, or not yet.
+    Undecryptable { reason: UndecryptableReason },
+    /// A type that this release does not know.
+    Unknown { raw_type: String },
 }
 
 /// Why a message could not be read.

@@ -457,10 +457,7 @@ impl<'de> de::VariantAccess<'de> for Variant<'_, 'de> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {
-        match self.alone {
-            true => Ok(()),
-            false => Deserialize::deserialize(self.reader),
-        }
+        if self.alone { Ok(()) } else { Deserialize::deserialize(self.reader) }
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {

@@ -67,13 +67,11 @@ crate::words! {
 
 /// Fields of a newsletter that are to be changed, but for its picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NewsletterChanges {
-    #[serde(default)]
     pub name: Option<String>,
     /// Empty to clear it.
-    #[serde(default)]
     pub description: Option<String>,
-    #[serde(default)]
     pub reactions: Option<ReactionMode>,
 }
 

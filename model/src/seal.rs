@@ -103,11 +103,7 @@ impl MasterKey {
     }
 }
 
-impl fmt::Debug for MasterKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MasterKey({})", self.id)
-    }
-}
+crate::words::hidden!(MasterKey, this => "MasterKey({})", this.id);
 
 /// The master key that a node was given, and the one before it while the operator exchanges the two.
 #[derive(Clone, Debug)]
@@ -177,11 +173,7 @@ impl DataKey {
     }
 }
 
-impl fmt::Debug for DataKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DataKey(..)")
-    }
-}
+crate::words::hidden!(DataKey, _this => "DataKey(..)");
 
 /// A key for one purpose out of a secret: whoever learns it learns nothing of the secret or of other purposes' keys.
 pub fn derive_key(secret: &[u8], purpose: &str) -> [u8; KEY_BYTES] {

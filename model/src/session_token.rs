@@ -3,8 +3,6 @@
 //! Each names what it belongs to, so that it is found without a search, and carries random bytes of which only SHA-256
 //! is stored. Shown once, never logged.
 
-use std::fmt;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
@@ -74,11 +72,7 @@ impl RefreshToken {
     }
 }
 
-impl fmt::Debug for RefreshToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RefreshToken({})", self.session)
-    }
-}
+crate::words::hidden!(RefreshToken, this => "RefreshToken({})", this.session);
 
 /// `zev_` and 40 bytes: the member, and a secret. Only whoever reads the member's mail has it.
 #[derive(Clone, PartialEq, Eq)]
@@ -112,11 +106,7 @@ impl EmailToken {
     }
 }
 
-impl fmt::Debug for EmailToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EmailToken({})", self.user)
-    }
-}
+crate::words::hidden!(EmailToken, this => "EmailToken({})", this.user);
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::CallError;
 use crate::field::{Body, Change, Fields, Judged, rule};
-use crate::issue::{IssueCode, Issues, Violation};
+use crate::issue::{IssueCode, Violation};
 use crate::media::{LARGEST_MEDIA, MediaKind};
 use crate::message::Content;
 use crate::target::{LONGEST_URL, Proxy, TargetPolicy, judge_proxy};
@@ -145,44 +145,44 @@ impl SettingsPatch {
     /// # Errors
     /// `invalid_request` with all that is wrong.
     pub fn parse(body: &Body, most_media_days: u64, policy: &TargetPolicy) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::patch(body, &issues);
-        let flag = |key| fields.optional(key, rule::boolean).into();
-        let days = |key, range| {
-            let days = fields.nullable(key, rule::integer(range));
-            days.map(|days| days.and_then(|days| u32::try_from(days).ok())).into()
-        };
-        let download_type = rule::one_of(MediaKind::WORDS, MediaKind::parse);
-        let types = fields.list_or_empty("auto_download_types", MediaKind::ALL.len(), download_type);
-        let change = SettingsChange {
-            reject_calls: flag("reject_calls"),
-            reject_call_message: fields.nullable("reject_call_message", rule::text(0..=1024)).into(),
-            ignore_groups: flag("ignore_groups"),
-            ignore_stories: flag("ignore_stories"),
-            ignore_newsletters: flag("ignore_newsletters"),
-            ignore_broadcasts: flag("ignore_broadcasts"),
-            mark_read_on_receive: flag("mark_read_on_receive"),
-            presence_on_connect: fields
-                .optional("presence_on_connect", rule::one_of(ConnectPresence::WORDS, ConnectPresence::parse))
-                .into(),
-            always_online: flag("always_online"),
-            auto_download_media: flag("auto_download_media"),
-            auto_download_types: types.map(BTreeSet::from_iter).into(),
-            auto_download_max_bytes: fields
-                .optional("auto_download_max_bytes", rule::integer(0..=LARGEST_MEDIA))
-                .into(),
-            media_retention_days: days("media_retention_days", 1..=most_media_days.clamp(1, 365)),
-            history_retention_days: days("history_retention_days", 0..=365),
-            store_bodies: flag("store_bodies"),
-            sync_full_history: flag("sync_full_history"),
-            emit_device_sent: flag("emit_device_sent"),
-            send_delay_ms: read_delay(&fields).into(),
-            simulate_typing: flag("simulate_typing"),
-            link_preview: flag("link_preview"),
-            device_name: fields.optional("device_name", rule::text(1..=32)).into(),
-        };
-        let proxy = fields.nullable("proxy_url", proxy(policy)).into();
-        issues.finish(|| Some(Self { change, proxy }))
+        body.read_patch(|fields| {
+            let flag = |key| fields.optional(key, rule::boolean).into();
+            let days = |key, range| {
+                let days = fields.nullable(key, rule::integer(range));
+                days.map(|days| days.and_then(|days| u32::try_from(days).ok())).into()
+            };
+            let download_type = rule::one_of(MediaKind::WORDS, MediaKind::parse);
+            let types = fields.list_or_empty("auto_download_types", MediaKind::ALL.len(), download_type);
+            let change = SettingsChange {
+                reject_calls: flag("reject_calls"),
+                reject_call_message: fields.nullable("reject_call_message", rule::text(0..=1024)).into(),
+                ignore_groups: flag("ignore_groups"),
+                ignore_stories: flag("ignore_stories"),
+                ignore_newsletters: flag("ignore_newsletters"),
+                ignore_broadcasts: flag("ignore_broadcasts"),
+                mark_read_on_receive: flag("mark_read_on_receive"),
+                presence_on_connect: fields
+                    .optional("presence_on_connect", rule::one_of(ConnectPresence::WORDS, ConnectPresence::parse))
+                    .into(),
+                always_online: flag("always_online"),
+                auto_download_media: flag("auto_download_media"),
+                auto_download_types: types.map(BTreeSet::from_iter).into(),
+                auto_download_max_bytes: fields
+                    .optional("auto_download_max_bytes", rule::integer(0..=LARGEST_MEDIA))
+                    .into(),
+                media_retention_days: days("media_retention_days", 1..=most_media_days.clamp(1, 365)),
+                history_retention_days: days("history_retention_days", 0..=365),
+                store_bodies: flag("store_bodies"),
+                sync_full_history: flag("sync_full_history"),
+                emit_device_sent: flag("emit_device_sent"),
+                send_delay_ms: read_delay(fields).into(),
+                simulate_typing: flag("simulate_typing"),
+                link_preview: flag("link_preview"),
+                device_name: fields.optional("device_name", rule::text(1..=32)).into(),
+            };
+            let proxy = fields.nullable("proxy_url", proxy(policy)).into();
+            Some(Self { change, proxy })
+        })
     }
 }
 

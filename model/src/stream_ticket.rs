@@ -1,7 +1,5 @@
 //! Tickets for one event stream, for browsers whose `EventSource` cannot set headers.
 
-use std::fmt;
-
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
@@ -42,11 +40,7 @@ impl StreamTicket {
     }
 }
 
-impl fmt::Debug for StreamTicket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StreamTicket(...)")
-    }
-}
+crate::words::hidden!(StreamTicket, _this => "StreamTicket(...)");
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]

@@ -4,9 +4,8 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::error::CallError;
-use crate::field::{Body, Fields, Judged, rule};
+use crate::field::{Body, Judged, rule};
 use crate::id::ChannelId;
-use crate::issue::Issues;
 
 /// Tickets that an account may open on one day of UTC.
 pub const TICKETS_PER_DAY: u32 = 10;
@@ -79,15 +78,13 @@ pub struct NewTicket {
 
 impl NewTicket {
     pub fn parse(body: &Body) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let subject = fields.required("subject", rule::text(1..=160));
-        let message = fields.required("message", message);
-        let category = fields.optional("category", rule::one_of(Category::WORDS, Category::parse));
-        let priority = fields.optional("priority", rule::one_of(Priority::WORDS, Priority::parse));
-        let channel_id = fields.optional("channel_id", rule::uuid);
-        let request_id = fields.optional("request_id", rule::text(1..=64));
-        issues.finish(|| {
+        body.read(|fields| {
+            let subject = fields.required("subject", rule::text(1..=160));
+            let message = fields.required("message", message);
+            let category = fields.optional("category", rule::one_of(Category::WORDS, Category::parse));
+            let priority = fields.optional("priority", rule::one_of(Priority::WORDS, Priority::parse));
+            let channel_id = fields.optional("channel_id", rule::uuid);
+            let request_id = fields.optional("request_id", rule::text(1..=64));
             Some(Self {
                 subject: subject?,
                 message: message?,
@@ -107,11 +104,11 @@ pub fn parse_message(body: &Body) -> Result<String, CallError> {
 
 /// Reads `{ "message", "status"? }`, the support's answer and whose turn it is then.
 pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), CallError> {
-    let issues = Issues::new();
-    let fields = Fields::new(body, &issues);
-    let message = fields.required("message", message);
-    let status = fields.optional("status", status);
-    issues.finish(|| Some((message?, status.unwrap_or(TicketStatus::Waiting))))
+    body.read(|fields| {
+        let message = fields.required("message", message);
+        let status = fields.optional("status", status);
+        Some((message?, status.unwrap_or(TicketStatus::Waiting)))
+    })
 }
 
 /// Reads `{ "status" }`.

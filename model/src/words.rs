@@ -57,4 +57,33 @@ macro_rules! schema_of {
     };
 }
 
-pub(crate) use schema_of;
+/// Types that hold a text: what it is, and how they are shown.
+macro_rules! texts {
+    ($($name:ident),+) => {$(
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )+};
+}
+
+/// How secrets are shown to whoever debugs: by no part of them that is secret.
+macro_rules! hidden {
+    ($name:ident, $this:ident => $($shown:tt)+) => {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $this = self;
+                write!(f, $($shown)+)
+            }
+        }
+    };
+}
+
+pub(crate) use {hidden, schema_of, texts};

@@ -207,22 +207,16 @@ pub enum MediaError {
 #[derive(Clone, Debug)]
 pub enum SessionEvent {
     /// A QR text to show, `sequence` 1 to 6.
-    Qr {
-        raw: Box<str>,
-        expires_at: Timestamp,
-        sequence: u8,
-    },
+    Qr { raw: Box<str>, expires_at: Timestamp, sequence: u8 },
     /// All QR texts were used up; the session has ended.
     QrTimeout,
     /// A phone linked this device, and the credentials are stored on a quorum and acknowledged. Login follows.
     Paired(Box<Identity>),
     /// The network refused the pairing; the session has ended.
-    PairingRefused {
-        code: u16,
-        text: String,
-    },
+    PairingRefused { code: u16, text: String },
     /// The network wants more than a scan before it links this device.
     Passkey(PasskeyStep),
+    /// The session is logged in, as this account.
     LoggedIn(Box<Identity>),
     /// The network took a message.
     Accepted {
@@ -232,15 +226,9 @@ pub enum SessionEvent {
         recipients: Option<u32>,
     },
     /// The network refused a message for good.
-    Refused {
-        id: MessageId,
-        refused: Box<Refused>,
-    },
+    Refused { id: MessageId, refused: Box<Refused> },
     /// The answer to an operation.
-    Operated {
-        id: Uuid,
-        result: Box<Result<Box<Answer>, Refused>>,
-    },
+    Operated { id: Uuid, result: Box<Result<Box<Answer>, Refused>> },
     /// Something to commit and then acknowledge.
     Inbound(Box<InboundItem>),
     /// The session is over; nothing follows.

@@ -34,68 +34,33 @@ pub type SessionNumber = u64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeFrame {
     /// The first frame of a connection. Older connections of the same node are dead by then.
-    Hello {
-        version: u16,
-        node: NodeId,
-    },
+    Hello { version: u16, node: NodeId },
+    /// The answer to a ping.
     Pong,
     /// Says through which proxy a session that opens next comes: what a network would see of it, were it not simulated.
-    Via {
-        session: SessionNumber,
-        proxy: String,
-    },
+    Via { session: SessionNumber, proxy: String },
     /// Logs a session in with stored credentials.
-    Login {
-        session: SessionNumber,
-        epoch: Epoch,
-        credentials: Bytes,
-    },
+    Login { session: SessionNumber, epoch: Epoch, credentials: Bytes },
     /// Opens a session without credentials, to be linked by a phone.
-    Pair {
-        session: SessionNumber,
-        epoch: Epoch,
-        device_name: String,
-        full_history: bool,
-    },
-    PairCode {
-        session: SessionNumber,
-        phone: String,
-    },
+    Pair { session: SessionNumber, epoch: Epoch, device_name: String, full_history: bool },
+    /// Asks for a code to pair by, for a telephone.
+    PairCode { session: SessionNumber, phone: String },
     /// The credentials of [`SessionFrame::Credentials`] are safe.
-    Stored {
-        session: SessionNumber,
-    },
-    Send {
-        session: SessionNumber,
-        message: Box<Outbound>,
-    },
+    Stored { session: SessionNumber },
+    /// A message to send.
+    Send { session: SessionNumber, message: Box<Outbound> },
     /// Answered by [`SessionFrame::Operated`] with the same id.
-    Operate {
-        session: SessionNumber,
-        id: Uuid,
-        operation: Box<Operation>,
-    },
-    Acknowledge {
-        session: SessionNumber,
-        item: ItemId,
-    },
-    Logout {
-        session: SessionNumber,
-    },
+    Operate { session: SessionNumber, id: Uuid, operation: Box<Operation> },
+    /// An inbound item is committed.
+    Acknowledge { session: SessionNumber, item: ItemId },
+    /// Unlinks the device and ends the session.
+    Logout { session: SessionNumber },
     /// Ends a session in order; answered by [`SessionFrame::Closed`].
-    Close {
-        session: SessionNumber,
-    },
+    Close { session: SessionNumber },
     /// A session was cut: what a closed socket would say, had each session its own.
-    Reset {
-        session: SessionNumber,
-    },
+    Reset { session: SessionNumber },
     /// About media that the session stores or fetches.
-    Transfer {
-        session: SessionNumber,
-        transfer: TransferNumber,
-        frame: NodeTransfer,
-    },
+    Transfer { session: SessionNumber, transfer: TransferNumber, frame: NodeTransfer },
 }
 
 impl NodeFrame {
@@ -111,60 +76,47 @@ pub enum NetworkFrame {
     Welcome,
     /// Answered by a pong, so that either side notices when the other is gone.
     Ping,
-    Session {
-        session: SessionNumber,
-        frame: SessionFrame,
-    },
+    /// For one session.
+    Session { session: SessionNumber, frame: SessionFrame },
     /// About media; goes beside the sessions' frames, behind none of them and before none for long.
-    Transfer {
-        transfer: TransferNumber,
-        frame: NetworkTransfer,
-    },
+    Transfer { transfer: TransferNumber, frame: NetworkTransfer },
 }
 
 /// What the network tells one session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SessionFrame {
-    Qr {
-        raw: String,
-        expires_at: Timestamp,
-        sequence: u8,
-    },
+    /// A QR text to show.
+    Qr { raw: String, expires_at: Timestamp, sequence: u8 },
+    /// All QR texts were used up; the session has ended.
     QrTimeout,
-    PairingRefused {
-        code: u16,
-        text: String,
-    },
+    /// The pairing is refused; the session has ended.
+    PairingRefused { code: u16, text: String },
+    /// A code to pair by.
     PairCode(PairCode),
-    PairCodeRefused {
-        code: u16,
-        text: String,
-    },
+    /// There is no code to pair by.
+    PairCodeRefused { code: u16, text: String },
     /// A phone linked the session; to be stored and then answered with [`NodeFrame::Stored`].
-    Credentials {
-        identity: Identity,
-        credentials: Bytes,
-    },
+    Credentials { identity: Identity, credentials: Bytes },
     /// The device exists; the session may log in.
     Linked,
+    /// The session is logged in, as this account.
     LoggedIn(Identity),
+    /// A message is taken.
     Accepted {
         id: MessageId,
         at: Timestamp,
         #[serde(default)]
         recipients: Option<u32>,
     },
-    Refused {
-        id: MessageId,
-        code: u16,
-        text: String,
-    },
-    Operated {
-        id: Uuid,
-        result: Result<Box<Answer>, Refused>,
-    },
+    /// A message is refused for good.
+    Refused { id: MessageId, code: u16, text: String },
+    /// The answer to an operation.
+    Operated { id: Uuid, result: Result<Box<Answer>, Refused> },
+    /// Something to commit and then acknowledge.
     Inbound(Box<InboundItem>),
+    /// The session is over; nothing follows.
     Ended(EndReason),
+    /// The session has ended in order.
     Closed,
 }
 

@@ -252,23 +252,9 @@ fn id_of(ca_pem: &str) -> anyhow::Result<String> {
 
 /// For the audit log.
 fn rotated(authority: &str) -> AuditEntry {
-    AuditEntry {
-        id: AuditId::new(),
-        customer_id: None,
-        action: "secrets.authority_rotated".to_owned(),
-        actor: AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None },
-        target: Some(AuditTarget {
-            kind: "authority".to_owned(),
-            id: authority.to_owned(),
-            label: "authority of the cluster's nodes".to_owned(),
-        }),
-        ip: None,
-        user_agent: None,
-        request_id: None,
-        success: true,
-        created_at: Timestamp::now(),
-        details: Default::default(),
-    }
+    let target = AuditTarget::of("authority", authority, "authority of the cluster's nodes");
+    let (id, actor) = (AuditId::new(), AuditActor::of_kind("system"));
+    AuditEntry::done(id, "secrets.authority_rotated", actor, target, Timestamp::now())
 }
 
 async fn write(path: PathBuf, text: String) -> anyhow::Result<()> {

@@ -33,6 +33,8 @@ use crate::timing::Timing;
 use crate::transport::{Class, PeerError, Peers};
 use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 
+type Rpc<T> = Result<T, RPCError<TypeConfig>>;
+
 /// The host's own services on the transport.
 pub(crate) mod service {
     pub(crate) const VOTE: u16 = 1;
@@ -104,6 +106,7 @@ impl Timeouts {
 }
 
 /// Makes the networks of one group.
+#[derive(Clone)]
 pub(crate) struct Factory {
     pub(crate) peers: Arc<Peers>,
     pub(crate) group: GroupId,
@@ -118,32 +121,15 @@ pub(crate) struct Factory {
     pub(crate) copies: Arc<Copies>,
 }
 
-impl Factory {
-    fn network(&self, target: NodeId, role: Role) -> Network {
-        Network {
-            peers: self.peers.clone(),
-            group: self.group,
-            target,
-            role,
-            timeouts: self.timeouts,
-            votes_from: self.votes_from,
-            reads: self.reads.clone(),
-            contacts: self.contacts.clone(),
-            pace: self.pace.clone(),
-            copies: self.copies.clone(),
-        }
-    }
-}
-
 impl RaftNetworkFactory<TypeConfig> for Factory {
     type Network = Network;
 
     async fn new_client(&mut self, target: NodeId, _node: &()) -> Network {
-        self.network(target, Role::Log)
+        Network { factory: self.clone(), target, role: Role::Log }
     }
 
     async fn new_heartbeat_client(&mut self, target: NodeId, _node: &()) -> Network {
-        self.network(target, Role::Heartbeat)
+        Network { factory: self.clone(), target, role: Role::Heartbeat }
     }
 }
 
@@ -156,16 +142,9 @@ enum Role {
 /// The way of one group to one peer.
 #[derive(Clone)]
 pub(crate) struct Network {
-    peers: Arc<Peers>,
-    group: GroupId,
+    factory: Factory,
     target: NodeId,
     role: Role,
-    timeouts: Timeouts,
-    votes_from: Instant,
-    reads: Arc<AtomicUsize>,
-    contacts: Arc<Contacts<Instant>>,
-    pace: Arc<Pace>,
-    copies: Arc<Copies>,
 }
 
 /// A group in front of a body.
@@ -180,7 +159,7 @@ impl Network {
     fn error(&self, error: PeerError, action: RPCTypes, timeout: Duration) -> RPCError<TypeConfig> {
         match error {
             PeerError::TimedOut => {
-                RPCError::Timeout(Timeout { action, id: self.peers.node(), target: self.target, timeout })
+                RPCError::Timeout(Timeout { action, id: self.factory.peers.node(), target: self.target, timeout })
             }
             PeerError::Busy => RPCError::Network(NetworkError::from_string(error)),
             PeerError::Unreachable(_) | PeerError::Refused(_) => RPCError::Unreachable(Unreachable::from_string(error)),
@@ -193,9 +172,10 @@ impl Network {
         action: RPCTypes,
         request: &Q,
         timeout: Duration,
-    ) -> Result<A, RPCError<TypeConfig>> {
-        let body = addressed(self.group, &codec::encode(request));
-        let answer = self.peers.call(self.target, Class::Control, service, body, Instant::now() + timeout).await;
+    ) -> Rpc<A> {
+        let body = addressed(self.factory.group, &codec::encode(request));
+        let answer =
+            self.factory.peers.call(self.target, Class::Control, service, body, Instant::now() + timeout).await;
         let answer = answer.map_err(|error| self.error(error, action, timeout))?;
         codec::decode(accepted(answer)?).map_err(damaged)
     }
@@ -204,24 +184,24 @@ impl Network {
     fn send_append(
         &self,
         request: &AppendEntriesRequest<TypeConfig>,
-    ) -> impl Future<Output = Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>>> + Send + use<> {
-        let body = codec::encode_append(self.group, request);
+    ) -> impl Future<Output = Rpc<AppendEntriesResponse<TypeConfig>>> + Send + use<> {
+        let body = codec::encode_append(self.factory.group, request);
         let timeout = match self.role {
-            Role::Log => self.timeouts.append,
-            Role::Heartbeat => self.timeouts.heartbeat,
+            Role::Log => self.factory.timeouts.append,
+            Role::Heartbeat => self.factory.timeouts.heartbeat,
         };
         let (class, service, patience) = match self.role {
             Role::Log => (Class::Log, service::APPEND, Duration::ZERO),
             // A read waits for this heartbeat: it must not wait for others.
-            Role::Heartbeat if self.reads.load(Ordering::Relaxed) > 0 => {
+            Role::Heartbeat if self.factory.reads.load(Ordering::Relaxed) > 0 => {
                 (Class::Control, service::APPEND, Duration::ZERO)
             }
             Role::Heartbeat => (Class::Control, service::HEARTBEAT, HEARTBEAT_PATIENCE),
         };
         let (term, sent) = (request.vote.leader_id.term, Instant::now());
-        let answer = match is_cut(self.group) {
+        let answer = match is_cut(self.factory.group) {
             true => Err(PeerError::Unreachable("cut off by a failpoint".into())),
-            false => self.peers.begin(self.target, class, service, body, patience),
+            false => self.factory.peers.begin(self.target, class, service, body, patience),
         };
         let this = self.clone();
         async move {
@@ -231,11 +211,11 @@ impl Network {
             };
             let answer = answer.map_err(|error| this.error(error, RPCTypes::AppendEntries, timeout))?;
             if answer.first() == Some(&status::NO_ROOM) {
-                this.contacts.refused(term, this.target, sent);
+                this.factory.contacts.refused(term, this.target, sent);
             }
             let answer = codec::decode_append_answer(accepted(answer)?).map_err(damaged)?;
             if is_loyal(&answer) {
-                this.contacts.answered(term, this.target, sent);
+                this.factory.contacts.answered(term, this.target, sent);
             }
             Ok(answer)
         }
@@ -249,30 +229,30 @@ impl Network {
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let call = async |service: u16, body: Bytes, timeout: Duration| {
             let deadline = Instant::now() + timeout;
-            let answer = self.peers.call(self.target, Class::Snapshot, service, body, deadline).await;
+            let answer = self.factory.peers.call(self.target, Class::Snapshot, service, body, deadline).await;
             let answer = answer.map_err(|error| self.error(error, RPCTypes::InstallSnapshot, timeout))?;
             accepted(answer)
         };
-        call(service::SNAPSHOT_BEGIN, addressed(self.group, &codec::encode(&vote)), CHUNK_TIMEOUT).await?;
-        let copying = self.copies.begin(self.target);
+        call(service::SNAPSHOT_BEGIN, addressed(self.factory.group, &codec::encode(&vote)), CHUNK_TIMEOUT).await?;
+        let copying = self.factory.copies.begin(self.target);
         // Not before: nothing is read for a peer that is down.
         let mut chunks = source.read();
         let mut number = 0_u64;
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;
-            tokio::time::sleep_until(self.pace.turn(chunk.len(), Instant::now()).into()).await;
+            tokio::time::sleep_until(self.factory.pace.turn(chunk.len(), Instant::now()).into()).await;
             let mut body = BytesMut::with_capacity(10 + chunk.len());
-            body.put_u16(self.group);
+            body.put_u16(self.factory.group);
             body.put_u64(number);
             body.put_slice(&chunk);
             call(service::SNAPSHOT_CHUNK, body.freeze(), CHUNK_TIMEOUT).await?;
             copying.sent(chunk.len());
             number += 1;
         }
-        let end = addressed(self.group, &codec::encode(&(number, vote, meta)));
+        let end = addressed(self.factory.group, &codec::encode(&(number, vote, meta)));
         let answer = call(service::SNAPSHOT_END, end, INSTALL_TIMEOUT).await?;
         // While it still counts as being on its way, so that the log is not cut in between.
-        self.copies.taken();
+        self.factory.copies.taken();
         telemetry::snapshot_sent();
         Ok(codec::decode(answer).map_err(damaged)?)
     }
@@ -283,7 +263,7 @@ fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
 }
 
 /// Takes the status off an answer.
-fn accepted(mut answer: Bytes) -> Result<Bytes, RPCError<TypeConfig>> {
+fn accepted(mut answer: Bytes) -> Rpc<Bytes> {
     if !answer.has_remaining() {
         return Err(RPCError::Network(NetworkError::from_string("an empty answer")));
     }
@@ -301,8 +281,8 @@ impl RaftNetworkV2<TypeConfig> for Network {
     async fn append_entries(
         &mut self,
         request: AppendEntriesRequest<TypeConfig>,
-        _option: RPCOption,
-    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        _: RPCOption,
+    ) -> Rpc<AppendEntriesResponse<TypeConfig>> {
         self.send_append(&request).await
     }
 
@@ -310,37 +290,26 @@ impl RaftNetworkV2<TypeConfig> for Network {
     fn stream_append<'s, S>(
         &'s mut self,
         input: S,
-        _option: RPCOption,
-    ) -> BoxFuture<
-        's,
-        Result<BoxStream<'s, Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>>, RPCError<TypeConfig>>,
-    >
+        _: RPCOption,
+    ) -> BoxFuture<'s, Rpc<BoxStream<'s, Rpc<StreamAppendResult<TypeConfig>>>>>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
         let this = &*self;
-        let answers = pipelined(input, commit_patience(self.group), move |request| this.send_append(&request));
+        let answers = pipelined(input, commit_patience(self.factory.group), move |request| this.send_append(&request));
         Box::pin(std::future::ready(Ok(answers)))
     }
 
-    async fn vote(
-        &mut self,
-        request: VoteRequest<TypeConfig>,
-        _option: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.ask(service::VOTE, RPCTypes::Vote, &request, self.timeouts.vote).await
+    async fn vote(&mut self, request: VoteRequest<TypeConfig>, _: RPCOption) -> Rpc<VoteResponse<TypeConfig>> {
+        self.ask(service::VOTE, RPCTypes::Vote, &request, self.factory.timeouts.vote).await
     }
 
-    async fn pre_vote(
-        &mut self,
-        request: VoteRequest<TypeConfig>,
-        _option: RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+    async fn pre_vote(&mut self, request: VoteRequest<TypeConfig>, _: RPCOption) -> Rpc<VoteResponse<TypeConfig>> {
         // Each election but one by transfer begins with this, and with the node's own vote.
-        if Instant::now() < self.votes_from {
+        if Instant::now() < self.factory.votes_from {
             return Err(RPCError::Unreachable(Unreachable::from_string("this node gives no vote yet")));
         }
-        self.ask(service::PRE_VOTE, RPCTypes::Vote, &request, self.timeouts.vote).await
+        self.ask(service::PRE_VOTE, RPCTypes::Vote, &request, self.factory.timeouts.vote).await
     }
 
     async fn full_snapshot(
@@ -348,13 +317,13 @@ impl RaftNetworkV2<TypeConfig> for Network {
         vote: Vote,
         snapshot: Snapshot<SnapshotData>,
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
-        _option: RPCOption,
+        _: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let SnapshotData::Source(source) = snapshot.snapshot else {
             let error = NetworkError::from_string("the snapshot has no content");
             return Err(StreamingError::Network(error));
         };
-        let (group, peer, upto) = (self.group, self.target, snapshot.meta.last_log_id);
+        let (group, peer, upto) = (self.factory.group, self.target, snapshot.meta.last_log_id);
         // A peer that is down is tried five times a second.
         tracing::debug!(group, peer, ?upto, "sending a snapshot");
         let sent = tokio::select! {
@@ -370,9 +339,9 @@ impl RaftNetworkV2<TypeConfig> for Network {
     async fn transfer_leader(
         &mut self,
         request: TransferLeaderRequest<TypeConfig>,
-        _option: RPCOption,
-    ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.ask(service::TRANSFER, RPCTypes::TransferLeader, &request, self.timeouts.control).await
+        _: RPCOption,
+    ) -> Rpc<TransferLeaderResponse<TypeConfig>> {
+        self.ask(service::TRANSFER, RPCTypes::TransferLeader, &request, self.factory.timeouts.control).await
     }
 }
 

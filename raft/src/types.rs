@@ -115,17 +115,7 @@ pub(crate) trait GatewayTypes:
 {
 }
 
-impl<C> GatewayTypes for C where
-    C: RaftTypeConfig<
-            D = Command,
-            R = Reply,
-            NodeId = u64,
-            Node = (),
-            Term = u64,
-            LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
-        >
-{
-}
+impl GatewayTypes for TypeConfig {}
 
 pub(crate) type Entry = EntryOf<TypeConfig>;
 pub(crate) type LogId = LogIdOf<TypeConfig>;

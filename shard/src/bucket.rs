@@ -217,10 +217,8 @@ async fn part(
         if part.len() == PART {
             break;
         }
-        match pieces.try_next().await.map_err(BucketError::Source)? {
-            Some(piece) => *left = piece,
-            None => break,
-        }
+        let Some(piece) = pieces.try_next().await.map_err(BucketError::Source)? else { break };
+        *left = piece;
     }
     Ok(part.freeze())
 }

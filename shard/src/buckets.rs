@@ -110,14 +110,8 @@ impl Buckets {
         self.customers.bucket(id, rule, now).level(now)
     }
 
-    pub fn channel(
-        &mut self,
-        customer: CustomerId,
-        channel: ChannelId,
-        rule: BucketRule,
-        now: Timestamp,
-    ) -> BucketLevel {
-        self.channels.bucket((customer, channel), rule, now).level(now)
+    pub fn channel(&mut self, customer: CustomerId, id: ChannelId, rule: BucketRule, now: Timestamp) -> BucketLevel {
+        self.channels.bucket((customer, id), rule, now).level(now)
     }
 }
 

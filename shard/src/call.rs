@@ -150,19 +150,19 @@ pub(crate) fn account_of(channels: &[(CustomerId, ChannelId)]) -> Option<Custome
 pub enum Work {
     /// Nothing but the charge and the live part.
     Look,
+    /// A step of the status machine.
     Lifecycle(Lifecycle),
     /// The QR text, starting a pairing when the status permits.
     Qr,
+    /// A code to pair by, for a telephone.
     PairCode(PairCode),
+    /// A message.
     Send(Send),
     /// Whether a send to this address, or a story, would be taken now: asked before its bytes are fetched.
-    CheckSend {
-        to: Option<Address>,
-    },
+    CheckSend { to: Option<Address> },
     /// The media of a stored message, fetched from the network when its bytes are not here.
-    MessageMedia {
-        message_id: MessageId,
-    },
+    MessageMedia { message_id: MessageId },
+    /// Media of the channel.
     Media(MediaWork),
     /// Something that the network does for the channel. `again` when it may have been asked before under the same call
     /// id: then what is in its target state already is no mistake of the caller's.
@@ -177,6 +177,7 @@ pub enum Work {
     ChangeSettings(ChangeSettings),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
+    /// Changes of the status, the newest first.
     StatusHistory(StatusHistory),
     /// A part of the session of a channel that rests. From format 3 on.
     Export(Export),
@@ -202,12 +203,10 @@ pub struct Send {
 /// What a send says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum SendBody {
+    /// Content that has no bytes.
     Content(Content),
     /// Content with bytes, which are kept already; the row of them comes to be with the message's.
-    Media {
-        content: Content,
-        media: Box<MediaRow>,
-    },
+    Media { content: Content, media: Box<MediaRow> },
     /// What a stored message of the channel says.
     Forward(MessageKey),
 }
@@ -247,6 +246,7 @@ pub enum Answer {
 /// What was done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Done {
+    /// There is nothing to tell.
     Nothing,
     /// A bucket after the charge; `taken` is false when it was empty.
     Bucket {
@@ -257,46 +257,51 @@ pub enum Done {
         lent: u32,
     },
     /// Seconds until another attempt is possible, when this one was not.
-    Attempt {
-        retry_after: Option<u32>,
-    },
+    Attempt { retry_after: Option<u32> },
+    /// The channel as it is now.
     Live(Live),
+    /// Channels as they are now.
     Lives(Vec<(ChannelId, Live)>),
+    /// A QR text to pair by.
     Qr(QrCode),
+    /// A code to pair by.
     PairCode(PairingCode),
+    /// The send is committed.
     Sent(Sent),
+    /// What the network answered.
     Operated(Box<NetworkAnswer>),
     /// A row of the projection as it is stored.
     Row(Option<Bytes>),
+    /// Rows of the projection.
     Rows(Vec<Bytes>),
     /// Rows of the projection, and the id of the last that was looked at where looking for more of them was given up.
-    Page {
-        rows: Vec<Bytes>,
-        stopped_at: Option<String>,
-    },
+    Page { rows: Vec<Bytes>, stopped_at: Option<String> },
+    /// The settings as they are now.
     Settings(Changed),
     /// A page of rows, and how many there are in all.
-    Counted {
-        rows: Vec<Bytes>,
-        count: usize,
-    },
+    Counted { rows: Vec<Bytes>, count: usize },
+    /// A page of messages.
     History(Page),
+    /// The deliveries of a message, by channel.
     MessageDeliveries(Vec<MessageDeliveries>),
+    /// The answer to a [`StreamAsk`].
     Stream(StreamDone),
     /// Events with their places in the log.
     Relayed(Vec<(u64, StreamedEvent)>),
     /// `None` for media that does not exist.
     Media(Option<Box<MediaRow>>),
+    /// A page of media.
     MediaPage(MediaPage),
+    /// The answer to a [`DeliveryAsk`].
     Deliveries(DeliveryDone),
+    /// The answer to a [`UsageAsk`].
     Usage(UsageDone),
     /// Each with the version that it made.
     StatusHistory(Vec<(u64, StatusChange)>),
+    /// A part of a channel's session.
     Exported(Box<Exported>),
     /// The version of the channel, by which the import goes on.
-    Imported {
-        version: u64,
-    },
+    Imported { version: u64 },
 }
 
 /// Channels whose live parts are asked for at once. An account may have a quarter of a million, and what one answer says of all

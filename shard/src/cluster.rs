@@ -501,14 +501,10 @@ impl Cluster {
     ///
     /// # Errors
     /// 503 when one of the shards has no owner in time.
-    pub async fn lives(
-        &self,
-        channels: &[ChannelId],
-        context: &CallContext,
-    ) -> Result<HashMap<ChannelId, Live>, CallError> {
+    pub async fn lives(&self, ids: &[ChannelId], context: &CallContext) -> Result<HashMap<ChannelId, Live>, CallError> {
         let mut by_shard: HashMap<ShardId, Vec<(CustomerId, ChannelId)>> = HashMap::new();
         self.directory.read(|state| {
-            for id in channels {
+            for id in ids {
                 if let (Some(record), Some(shard)) = (state.channels.get(id), state.shard_of(Slot::of_channel(*id))) {
                     by_shard.entry(shard).or_default().push((record.customer_id, *id));
                 }

@@ -80,12 +80,10 @@ pub struct Ruling {
 /// Whether an endpoint answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Circuit {
+    /// Attempts go on.
     Closed,
     /// Nothing is to be attempted, except one attempt by the node that is told to probe. Ask again after this time.
-    Open {
-        probe: bool,
-        ask_after: Duration,
-    },
+    Open { probe: bool, ask_after: Duration },
 }
 
 #[derive(Default)]

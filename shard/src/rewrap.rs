@@ -92,17 +92,6 @@ fn next(state: &DirectoryState, secrets: &Secrets, now: Timestamp) -> Result<Opt
 
 /// For the audit log.
 fn ended(action: &str, kind: &str, label: &str) -> AuditEntry {
-    AuditEntry {
-        id: AuditId::new(),
-        customer_id: None,
-        action: action.to_owned(),
-        actor: AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None },
-        target: Some(AuditTarget { kind: kind.to_owned(), id: String::new(), label: label.to_owned() }),
-        ip: None,
-        user_agent: None,
-        request_id: None,
-        success: true,
-        created_at: Timestamp::now(),
-        details: Default::default(),
-    }
+    let (actor, target) = (AuditActor::of_kind("system"), AuditTarget::of(kind, "", label));
+    AuditEntry::done(AuditId::new(), action, actor, target, Timestamp::now())
 }

@@ -70,6 +70,7 @@ const USUAL_BODY: usize = 512;
 
 #[derive(Serialize, Deserialize)]
 enum Request {
+    /// A call for the owner of a shard.
     Call(Box<Call>),
     /// How far this node has applied a shard's log.
     Applied(ShardId),
@@ -84,10 +85,7 @@ enum Request {
     /// Note that no release may open the data folder any more that does not understand this format.
     Seal(Format),
     /// What it has counted since a time, in steps of so many seconds. From format 3 on.
-    Figures {
-        since: Timestamp,
-        step: u32,
-    },
+    Figures { since: Timestamp, step: u32 },
 }
 
 #[derive(Serialize, Deserialize)]

@@ -37,6 +37,9 @@ pub const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 /// it has read may be under keys that are dropped before it ends.
 pub const KEEP_FORMER: Duration = Duration::from_secs(24 * 3600);
 
+/// What sealing and opening come to.
+pub type Tried<T> = Result<T, SealError>;
+
 /// The master keys that this node was given, and what is done with them.
 ///
 /// What is sealed anew comes under the master key that the directory names ([`ClusterRecord::master`]), whichever of the
@@ -76,7 +79,7 @@ impl Secrets {
     ///
     /// # Errors
     /// When this node lacks one of the two master keys.
-    pub fn rewrap(&self, wrapped: &WrappedKey, customer: CustomerId, to: MasterKeyId) -> Result<WrappedKey, SealError> {
+    pub fn rewrap(&self, wrapped: &WrappedKey, customer: CustomerId, to: MasterKeyId) -> Tried<WrappedKey> {
         self.keyring.rewrap(wrapped, customer, to, rand::random())
     }
 
@@ -84,7 +87,7 @@ impl Secrets {
     ///
     /// # Errors
     /// Those.
-    pub fn rewrap_for_all(&self, key: &SealedKey, to: MasterKeyId) -> Result<WrappedKey, SealError> {
+    pub fn rewrap_for_all(&self, key: &SealedKey, to: MasterKeyId) -> Tried<WrappedKey> {
         self.rewrap(&key.wrapped_by, CustomerId(Uuid::nil()), to)
     }
 
@@ -92,7 +95,7 @@ impl Secrets {
     ///
     /// # Errors
     /// When the customer's data key does not open with a master key of this node.
-    pub fn seal(&self, customer: &CustomerRecord, purpose: &str, plaintext: &[u8]) -> Result<Vec<u8>, SealError> {
+    pub fn seal(&self, customer: &CustomerRecord, purpose: &str, plaintext: &[u8]) -> Tried<Vec<u8>> {
         let key = self.keyring.unwrap(&customer.data_key, customer.id)?;
         Ok(key.seal(plaintext, purpose.as_bytes(), rand::random()))
     }
@@ -101,33 +104,22 @@ impl Secrets {
     ///
     /// # Errors
     /// When it was sealed otherwise, or was changed.
-    pub fn open(&self, customer: &CustomerRecord, purpose: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+    pub fn open(&self, customer: &CustomerRecord, purpose: &str, sealed: &[u8]) -> Tried<Vec<u8>> {
         match (self.open_with(&customer.data_key, customer.id, purpose, sealed), &customer.former_data_key) {
             (Err(SealError::Damaged), Some(former)) => self.open_with(former, customer.id, purpose, sealed),
             (opened, _) => opened,
         }
     }
 
-    fn open_with(
-        &self,
-        key: &WrappedKey,
-        customer: CustomerId,
-        purpose: &str,
-        sealed: &[u8],
-    ) -> Result<Vec<u8>, SealError> {
-        self.keyring.unwrap(key, customer)?.open(sealed, purpose.as_bytes())
+    fn open_with(&self, key: &WrappedKey, id: CustomerId, purpose: &str, sealed: &[u8]) -> Tried<Vec<u8>> {
+        self.keyring.unwrap(key, id)?.open(sealed, purpose.as_bytes())
     }
 
     /// Seals what is sealed anew, with the customer's present data key; `None` when it is sealed with that already.
     ///
     /// # Errors
     /// When neither that nor the one before opens it.
-    pub fn reseal(
-        &self,
-        customer: &CustomerRecord,
-        purpose: &str,
-        sealed: &[u8],
-    ) -> Result<Option<Vec<u8>>, SealError> {
+    pub fn reseal(&self, customer: &CustomerRecord, purpose: &str, sealed: &[u8]) -> Tried<Option<Vec<u8>>> {
         match self.open_with(&customer.data_key, customer.id, purpose, sealed) {
             Ok(_) => Ok(None),
             Err(_) => self.seal(customer, purpose, &self.open(customer, purpose, sealed)?).map(Some),
@@ -138,12 +130,7 @@ impl Secrets {
     ///
     /// # Errors
     /// When this node cannot tell. Nothing may then be taken for sealed with the present key.
-    pub fn reseal_found(
-        &self,
-        customer: &CustomerRecord,
-        purpose: &str,
-        sealed: &[u8],
-    ) -> Result<Option<Vec<u8>>, SealError> {
+    pub fn reseal_found(&self, customer: &CustomerRecord, purpose: &str, sealed: &[u8]) -> Tried<Option<Vec<u8>>> {
         match self.reseal(customer, purpose, sealed) {
             Err(error @ SealError::Damaged) => {
                 tracing::error!(purpose, %error, "what is sealed opens with neither data key");
@@ -157,7 +144,7 @@ impl Secrets {
     ///
     /// # Errors
     /// When this node lacks the cluster's master key.
-    pub fn new_data_key(&self, master: MasterKeyId, customer: CustomerId) -> Result<WrappedKey, SealError> {
+    pub fn new_data_key(&self, master: MasterKeyId, customer: CustomerId) -> Tried<WrappedKey> {
         Ok(self.keyring.key(master)?.wrap(&DataKey::new(rand::random()), customer, rand::random()))
     }
 
@@ -172,7 +159,7 @@ impl Secrets {
         cluster: &ClusterRecord,
         customer: CustomerId,
         now: Timestamp,
-    ) -> Result<Vec<String>, SealError> {
+    ) -> Tried<Vec<String>> {
         let present = self.keyring.key(cluster.master())?;
         let overlaps = cluster.exchange.is_none_or(|exchange| {
             // One that is about to begin, after one that ended long ago, is told by its key.
@@ -193,7 +180,7 @@ impl Secrets {
     ///
     /// # Errors
     /// When the cluster was formed under another master key.
-    pub fn new_session_key(&self, cluster: &ClusterRecord) -> Result<Vec<u8>, SealError> {
+    pub fn new_session_key(&self, cluster: &ClusterRecord) -> Tried<Vec<u8>> {
         let key: [u8; 32] = rand::random();
         Ok(self.deployment_data_key(cluster)?.seal(&key, SESSION_KEY, rand::random()))
     }
@@ -202,12 +189,12 @@ impl Secrets {
     ///
     /// # Errors
     /// When the cluster was formed under another master key.
-    pub fn session_key(&self, cluster: &ClusterRecord, sealed: &[u8]) -> Result<[u8; 32], SealError> {
+    pub fn session_key(&self, cluster: &ClusterRecord, sealed: &[u8]) -> Tried<[u8; 32]> {
         let key = self.deployment_data_key(cluster)?.open(sealed, SESSION_KEY)?;
         key.try_into().map_err(|_| SealError::Damaged)
     }
 
-    fn deployment_data_key(&self, cluster: &ClusterRecord) -> Result<DataKey, SealError> {
+    fn deployment_data_key(&self, cluster: &ClusterRecord) -> Tried<DataKey> {
         self.keyring.unwrap(&cluster.deployment_key.wrapped_by, CustomerId(Uuid::nil()))
     }
 
@@ -215,7 +202,7 @@ impl Secrets {
     ///
     /// # Errors
     /// When this node lacks the cluster's master key.
-    pub fn seal_authority(&self, master: MasterKeyId, key_pem: &str) -> Result<SealedKey, SealError> {
+    pub fn seal_authority(&self, master: MasterKeyId, key_pem: &str) -> Tried<SealedKey> {
         Ok(seal_for_all(self.keyring.key(master)?, key_pem.as_bytes(), AUTHORITY))
     }
 
@@ -223,11 +210,11 @@ impl Secrets {
     ///
     /// # Errors
     /// When it was sealed under another master key.
-    pub fn open_authority(&self, key: &SealedKey) -> Result<String, SealError> {
+    pub fn open_authority(&self, key: &SealedKey) -> Tried<String> {
         String::from_utf8(self.open_for_all(key, AUTHORITY)?).map_err(|_| SealError::Damaged)
     }
 
-    fn open_for_all(&self, key: &SealedKey, purpose: &[u8]) -> Result<Vec<u8>, SealError> {
+    fn open_for_all(&self, key: &SealedKey, purpose: &[u8]) -> Tried<Vec<u8>> {
         self.keyring.unwrap(&key.wrapped_by, CustomerId(Uuid::nil()))?.open(&key.sealed, purpose)
     }
 
@@ -235,7 +222,7 @@ impl Secrets {
     ///
     /// # Errors
     /// When the cluster was formed under another master key.
-    pub fn deployment_key(&self, key: &SealedKey) -> Result<Vec<u8>, SealError> {
+    pub fn deployment_key(&self, key: &SealedKey) -> Tried<Vec<u8>> {
         self.open_for_all(key, DEPLOYMENT)
     }
 }

@@ -39,6 +39,5 @@ pub fn status(view: &dyn View, channel: ChannelId, direction: Direction, id: &Me
 
 /// How many messages of a channel are stored, of both directions.
 pub fn messages(view: &dyn View, channel: ChannelId) -> usize {
-    let (from, to) = keys::messages(channel, None, None);
-    view.scan(&from, &to, usize::MAX).len()
+    view.scan_range(keys::messages(channel, None, None), usize::MAX).len()
 }

@@ -10,94 +10,59 @@ use parking_lot::RwLock;
 
 /// Gives every metric its help text.
 pub fn describe() {
-    describe_gauge!("gateway_channels", "Channels of the shards that this node owns, by status.");
-    describe_gauge!("gateway_auth_bytes", Unit::Bytes, "Protocol state of the channels whose sessions wrote any here.");
-    describe_gauge!("gateway_shards_owned", "Shards that this node owns.");
-    describe_gauge!("gateway_shards_leaderless", "Shards placed on this node that have no leader that it knows.");
-    describe_gauge!("gateway_ready", "Whether this node takes requests (1), as /readyz says.");
-    describe_gauge!("gateway_draining", "Whether this node was told to hand its work over and take no more (1).");
-    describe_gauge!(
-        "gateway_webhook_endpoints",
-        "Endpoints of all customers: enabled, disabled by their owner, or switched off by the gateway (gone, failing)."
-    );
-    describe_gauge!(
-        "gateway_certificate_seconds_left",
-        Unit::Seconds,
-        "Until a certificate that this node shows or trusts expires, by the key of the configuration that names it."
-    );
-    describe_gauge!(
-        "gateway_backup_age_seconds",
-        Unit::Seconds,
-        "Since the last part of a backup was handed out; without any backup, since the cluster was formed."
-    );
-    describe_gauge!(
-        "gateway_directory_age_seconds",
-        Unit::Seconds,
-        "How old this node's copy of the directory may be; beyond 2 s it refuses requests."
-    );
-    describe_gauge!(
-        "gateway_disk_bytes",
-        Unit::Bytes,
-        "The disk under the data folder: free, total, and taken by the log and by the state."
-    );
-    describe_gauge!("process_resident_memory_bytes", Unit::Bytes, "Memory that this process has in use.");
-    describe_gauge!("process_open_fds", "Files and sockets that this process has open.");
-    describe_gauge!("gateway_worker_slots", "Session slots of this node, used and free.");
-    describe_gauge!(
-        "gateway_webhook_backlog",
-        "Webhook deliveries that this node knows to wait (pending) or attempts (in_flight)."
-    );
-    describe_gauge!(
-        "gateway_webhook_pace",
-        "Attempts a second that this node makes at most at deliveries that have waited."
-    );
-    describe_counter!(
-        "gateway_channel_transitions_total",
-        "Moves of the channels' status machine, by origin, target and reason."
-    );
-    describe_counter!(
-        "gateway_deliveries_left_out_total",
-        "Deliveries of events that were left out because the URLs of the account's endpoints are too long together."
-    );
-    describe_counter!(
-        "gateway_commands_refused_total",
-        "Commands that were refused because no log entry can hold them."
-    );
-    describe_counter!("gateway_sends_total", "Sends that ended, by message type and outcome.");
-    describe_counter!("gateway_inbound_total", "Messages received from the network, by type.");
-    describe_counter!(
-        "gateway_inbound_beyond_bounds_total",
-        "Items of the network that were acknowledged and left out, as they named or held more than is ever kept."
-    );
-    describe_counter!("gateway_webhook_attempts_total", "Attempts at webhook deliveries, by outcome.");
-    describe_counter!(
-        "gateway_refused_for_room_total",
-        "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items, keys and what else customers make."
-    );
-    describe_counter!("gateway_lease_lost_total", "Ownerships of shards that ended without a hand-over.");
-    describe_counter!(
-        "gateway_media_repaired_total",
-        "Media that this node lacked or had damaged, and took from another."
-    );
-    describe_counter!("gateway_media_removed_total", "Media removed because nothing refers to them any more.");
-    describe_counter!("gateway_media_damaged_total", "Media found to differ from what was stored.");
-    describe_counter!("gateway_spans_dropped_total", "Spans of traces that no collector took.");
-    describe_counter!("gateway_trimmed_total", "Stored things that were deleted by age, by kind.");
-    describe_histogram!(
-        "gateway_send_seconds",
-        Unit::Seconds,
-        "From the acceptance of a send here to its acceptance by the network."
-    );
-    describe_histogram!(
-        "gateway_failover_seconds",
-        Unit::Seconds,
-        "From an election won to the channels of the shard being recovered."
-    );
-    describe_histogram!(
-        "gateway_inbound_to_webhook_seconds",
-        Unit::Seconds,
-        "From an inbound message's commit to its first successful webhook."
-    );
+    macro_rules! all {
+        ($($describe:ident: $($name:literal $(in $unit:ident)? = $help:literal;)*)*) => {
+            $($($describe!($name, $(Unit::$unit,)? $help);)*)*
+        };
+    }
+    all! {
+        describe_gauge:
+        "gateway_channels" = "Channels of the shards that this node owns, by status.";
+        "gateway_auth_bytes" in Bytes = "Protocol state of the channels whose sessions wrote any here.";
+        "gateway_shards_owned" = "Shards that this node owns.";
+        "gateway_shards_leaderless" = "Shards placed on this node that have no leader that it knows.";
+        "gateway_ready" = "Whether this node takes requests (1), as /readyz says.";
+        "gateway_draining" = "Whether this node was told to hand its work over and take no more (1).";
+        "gateway_webhook_endpoints" =
+            "Endpoints of all customers: enabled, disabled by their owner, or switched off by the gateway (gone, failing).";
+        "gateway_certificate_seconds_left" in Seconds =
+            "Until a certificate that this node shows or trusts expires, by the key of the configuration that names it.";
+        "gateway_backup_age_seconds" in Seconds =
+            "Since the last part of a backup was handed out; without any backup, since the cluster was formed.";
+        "gateway_directory_age_seconds" in Seconds =
+            "How old this node's copy of the directory may be; beyond 2 s it refuses requests.";
+        "gateway_disk_bytes" in Bytes =
+            "The disk under the data folder: free, total, and taken by the log and by the state.";
+        "process_resident_memory_bytes" in Bytes = "Memory that this process has in use.";
+        "process_open_fds" = "Files and sockets that this process has open.";
+        "gateway_worker_slots" = "Session slots of this node, used and free.";
+        "gateway_webhook_backlog" =
+            "Webhook deliveries that this node knows to wait (pending) or attempts (in_flight).";
+        "gateway_webhook_pace" = "Attempts a second that this node makes at most at deliveries that have waited.";
+        describe_counter:
+        "gateway_channel_transitions_total" = "Moves of the channels' status machine, by origin, target and reason.";
+        "gateway_deliveries_left_out_total" =
+            "Deliveries of events that were left out because the URLs of the account's endpoints are too long together.";
+        "gateway_commands_refused_total" = "Commands that were refused because no log entry can hold them.";
+        "gateway_sends_total" = "Sends that ended, by message type and outcome.";
+        "gateway_inbound_total" = "Messages received from the network, by type.";
+        "gateway_inbound_beyond_bounds_total" =
+            "Items of the network that were acknowledged and left out, as they named or held more than is ever kept.";
+        "gateway_webhook_attempts_total" = "Attempts at webhook deliveries, by outcome.";
+        "gateway_refused_for_room_total" =
+            "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items, keys and what else customers make.";
+        "gateway_lease_lost_total" = "Ownerships of shards that ended without a hand-over.";
+        "gateway_media_repaired_total" = "Media that this node lacked or had damaged, and took from another.";
+        "gateway_media_removed_total" = "Media removed because nothing refers to them any more.";
+        "gateway_media_damaged_total" = "Media found to differ from what was stored.";
+        "gateway_spans_dropped_total" = "Spans of traces that no collector took.";
+        "gateway_trimmed_total" = "Stored things that were deleted by age, by kind.";
+        describe_histogram:
+        "gateway_send_seconds" in Seconds = "From the acceptance of a send here to its acceptance by the network.";
+        "gateway_failover_seconds" in Seconds = "From an election won to the channels of the shard being recovered.";
+        "gateway_inbound_to_webhook_seconds" in Seconds =
+            "From an inbound message's commit to its first successful webhook.";
+    }
     for outcome in Outcome::ALL {
         counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(0);
     }

@@ -8,7 +8,7 @@ use model::api_key::ApiKey;
 use model::error::{CallError, ErrorCode};
 use model::field::{Body, Fields, Judged, rule};
 use model::id::{ChannelId, CustomerId, KeyId};
-use model::issue::{IssueCode, Issues, Violation};
+use model::issue::{IssueCode, Violation};
 use model::page::{Cursor, ListId};
 use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
@@ -202,13 +202,13 @@ struct CreateKey {
 
 impl CreateKey {
     fn parse(body: &Body, now: Timestamp) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let name = fields.required("name", rule::text(1..=120));
-        let channel_id = fields.nullable("channel_id", rule::uuid).flatten();
-        let scopes = read_scopes(&fields);
-        let expires_at = fields.nullable("expires_at", expiry_rule(now)).flatten();
-        issues.finish(|| Some(Self { name: name?, channel_id, scopes: Scopes::new(scopes?), expires_at }))
+        body.read(|fields| {
+            let name = fields.required("name", rule::text(1..=120));
+            let channel_id = fields.nullable("channel_id", rule::uuid).flatten();
+            let scopes = read_scopes(fields);
+            let expires_at = fields.nullable("expires_at", expiry_rule(now)).flatten();
+            Some(Self { name: name?, channel_id, scopes: Scopes::new(scopes?), expires_at })
+        })
     }
 }
 

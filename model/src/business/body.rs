@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::hours;
 use super::{CollectionChanges, ProductChanges, ProductInput, ProfileChanges, currency};
 use crate::error::CallError;
-use crate::field::{Body, Change, Fields, Judged, rule};
-use crate::issue::{IssueCode, Issues, Violation};
+use crate::field::{Body, Change, Judged, rule};
+use crate::issue::{IssueCode, Violation};
 use crate::member::fold_email;
 
 const MOST_WEBSITES: usize = 2;
@@ -20,86 +20,83 @@ const HIGHEST_PRICE: u64 = (1 << 53) - 1;
 /// # Errors
 /// `invalid_request` with every broken rule, here and below.
 pub fn read_profile_changes(body: &Body) -> Result<ProfileChanges, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
-    let websites = fields.list_or_empty("websites", MOST_WEBSITES, rule::web_url);
-    let hours = match fields.nullable_object("hours") {
-        Some(Some(fields)) => hours::read(&fields).map(Some).into(),
-        Some(None) => Change::To(None),
-        None => Change::Keep,
-    };
-    let changes = ProfileChanges {
-        description: fields.nullable("description", rule::text(0..=512)).into(),
-        category: fields.nullable("category", rule::text(1..=128)).into(),
-        email: fields.nullable("email", email).into(),
-        websites: websites.into(),
-        address: fields.nullable("address", rule::text(0..=256)).into(),
-        latitude: fields.nullable("latitude", rule::number(-90.0..=90.0)).into(),
-        longitude: fields.nullable("longitude", rule::number(-180.0..=180.0)).into(),
-        hours,
-        cart_enabled: fields.optional("cart_enabled", rule::boolean).into(),
-    };
-    issues.finish(|| Some(changes))
+    body.read_patch(|fields| {
+        let websites = fields.list_or_empty("websites", MOST_WEBSITES, rule::web_url);
+        let hours = match fields.nullable_object("hours") {
+            Some(Some(fields)) => hours::read(&fields).map(Some).into(),
+            Some(None) => Change::To(None),
+            None => Change::Keep,
+        };
+        Some(ProfileChanges {
+            description: fields.nullable("description", rule::text(0..=512)).into(),
+            category: fields.nullable("category", rule::text(1..=128)).into(),
+            email: fields.nullable("email", email).into(),
+            websites: websites.into(),
+            address: fields.nullable("address", rule::text(0..=256)).into(),
+            latitude: fields.nullable("latitude", rule::number(-90.0..=90.0)).into(),
+            longitude: fields.nullable("longitude", rule::number(-180.0..=180.0)).into(),
+            hours,
+            cart_enabled: fields.optional("cart_enabled", rule::boolean).into(),
+        })
+    })
 }
 
 pub fn read_product(body: &Body) -> Result<ProductInput, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::new(body, &issues);
-    let name = fields.required("name", rule::text(1..=150));
-    let description = fields.nullable("description", rule::text(0..=5000)).flatten();
-    let price_amount = fields.nullable("price_amount", rule::integer(0..=HIGHEST_PRICE)).flatten();
-    let currency = fields.nullable("currency", currency).flatten();
-    if price_amount.is_some() && fields.get("currency").is_none_or(Value::is_null) {
-        fields.refuse("currency", Violation::new(IssueCode::Required, "is required with a price"));
-    }
-    fields.between(|| {
-        let given = |field: &str, kind| json!({ "properties": { field: { "type": kind } }, "required": [field] });
-        json!({ "if": given("price_amount", "integer"), "then": given("currency", "string") })
-    });
-    let retailer_id = fields.nullable("retailer_id", rule::text(0..=100)).flatten();
-    let url = fields.nullable("url", rule::web_url).flatten();
-    let image_urls = fields.required_list("image_urls", MOST_IMAGES, rule::web_url);
-    let hidden = fields.optional("hidden", rule::boolean).unwrap_or(false);
-    issues.finish(|| {
+    body.read(|fields| {
+        let name = fields.required("name", rule::text(1..=150));
+        let description = fields.nullable("description", rule::text(0..=5000)).flatten();
+        let price_amount = fields.nullable("price_amount", rule::integer(0..=HIGHEST_PRICE)).flatten();
+        let currency = fields.nullable("currency", currency).flatten();
+        if price_amount.is_some() && fields.get("currency").is_none_or(Value::is_null) {
+            fields.refuse("currency", Violation::new(IssueCode::Required, "is required with a price"));
+        }
+        fields.between(|| {
+            let given = |field: &str, kind| json!({ "properties": { field: { "type": kind } }, "required": [field] });
+            json!({ "if": given("price_amount", "integer"), "then": given("currency", "string") })
+        });
+        let retailer_id = fields.nullable("retailer_id", rule::text(0..=100)).flatten();
+        let url = fields.nullable("url", rule::web_url).flatten();
+        let image_urls = fields.required_list("image_urls", MOST_IMAGES, rule::web_url);
+        let hidden = fields.optional("hidden", rule::boolean).unwrap_or(false);
         let (name, image_urls) = (name?, image_urls?);
         Some(ProductInput { name, description, price_amount, currency, retailer_id, url, image_urls, hidden })
     })
 }
 
 pub fn read_product_changes(body: &Body) -> Result<ProductChanges, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
-    let changes = ProductChanges {
-        name: fields.optional("name", rule::text(1..=150)).into(),
-        description: fields.nullable("description", rule::text(0..=5000)).into(),
-        price_amount: fields.nullable("price_amount", rule::integer(0..=HIGHEST_PRICE)).into(),
-        currency: fields.nullable("currency", currency).into(),
-        retailer_id: fields.nullable("retailer_id", rule::text(0..=100)).into(),
-        url: fields.nullable("url", rule::web_url).into(),
-        image_urls: fields.list("image_urls", MOST_IMAGES, rule::web_url).into(),
-        hidden: fields.optional("hidden", rule::boolean).into(),
-    };
-    issues.finish(|| Some(changes))
+    body.read_patch(|fields| {
+        Some(ProductChanges {
+            name: fields.optional("name", rule::text(1..=150)).into(),
+            description: fields.nullable("description", rule::text(0..=5000)).into(),
+            price_amount: fields.nullable("price_amount", rule::integer(0..=HIGHEST_PRICE)).into(),
+            currency: fields.nullable("currency", currency).into(),
+            retailer_id: fields.nullable("retailer_id", rule::text(0..=100)).into(),
+            url: fields.nullable("url", rule::web_url).into(),
+            image_urls: fields.list("image_urls", MOST_IMAGES, rule::web_url).into(),
+            hidden: fields.optional("hidden", rule::boolean).into(),
+        })
+    })
 }
 
 /// A collection's name and its first products.
 pub fn read_collection(body: &Body) -> Result<(String, Vec<String>), CallError> {
-    let issues = Issues::new();
-    let fields = Fields::new(body, &issues);
-    let name = fields.required("name", rule::text(1..=100));
-    let products = fields.required_list("product_ids", MOST_PRODUCTS, product_id);
-    issues.finish(|| Some((name?, products?)))
+    body.read(|fields| {
+        let name = fields.required("name", rule::text(1..=100));
+        let products = fields.required_list("product_ids", MOST_PRODUCTS, product_id);
+        Some((name?, products?))
+    })
 }
 
 pub fn read_collection_changes(body: &Body) -> Result<CollectionChanges, CallError> {
-    let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
-    let changes = CollectionChanges {
-        name: fields.optional("name", rule::text(1..=100)),
-        add_product_ids: fields.list_or_empty("add_product_ids", MOST_PRODUCTS, product_id).unwrap_or_default(),
-        remove_product_ids: fields.list_or_empty("remove_product_ids", MOST_PRODUCTS, product_id).unwrap_or_default(),
-    };
-    issues.finish(|| Some(changes))
+    body.read_patch(|fields| {
+        Some(CollectionChanges {
+            name: fields.optional("name", rule::text(1..=100)),
+            add_product_ids: fields.list_or_empty("add_product_ids", MOST_PRODUCTS, product_id).unwrap_or_default(),
+            remove_product_ids: fields
+                .list_or_empty("remove_product_ids", MOST_PRODUCTS, product_id)
+                .unwrap_or_default(),
+        })
+    })
 }
 
 fn product_id(value: &Value) -> Judged<String> {

@@ -24,12 +24,10 @@ struct Object {
 /// How often a field's rule holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Times {
+    /// The field is one value.
     Once,
     /// The field is a list with `least` to `most` items.
-    List {
-        least: usize,
-        most: usize,
-    },
+    List { least: usize, most: usize },
 }
 
 #[derive(Debug)]

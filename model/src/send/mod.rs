@@ -75,10 +75,7 @@ impl SendRequest {
     pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let top = Fields::new(body, &issues);
-        let inner = match nested_fields(&top) {
-            Ok(inner) => inner,
-            Err(violation) => return Err(violation.at(&["type"])),
-        };
+        let inner = nested_fields(&top).map_err(|violation| violation.at(&["type"]))?;
         let client_ref = read_client_ref(&top, inner.as_ref());
         let fields = inner.unwrap_or_else(|| top.clone());
         let known = |word: &str| SEND_TYPES.iter().copied().find(|known| *known == word);

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Parts, SEND_TYPES, read_client_ref};
 use crate::address::{LID_SUFFIX, Suffixes};
-use crate::field::{Body, Fields};
-use crate::issue::Issues;
+use crate::field::Body;
 
 /// Any of the shapes: `Send<Type>` is flat, `SendNested<Type>` has the fields of the type in its `body`.
 pub fn schema(suffixes: &Suffixes) -> Value {
@@ -16,10 +15,10 @@ pub fn schema(suffixes: &Suffixes) -> Value {
 
 fn flat(kind: &str, suffixes: &Suffixes) -> Value {
     let mut shape = Body::outline(|body| {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        read_client_ref(&fields, None);
-        Parts::read(kind, &fields, &fields, suffixes);
+        body.read(|fields| {
+            read_client_ref(fields, None);
+            Some(Parts::read(kind, fields, fields, suffixes))
+        })
     });
     bear(&mut shape, kind, suffixes);
     if shape["properties"].get(MENTIONS).is_some() {
@@ -31,11 +30,11 @@ fn flat(kind: &str, suffixes: &Suffixes) -> Value {
 
 fn nested(kind: &str, suffixes: &Suffixes) -> Value {
     let mut shape = Body::outline(|body| {
-        let issues = Issues::new();
-        let top = Fields::new(body, &issues);
-        read_client_ref(&top, None);
-        let Some(inner) = top.required_object("body") else { return };
-        Parts::read(kind, &top, &inner, suffixes);
+        body.read(|top| {
+            read_client_ref(top, None);
+            let inner = top.required_object("body")?;
+            Some(Parts::read(kind, top, &inner, suffixes))
+        })
     });
     bear(&mut shape["properties"]["body"], kind, suffixes);
     if shape["properties"]["body"]["properties"].get(MENTIONS).is_some() {

@@ -57,11 +57,10 @@ crate::words! {
 /// What an HTTP status means for its delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
+    /// The receiver has taken it.
     Delivered,
     /// Try again on schedule; with `heeds_retry_after`, as the receiver asks within the schedule's bounds.
-    Retry {
-        heeds_retry_after: bool,
-    },
+    Retry { heeds_retry_after: bool },
     /// The receiver is gone for good: disable the endpoint, end the delivery.
     Gone,
 }

@@ -8,7 +8,7 @@ use crate::error::CallError;
 use crate::event::EventName;
 use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::id::ChannelId;
-use crate::issue::{IssueCode, Issues, Violation};
+use crate::issue::{IssueCode, Violation};
 use crate::payload::ChatTypeFilter;
 use crate::target::{LONGEST_URL, TargetPolicy, judge_url};
 use crate::webhook::headers::{StaticHeaders, static_headers};
@@ -135,16 +135,14 @@ pub struct CreateEndpoint {
 impl CreateEndpoint {
     /// The URL's text is judged here; a name's addresses are judged at each attempt.
     pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let url = fields.required("url", url_rule(policy));
-        let events = EventFilter::read(&fields, true);
-        let channel_id = fields.nullable("channel_id", rule::uuid).flatten();
-        let signing_secret = fields.nullable("signing_secret", secret_rule()).flatten();
-        let enabled = fields.optional("enabled", rule::boolean);
-        let chat_type_filter = fields.optional("chat_type_filter", chat_type_rule());
-        let headers = fields.nullable("headers", static_headers).flatten();
-        issues.finish(|| {
+        body.read(|fields| {
+            let url = fields.required("url", url_rule(policy));
+            let events = EventFilter::read(fields, true);
+            let channel_id = fields.nullable("channel_id", rule::uuid).flatten();
+            let signing_secret = fields.nullable("signing_secret", secret_rule()).flatten();
+            let enabled = fields.optional("enabled", rule::boolean);
+            let chat_type_filter = fields.optional("chat_type_filter", chat_type_rule());
+            let headers = fields.nullable("headers", static_headers).flatten();
             Some(Self {
                 url: url?,
                 events: events?,
@@ -173,17 +171,16 @@ pub struct ChangeEndpoint {
 
 impl ChangeEndpoint {
     pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::patch(body, &issues);
-        let change = Self {
-            url: fields.optional("url", url_rule(policy)).into(),
-            events: EventFilter::read(&fields, false).into(),
-            signing_secret: fields.nullable("signing_secret", secret_rule()).into(),
-            enabled: fields.optional("enabled", rule::boolean).into(),
-            chat_type_filter: fields.optional("chat_type_filter", chat_type_rule()).into(),
-            headers: fields.nullable("headers", static_headers).map(Option::unwrap_or_default).into(),
-        };
-        issues.finish(|| Some(change))
+        body.read_patch(|fields| {
+            Some(Self {
+                url: fields.optional("url", url_rule(policy)).into(),
+                events: EventFilter::read(fields, false).into(),
+                signing_secret: fields.nullable("signing_secret", secret_rule()).into(),
+                enabled: fields.optional("enabled", rule::boolean).into(),
+                chat_type_filter: fields.optional("chat_type_filter", chat_type_rule()).into(),
+                headers: fields.nullable("headers", static_headers).map(Option::unwrap_or_default).into(),
+            })
+        })
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::DeliveryState;
 use crate::error::CallError;
 use crate::event::EventName;
-use crate::field::{Body, Fields, rule};
-use crate::issue::{IssueCode, Issues, Violation};
+use crate::field::{Body, rule};
+use crate::issue::{IssueCode, Violation};
 use crate::time::Timestamp;
 
 /// The longest stretch of time that one recovery covers: as long as deliveries are kept.
@@ -29,24 +29,24 @@ pub struct Recovery {
 
 impl Recovery {
     pub fn parse(body: &Body, now: Timestamp) -> Result<Self, CallError> {
-        let issues = Issues::new();
-        let fields = Fields::new(body, &issues);
-        let since = fields.required("since", rule::time);
-        let until = fields.nullable("until", rule::time).flatten().unwrap_or(now).min(now);
-        let words = STATES.map(DeliveryState::as_str);
-        let known = |word: &str| DeliveryState::parse(word).filter(|state| STATES.contains(state));
-        let states = fields.list("states", STATES.len(), rule::one_of(&words, known));
-        let dry_run = fields.optional("dry_run", rule::boolean);
-        let events = fields.list("events", EventName::ALL.len(), rule::one_of(EventName::WORDS, EventName::parse));
-        if let Some(since) = since {
-            if until.since(since) > LONGEST_WINDOW {
-                fields
-                    .refuse("since", Violation::new(IssueCode::TooBig, "at most 30 days lie between since and until"));
-            } else if until < since {
-                fields.refuse("until", Violation::new(IssueCode::Conflict, "must not lie before since"));
+        body.read(|fields| {
+            let since = fields.required("since", rule::time);
+            let until = fields.nullable("until", rule::time).flatten().unwrap_or(now).min(now);
+            let words = STATES.map(DeliveryState::as_str);
+            let known = |word: &str| DeliveryState::parse(word).filter(|state| STATES.contains(state));
+            let states = fields.list("states", STATES.len(), rule::one_of(&words, known));
+            let dry_run = fields.optional("dry_run", rule::boolean);
+            let events = fields.list("events", EventName::ALL.len(), rule::one_of(EventName::WORDS, EventName::parse));
+            if let Some(since) = since {
+                if until.since(since) > LONGEST_WINDOW {
+                    fields.refuse(
+                        "since",
+                        Violation::new(IssueCode::TooBig, "at most 30 days lie between since and until"),
+                    );
+                } else if until < since {
+                    fields.refuse("until", Violation::new(IssueCode::Conflict, "must not lie before since"));
+                }
             }
-        }
-        issues.finish(|| {
             Some(Self {
                 since: since?,
                 until,

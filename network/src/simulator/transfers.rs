@@ -43,12 +43,10 @@ pub struct Transfers {
 }
 
 enum Running {
+    /// Bytes come in.
     Upload(Box<Upload>),
     /// A task answers it.
-    Answering {
-        room: Arc<Semaphore>,
-        task: AbortHandle,
-    },
+    Answering { room: Arc<Semaphore>, task: AbortHandle },
 }
 
 struct Upload {

@@ -134,15 +134,15 @@ pub struct InboundItem {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum InboundKind {
+    /// What somebody wrote.
     Message(InboundMessage),
     /// What the channel's own phone wrote (`source: device`): `from` is the channel, `to` and `chat` the conversation.
     OwnMessage(InboundMessage),
+    /// How far a message of the channel has come.
     Receipt(Receipt),
     /// The phone address behind a LID became known.
-    LidDisclosed {
-        lid: Address,
-        phone: Address,
-    },
+    LidDisclosed { lid: Address, phone: Address },
+    /// A change in the world of the channel.
     Notice(Box<Notice>),
     /// A part of what the account has had from before.
     Synced(Box<SyncedPart>),

@@ -31,47 +31,33 @@ pub struct Notice {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum News {
-    Group {
-        group: Address,
-        news: GroupNews,
-    },
-    Call {
-        call: String,
-        news: CallNews,
-    },
-    Chat {
-        chat: Address,
-        news: ChatNews,
-    },
-    Contact {
-        contact: Address,
-        news: ContactNews,
-    },
+    /// Of a group.
+    Group { group: Address, news: GroupNews },
+    /// Of a call.
+    Call { call: String, news: CallNews },
+    /// Of a chat.
+    Chat { chat: Address, news: ChatNews },
+    /// Of somebody in the address book.
+    Contact { contact: Address, news: ContactNews },
     /// A community as it is now; `None` when the channel is not in it any more, or it has ended.
-    Community {
-        community: Address,
-        now: Option<Box<KnownCommunity>>,
-    },
+    Community { community: Address, now: Option<Box<KnownCommunity>> },
     /// A newsletter as it is now; `None` when the channel neither publishes nor reads it any more, or it has ended.
-    Newsletter {
-        newsletter: Address,
-        now: Option<Box<Newsletter>>,
-    },
-    Story {
-        story: MessageId,
-        news: StoryNews,
-    },
+    Newsletter { newsletter: Address, now: Option<Box<Newsletter>> },
+    /// Of a story of the channel.
+    Story { story: MessageId, news: StoryNews },
+    /// Of the account's business.
     Business(Box<BusinessNews>),
-    Presence {
-        chat: Address,
-        news: PresenceNews,
-    },
+    /// Of the presence of somebody who is subscribed to.
+    Presence { chat: Address, news: PresenceNews },
+    /// Somebody is on the block list from now on.
     Blocked(Blocked),
-    Unblocked {
-        contact: Address,
-    },
+    /// Somebody is taken off it.
+    Unblocked { contact: Address },
+    /// The profile as it is now.
     Profile(ChannelProfile),
+    /// The settings as they are now.
     Privacy(Privacy),
+    /// Of labels, and of what bears them.
     Labels(LabelNews),
 }
 
@@ -79,26 +65,17 @@ pub enum News {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum GroupNews {
     /// The channel is in it from now on.
-    Entered {
-        group: Box<Group>,
-        origin: GroupOrigin,
-    },
+    Entered { group: Box<Group>, origin: GroupOrigin },
+    /// Subject, description or settings.
     Changed(GroupChanges),
-    Added {
-        participants: Vec<Address>,
-        reason: AddedReason,
-    },
+    /// Members that are new.
+    Added { participants: Vec<Address>, reason: AddedReason },
     /// The channel itself may be among them.
-    Removed {
-        participants: Vec<Address>,
-        reason: RemovedReason,
-    },
-    Promoted {
-        participants: Vec<Address>,
-    },
-    Demoted {
-        participants: Vec<Address>,
-    },
+    Removed { participants: Vec<Address>, reason: RemovedReason },
+    /// Members that are admins from now on.
+    Promoted { participants: Vec<Address> },
+    /// Admins that are members from now on.
+    Demoted { participants: Vec<Address> },
 }
 
 /// What became of a call to the channel.
@@ -123,14 +100,12 @@ pub enum CallNews {
 /// What the account did to one of its chats, on whichever device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ChatNews {
+    /// Its flags.
     Changed(ChatChanges),
     /// Everything that came until then is read.
-    Read {
-        upto: Timestamp,
-    },
-    Cleared {
-        deleted: bool,
-    },
+    Read { upto: Timestamp },
+    /// Its messages are gone, and with `deleted` the chat itself.
+    Cleared { deleted: bool },
 }
 
 /// Somebody's presence, or what a member does in a group. Told at once or not at all.
@@ -154,11 +129,10 @@ pub enum ContactNews {
 pub enum StoryNews {
     /// By the channel, or by its own phone.
     Posted,
+    /// It was taken back.
     Deleted,
     /// For the first time by this one.
-    Viewed {
-        viewer: Address,
-    },
+    Viewed { viewer: Address },
 }
 
 /// What became of the channel's business account.
@@ -166,30 +140,22 @@ pub enum StoryNews {
 pub enum BusinessNews {
     /// The account became a business, or is none any more.
     Account(Option<Box<BusinessState>>),
+    /// The profile as it is now.
     Profile(Box<BusinessProfile>),
     /// New, or changed.
     Product(Box<Product>),
-    ProductGone {
-        product: String,
-    },
+    /// A product was deleted.
+    ProductGone { product: String },
     /// New, or changed.
     Collection(Collection),
-    CollectionGone {
-        collection: String,
-    },
+    /// A collection was deleted.
+    CollectionGone { collection: String },
+    /// Somebody has ordered.
     OrderPlaced(Box<Order>),
-    OrderMoved {
-        order: String,
-        status: OrderStatus,
-        reason: Option<String>,
-    },
+    /// An order has another status.
+    OrderMoved { order: String, status: OrderStatus, reason: Option<String> },
     /// Somebody's cart holds this now.
-    Cart {
-        cart: Option<String>,
-        items: Vec<CartItem>,
-        total_amount: Option<u64>,
-        currency: String,
-    },
+    Cart { cart: Option<String>, items: Vec<CartItem>, total_amount: Option<u64>, currency: String },
 }
 
 /// What became of the labels of the channel's business account.

@@ -102,23 +102,9 @@ impl Asker<'_> {
         created_at: Timestamp,
         details: BTreeMap<String, String>,
     ) -> AuditEntry {
-        AuditEntry {
-            id,
-            customer_id: None,
-            action: action.to_owned(),
-            actor: AuditActor { kind: actor.to_owned(), id: None, prefix: None, email: None },
-            target: Some(AuditTarget {
-                kind: "node".to_owned(),
-                id: self.peer.to_owned(),
-                label: self.peer.to_owned(),
-            }),
-            ip: Some(self.from.to_string()),
-            user_agent: None,
-            request_id: None,
-            success,
-            created_at,
-            details,
-        }
+        let (actor, target) = (AuditActor::of_kind(actor), AuditTarget::of("node", self.peer, self.peer));
+        let ip = Some(self.from.to_string());
+        AuditEntry { ip, success, details, ..AuditEntry::done(id, action, actor, target, created_at) }
     }
 }
 

@@ -26,34 +26,23 @@ pub struct AuthorityRotation {
 pub enum AuthorityStep {
     /// The directory's leader is to make another one.
     Wanted,
-    /// Nodes are to trust it, before anything is signed by it.
-    Announced {
-        /// PEM.
-        certificate: String,
-        key: SealedKey,
-    },
-    /// The new authority has taken over, and nodes are to make themselves certificates of it.
-    Overlapping {
-        /// The certificate of the one before, in PEM.
-        former: String,
-    },
+    /// Nodes are to trust it, before anything is signed by it. The certificate is in PEM.
+    Announced { certificate: String, key: SealedKey },
+    /// The new authority has taken over, and nodes are to make themselves certificates of it. `former` is the certificate of
+    /// the one before, in PEM.
+    Overlapping { former: String },
 }
 
 /// What can be asked of the directory about its authority.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum AuthorityCommand {
+    /// Begins a rotation.
     Rotate,
-    Announce {
-        certificate: String,
-        key: SealedKey,
-    },
+    /// The next authority's certificate, and its key, sealed.
+    Announce { certificate: String, key: SealedKey },
     /// Refused while another node than these, which trust it, is a member.
-    TakeOver {
-        trusting: Vec<NodeId>,
-    },
+    TakeOver { trusting: Vec<NodeId> },
     /// Ends the trust in the former. Refused while another node than these, which show certificates of the present one, is a
     /// member.
-    DropFormer {
-        renewed: Vec<NodeId>,
-    },
+    DropFormer { renewed: Vec<NodeId> },
 }

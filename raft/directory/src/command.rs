@@ -54,10 +54,7 @@ impl Proposal {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
     /// Makes the cluster of the nodes that have registered; refused once it exists.
-    Form {
-        cluster: ClusterRecord,
-        placement: Vec<PlacementRecord>,
-    },
+    Form { cluster: ClusterRecord, placement: Vec<PlacementRecord> },
     /// A node says who it is at each start.
     RegisterNode(NodeRecord),
     /// The lives of nodes.
@@ -66,115 +63,68 @@ pub enum Command {
     Layout(LayoutCommand),
     /// From now on nodes may use what this format brings. `sealed` are the nodes that understand it and that no older
     /// release can start any more: refused while another node is a member.
-    RaiseFormat {
-        format: Format,
-        sealed: Vec<NodeId>,
-    },
+    RaiseFormat { format: Format, sealed: Vec<NodeId> },
+    /// The group of a shard exists.
     ShardFormed(ShardId),
     /// The exchange of the master key, and of what signs session tokens.
     Secrets(SecretsCommand),
     /// The rotation of the cluster's authority.
     Authority(AuthorityCommand),
 
-    CreateCustomer {
-        customer: Box<CustomerRecord>,
-        key: KeyRecord,
-    },
-    UpdateCustomer {
-        id: CustomerId,
-        change: CustomerChange,
-    },
+    /// A customer with its first key.
+    CreateCustomer { customer: Box<CustomerRecord>, key: KeyRecord },
+    /// What is set of a live customer.
+    UpdateCustomer { id: CustomerId, change: CustomerChange },
     /// Nothing of the customer counts from now on. Of an account with much, the records end by [`Command::EndPart`].
-    DeleteCustomer {
-        id: CustomerId,
-    },
+    DeleteCustomer { id: CustomerId },
     /// Ends a part of what ended with something that was deleted: those of these that live still. Nothing is left to end
     /// after the `last` one, as nothing can come to it any more.
-    EndPart {
-        with: Ended,
-        keys: Vec<KeyId>,
-        channels: Vec<ChannelId>,
-        sessions: Vec<SessionId>,
-        last: bool,
-    },
+    EndPart { with: Ended, keys: Vec<KeyId>, channels: Vec<ChannelId>, sessions: Vec<SessionId>, last: bool },
     /// Removes what is left of a deleted customer, a bounded number of records at a time.
-    PurgeCustomer {
-        id: CustomerId,
-        most: usize,
-    },
+    PurgeCustomer { id: CustomerId, most: usize },
 
+    /// A key, of a live channel where it names one.
     CreateKey(KeyRecord),
-    RenameKey {
-        customer: CustomerId,
-        id: KeyId,
-        name: String,
-    },
-    RevokeKey {
-        customer: CustomerId,
-        id: KeyId,
-    },
+    /// Another name for a key, whether it is good or not.
+    RenameKey { customer: CustomerId, id: KeyId, name: String },
+    /// Ends a key; refused when it has ended.
+    RevokeKey { customer: CustomerId, id: KeyId },
     /// Times of last use, gathered by a node (five minutes' resolution).
     KeysUsed(Vec<(KeyId, Timestamp)>),
 
-    CreateChannel {
-        channel: ChannelRecord,
-        scoped_key: Option<KeyRecord>,
-    },
-    UpdateChannel {
-        customer: CustomerId,
-        id: ChannelId,
-        name: Option<String>,
-        metadata: Option<String>,
-    },
-    DeleteChannel {
-        customer: CustomerId,
-        id: ChannelId,
-    },
+    /// A channel, with a key of its own where one is asked for.
+    CreateChannel { channel: ChannelRecord, scoped_key: Option<KeyRecord> },
+    /// Another name, or other metadata.
+    UpdateChannel { customer: CustomerId, id: ChannelId, name: Option<String>, metadata: Option<String> },
+    /// Deletes a channel and ends its keys.
+    DeleteChannel { customer: CustomerId, id: ChannelId },
 
+    /// A webhook endpoint.
     CreateEndpoint(EndpointRecord),
-    UpdateEndpoint {
-        customer: CustomerId,
-        id: EndpointId,
-        change: EndpointChange,
-    },
-    DeleteEndpoint {
-        customer: CustomerId,
-        id: EndpointId,
-    },
+    /// What is set of an endpoint; to enable or disable it clears its health.
+    UpdateEndpoint { customer: CustomerId, id: EndpointId, change: EndpointChange },
+    /// Deletes an endpoint at once.
+    DeleteEndpoint { customer: CustomerId, id: EndpointId },
     /// How endpoints have answered, as a node has seen it (a few minutes' resolution).
     NoteHealth(Vec<HealthNote>),
     /// The gateway disables an endpoint by itself; refused when it is disabled already.
-    DisableEndpoint {
-        id: EndpointId,
-        reason: DisabledReason,
-    },
+    DisableEndpoint { id: EndpointId, reason: DisabledReason },
 
     /// Members and sessions.
     Users(UserCommand),
     /// Support tickets.
     Tickets(TicketCommand),
     /// Somebody watches the event stream of a customer: until then, owners keep its events for it. The later time wins.
-    Streamed {
-        customer: CustomerId,
-        until: Timestamp,
-    },
+    Streamed { customer: CustomerId, until: Timestamp },
 
     /// Forgets keys that were revoked or expired, and channels that were deleted, before a time: those of these that were. A bounded
     /// number at a time.
-    ForgetEnded {
-        keys: Vec<KeyId>,
-        channels: Vec<ChannelId>,
-        before: Timestamp,
-    },
+    ForgetEnded { keys: Vec<KeyId>, channels: Vec<ChannelId>, before: Timestamp },
 
     /// Audit entries alone, such as failed authentications.
     Audit,
     /// Forgets a bounded number of audit entries and of ended sessions from before these times.
-    Trim {
-        audit: Timestamp,
-        sessions: Timestamp,
-        most: usize,
-    },
+    Trim { audit: Timestamp, sessions: Timestamp, most: usize },
 }
 
 impl Command {
@@ -243,19 +193,26 @@ pub struct SealedHeaders {
 /// The answer to an accepted command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
+    /// There is nothing to tell.
     Done,
+    /// The node as it is now.
     Node(NodeRecord),
+    /// The customer as it is now.
     Customer(CustomerRecord),
+    /// The key as it is now.
     Key(KeyRecord),
+    /// The channel as it is now.
     Channel(ChannelRecord),
+    /// The endpoint as it is now.
     Endpoint(EndpointRecord),
+    /// The member as it is now.
     User(UserRecord),
+    /// The session as it is now.
     Session(SessionRecord),
+    /// The ticket as it is now.
     Ticket(Box<TicketRecord>),
     /// Whether there is more to forget.
-    Trimmed {
-        more: bool,
-    },
+    Trimmed { more: bool },
 }
 
 /// Why a command changed nothing.

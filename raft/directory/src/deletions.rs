@@ -105,7 +105,7 @@ impl Deletion {
 const REVOKED: &str = "key.revoked";
 
 fn system() -> AuditActor {
-    AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None }
+    AuditActor::of_kind("system")
 }
 
 /// What was deleted since then.

@@ -72,6 +72,7 @@ pub struct AuthorityRecord {
 pub enum MemberCommand {
     /// Takes over the authority that made the first certificates; one that is known stays.
     KeepAuthority(Box<AuthorityRecord>),
+    /// A token that lets one node in.
     IssueToken(JoinToken),
     /// Lets a node in by a token; its id is chosen here, whatever the record says.
     Join {
@@ -79,20 +80,16 @@ pub enum MemberCommand {
         token: [u8; 32],
         node: NodeRecord,
     },
+    /// Takes a node out of service.
     Drain(NodeId),
+    /// Puts it back into service.
     Undrain(NodeId),
     /// Begins a node's removal.
     Leave(NodeId),
     /// Begins it as it was judged: with these others to hold replicas, and no other removal beside it. From format 3 on.
-    LeaveBehind {
-        node: NodeId,
-        others: BTreeSet<NodeId>,
-    },
+    LeaveBehind { node: NodeId, others: BTreeSet<NodeId> },
     /// Ends it, when nothing is placed there any more.
     Remove(NodeId),
     /// How much of the whole falls to a node, beside the others.
-    Weigh {
-        node: NodeId,
-        weight: u32,
-    },
+    Weigh { node: NodeId, weight: u32 },
 }

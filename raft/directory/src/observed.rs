@@ -36,24 +36,14 @@ pub fn entry(
     details: BTreeMap<String, String>,
 ) -> AuditEntry {
     let name = format!("{action}|{}|{}|{seen_by}|{}", target.kind, target.id, at.0);
-    AuditEntry {
-        id: AuditId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())),
-        customer_id: None,
-        action: action.to_owned(),
-        actor: AuditActor { kind: "system".to_owned(), id: Some(seen_by.to_string()), prefix: None, email: None },
-        target: Some(target),
-        ip: None,
-        user_agent: None,
-        request_id: None,
-        success: true,
-        created_at: at,
-        details,
-    }
+    let id = AuditId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()));
+    let actor = AuditActor { id: Some(seen_by.to_string()), ..AuditActor::of_kind("system") };
+    AuditEntry { details, ..AuditEntry::done(id, action, actor, target, at) }
 }
 
 /// A node as the target of an entry.
 pub fn node(id: NodeId) -> AuditTarget {
-    AuditTarget { kind: "node".to_owned(), id: id.to_string(), label: format!("node {id}") }
+    AuditTarget::of("node", id, format!("node {id}"))
 }
 
 #[cfg(test)]

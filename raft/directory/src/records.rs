@@ -274,6 +274,15 @@ pub struct AuditEntry {
     pub details: BTreeMap<String, String>,
 }
 
+impl AuditEntry {
+    /// That something was done by somebody who made no request.
+    pub fn done(id: AuditId, action: &str, actor: AuditActor, target: AuditTarget, created_at: Timestamp) -> Self {
+        let (action, target, success) = (action.to_owned(), Some(target), true);
+        let (customer_id, ip, user_agent, request_id, details) = (None, None, None, None, BTreeMap::new());
+        Self { id, customer_id, action, actor, target, ip, user_agent, request_id, success, created_at, details }
+    }
+}
+
 /// Who acted. `kind` is `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditActor {
@@ -288,6 +297,12 @@ pub struct AuditActor {
     pub email: Option<String>,
 }
 
+impl AuditActor {
+    pub fn of_kind(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), id: None, prefix: None, email: None }
+    }
+}
+
 /// What was acted upon; the label outlives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTarget {
@@ -296,6 +311,12 @@ pub struct AuditTarget {
     pub id: String,
     /// Its name at that time.
     pub label: String,
+}
+
+impl AuditTarget {
+    pub fn of(kind: &str, id: impl ToString, label: impl Into<String>) -> Self {
+        Self { kind: kind.to_owned(), id: id.to_string(), label: label.into() }
+    }
 }
 
 /// A hash as one binary string instead of thirty-two numbers.

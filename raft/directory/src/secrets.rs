@@ -112,41 +112,27 @@ pub struct ResealedEndpoint {
 pub enum SecretsCommand {
     /// Begins an exchange: the deployment's own key comes under another master key, and with it whatever is sealed from
     /// now on.
-    Begin {
-        from: MasterKeyId,
-        deployment_key: WrappedKey,
-    },
+    Begin { from: MasterKeyId, deployment_key: WrappedKey },
     /// Brings data keys under the cluster's master key; those that are there already stay.
-    Rewrap {
-        authority: Option<WrappedKey>,
-        customers: Vec<Rewrapped>,
-    },
+    Rewrap { authority: Option<WrappedKey>, customers: Vec<Rewrapped> },
     /// Ends it, when nothing is sealed under another key.
     End,
     /// Session tokens are signed by this key from now on, sealed with the deployment's data key.
-    RotateSessionKey {
-        sealed: Vec<u8>,
-    },
+    RotateSessionKey { sealed: Vec<u8> },
     /// Forgets the one before, when none of its tokens can be good any more.
     DropSessionKey,
     /// Begins a rotation of the customers' data keys.
     RotateDataKeys,
     /// Gives customers these data keys; those that they had are former ones.
-    ChangeDataKeys {
-        customers: Vec<Rewrapped>,
-    },
+    ChangeDataKeys { customers: Vec<Rewrapped> },
     /// Each customer of before has another one.
     DataKeysChanged,
+    /// Secrets and headers of endpoints, sealed with their customers' present keys.
     ResealEndpoints(Vec<ResealedEndpoint>),
     /// Nothing in the shard is sealed with former keys, in the rotation that began then.
-    ShardResealed {
-        shard: ShardId,
-        began_at: Timestamp,
-    },
+    ShardResealed { shard: ShardId, began_at: Timestamp },
     /// Drops the former keys of customers, when nothing is sealed with former keys any more.
-    DropDataKeys {
-        customers: Vec<CustomerId>,
-    },
+    DropDataKeys { customers: Vec<CustomerId> },
     /// Ends the rotation, when no customer has a former key.
     EndDataKeys,
 }

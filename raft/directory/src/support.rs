@@ -72,24 +72,12 @@ impl TicketBook {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TicketCommand {
     /// `forward` leaves the message for the support to hear of.
-    Open {
-        ticket: TicketRecord,
-        message: TicketMessage,
-        forward: bool,
-    },
+    Open { ticket: TicketRecord, message: TicketMessage, forward: bool },
     /// A message more, of a ticket that is not closed. A customer's goes to the support's turn, and `customer` says whose
     /// ticket it must be.
-    Say {
-        ticket: TicketId,
-        customer: Option<CustomerId>,
-        message: TicketMessage,
-        status: TicketStatus,
-        forward: bool,
-    },
-    SetStatus {
-        ticket: TicketId,
-        status: TicketStatus,
-    },
+    Say { ticket: TicketId, customer: Option<CustomerId>, message: TicketMessage, status: TicketStatus, forward: bool },
+    /// Whose turn it is, or that it is closed.
+    SetStatus { ticket: TicketId, status: TicketStatus },
     /// The support has heard of these messages, or never will.
     Forwarded(Vec<(TicketId, TicketMessageId)>),
 }

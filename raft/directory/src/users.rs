@@ -97,34 +97,22 @@ pub struct SessionRecord {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum UserCommand {
     /// A new customer with its first key, its owner, and the owner's first session.
-    SignUp {
-        customer: Box<CustomerRecord>,
-        key: Box<KeyRecord>,
-        user: UserRecord,
-        session: SessionRecord,
-    },
+    SignUp { customer: Box<CustomerRecord>, key: Box<KeyRecord>, user: UserRecord, session: SessionRecord },
+    /// A member of a customer.
     Create(UserRecord),
-    Update {
-        customer: CustomerId,
-        id: UserId,
-        change: UserChange,
-    },
+    /// What is set of a member.
+    Update { customer: CustomerId, id: UserId, change: UserChange },
     /// Removes a member and ends its sessions.
-    Delete {
-        customer: CustomerId,
-        id: UserId,
-    },
+    Delete { customer: CustomerId, id: UserId },
     /// A new token was sent to the member; an earlier one is worthless from now on.
-    ExpectVerification {
-        id: UserId,
-        verification: Verification,
-    },
+    ExpectVerification { id: UserId, verification: Verification },
     /// The address is confirmed by the token with this hash.
     Verify {
         id: UserId,
         #[serde(with = "hash_bytes")]
         hash: [u8; 32],
     },
+    /// A member signs in.
     OpenSession(SessionRecord),
     /// Exchanges a refresh token for the next one, when it still is the session's.
     RotateSession {
@@ -135,9 +123,8 @@ pub enum UserCommand {
         to: [u8; 32],
         expires_at: Timestamp,
     },
-    RevokeSession {
-        id: SessionId,
-    },
+    /// Ends a session.
+    RevokeSession { id: SessionId },
     /// Changes or removes a member, unless the account would be left without an owner who has come.
     KeepOwner(Box<UserCommand>),
 }

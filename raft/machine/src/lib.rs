@@ -41,6 +41,11 @@ pub trait View {
 
     /// At most `limit` pairs of `[from, to)`, descending from the end.
     fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs;
+
+    /// As [`scan`](Self::scan), of a range as it is made of keys.
+    fn scan_range(&self, (from, to): (Vec<u8>, Vec<u8>), limit: usize) -> Pairs {
+        self.scan(&from, &to, limit)
+    }
 }
 
 /// The key right behind another: where a scan goes on that has read so far.
@@ -116,10 +121,10 @@ impl MemoryState {
         self.map.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
     }
 
-    /// The pairs of a range that is not empty: the map panics over one whose start lies at or after its end.
+    /// The pairs of a range. The map panics over one whose start lies behind its end.
     fn range(&self, from: &[u8], to: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, Vec<u8>)> {
         self.map
-            .range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)))
+            .range::<[u8], _>((Bound::Included(from), Bound::Excluded(to.max(from))))
             .map(|(key, value)| (key.clone(), value.clone()))
     }
 }
@@ -130,16 +135,10 @@ impl View for MemoryState {
     }
 
     fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
-        if from >= to {
-            return Pairs::new();
-        }
         self.range(from, to).take(limit).collect()
     }
 
     fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
-        if from >= to {
-            return Pairs::new();
-        }
         self.range(from, to).rev().take(limit).collect()
     }
 }

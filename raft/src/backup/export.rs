@@ -75,13 +75,9 @@ impl Export {
                     self.count(chunk.clone());
                     Some(Ok(chunk))
                 }
-                Some(Err(error)) => {
+                ended => {
                     self.stage = Stage::Over;
-                    Some(Err(error))
-                }
-                None => {
-                    self.stage = Stage::Over;
-                    Some(Ok(self.tail()))
+                    Some(ended.unwrap_or_else(|| Ok(self.tail())))
                 }
             },
             Stage::Over => None,

@@ -150,9 +150,6 @@ impl SeedGroup<'_> {
             pairs.next();
         }
         pairs.status().map_err(io::Error::other)?;
-        if found != self.put {
-            return Err(SeedError::Differs { put: self.put.pairs, found: found.pairs });
-        }
-        Ok(())
+        if found != self.put { Err(SeedError::Differs { put: self.put.pairs, found: found.pairs }) } else { Ok(()) }
     }
 }

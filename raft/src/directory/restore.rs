@@ -56,25 +56,13 @@ impl NewCluster {
     /// What is new in the directory.
     pub fn additions(&self) -> [Pair; 2] {
         let id = AuditId::new();
+        let target = AuditTarget::of("cluster", self.cluster_id, "cluster");
         let entry = AuditEntry {
-            id,
-            customer_id: None,
-            action: "cluster.restored".to_owned(),
-            actor: AuditActor { kind: "operator".to_owned(), id: None, prefix: None, email: None },
-            target: Some(AuditTarget {
-                kind: "cluster".to_owned(),
-                id: self.cluster_id.to_string(),
-                label: "cluster".to_owned(),
-            }),
-            ip: None,
-            user_agent: None,
-            request_id: None,
-            success: true,
-            created_at: self.at,
             details: BTreeMap::from([
                 ("backup_of".to_owned(), self.taken_of.to_string()),
                 ("backup_taken_at".to_owned(), self.taken_at.to_string()),
             ]),
+            ..AuditEntry::done(id, "cluster.restored", AuditActor::of_kind("operator"), target, self.at)
         };
         [(keys::node(self.node.id), encode(&self.node)), (keys::audit(None, self.at, id), encode(&entry))]
     }

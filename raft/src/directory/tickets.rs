@@ -18,8 +18,7 @@ impl Directory {
 
     /// The messages of a ticket, the oldest first. Reads from disk.
     pub fn ticket_messages(&self, id: TicketId) -> Vec<TicketMessage> {
-        let (from, to) = keys::ticket_messages(id);
-        let rows = self.group().reader().scan(&from, &to, usize::MAX);
+        let rows = self.group().reader().scan_range(keys::ticket_messages(id), usize::MAX);
         rows.iter().map(|(_, row)| decode(row)).collect()
     }
 
@@ -42,8 +41,7 @@ impl Directory {
     /// Messages that the support is to hear of, the oldest first. Reads from disk.
     pub fn forwards(&self, limit: usize) -> Vec<Forward> {
         let reader = self.group().reader();
-        let (from, to) = keys::ticket_forwards();
-        let waiting = reader.scan(&from, &to, limit);
+        let waiting = reader.scan_range(keys::ticket_forwards(), limit);
         waiting
             .iter()
             .filter_map(|(key, _)| {

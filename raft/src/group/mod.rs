@@ -85,6 +85,9 @@ pub enum ReadError {
     Stopped,
 }
 
+/// A change of the members, or of who leads them.
+pub type Changing<'a> = BoxFuture<'a, Result<(), ChangeError>>;
+
 /// Why members could not be changed or leadership not be moved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChangeError {
@@ -169,7 +172,7 @@ impl Group {
     }
 
     /// Gives a pristine group its first members; a group that has members already is left alone.
-    pub fn initialize(&self, members: BTreeSet<NodeId>) -> BoxFuture<'_, Result<(), ChangeError>> {
+    pub fn initialize(&self, members: BTreeSet<NodeId>) -> Changing<'_> {
         Box::pin(async move {
             let raft = self.raft()?;
             match raft.initialize(members).await {
@@ -307,7 +310,7 @@ impl Group {
     }
 
     /// Hands leadership to a voter, and returns when this node sees it lead.
-    pub fn transfer_leader(&self, to: NodeId, deadline: Instant) -> BoxFuture<'_, Result<(), ChangeError>> {
+    pub fn transfer_leader(&self, to: NodeId, deadline: Instant) -> Changing<'_> {
         Box::pin(async move {
             let mut leadership = self.leadership();
             let work = async {
@@ -345,7 +348,7 @@ impl Group {
     }
 
     /// Adds a node that replicates and does not vote; returns when the change is committed, not when it caught up.
-    pub fn add_learner(&self, node: NodeId, deadline: Instant) -> BoxFuture<'_, Result<(), ChangeError>> {
+    pub fn add_learner(&self, node: NodeId, deadline: Instant) -> Changing<'_> {
         Box::pin(async move {
             let raft = self.raft()?;
             let change = raft.add_learner(node, (), false);
@@ -355,12 +358,7 @@ impl Group {
 
     /// Makes these nodes the voters; earlier voters that are not among them leave the group, or stay as learners with
     /// `retain`. New voters have to be learners before, and should have caught up: a quorum may need them at once.
-    pub fn change_members(
-        &self,
-        voters: BTreeSet<NodeId>,
-        retain: bool,
-        deadline: Instant,
-    ) -> BoxFuture<'_, Result<(), ChangeError>> {
+    pub fn change_members(&self, voters: BTreeSet<NodeId>, retain: bool, deadline: Instant) -> Changing<'_> {
         Box::pin(async move {
             let raft = self.raft()?;
             let change = raft.change_membership(voters, retain);
@@ -369,11 +367,7 @@ impl Group {
     }
 
     /// Takes learners out of the group.
-    pub fn remove_learners(
-        &self,
-        nodes: BTreeSet<NodeId>,
-        deadline: Instant,
-    ) -> BoxFuture<'_, Result<(), ChangeError>> {
+    pub fn remove_learners(&self, nodes: BTreeSet<NodeId>, deadline: Instant) -> Changing<'_> {
         Box::pin(async move {
             let raft = self.raft()?;
             let change = raft.change_membership(openraft::ChangeMembers::RemoveNodes(nodes), false);

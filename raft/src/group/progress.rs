@@ -53,10 +53,7 @@ impl Standing {
             return None;
         }
         let last = metrics.last_log_index.unwrap_or(0);
-        let index = |voter: &NodeId| match *voter == node {
-            true => last,
-            false => matched(metrics, *voter),
-        };
+        let index = |voter: &NodeId| if *voter == node { last } else { matched(metrics, *voter) };
         let held = metrics.membership_config.membership().get_joint_config().iter().map(|voters| {
             let mut indexes: Vec<u64> = voters.iter().map(index).collect();
             indexes.sort_unstable_by(|a, b| b.cmp(a));

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Inner;
+use super::services::{answer, refused};
 use crate::codec;
 use crate::group::Core;
 use crate::machine::GroupId;
@@ -218,7 +219,6 @@ impl RaftService for Listener {
     fn handle(&self, _from: NodeId, _class: Class, mut body: Bytes) -> BoxFuture<'static, Bytes> {
         let host = self.host.clone();
         async move {
-            let refused = |status: u8| Bytes::copy_from_slice(&[status]);
             if body.remaining() < 2 {
                 return refused(status::BAD);
             }
@@ -226,10 +226,7 @@ impl RaftService for Listener {
             let Ok(wanted) = codec::decode::<u64>(body) else { return refused(status::BAD) };
             let Some(inner) = host.upgrade() else { return refused(status::NO_GROUP) };
             let Some(core) = inner.core(group) else { return refused(status::NO_GROUP) };
-            match hash_at(&core, wanted, &inner.shared.comparisons).await {
-                Ok(hashed) => [&[status::OK][..], &codec::encode(&hashed)].concat().into(),
-                Err(_) => refused(status::NO_GROUP),
-            }
+            answer(hash_at(&core, wanted, &inner.shared.comparisons).await)
         }
         .boxed()
     }

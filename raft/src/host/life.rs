@@ -13,7 +13,7 @@ use openraft::metrics::RaftServerMetrics;
 use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{Factory, Shared};
+use super::{Factory, Shared, config};
 use crate::copies::LOG_KEPT;
 use crate::group::progress::{self, LOOK_EVERY, Progress, Standing, Verdict};
 use crate::group::{Core, Leadership, Raft, Running, leads};
@@ -40,7 +40,7 @@ pub(super) struct Life {
     factory: Factory,
     shared: Arc<Shared>,
     /// The right to touch the group's state; see [`Applier`].
-    right: Arc<Mutex<()>>,
+    pub(super) right: Arc<Mutex<()>>,
     stop: CancellationToken,
 }
 
@@ -129,7 +129,7 @@ impl Life {
         let network = network::Factory {
             peers: self.shared.peers.clone(),
             group: id,
-            timeouts: self.shared.timeouts(),
+            timeouts: network::Timeouts::of(&self.shared.timing),
             votes_from,
             reads: self.core.reading.clone(),
             contacts: self.core.contacts.clone(),
@@ -137,7 +137,7 @@ impl Life {
             copies: self.core.copies.clone(),
         };
         let store = LogStore::new(log.clone(), self.shared.writer.clone());
-        let config = self.shared.raft_config(id);
+        let config = Arc::new(config(&self.shared.timing, &self.shared.limits, format!("group {id}")));
         let begun = applier.begun();
         let raft = Raft::new(self.core.node(), config, network, store, applier).await.map_err(|error| text(&error))?;
         begun.store(true, Ordering::Release);
@@ -251,11 +251,5 @@ pub(super) async fn released(right: &Arc<Mutex<()>>, group: GroupId) {
     let started = Instant::now();
     if tokio::time::timeout(RELEASE, right.lock()).await.is_err() {
         tracing::error!(group, waited = ?started.elapsed(), "a closed group does not let go of its state");
-    }
-}
-
-impl Life {
-    pub(super) fn right(&self) -> Arc<Mutex<()>> {
-        self.right.clone()
     }
 }

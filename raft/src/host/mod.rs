@@ -36,7 +36,7 @@ use crate::local_copy::LocalCopy;
 use crate::log::disk::Disk;
 use crate::log::writer::{Write, Writer};
 use crate::machine::{GroupId, Machine};
-use crate::network::{Timeouts, service};
+use crate::network::service;
 use crate::pace::Pace;
 use crate::room::{Marks, Room};
 use crate::state::disk::StateDisk;
@@ -142,14 +142,6 @@ impl Shared {
             telemetry::groups_stalled(stalled.len());
         }
         is_news
-    }
-
-    fn timeouts(&self) -> Timeouts {
-        Timeouts::of(&self.timing)
-    }
-
-    fn raft_config(&self, group: GroupId) -> Arc<Config> {
-        Arc::new(config(&self.timing, &self.limits, format!("group {group}")))
     }
 }
 
@@ -322,7 +314,7 @@ impl Host {
             );
             let stop = CancellationToken::new();
             let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
-            let right = life.right();
+            let right = life.right.clone();
             let (started, result) = oneshot::channel();
             let fatal = shared.fatal.clone();
             let life = shared.peers.runtime().spawn(async move {

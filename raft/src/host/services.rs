@@ -169,7 +169,7 @@ fn failure(status: u8) -> BoxFuture<'static, Bytes> {
     std::future::ready(refused(status)).boxed()
 }
 
-fn refused(status: u8) -> Bytes {
+pub(super) fn refused(status: u8) -> Bytes {
     Bytes::copy_from_slice(&[status])
 }
 
@@ -181,7 +181,7 @@ fn accepted(body: &[u8]) -> Bytes {
 }
 
 /// An answer, or that the group does not run: openraft's errors here all mean that it stopped.
-fn answer<T: Serialize, E>(result: Result<T, E>) -> Bytes {
+pub(super) fn answer<T: Serialize, E>(result: Result<T, E>) -> Bytes {
     match result {
         Ok(value) => accepted(&codec::encode(&value)),
         Err(_) => refused(status::NO_GROUP),

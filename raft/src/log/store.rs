@@ -232,10 +232,7 @@ impl GroupLog {
     /// Called by the writer: the commit position, if it moved since the last call.
     pub(super) fn take_unwritten_commit(&self) -> Option<Bytes> {
         let mut inner = self.inner.lock();
-        if !std::mem::take(&mut inner.commit_moved) {
-            return None;
-        }
-        inner.committed.map(|id| codec::encode(&id))
+        if !std::mem::take(&mut inner.commit_moved) { None } else { inner.committed.map(|id| codec::encode(&id)) }
     }
 
     /// Entries of `[from, to)`, in order and without gaps, at most `max_bytes` of them but at least one if there is
@@ -245,13 +242,7 @@ impl GroupLog {
     }
 
     /// [`GroupLog::read`], with what happens between the look at the log's bounds and the look at the disk.
-    pub(super) fn read_while(
-        &self,
-        from: u64,
-        to: u64,
-        max_bytes: usize,
-        meanwhile: impl Fn(),
-    ) -> io::Result<Vec<Entry>> {
+    pub(super) fn read_while(&self, from: u64, to: u64, most: usize, meanwhile: impl Fn()) -> io::Result<Vec<Entry>> {
         loop {
             let (from, to, middle) = {
                 let inner = self.inner.lock();
@@ -262,13 +253,13 @@ impl GroupLog {
                     return Ok(Vec::new());
                 }
                 match inner.cache.first() {
-                    Some(first) if from >= first => return Ok(inner.cache.read(from, to, max_bytes)),
+                    Some(first) if from >= first => return Ok(inner.cache.read(from, to, most)),
                     Some(first) => (from, to, first.min(to)),
                     None => (from, to, to),
                 }
             };
             meanwhile();
-            let mut entries = match self.disk.try_read(self.id, from, middle, max_bytes) {
+            let mut entries = match self.disk.try_read(self.id, from, middle, most) {
                 Ok(entries) => entries,
                 // What looks like a gap was purged since: the purge moves the beginning before it deletes.
                 Err(_) if self.inner.lock().first > from => continue,
@@ -278,7 +269,7 @@ impl GroupLog {
                 }
             };
             let reached = from + entries.len() as u64;
-            let left = max_bytes.saturating_sub(entries.iter().map(codec::entry_size).sum());
+            let left = most.saturating_sub(entries.iter().map(codec::entry_size).sum());
             if reached == middle && middle < to && left > 0 {
                 let rest = self.inner.lock().cache.read(middle, to, left);
                 let continues = rest.first().is_some_and(|entry| entry.log_id.index == middle);

@@ -41,44 +41,20 @@ pub(crate) struct Encoded {
 
 /// One write of one group.
 pub(crate) enum Write {
-    Append {
-        group: Arc<GroupLog>,
-        /// Counts the appends of the group; see [`super::cache::Cache`].
-        number: u64,
-        entries: Encoded,
-        done: IOFlushed<TypeConfig>,
-    },
-    Vote {
-        group: Arc<GroupLog>,
-        vote: Bytes,
-        done: oneshot::Sender<io::Result<()>>,
-    },
+    /// Appends entries. `number` counts the appends of the group; see [`super::cache::Cache`].
+    Append { group: Arc<GroupLog>, number: u64, entries: Encoded, done: IOFlushed<TypeConfig> },
+    /// Keeps a vote.
+    Vote { group: Arc<GroupLog>, vote: Bytes, done: oneshot::Sender<io::Result<()>> },
     /// Deletes the entries from this index on.
-    Truncate {
-        group: Arc<GroupLog>,
-        from: u64,
-        done: oneshot::Sender<io::Result<()>>,
-    },
+    Truncate { group: Arc<GroupLog>, from: u64, done: oneshot::Sender<io::Result<()>> },
     /// Deletes the entries up to this index.
-    Purge {
-        group: Arc<GroupLog>,
-        upto: u64,
-        purged: Bytes,
-        done: oneshot::Sender<io::Result<()>>,
-    },
+    Purge { group: Arc<GroupLog>, upto: u64, purged: Bytes, done: oneshot::Sender<io::Result<()>> },
     /// Deletes everything of a group.
-    Erase {
-        group: GroupId,
-        done: oneshot::Sender<io::Result<()>>,
-    },
+    Erase { group: GroupId, done: oneshot::Sender<io::Result<()>> },
     /// Completes when everything before it is on disk.
-    Barrier {
-        done: oneshot::Sender<io::Result<()>>,
-    },
+    Barrier { done: oneshot::Sender<io::Result<()>> },
     /// Ends the writer when everything before it is on disk.
-    Stop {
-        done: oneshot::Sender<io::Result<()>>,
-    },
+    Stop { done: oneshot::Sender<io::Result<()>> },
 }
 
 impl Write {

@@ -24,10 +24,7 @@ impl Chance {
 
     /// One of these; `None` if there are none.
     pub fn pick<'a, T>(&self, all: &'a [T]) -> Option<&'a T> {
-        if all.is_empty() {
-            return None;
-        }
-        all.get(self.among(0..all.len() as u64) as usize)
+        if all.is_empty() { None } else { all.get(self.among(0..all.len() as u64) as usize) }
     }
 
     /// A time of `range`, to the microsecond.

@@ -101,6 +101,7 @@ impl StateSlot {
     }
 }
 
+#[derive(Default)]
 struct Inner {
     /// Which start of the node may write.
     start: u64,
@@ -125,14 +126,7 @@ fn gone() -> io::Error {
 
 impl Disk {
     pub(super) fn new(chance: Chance, latency: Range<Duration>) -> Arc<Self> {
-        let inner = Inner {
-            start: 0,
-            logs: BTreeMap::new(),
-            states: BTreeMap::new(),
-            waiting: VecDeque::new(),
-            writing: Vec::new(),
-            latency,
-        };
+        let inner = Inner { latency, ..Inner::default() };
         Arc::new(Self { inner: Mutex::new(inner), more: Notify::new(), chance })
     }
 

@@ -34,6 +34,7 @@ const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(15);
 const LONG_APPEND: usize = 4 << 10;
 
 type Error = RPCError<SimulatedTypes>;
+type Rpc<T> = Result<T, Error>;
 
 fn bytes_of(request: &AppendEntriesRequest<SimulatedTypes>) -> usize {
     let bytes = |payload: &EntryPayload<Command, NodeId, ()>| match payload {
@@ -79,7 +80,7 @@ impl Network {
         find: fn(&Shared, Life, GroupId) -> Option<Raft>,
         timeout: Duration,
         serve: S,
-    ) -> impl Future<Output = Result<A, Error>> + Send + use<A, S, F>
+    ) -> impl Future<Output = Rpc<A>> + Send + use<A, S, F>
     where
         A: Send + 'static,
         S: Fn(Raft) -> F + Clone + Send + Sync + 'static,
@@ -101,7 +102,7 @@ impl Network {
     fn send_append(
         &self,
         request: AppendEntriesRequest<SimulatedTypes>,
-    ) -> impl Future<Output = Result<AppendEntriesResponse<SimulatedTypes>, Error>> + Send + use<> {
+    ) -> impl Future<Output = Rpc<AppendEntriesResponse<SimulatedTypes>>> + Send + use<> {
         let (contacts, term, target, sent) =
             (self.contacts.clone(), request.vote.leader_id.term, self.target, clock::now());
         let refused = self.shared.config.flaw == Some(Flaw::NoLongAppends) && bytes_of(&request) > LONG_APPEND;
@@ -125,16 +126,16 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
     async fn append_entries(
         &mut self,
         request: AppendEntriesRequest<SimulatedTypes>,
-        _option: RPCOption,
-    ) -> Result<AppendEntriesResponse<SimulatedTypes>, Error> {
+        _: RPCOption,
+    ) -> Rpc<AppendEntriesResponse<SimulatedTypes>> {
         self.send_append(request).await
     }
 
     fn stream_append<'s, S>(
         &'s mut self,
         input: S,
-        _option: RPCOption,
-    ) -> BoxFuture<'s, Result<BoxStream<'s, Result<StreamAppendResult<SimulatedTypes>, Error>>, Error>>
+        _: RPCOption,
+    ) -> BoxFuture<'s, Rpc<BoxStream<'s, Rpc<StreamAppendResult<SimulatedTypes>>>>>
     where
         S: Stream<Item = AppendEntriesRequest<SimulatedTypes>> + OptionalSend + Unpin + 'static,
     {
@@ -143,11 +144,7 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         Box::pin(std::future::ready(Ok(answers)))
     }
 
-    async fn vote(
-        &mut self,
-        request: VoteRequest<SimulatedTypes>,
-        _option: RPCOption,
-    ) -> Result<VoteResponse<SimulatedTypes>, Error> {
+    async fn vote(&mut self, request: VoteRequest<SimulatedTypes>, _: RPCOption) -> Rpc<VoteResponse<SimulatedTypes>> {
         let asked = self.ask(RPCTypes::Vote, Shared::voter, self.timeouts.control, move |raft| {
             let request = request.clone();
             async move { raft.vote(request).await.ok() }
@@ -158,8 +155,8 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
     async fn pre_vote(
         &mut self,
         request: VoteRequest<SimulatedTypes>,
-        _option: RPCOption,
-    ) -> Result<VoteResponse<SimulatedTypes>, Error> {
+        _: RPCOption,
+    ) -> Rpc<VoteResponse<SimulatedTypes>> {
         if self.shared.voter(self.life, self.group).is_none() {
             return Err(RPCError::Unreachable(Unreachable::from_string("this node gives no vote yet")));
         }
@@ -175,7 +172,7 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         vote: Vote,
         snapshot: Snapshot<SnapshotData>,
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
-        _option: RPCOption,
+        _: RPCOption,
     ) -> Result<SnapshotResponse<SimulatedTypes>, StreamingError<SimulatedTypes>> {
         let (meta, mut data) = (snapshot.meta, snapshot.snapshot);
         if self.shared.config.flaw == Some(Flaw::CutSnapshot) {
@@ -197,8 +194,8 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
     async fn transfer_leader(
         &mut self,
         request: TransferLeaderRequest<SimulatedTypes>,
-        _option: RPCOption,
-    ) -> Result<TransferLeaderResponse<SimulatedTypes>, Error> {
+        _: RPCOption,
+    ) -> Rpc<TransferLeaderResponse<SimulatedTypes>> {
         let asked = self.ask(RPCTypes::TransferLeader, Shared::raft, self.timeouts.control, move |raft| {
             let request = request.clone();
             async move { raft.handle_transfer_leader(request).await.ok() }

@@ -3,7 +3,7 @@
 use openraft::{OptionalSend, RaftTypeConfig};
 
 use super::applier::Applier;
-use crate::types::{Command, Reply, TypeConfig, Waiter};
+use crate::types::{Command, GatewayTypes, Reply, TypeConfig, Waiter};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SimulatedTypes {}
@@ -29,5 +29,7 @@ impl RaftTypeConfig for SimulatedTypes {
         T: OptionalSend + 'static;
     type ErrorSource = openraft::impls::BoxedErrorSource;
 }
+
+impl GatewayTypes for SimulatedTypes {}
 
 pub(super) type Raft = openraft::Raft<SimulatedTypes, Applier>;

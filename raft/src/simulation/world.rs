@@ -142,10 +142,7 @@ impl Shared {
     }
 
     fn running<T>(&self, life: Life, group: GroupId, with: impl FnOnce(&Running) -> T) -> Option<T> {
-        if !self.router.lives(life) {
-            return None;
-        }
-        self.nodes.lock().get(&life.node)?.groups.get(&group).map(with)
+        if !self.router.lives(life) { None } else { self.nodes.lock().get(&life.node)?.groups.get(&group).map(with) }
     }
 
     /// Builds a group from what is on the node's disk, and puts it in place of an earlier one.

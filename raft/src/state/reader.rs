@@ -25,6 +25,29 @@ impl StateReader {
     pub(super) fn get_behind_group(&self, full: &[u8]) -> Option<Vec<u8>> {
         self.disk.get(full)
     }
+
+    fn pairs(&self, from: &[u8], to: &[u8], limit: usize, from_end: bool) -> Pairs {
+        let mut pairs = Pairs::new();
+        if from >= to {
+            return pairs;
+        }
+        let mut iterator = self.disk.iterate(state_key(self.group, from), state_key(self.group, to));
+        if from_end {
+            iterator.seek_to_last()
+        } else {
+            iterator.seek_to_first()
+        }
+        while pairs.len() < limit
+            && let Some((key, value)) = iterator.item()
+        {
+            pairs.push((key[2..].to_vec(), value.to_vec()));
+            if from_end { iterator.prev() } else { iterator.next() }
+        }
+        if let Err(error) = iterator.status() {
+            self.disk.fail("read", &error);
+        }
+        pairs
+    }
 }
 
 impl View for StateReader {
@@ -33,40 +56,10 @@ impl View for StateReader {
     }
 
     fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
-        let mut pairs = Pairs::new();
-        if from >= to {
-            return pairs;
-        }
-        let mut iterator = self.disk.iterate(state_key(self.group, from), state_key(self.group, to));
-        iterator.seek_to_first();
-        while pairs.len() < limit
-            && let Some((key, value)) = iterator.item()
-        {
-            pairs.push((key[2..].to_vec(), value.to_vec()));
-            iterator.next();
-        }
-        if let Err(error) = iterator.status() {
-            self.disk.fail("read", &error);
-        }
-        pairs
+        self.pairs(from, to, limit, false)
     }
 
     fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
-        let mut pairs = Pairs::new();
-        if from >= to {
-            return pairs;
-        }
-        let mut iterator = self.disk.iterate(state_key(self.group, from), state_key(self.group, to));
-        iterator.seek_to_last();
-        while pairs.len() < limit
-            && let Some((key, value)) = iterator.item()
-        {
-            pairs.push((key[2..].to_vec(), value.to_vec()));
-            iterator.prev();
-        }
-        if let Err(error) = iterator.status() {
-            self.disk.fail("read", &error);
-        }
-        pairs
+        self.pairs(from, to, limit, true)
     }
 }

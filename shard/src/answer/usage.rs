@@ -103,10 +103,7 @@ fn retrying(view: &dyn View, customer: CustomerId, only: Option<ChannelId>) -> u
     let count = |count: &[u8]| u64::try_from(decode::<i64>(count)).unwrap_or(0);
     match only {
         Some(channel) => view.get(&keys::retrying(customer, channel)).map_or(0, |row| count(&row)),
-        None => {
-            let (from, to) = keys::retrying_of(customer);
-            view.scan(&from, &to, usize::MAX).iter().map(|(_, row)| count(row)).sum()
-        }
+        None => view.scan_range(keys::retrying_of(customer), usize::MAX).iter().map(|(_, row)| count(row)).sum(),
     }
 }
 

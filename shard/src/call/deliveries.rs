@@ -11,14 +11,10 @@ use crate::coordinator::{Report, Ruling};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DeliveryAsk {
-    Page {
-        customer: CustomerId,
-        query: DeliveryQuery,
-    },
-    Find {
-        customer: CustomerId,
-        id: DeliveryId,
-    },
+    /// A page of deliveries.
+    Page { customer: CustomerId, query: DeliveryQuery },
+    /// One delivery with its attempts.
+    Find { customer: CustomerId, id: DeliveryId },
     /// Makes a delivery due now. `again` when the same call may have done so before.
     Redeliver {
         customer: CustomerId,
@@ -26,18 +22,14 @@ pub enum DeliveryAsk {
         #[serde(default)]
         again: bool,
     },
+    /// Begins a sweep.
     Sweep(Sweep),
-    Figures {
-        customer: CustomerId,
-        endpoint: EndpointId,
-        since: Timestamp,
-    },
+    /// Counts and latencies of an endpoint since a time.
+    Figures { customer: CustomerId, endpoint: EndpointId, since: Timestamp },
     /// What a node tells the home of an endpoint's customer.
     Report(Report),
     /// Counts a call of a test route, at the customer's home.
-    TakeTest {
-        customer: CustomerId,
-    },
+    TakeTest { customer: CustomerId },
     /// What waits for each endpoint in this shard.
     Waiting,
     /// How many deliveries a sweep would be about.

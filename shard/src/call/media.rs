@@ -11,20 +11,13 @@ pub enum MediaWork {
     /// Commits a row whose bytes are kept already. Asking again with the same row is the same.
     Add(Box<MediaRow>),
     /// As `Add`, within what is left of the account's quota: `elsewhere` is what of it other shards hold.
-    AddWithin {
-        row: Box<MediaRow>,
-        limit: u64,
-        elsewhere: u64,
-    },
+    AddWithin { row: Box<MediaRow>, limit: u64, elsewhere: u64 },
+    /// The row as it is.
     Get(MediaId),
     /// As `Get`, but waits for the bytes of one that is `pending`, for as long as the call has time.
     Await(MediaId),
     /// Newest first; without a direction, what was uploaded or came in.
-    List {
-        limit: usize,
-        before: Option<MediaId>,
-        direction: Option<MediaDirection>,
-    },
+    List { limit: usize, before: Option<MediaId>, direction: Option<MediaDirection> },
     /// The answer is the row as it was; `None` when there is none to delete.
     Delete(MediaId),
     /// As `Delete`, which may have been done before: media that is deleted already is deleted by this very call. Owners of

@@ -14,10 +14,8 @@ pub const MOST_PAIRS: usize = 10_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Read {
-    Row {
-        kind: Kind,
-        id: String,
-    },
+    /// One row.
+    Row { kind: Kind, id: String },
     /// Rows of a kind that pass, in the order of their ids, behind an id.
     Page {
         kind: Kind,
@@ -65,23 +63,16 @@ pub enum Read {
         after: Option<String>,
     },
     /// Labels, each a [`Label`](model::label::Label): all, or those of a chat.
-    Labels {
-        of: Option<Address>,
-    },
+    Labels { of: Option<Address> },
 }
 
 /// Which rows of a kind are wanted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Filter {
+    /// Every row passes.
     All,
     /// Products.
-    InCollection {
-        collection: String,
-    },
+    InCollection { collection: String },
     /// By when they were placed, `since` included, and by status, where any is named.
-    Orders {
-        since: Option<Timestamp>,
-        until: Option<Timestamp>,
-        statuses: Vec<OrderStatus>,
-    },
+    Orders { since: Option<Timestamp>, until: Option<Timestamp>, statuses: Vec<OrderStatus> },
 }

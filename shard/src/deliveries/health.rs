@@ -103,22 +103,12 @@ pub async fn switch_off(directory: &Directory, endpoint: &EndpointRecord, reason
         DisabledReason::Failing => "failing",
     };
     let command = Command::DisableEndpoint { id: endpoint.id, reason };
+    let target = AuditTarget::of("webhook_endpoint", endpoint.id, &endpoint.url);
+    let (id, actor) = (AuditId::new(), AuditActor::of_kind("system"));
     let entry = AuditEntry {
-        id: AuditId::new(),
         customer_id: Some(endpoint.customer_id),
-        action: "webhook.auto_disabled".to_owned(),
-        actor: AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None },
-        target: Some(AuditTarget {
-            kind: "webhook_endpoint".to_owned(),
-            id: endpoint.id.to_string(),
-            label: endpoint.url.clone(),
-        }),
-        ip: None,
-        user_agent: None,
-        request_id: None,
-        success: true,
-        created_at: Timestamp::now(),
         details: BTreeMap::from([("reason".to_owned(), word.to_owned())]),
+        ..AuditEntry::done(id, "webhook.auto_disabled", actor, target, Timestamp::now())
     };
     match directory.update(command, vec![entry], Instant::now() + PATIENCE).await {
         Ok(_) => tracing::info!(endpoint = %endpoint.id, reason = word, "an endpoint was disabled"),

@@ -113,14 +113,7 @@ impl EndpointLimiter {
     }
 
     /// What to tell the home now, if anything. `waiting`: attempts are due that found no room.
-    pub fn report(
-        &mut self,
-        endpoint: EndpointId,
-        node: NodeId,
-        own: usize,
-        waiting: bool,
-        now: Instant,
-    ) -> Option<Report> {
+    pub fn report(&mut self, id: EndpointId, node: NodeId, own: usize, waiting: bool, now: Instant) -> Option<Report> {
         if self.asking || self.ask_from.is_some_and(|from| now < from) {
             return None;
         }
@@ -135,7 +128,7 @@ impl EndpointLimiter {
         self.asking = true;
         let want = if waiting { AT_ONCE } else { using };
         let report =
-            Report { endpoint, node, using, want, succeeded: self.succeeded, failed: self.failed, probe: looks };
+            Report { endpoint: id, node, using, want, succeeded: self.succeeded, failed: self.failed, probe: looks };
         (self.succeeded, self.failed, self.telling) = (false, 0, self.failed);
         self.tainted = report.failed > 0 || (self.tainted && !report.succeeded);
         Some(report)

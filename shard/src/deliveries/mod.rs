@@ -53,20 +53,18 @@ use crate::webhook::attempt::Attempter;
 const QUEUE: usize = 16 * 1024;
 
 enum ToEngine {
+    /// This node owns a shard from now on.
     Add(Arc<Owner>),
+    /// It does not any more.
     Remove(ShardId, Epoch),
+    /// A job was written.
     Written(ShardId, Epoch, Job),
     /// Jobs were announced that the queue had no room for, or an endpoint's were made due again.
     Reread(ShardId, Epoch, Option<EndpointId>),
     /// An attempt has its answer, a good one or not; `None` when no request was made.
     Answered(task::Id, Option<bool>),
     /// The search for paused deliveries of an endpoint has ended, and whether it made any due.
-    Walked {
-        shard: ShardId,
-        epoch: Epoch,
-        endpoint: EndpointId,
-        found: bool,
-    },
+    Walked { shard: ShardId, epoch: Epoch, endpoint: EndpointId, found: bool },
     /// What an endpoint's home made of a report that was sent at a time; `None` when it could not be asked.
     Ruled(Report, Instant, Option<Ruling>),
 }

@@ -83,10 +83,8 @@ pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: Endpo
                 Err(_) => return any,
             }
         }
-        match last {
-            Some(last) => from = just_after(&last),
-            None => return any,
-        }
+        let Some(last) = last else { return any };
+        from = just_after(&last);
     }
 }
 

@@ -23,8 +23,7 @@ pub(super) fn endpoints_with_jobs(view: &dyn View) -> Vec<EndpointId> {
 
 pub(super) fn in_shard(view: &dyn View) -> Vec<Waiting> {
     let of_endpoint = |endpoint: EndpointId| {
-        let (from, to) = keys::jobs_of(endpoint);
-        let jobs = view.scan(&from, &to, COUNTED + 1);
+        let jobs = view.scan_range(keys::jobs_of(endpoint), COUNTED + 1);
         let parsed = || jobs.iter().filter_map(|(key, _)| keys::parse_job(key));
         let first = parsed().map(|(_, _, delivery)| delivery).min_by_key(DeliveryId::time)?;
         Some(Waiting {

@@ -24,9 +24,7 @@ pub(super) fn assign_leaders(
     nodes: &[NodeRecord],
     loads: &Loads,
 ) -> BTreeMap<ShardId, NodeId> {
-    let mut assignment = Assignment::begin(placed, leaders, nodes, loads);
-    assignment.even_out(usize::MAX);
-    assignment.leaders
+    even_out(placed, leaders, nodes, loads, usize::MAX)
 }
 
 /// The leads that go elsewhere so that the nodes bear alike, at most so many: those first that even out the most.

@@ -61,10 +61,7 @@ pub fn judge(
     }
     let drained: BTreeSet<NodeId> =
         others().filter(|other| other.state == NodeState::Draining).map(|other| other.id).collect();
-    if !force && !drained.is_empty() {
-        return Err(Obstacle::OthersDrained { node, drained: names(&drained) });
-    }
-    Ok(())
+    if !force && !drained.is_empty() { Err(Obstacle::OthersDrained { node, drained: names(&drained) }) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -14,10 +14,7 @@ pub const UNKNOWN: &str = "application/octet-stream";
 
 /// The type that the bytes themselves tell.
 pub fn sniff(head: &[u8]) -> Option<&'static str> {
-    if is_svg(head) {
-        return Some("image/svg+xml");
-    }
-    infer::get(head).map(|kind| kind.mime_type())
+    if is_svg(head) { Some("image/svg+xml") } else { infer::get(head).map(|kind| kind.mime_type()) }
 }
 
 /// The type of an upload: the bytes' own, where they have one, else what was declared. A container says less than a

@@ -11,10 +11,9 @@ use model::id::{ChannelId, CustomerId, MediaId, ShardId, Slot};
 use model::media::{LARGEST_MEDIA, MediaRef, MediaState, Sha256Hex};
 use model::settings::Settings;
 use model::time::Timestamp;
-use network::driver::ByteStream;
 use raft::directory::Directory;
 
-use super::blobs::{BlobError, Blobs, BlobsConfig};
+use super::blobs::{BlobError, Blobs, BlobsConfig, Opened};
 use super::fetch::Fetcher;
 use super::picture::Cutter;
 use super::record::MediaRow;
@@ -108,11 +107,7 @@ impl MediaStore {
     ///
     /// # Errors
     /// [`BlobError::Missing`] for a row without bytes, and those of [`Blobs::open`].
-    pub fn open<'a>(
-        &'a self,
-        row: &'a MediaRow,
-        range: Option<Range<u64>>,
-    ) -> BoxFuture<'a, Result<ByteStream, BlobError>> {
+    pub fn open<'a>(&'a self, row: &'a MediaRow, range: Option<Range<u64>>) -> BoxFuture<'a, Opened> {
         Box::pin(async move {
             let (Some(sha256), Some(size)) = (row.kept(), row.size) else { return Err(BlobError::Missing) };
             self.blobs.open(self.shard_of(row.channel)?, sha256, range.unwrap_or(0..size)).await
@@ -123,7 +118,7 @@ impl MediaStore {
     ///
     /// # Errors
     /// Those of [`Blobs::open`].
-    pub async fn open_bytes(&self, shard: ShardId, sha256: &Sha256Hex, size: u64) -> Result<ByteStream, BlobError> {
+    pub async fn open_bytes(&self, shard: ShardId, sha256: &Sha256Hex, size: u64) -> Opened {
         self.blobs.open(shard, sha256, 0..size).await
     }
 

@@ -165,16 +165,10 @@ fn seconds(length: u64) -> Option<u32> {
 }
 
 /// The work of a conversion; gives the length in samples.
-fn encode(
-    path: &Path,
-    serial: u32,
-    longest: u64,
-    until: Instant,
-    pages: &mpsc::Sender<Bytes>,
-) -> Result<u64, VoiceError> {
+fn encode(path: &Path, serial: u32, most: u64, until: Instant, pages: &mpsc::Sender<Bytes>) -> Result<u64, VoiceError> {
     let too_long = || VoiceError::Unfit(Violation::new(IssueCode::TooLong, "the sound is longer than 15 minutes"));
     // The packets say how long they are; to find out by decoding them takes as long as to convert them.
-    if Sound::open(path)?.exceeds(longest / u64::from(RATE)) {
+    if Sound::open(path)?.exceeds(most / u64::from(RATE)) {
         return Err(too_long());
     }
     let mut sound = Sound::open(path)?;
@@ -184,7 +178,7 @@ fn encode(
     while let Some(rate) = sound.next(&mut mono)? {
         even.clear();
         resampler.get_or_insert_with(|| Resampler::new(rate)).push(&mono, &mut even);
-        if file.length() + even.len() as u64 > longest {
+        if file.length() + even.len() as u64 > most {
             return Err(too_long());
         }
         file.push(&even).map_err(VoiceError::Encoder)?;

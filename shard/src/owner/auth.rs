@@ -103,8 +103,7 @@ impl AuthStore for ReplicatedAuth {
     }
 
     fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
-        let (from, to) = keys::auth_under(self.channel, prefix, after);
-        let rows = self.owner.reader.scan(&from, &to, limit);
+        let rows = self.owner.reader.scan_range(keys::auth_under(self.channel, prefix, after), limit);
         rows.iter().filter_map(|(key, _)| keys::name_of_auth(key)).collect()
     }
 

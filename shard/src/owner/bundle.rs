@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::auth::{self, purpose};
 use super::channel::{Channel, Worked};
-use super::committer::LeadershipLost;
+use super::committer::Answered;
 use super::lifecycle::Extra;
 use super::submission::LARGEST_COMMAND;
 use crate::call::Done;
@@ -31,7 +31,7 @@ const ROWS_AT_ONCE: usize = 32;
 
 impl Channel {
     /// Reads a part of what the channel holds, in a status that nothing but an explicit call leaves.
-    pub async fn export(&mut self, Export { from }: Export) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    pub async fn export(&mut self, Export { from }: Export) -> Answered<Worked> {
         if self.row.forgotten {
             return Ok(Err(CallError::channel_not_found()));
         }
@@ -114,7 +114,7 @@ impl Channel {
     }
 
     /// Takes a step of an import.
-    pub async fn import(&mut self, import: Import, call_id: Uuid) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    pub async fn import(&mut self, import: Import, call_id: Uuid) -> Answered<Worked> {
         if self.row.forgotten {
             return Ok(Err(CallError::channel_not_found()));
         }
@@ -124,11 +124,7 @@ impl Channel {
         }
     }
 
-    async fn begin_import(
-        &mut self,
-        identity: Identity,
-        call_id: Uuid,
-    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    async fn begin_import(&mut self, identity: Identity, call_id: Uuid) -> Answered<Worked> {
         let before = self.row.status;
         if self.row.credentials {
             let why = "the channel holds a session already; log it out first";
@@ -150,12 +146,7 @@ impl Channel {
         Ok(stored.map(|()| self.imported()))
     }
 
-    async fn store_part(
-        &mut self,
-        version: u64,
-        rows: Vec<StateRow>,
-        lids: Vec<LidPair>,
-    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    async fn store_part(&mut self, version: u64, rows: Vec<StateRow>, lids: Vec<LidPair>) -> Answered<Worked> {
         if self.row.version != version || self.row.status != Status::StoppedByUser {
             return Ok(Err(CallError::concurrent_modification("channel")));
         }
@@ -167,11 +158,7 @@ impl Channel {
         Worked::Done(Done::Imported { version: self.row.version })
     }
 
-    async fn store(
-        &mut self,
-        rows: Vec<StateRow>,
-        lids: Vec<LidPair>,
-    ) -> Result<Result<(), CallError>, LeadershipLost> {
+    async fn store(&mut self, rows: Vec<StateRow>, lids: Vec<LidPair>) -> Answered<()> {
         let can_log_in = rows.iter().any(|row| row.name == CREDENTIALS);
         let writes = match self.sealed(rows) {
             Ok(writes) => writes,

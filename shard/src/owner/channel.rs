@@ -248,8 +248,7 @@ impl Channel {
         }
         let reader = &self.owner.reader;
         let account = self.owner.node.outbox_bytes.of(self.row.customer);
-        let (from, to) = keys::outbox_of(self.row.id);
-        for (key, stored) in reader.scan(&from, &to, usize::MAX) {
+        for (key, stored) in reader.scan_range(keys::outbox_of(self.row.id), usize::MAX) {
             let entry: OutboxEntry = decode(&stored);
             if let Some(mut row) = entry.id().and_then(|id| self.stored_message(id)) {
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));

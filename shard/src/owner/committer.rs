@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
+use model::error::CallError;
 use model::format::Format;
 use model::id::{Epoch, NodeId};
 use model::msgpack;
@@ -70,6 +71,9 @@ const LINGER: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the shard has another owner")]
 pub struct LeadershipLost;
+
+/// What a call comes to while the owner's right lasts.
+pub type Answered<T> = Result<Result<T, CallError>, LeadershipLost>;
 
 /// What came of commands: the replies to the first of them, and where those to the last are to come from.
 #[derive(Default)]

@@ -148,10 +148,7 @@ impl Channel {
 
     /// Who wrote a message of a group that is not the channel's own: a network may name it by its author.
     fn author_of(&self, key: &MessageKey) -> Option<Address> {
-        if key.from_me {
-            return None;
-        }
-        self.named(key).filter(|row| row.is_group).map(|row| row.from)
+        if key.from_me { None } else { self.named(key).filter(|row| row.is_group).map(|row| row.from) }
     }
 
     /// The stored message that a key names.

@@ -99,19 +99,14 @@ impl NodeContext {
     /// How many bytes of media an account keeps, by shard. A shard that has no owner for a moment is left out: sends do
     /// not wait for it. Deleted channels count until their shards have wiped them. Empty while the cluster's format
     /// knows no quotas.
-    pub async fn media_kept(
-        &self,
-        customer: CustomerId,
-        request: &RequestId,
-        deadline: Instant,
-    ) -> BTreeMap<ShardId, u64> {
+    pub async fn media_kept(&self, customer: CustomerId, id: &RequestId, deadline: Instant) -> BTreeMap<ShardId, u64> {
         if !self.media.counts() {
             return BTreeMap::new();
         }
         let deadline = deadline.min(Instant::now() + COUNT_PATIENCE);
         let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
             let ask = Ask::Usage(UsageAsk::MediaKept { customer });
-            match self.nodes.ask(Call::new(shard, ask, request.clone()), deadline).await {
+            match self.nodes.ask(Call::new(shard, ask, id.clone()), deadline).await {
                 Ok(Answer::Result { result: Ok(Done::Usage(UsageDone::MediaKept(bytes))), .. }) => Some((shard, bytes)),
                 _ => None,
             }
@@ -215,10 +210,7 @@ fn list(
         for (_, row) in &rows {
             let row: MediaRow = decode(row);
             page.next = Some(row.id);
-            let listed = match direction {
-                Some(wanted) => row.direction == wanted,
-                None => row.direction != MediaDirection::Outbound,
-            };
+            let listed = direction.map_or(row.direction != MediaDirection::Outbound, |wanted| row.direction == wanted);
             if listed && matches!(row.state, MediaState::Ready | MediaState::Pending) {
                 page.rows.push(row);
             }

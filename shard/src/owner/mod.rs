@@ -368,19 +368,14 @@ impl Owner {
     }
 
     /// Brings a message to a channel's task, starting it when it does not run.
-    async fn tell(
-        self: &Arc<Self>,
-        channel: ChannelId,
-        customer: CustomerId,
-        message: ToChannel,
-    ) -> Result<(), NotLeader> {
+    async fn tell(self: &Arc<Self>, id: ChannelId, customer: CustomerId, message: ToChannel) -> Result<(), NotLeader> {
         let mut message = message;
         // A task that ends just now gives the message back; the next one takes it.
         for _ in 0..3 {
             if !self.serves() {
                 return Err(NotLeader);
             }
-            let mailbox = self.mailbox(channel, customer);
+            let mailbox = self.mailbox(id, customer);
             match mailbox.send(message).await {
                 Ok(()) => return Ok(()),
                 Err(back) => message = back.0,
@@ -424,8 +419,7 @@ impl Owner {
 
     /// Takes over what an earlier owner left: starts the tasks of the channels that run or should.
     pub(super) fn recover_channels(self: &Arc<Self>) -> usize {
-        let (from, to) = keys::channels();
-        let rows = self.reader.scan(&from, &to, usize::MAX);
+        let rows = self.reader.scan_range(keys::channels(), usize::MAX);
         let mut channels = self.channels.lock();
         for (_, row) in rows {
             let row: ChannelRow = decode(&row);

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::channel::{Batch, Channel, Worked};
-use super::committer::LeadershipLost;
+use super::committer::{Answered, LeadershipLost};
 use super::events::About;
 use super::number_checks::looked_up;
 use crate::call::Done;
@@ -178,12 +178,7 @@ impl Channel {
     }
 
     /// Does what needs no network while there is none.
-    async fn do_alone(
-        &mut self,
-        operation: &Operation,
-        again: bool,
-        answer: Answer,
-    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    async fn do_alone(&mut self, operation: &Operation, again: bool, answer: Answer) -> Answered<Worked> {
         if let Err(error) = self.judge(operation, again) {
             return Ok(Err(error));
         }

@@ -198,8 +198,7 @@ impl<V: View> Reading<V> {
     fn lids(&self, lid: Option<&Address>, phone: Option<&Address>) -> Vec<KnownLidPair> {
         let named = match (lid, phone) {
             (None, None) => {
-                let (from, to) = keys::lids(self.channel);
-                let rows = self.view.scan(&from, &to, usize::MAX);
+                let rows = self.view.scan_range(keys::lids(self.channel), usize::MAX);
                 let lids = rows.iter().filter_map(|(key, _)| keys::lid_at_end(key).map(Address::lid));
                 return lids.filter_map(|lid| self.lid(&lid)).collect();
             }

@@ -127,10 +127,8 @@ async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: Custom
             }
             tokio::time::sleep(PAUSE).await;
         }
-        match last {
-            Some(last) => next = just_after(&last),
-            None => return Ok(resealed),
-        }
+        let Some(last) = last else { return Ok(resealed) };
+        next = just_after(&last);
     }
 }
 

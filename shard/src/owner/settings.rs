@@ -14,7 +14,7 @@ use network::driver::InboundKind;
 use uuid::Uuid;
 
 use super::channel::{Channel, Worked};
-use super::committer::LeadershipLost;
+use super::committer::{Answered, LeadershipLost};
 use super::submission::LARGEST_COMMAND;
 use crate::call::Done;
 use crate::command::{Command, Reply};
@@ -71,11 +71,7 @@ impl Channel {
         self.settings.settings.ignores(chat, &self.owner.node.suffixes)
     }
 
-    pub(super) async fn change_settings(
-        &mut self,
-        ask: ChangeSettings,
-        call_id: Uuid,
-    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    pub(super) async fn change_settings(&mut self, ask: ChangeSettings, call_id: Uuid) -> Answered<Worked> {
         self.settings.proxy = self.stored_proxy();
         let before = &self.settings;
         if let Some((_, proxy)) = before.changed_by.filter(|(call, _)| *call == call_id) {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::channel::{Channel, PairCodeAsked, Worked};
-use super::committer::LeadershipLost;
+use super::committer::Answered;
 use super::lifecycle::Extra;
 use crate::call::request::{Lifecycle, StatusHistory};
 use crate::call::{Done, QrCode, Work};
@@ -23,7 +23,7 @@ const PAIR_CODE_EVERY: Duration = Duration::from_secs(60);
 
 impl Channel {
     /// Does one piece of work that is not a send.
-    pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Answered<Worked> {
         match work {
             Work::Look => Ok(Ok(Worked::Done(Done::Live(self.look())))),
             Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
@@ -68,12 +68,7 @@ impl Channel {
         }
     }
 
-    async fn lifecycle(
-        &mut self,
-        trigger: Trigger,
-        by_operator: bool,
-        call_id: Uuid,
-    ) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    async fn lifecycle(&mut self, trigger: Trigger, by_operator: bool, call_id: Uuid) -> Answered<Worked> {
         if self.row.moved_by == Some(call_id) {
             return Ok(Ok(Worked::Done(Done::Live(self.look()))));
         }
@@ -140,7 +135,7 @@ impl Channel {
     }
 
     /// Starts a pairing when the status permits it. `Ok(Err)` says why there is none.
-    async fn begin_pairing(&mut self, unavailable: CallError) -> Result<Result<(), CallError>, LeadershipLost> {
+    async fn begin_pairing(&mut self, unavailable: CallError) -> Answered<()> {
         match self.judge_pairing(&unavailable) {
             Ok(true) if self.owner.node.slots.is_full() => Ok(Err(CallError::worker_at_capacity())),
             Ok(true) => {
@@ -151,7 +146,7 @@ impl Channel {
         }
     }
 
-    async fn show_qr(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    async fn show_qr(&mut self) -> Answered<Worked> {
         if let Err(error) = self.begin_pairing(CallError::no_qr(self.row.status)).await? {
             return Ok(Err(error));
         }
@@ -175,7 +170,7 @@ impl Channel {
         code
     }
 
-    async fn pairing(&mut self) -> Result<Result<Worked, CallError>, LeadershipLost> {
+    async fn pairing(&mut self) -> Answered<Worked> {
         let now = Instant::now();
         let unavailable = CallError::pair_code_unavailable(self.row.status);
         if let Err(error) = self.judge_pairing(&unavailable) {

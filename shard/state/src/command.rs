@@ -73,15 +73,8 @@ pub enum Command {
         projected: Vec<ProjectedWrite>,
     },
     /// The network took a send, and nobody is to be told, from format 3 on: what [`Settle`](Self::Settle) does without events
-    /// ([`shortened`](Self::shortened)).
-    Sent {
-        customer: CustomerId,
-        channel: ChannelId,
-        message: MessageId,
-        /// When the network took it, and when the owner heard.
-        at: Timestamp,
-        heard_at: Timestamp,
-    },
+    /// ([`shortened`](Self::shortened)). The network took it `at` a time, and the owner heard of it later.
+    Sent { customer: CustomerId, channel: ChannelId, message: MessageId, at: Timestamp, heard_at: Timestamp },
     /// The network's verdict on a send.
     Settle {
         channel: ChannelId,
@@ -147,32 +140,15 @@ pub enum Command {
 impl Command {
     /// Its kind, for logs.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::AcceptSend { .. } => "AcceptSend",
-            Self::Send { .. } => "Send",
-            Self::Sent { .. } => "Sent",
-            Self::Settle { .. } => "Settle",
-            Self::Receipt { .. } => "Receipt",
-            Self::Receive { .. } => "Receive",
-            Self::ReceiveOwn { .. } => "ReceiveOwn",
-            Self::Recover { .. } => "Recover",
-            Self::LearnLid { .. } => "LearnLid",
-            Self::Move(_) => "Move",
-            Self::Emit(_) => "Emit",
-            Self::Project { .. } => "Project",
-            Self::ChangeSettings { .. } => "ChangeSettings",
-            Self::Auth { .. } => "Auth",
-            Self::Reseal { .. } => "Reseal",
-            Self::Delivery(_) => "Delivery",
-            Self::Media(_) => "Media",
-            Self::Trim(_) => "Trim",
-            Self::Forget { .. } => "Forget",
-            Self::Release { .. } => "Release",
-            Self::Gather { .. } => "Gather",
-            Self::DropRing { .. } => "DropRing",
-            Self::KeepTicket { .. } => "KeepTicket",
-            Self::UseTicket { .. } => "UseTicket",
+        macro_rules! names {
+            ($($name:ident)*) => {
+                match self { $(Self::$name { .. } => stringify!($name),)* }
+            };
         }
+        names!(
+            AcceptSend Send Sent Settle Receipt Receive ReceiveOwn Recover LearnLid Move Emit Project ChangeSettings
+            Auth Reseal Delivery Media Trim Forget Release Gather DropRing KeepTicket UseTicket
+        )
     }
 
     /// The command in fewer bytes, where the cluster has the format for it: that the network took a send of which nobody is to be
@@ -302,9 +278,8 @@ mod as_stored {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
     /// By the network; of a group, `recipients` members beside the channel will acknowledge it, when that is known.
-    Accepted {
-        recipients: Option<u32>,
-    },
+    Accepted { recipients: Option<u32> },
+    /// It did not take it, or it is not known whether it did.
     Failed(Failure),
 }
 

@@ -81,37 +81,19 @@ pub const USAGE_DAYS: u32 = 100;
 pub type UsagePlace = (CustomerId, Hour, ChannelId);
 
 impl Trim {
-    /// The word for it in metrics.
-    pub fn what(&self) -> &'static str {
+    /// The word for it in metrics, and how many things it names.
+    pub fn counted(&self) -> (&'static str, usize) {
         match self {
-            Self::Bodies { .. } => "bodies",
-            Self::Messages { .. } => "messages",
-            Self::Deliveries { .. } => "deliveries",
-            Self::Endpoint { .. } => "endpoints",
-            Self::StatusChanges { .. } => "status_changes",
-            Self::Usage { .. } => "usage",
-            Self::Projected { .. } => "projected",
-            Self::Channels { .. } => "channels",
-            Self::Lids { .. } => "lids",
+            Self::Bodies { rows, .. } => ("bodies", rows.len()),
+            Self::Messages { rows, .. } => ("messages", rows.len()),
+            Self::Deliveries { deliveries, .. } => ("deliveries", deliveries.len()),
+            Self::Endpoint { .. } => ("endpoints", 1),
+            Self::StatusChanges { changes, .. } => ("status_changes", changes.len()),
+            Self::Usage { rows } => ("usage", rows.len()),
+            Self::Projected { rows, .. } => ("projected", rows.len()),
+            Self::Channels { channels } => ("channels", channels.len()),
+            Self::Lids { lids, .. } => ("lids", lids.len()),
         }
-    }
-
-    /// How many things it names.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Bodies { rows, .. } | Self::Messages { rows, .. } => rows.len(),
-            Self::Deliveries { deliveries, .. } => deliveries.len(),
-            Self::Endpoint { .. } => 1,
-            Self::StatusChanges { changes, .. } => changes.len(),
-            Self::Usage { rows } => rows.len(),
-            Self::Projected { rows, .. } => rows.len(),
-            Self::Channels { channels } => channels.len(),
-            Self::Lids { lids, .. } => lids.len(),
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

@@ -126,8 +126,7 @@ pub fn forget(state: &mut dyn State, row: &MessageRow) {
     let is_own = |pointer: Option<MessagePointer>| pointer.is_some_and(|pointer| pointer.row == row.id);
     if is_own(read(&*state, &first)) {
         state.delete(&first);
-        let (from, to) = keys::namesakes(row.channel, &row.message_id);
-        let mut others = state.scan(&from, &to, MOST_NAMESAKES).into_iter();
+        let mut others = state.scan_range(keys::namesakes(row.channel, &row.message_id), MOST_NAMESAKES).into_iter();
         let of_id = |pointer: &[u8]| {
             row_at(&*state, row.channel, &decode(pointer)).is_some_and(|other| other.message_id == row.message_id)
         };

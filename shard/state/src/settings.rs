@@ -52,10 +52,8 @@ pub struct ChangeSettings {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum NewSettings {
-    Patched {
-        change: Box<SettingsChange>,
-        proxy: Change<Option<SealedProxy>>,
-    },
+    /// Some settings change; the others stay.
+    Patched { change: Box<SettingsChange>, proxy: Change<Option<SealedProxy>> },
     /// As if nothing had ever been changed.
     Defaults,
 }

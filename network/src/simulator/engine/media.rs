@@ -51,10 +51,9 @@ struct Blob {
 /// Why a transfer is not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MediaRefusal {
-    Refused {
-        code: u16,
-        text: String,
-    },
+    /// The network does not do it.
+    Refused { code: u16, text: String },
+    /// It has the media no more.
     Gone,
     /// The session may not ask: it has ended, or is not logged in.
     NotLive,

@@ -95,19 +95,12 @@ pub struct SessionId {
 /// What is to be done outside.
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    Send {
-        connection: ConnectionId,
-        frame: NetworkFrame,
-    },
+    /// A frame for a connection.
+    Send { connection: ConnectionId, frame: NetworkFrame },
     /// To be closed; the engine has already forgotten its sessions.
-    Disconnect {
-        connection: ConnectionId,
-    },
+    Disconnect { connection: ConnectionId },
     /// A link came to its end: the device's id, or why not.
-    Linked {
-        ticket: Ticket,
-        outcome: Result<u32, ControlError>,
-    },
+    Linked { ticket: Ticket, outcome: Result<u32, ControlError> },
 }
 
 /// What waits in the queue of timers.

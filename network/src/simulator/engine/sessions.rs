@@ -39,9 +39,8 @@ pub enum Phase {
     /// Linked, not logged in yet.
     Linked,
     /// Asked to log in with these.
-    LoggingIn {
-        credentials: Bytes,
-    },
+    LoggingIn { credentials: Bytes },
+    /// Logged in.
     Live(Live),
 }
 

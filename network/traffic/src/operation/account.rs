@@ -23,18 +23,14 @@ pub enum BlacklistAnswer {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ProfileOperation {
+    /// The profile as it is.
     Show,
-    SetName {
-        name: String,
-    },
+    /// Another name.
+    SetName { name: String },
     /// Empty to clear it.
-    SetAbout {
-        about: String,
-    },
+    SetAbout { about: String },
     /// `None` takes the picture away.
-    SetPicture {
-        picture: Option<Picture>,
-    },
+    SetPicture { picture: Option<Picture> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

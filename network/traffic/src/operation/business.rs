@@ -10,40 +10,26 @@ use serde::{Deserialize, Serialize};
 pub enum BusinessOperation {
     /// All that the account has, if it is a business.
     Show,
+    /// What is set of the profile.
     ChangeProfile(Box<ProfileChanges>),
+    /// A new product.
     AddProduct(Box<ProductInput>),
-    ChangeProduct {
-        product: String,
-        changes: Box<ProductChanges>,
-    },
-    DeleteProduct {
-        product: String,
-    },
-    AddCollection {
-        name: String,
-        products: Vec<String>,
-    },
-    ChangeCollection {
-        collection: String,
-        changes: CollectionChanges,
-    },
-    DeleteCollection {
-        collection: String,
-    },
+    /// What is set of a product.
+    ChangeProduct { product: String, changes: Box<ProductChanges> },
+    /// Takes a product away.
+    DeleteProduct { product: String },
+    /// A new collection, with products that are there.
+    AddCollection { name: String, products: Vec<String> },
+    /// Another name, or other products.
+    ChangeCollection { collection: String, changes: CollectionChanges },
+    /// Takes a collection away; its products stay.
+    DeleteCollection { collection: String },
     /// An order of the account, shown to whoever has its token.
-    Order {
-        order: String,
-        token: String,
-    },
-    ProfileOf {
-        contact: Address,
-    },
+    Order { order: String, token: String },
+    /// The profile of another business.
+    ProfileOf { contact: Address },
     /// Products of another business, in the order of their ids.
-    CatalogOf {
-        contact: Address,
-        after: Option<String>,
-        limit: usize,
-    },
+    CatalogOf { contact: Address, after: Option<String>, limit: usize },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,56 +9,28 @@ use serde::{Deserialize, Serialize};
 pub enum CommunityOperation {
     /// All communities that the channel is in.
     List,
-    Show {
-        community: Address,
-    },
+    /// One community with its groups.
+    Show { community: Address },
     /// Makes a community, with groups that are there already.
-    Create {
-        subject: String,
-        description: Option<String>,
-        groups: Vec<Address>,
-    },
-    Change {
-        community: Address,
-        changes: CommunityChanges,
-    },
+    Create { subject: String, description: Option<String>, groups: Vec<Address> },
+    /// Subject, description or settings.
+    Change { community: Address, changes: CommunityChanges },
     /// Ends the community; its groups stay.
-    Deactivate {
-        community: Address,
-    },
+    Deactivate { community: Address },
     /// Makes a new group in the community.
-    CreateGroup {
-        community: Address,
-        subject: String,
-        participants: Vec<Address>,
-    },
+    CreateGroup { community: Address, subject: String, participants: Vec<Address> },
     /// Brings a group into the community.
-    AddGroup {
-        community: Address,
-        group: Address,
-    },
+    AddGroup { community: Address, group: Address },
     /// Takes a group out of it; the group stays.
-    RemoveGroup {
-        community: Address,
-        group: Address,
-    },
-    JoinGroup {
-        community: Address,
-        group: Address,
-    },
-    Participants {
-        community: Address,
-        action: ParticipantAction,
-        participants: Vec<Address>,
-    },
+    RemoveGroup { community: Address, group: Address },
+    /// Enters a group of the community.
+    JoinGroup { community: Address, group: Address },
+    /// Adds, removes, promotes or demotes people.
+    Participants { community: Address, action: ParticipantAction, participants: Vec<Address> },
     /// The invite code.
-    Invite {
-        community: Address,
-    },
+    Invite { community: Address },
     /// A new invite code; the old one is worthless.
-    RevokeInvite {
-        community: Address,
-    },
+    RevokeInvite { community: Address },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,18 +8,12 @@ use serde::{Deserialize, Serialize};
 pub enum ContactOperation {
     /// The account's address book.
     List,
-    Show {
-        contact: Address,
-    },
+    /// What is known of somebody.
+    Show { contact: Address },
     /// Which numbers, in digits, are registered.
-    Check {
-        phones: Vec<String>,
-    },
+    Check { phones: Vec<String> },
     /// Saves a name in the address book, or takes it out.
-    Rename {
-        contact: Address,
-        name: Option<String>,
-    },
+    Rename { contact: Address, name: Option<String> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,55 +10,30 @@ use super::picture::Picture;
 pub enum GroupOperation {
     /// All groups that the channel is in.
     List,
-    Show {
-        group: Address,
-    },
-    Create {
-        subject: String,
-        participants: Vec<Address>,
-    },
+    /// One group with its members.
+    Show { group: Address },
+    /// Makes a group.
+    Create { subject: String, participants: Vec<Address> },
     /// Subject, description or settings.
-    Change {
-        group: Address,
-        changes: GroupChanges,
-    },
+    Change { group: Address, changes: GroupChanges },
     /// `None` takes the picture away.
-    SetPicture {
-        group: Address,
-        picture: Option<Picture>,
-    },
-    Participants {
-        group: Address,
-        action: ParticipantAction,
-        participants: Vec<Address>,
-    },
-    Leave {
-        group: Address,
-    },
+    SetPicture { group: Address, picture: Option<Picture> },
+    /// Adds, removes, promotes or demotes people.
+    Participants { group: Address, action: ParticipantAction, participants: Vec<Address> },
+    /// The channel leaves.
+    Leave { group: Address },
     /// The invite code.
-    Invite {
-        group: Address,
-    },
+    Invite { group: Address },
     /// A new invite code; the old one is worthless.
-    RevokeInvite {
-        group: Address,
-    },
+    RevokeInvite { group: Address },
     /// What a code leads to.
-    Preview {
-        invite_code: String,
-    },
-    Join {
-        invite_code: String,
-    },
-    JoinRequests {
-        group: Address,
-    },
+    Preview { invite_code: String },
+    /// Enters by a code, or asks to.
+    Join { invite_code: String },
+    /// Those who wait to be let in.
+    JoinRequests { group: Address },
     /// Lets those who wait in, or turns them away.
-    DecideRequests {
-        group: Address,
-        approve: bool,
-        participants: Vec<Address>,
-    },
+    DecideRequests { group: Address, approve: bool, participants: Vec<Address> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

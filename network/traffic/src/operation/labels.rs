@@ -8,32 +8,18 @@ use serde::{Deserialize, Serialize};
 pub enum LabelOperation {
     /// All labels, and what bears them; an account that is no business has none.
     List,
-    Create {
-        name: String,
-        /// Where none is named, the first that no label has.
-        color: Option<LabelColor>,
-    },
-    Change {
-        label: String,
-        changes: LabelChanges,
-    },
+    /// A new label. Where no colour is named, it has the first that no label has.
+    Create { name: String, color: Option<LabelColor> },
+    /// Another name or colour.
+    Change { label: String, changes: LabelChanges },
     /// What bears it bears it no more.
-    Delete {
-        label: String,
-    },
-    Put {
-        label: String,
-        on: Labelled,
-    },
-    Take {
-        label: String,
-        from: Labelled,
-    },
+    Delete { label: String },
+    /// Puts a label on something.
+    Put { label: String, on: Labelled },
+    /// Takes it off.
+    Take { label: String, from: Labelled },
     /// Makes these the only labels of a chat.
-    Set {
-        chat: Address,
-        labels: Vec<String>,
-    },
+    Set { chat: Address, labels: Vec<String> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,68 +12,34 @@ use super::picture::Picture;
 pub enum NewsletterOperation {
     /// All newsletters that the channel publishes or reads.
     List,
-    Show {
-        newsletter: Address,
-    },
-    Create {
-        name: String,
-        description: Option<String>,
-        picture: Option<Picture>,
-    },
-    Change {
-        newsletter: Address,
-        changes: NewsletterChanges,
-        /// To another picture, or to none.
-        picture: Change<Option<Picture>>,
-    },
-    Delete {
-        newsletter: Address,
-    },
-    Subscribe {
-        newsletter: Address,
-    },
-    Unsubscribe {
-        newsletter: Address,
-    },
-    Mute {
-        newsletter: Address,
-        muted: bool,
-    },
+    /// One newsletter.
+    Show { newsletter: Address },
+    /// Makes a newsletter.
+    Create { name: String, description: Option<String>, picture: Option<Picture> },
+    /// What is set of it; `picture` to another one, or to none.
+    Change { newsletter: Address, changes: NewsletterChanges, picture: Change<Option<Picture>> },
+    /// Ends a newsletter.
+    Delete { newsletter: Address },
+    /// Begins to read it.
+    Subscribe { newsletter: Address },
+    /// Reads it no more.
+    Unsubscribe { newsletter: Address },
+    /// Whether its messages are announced.
+    Mute { newsletter: Address, muted: bool },
     /// All newsletters that fit, in the order of their addresses, behind one.
-    Search {
-        wanted: Wanted,
-        after: Option<String>,
-        limit: usize,
-    },
+    Search { wanted: Wanted, after: Option<String>, limit: usize },
     /// Where an invite code leads.
-    Invited {
-        invite_code: String,
-    },
+    Invited { invite_code: String },
     /// What was published, the newest first, before a place.
-    Messages {
-        newsletter: Address,
-        before: Option<u64>,
-        limit: usize,
-    },
+    Messages { newsletter: Address, before: Option<u64>, limit: usize },
     /// An empty emoji takes the reaction back.
-    React {
-        newsletter: Address,
-        server_id: u64,
-        emoji: String,
-    },
-    InviteAdmin {
-        newsletter: Address,
-        whom: Address,
-    },
+    React { newsletter: Address, server_id: u64, emoji: String },
+    /// Asks somebody to be an admin.
+    InviteAdmin { newsletter: Address, whom: Address },
     /// Follows an invite to be an admin. Only phones do it: no route of the gateway does.
-    AcceptAdmin {
-        newsletter: Address,
-    },
+    AcceptAdmin { newsletter: Address },
     /// Makes an admin a subscriber, or takes the invite back.
-    RemoveAdmin {
-        newsletter: Address,
-        whom: Address,
-    },
+    RemoveAdmin { newsletter: Address, whom: Address },
 }
 
 /// Which newsletters are looked for.

@@ -171,10 +171,7 @@ impl DirectoryState {
     }
 
     fn leave(&mut self, id: NodeId, others: &BTreeSet<NodeId>, store: &mut dyn State) -> Result<Reply, Rejection> {
-        if others.is_empty() {
-            return Err(Rejection::LastNode(id));
-        }
-        self.turn(id, NodeState::Leaving, store)
+        if others.is_empty() { Err(Rejection::LastNode(id)) } else { self.turn(id, NodeState::Leaving, store) }
     }
 
     fn turn(&mut self, id: NodeId, state: NodeState, store: &mut dyn State) -> Result<Reply, Rejection> {

@@ -33,8 +33,18 @@ impl DirectoryState {
         let mut left = most;
         left -= forget_tickets(id, left, store);
         left -= self.users.forget_customer(id, left, store, changes);
-        left -= self.forget_endpoints(id, left, store, changes);
-        left -= self.forget_keys(id, left, store, changes);
+        let endpoints: Vec<_> = ids_of(&self.endpoints_of, id).take(left).copied().collect();
+        left -= endpoints.len();
+        for endpoint in endpoints {
+            self.remove_endpoint(id, endpoint, store);
+            changes.push(Change::Endpoint(endpoint));
+        }
+        let keys: Vec<_> = ids_of(&self.keys_of, id).take(left).copied().collect();
+        left -= keys.len();
+        for key in keys {
+            self.remove_key(key, store);
+            changes.push(Change::Key(key));
+        }
         left -= self.forget_channels(id, left, store, changes);
         if left > 0 {
             store.delete(&keys::CUSTOMERS.key(id.as_bytes()));
@@ -45,36 +55,6 @@ impl DirectoryState {
             changes.push(Change::Customer(id));
         }
         Ok(Reply::Trimmed { more: left == 0 })
-    }
-
-    fn forget_endpoints(
-        &mut self,
-        customer: CustomerId,
-        most: usize,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> usize {
-        let ids: Vec<_> = ids_of(&self.endpoints_of, customer).take(most).copied().collect();
-        for id in &ids {
-            self.remove_endpoint(customer, *id, store);
-            changes.push(Change::Endpoint(*id));
-        }
-        ids.len()
-    }
-
-    fn forget_keys(
-        &mut self,
-        customer: CustomerId,
-        most: usize,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> usize {
-        let ids: Vec<_> = ids_of(&self.keys_of, customer).take(most).copied().collect();
-        for id in &ids {
-            self.remove_key(*id, store);
-            changes.push(Change::Key(*id));
-        }
-        ids.len()
     }
 
     /// Their shards have wiped what they held when the channels were deleted.

@@ -62,10 +62,7 @@ impl DirectoryState {
     /// Refuses one more of what is counted, when as many as the quota allows are there.
     pub(super) fn judge_quota(&self, customer: &CustomerRecord, quota: Quota, used: u64) -> Result<(), Rejection> {
         let limit = customer.limits.storage.limit(quota);
-        if self.is_of_third_format() && used >= limit {
-            return Err(Rejection::Quota { quota, limit, used });
-        }
-        Ok(())
+        if self.is_of_third_format() && used >= limit { Err(Rejection::Quota { quota, limit, used }) } else { Ok(()) }
     }
 }
 
@@ -74,8 +71,7 @@ impl DirectoryState {
 pub fn open_tickets(view: &(impl View + ?Sized), customer: CustomerId) -> u32 {
     let book: TicketBook = view.get(&keys::ticket_book(customer)).map(|book| decode(&book)).unwrap_or_default();
     book.open.unwrap_or_else(|| {
-        let (from, to) = keys::tickets_of(customer, None);
-        let tickets = view.scan(&from, &to, usize::MAX);
+        let tickets = view.scan_range(keys::tickets_of(customer, None), usize::MAX);
         let open = tickets.iter().filter_map(|(key, _)| find(view, keys::ticket_at_end(key)?));
         open.filter(|ticket| ticket.status.is_open()).count() as u32
     })

@@ -98,10 +98,8 @@ pub fn keys_before(view: &(impl View + ?Sized), before: Timestamp, most: usize) 
         let Some((old, next)) = keys::audit_before(&first, before) else { break };
         let rows = view.scan(&first, &old, most - found.len());
         found.extend(rows.into_iter().map(|(key, _)| key.to_vec()));
-        match next {
-            Some(next) => from = next,
-            None => break,
-        }
+        let Some(next) = next else { break };
+        from = next;
     }
     found
 }

@@ -92,8 +92,7 @@ fn say(ticket: TicketRecord, message: &TicketMessage, forward: bool, store: &mut
 
 /// Deletes a customer's tickets, at most `most`. Says how many that were.
 pub(super) fn forget_tickets(customer: CustomerId, most: usize, store: &mut dyn State) -> usize {
-    let (from, to) = keys::tickets_of(customer, None);
-    let found = store.scan(&from, &to, most);
+    let found = store.scan_range(keys::tickets_of(customer, None), most);
     for (key, _) in &found {
         if let Some(id) = keys::ticket_at_end(key) {
             forget_ticket(id, store);
@@ -108,8 +107,7 @@ pub(super) fn forget_tickets(customer: CustomerId, most: usize, store: &mut dyn 
 
 /// A ticket's messages are few by their limit.
 fn forget_ticket(id: TicketId, store: &mut dyn State) {
-    let (from, to) = keys::ticket_messages(id);
-    for (key, _) in store.scan(&from, &to, usize::MAX) {
+    for (key, _) in store.scan_range(keys::ticket_messages(id), usize::MAX) {
         if let Some(message) = keys::ticket_message_at_end(&key) {
             store.delete(&keys::ticket_forward(message, id));
         }

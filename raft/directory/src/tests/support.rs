@@ -106,8 +106,7 @@ fn what_the_support_is_to_hear_of_waits_until_it_has() {
     let opened = rig.open(customer, 10).unwrap();
     assert_eq!(rig.rows(keys::ticket_forwards()), 1);
     rig.say(opened.id, None).unwrap();
-    let (from, to) = keys::ticket_forwards();
-    let waiting = rig.store.scan(&from, &to, 10);
+    let waiting = rig.store.scan_range(keys::ticket_forwards(), 10);
     let (message, ticket) = keys::parse_ticket_forward(&waiting[0].0).unwrap();
     assert_eq!((waiting.len(), ticket), (1, opened.id));
     rig.run(Command::Tickets(TicketCommand::Forwarded(vec![(ticket, message)]))).unwrap();

@@ -10,12 +10,12 @@ use futures::{StreamExt, TryStreamExt, future, stream};
 use model::id::ShardId;
 use model::media::Sha256Hex;
 use model::time::Timestamp;
-use network::driver::{ByteStream, MEDIA_PIECE};
+use network::driver::MEDIA_PIECE;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::super::spool::Spooled;
-use super::BlobError;
+use super::{BlobError, Opened};
 use crate::bucket::{Bucket, BucketError};
 
 impl From<BucketError> for BlobError {
@@ -40,12 +40,7 @@ pub async fn put(bucket: &Bucket, shard: ShardId, spooled: &Spooled) -> Result<(
 }
 
 /// Reads a range, as it is taken.
-pub async fn open(
-    bucket: &Bucket,
-    shard: ShardId,
-    sha256: &Sha256Hex,
-    range: Range<u64>,
-) -> Result<ByteStream, BlobError> {
+pub async fn open(bucket: &Bucket, shard: ShardId, sha256: &Sha256Hex, range: Range<u64>) -> Opened {
     let pieces = bucket.open_range(&key(shard, sha256), range).await?;
     Ok(pieces.flat_map(|piece| stream::iter(in_pieces(piece))).boxed())
 }
@@ -63,13 +58,8 @@ pub fn old(bucket: &Bucket, shard: ShardId, grace: Duration) -> BoxStream<'stati
 }
 
 /// Removes bytes that nobody refers to, unless they were written again meanwhile.
-pub async fn remove_old(
-    bucket: &Bucket,
-    shard: ShardId,
-    sha256: &Sha256Hex,
-    grace: Duration,
-) -> Result<bool, BlobError> {
-    let key = key(shard, sha256);
+pub async fn remove_old(bucket: &Bucket, shard: ShardId, hash: &Sha256Hex, grace: Duration) -> Result<bool, BlobError> {
+    let key = key(shard, hash);
     match bucket.written_at(&key).await {
         Ok(written_at) if is_older(written_at, grace) => {}
         // Written again, or gone already.

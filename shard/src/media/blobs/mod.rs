@@ -39,6 +39,9 @@ const KEEP_PATIENCE: Duration = Duration::from_secs(20);
 /// Between two tries at a replica that did not answer.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
+/// What reading bytes comes to: they come in pieces.
+pub type Opened = Result<ByteStream, BlobError>;
+
 /// Why bytes cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
@@ -225,15 +228,9 @@ impl Blobs {
     }
 
     /// Has one replica store what lies here, trying again until the deadline.
-    async fn have_taken(
-        &self,
-        node: NodeId,
-        sha256: &Sha256Hex,
-        size: u64,
-        deadline: Instant,
-    ) -> Result<(), BlobError> {
+    async fn have_taken(&self, node: NodeId, hash: &Sha256Hex, size: u64, deadline: Instant) -> Result<(), BlobError> {
         loop {
-            match self.ask_to_take(node, sha256, size, deadline).await {
+            match self.ask_to_take(node, hash, size, deadline).await {
                 Err(BlobError::Unavailable(_)) if Instant::now() + RETRY_PAUSE < deadline => {
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
@@ -248,12 +245,7 @@ impl Blobs {
     /// # Errors
     /// [`BlobError::Missing`] when every replica was asked and has them not, [`BlobError::Unavailable`] when one could
     /// not be asked. The stream fails when the last replica goes while it is read.
-    pub async fn open(
-        self: &Arc<Self>,
-        shard: ShardId,
-        sha256: &Sha256Hex,
-        range: Range<u64>,
-    ) -> Result<ByteStream, BlobError> {
+    pub async fn open(self: &Arc<Self>, shard: ShardId, sha256: &Sha256Hex, range: Range<u64>) -> Opened {
         if range.is_empty() {
             return Ok(futures::stream::empty().boxed());
         }

@@ -17,7 +17,7 @@ use network::driver::{ByteStream, MEDIA_PIECE};
 use raft::transport::{Class, Handler};
 use serde::{Deserialize, Serialize};
 
-use super::{BlobError, Blobs, For, blocking};
+use super::{BlobError, Blobs, For, Opened, blocking};
 
 /// The service under which replicas ask each other for bytes.
 const BLOB_SERVICE: u16 = 272;
@@ -45,13 +45,9 @@ struct Request {
 #[derive(Serialize, Deserialize)]
 enum Ask {
     /// Store the bytes: take them from the asker, unless they are there.
-    Take {
-        size: u64,
-    },
-    Read {
-        offset: u64,
-        length: u64,
-    },
+    Take { size: u64 },
+    /// Send a part of the bytes.
+    Read { offset: u64, length: u64 },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -118,7 +114,7 @@ impl Blobs {
         let transfer = async {
             let _permit = self.pulls.acquire().await.map_err(|error| BlobError::Unavailable(error.to_string()))?;
             let spool = self.spool(For::Node).await.map_err(of_spool)?;
-            spool.fill(self.read_from(from, sha256, 0..size)).await.map_err(of_spool)
+            spool.fill(self.reader(from, sha256).read(0..size)).await.map_err(of_spool)
         };
         let transferred = tokio::time::timeout(PULL_PATIENCE, transfer).await;
         let spooled = transferred.unwrap_or_else(|_| Err(BlobError::Unavailable("it took too long".into())))?;
@@ -149,38 +145,21 @@ impl Blobs {
         shard: ShardId,
         sha256: &Sha256Hex,
         range: Range<u64>,
-    ) -> Result<ByteStream, BlobError> {
+    ) -> Opened {
         let mut others = self.others(shard);
         if let Some(group) = self.host.group(shard) {
             others.extend(self.parting(shard, &group.members().voters));
         }
         // The first piece tells whether they can be had at all.
         let length = (range.end - range.start).min(MEDIA_PIECE as u64);
-        let first = self.read_piece(&others, sha256, range.start, length).await?;
-        let rest = self.read_from(others, sha256, range.start + length..range.end);
+        let reader = self.reader(others, sha256);
+        let first = reader.piece(range.start, length).await?;
+        let rest = reader.read(range.start + length..range.end);
         Ok(futures::stream::once(async { Ok(first) }).chain(rest).boxed())
     }
 
-    /// Reads from other nodes, a few pieces ahead.
-    fn read_from(&self, nodes: Vec<NodeId>, sha256: &Sha256Hex, range: Range<u64>) -> ByteStream {
-        let reader = Reader { peers: self.peers.clone(), nodes: nodes.into(), sha256: sha256.clone() };
-        let starts = range.clone().step_by(MEDIA_PIECE);
-        let pieces = futures::stream::iter(starts).map(move |offset| {
-            let reader = reader.clone();
-            let length = (range.end - offset).min(MEDIA_PIECE as u64);
-            async move { reader.piece(offset, length).await.map_err(io::Error::other) }
-        });
-        pieces.buffered(PIECES_AHEAD).boxed()
-    }
-
-    async fn read_piece(
-        &self,
-        nodes: &[NodeId],
-        sha256: &Sha256Hex,
-        offset: u64,
-        length: u64,
-    ) -> Result<Bytes, BlobError> {
-        Reader { peers: self.peers.clone(), nodes: nodes.into(), sha256: sha256.clone() }.piece(offset, length).await
+    fn reader(&self, nodes: Vec<NodeId>, sha256: &Sha256Hex) -> Reader {
+        Reader { peers: self.peers.clone(), nodes: nodes.into(), sha256: sha256.clone() }
     }
 
     async fn ask(&self, node: NodeId, sha256: &Sha256Hex, ask: Ask, deadline: Instant) -> Result<Answer, BlobError> {
@@ -197,6 +176,17 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads a few pieces ahead.
+    fn read(self, range: Range<u64>) -> ByteStream {
+        let starts = range.clone().step_by(MEDIA_PIECE);
+        let pieces = futures::stream::iter(starts).map(move |offset| {
+            let reader = self.clone();
+            let length = (range.end - offset).min(MEDIA_PIECE as u64);
+            async move { reader.piece(offset, length).await.map_err(io::Error::other) }
+        });
+        pieces.buffered(PIECES_AHEAD).boxed()
+    }
+
     async fn piece(&self, offset: u64, length: u64) -> Result<Bytes, BlobError> {
         let mut last = BlobError::Missing;
         for node in self.nodes.iter() {

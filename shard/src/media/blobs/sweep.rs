@@ -167,14 +167,12 @@ impl Blobs {
 }
 
 fn is_referred_to(view: &dyn View, sha256: &Sha256Hex) -> bool {
-    let (from, to) = keys::blob_refs_to(sha256);
-    !view.scan(&from, &to, 1).is_empty()
+    !view.scan_range(keys::blob_refs_to(sha256), 1).is_empty()
 }
 
 /// Some of what rows refer to, and where to go on.
 fn referred_to(view: &dyn View, after: Option<&Sha256Hex>) -> (Vec<Wanted>, Option<Sha256Hex>) {
-    let (from, to) = keys::blob_refs_after(after);
-    let found = view.scan(&from, &to, CHUNK);
+    let found = view.scan_range(keys::blob_refs_after(after), CHUNK);
     let mut wanted: Vec<Wanted> = Vec::new();
     for (key, _) in &found {
         let Some((sha256, channel, id)) = keys::parse_blob_ref(key) else { continue };

@@ -25,8 +25,7 @@ pub async fn run(owner: Arc<Owner>) {
     loop {
         ticks.tick().await;
         loop {
-            let (from, to) = keys::media_due_before(Timestamp::now());
-            let found = owner.reader.scan(&from, &to, AT_ONCE);
+            let found = owner.reader.scan_range(keys::media_due_before(Timestamp::now()), AT_ONCE);
             let due: Vec<_> = found.iter().filter_map(|(key, _)| keys::parse_media_due(key)).collect();
             let more = due.len() == AT_ONCE;
             if !due.is_empty() && owner.committer.commit_one(Command::Media(MediaCommand::Due(due))).await.is_err() {

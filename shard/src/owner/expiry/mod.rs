@@ -177,20 +177,16 @@ fn due(view: &dyn View, from: &[u8], to: &[u8], part: Part) -> (Vec<Place>, Opti
     (pairs.iter().filter_map(|(key, _)| keys::place_of_message(key)).collect(), last)
 }
 
-async fn expire_status_changes(
-    owner: &Arc<Owner>,
-    channel: ChannelId,
-    before: Timestamp,
-) -> Result<(), LeadershipLost> {
+async fn expire_status_changes(owner: &Arc<Owner>, id: ChannelId, before: Timestamp) -> Result<(), LeadershipLost> {
     loop {
-        let (from, to) = keys::status_changes(channel, Some((before, 0)));
+        let (from, to) = keys::status_changes(id, Some((before, 0)));
         let pairs = read(owner, move |view| view.scan(&from, &to, STEP)).await?;
         let changes: Vec<_> = pairs.iter().filter_map(|(key, _)| keys::place_of_change(key)).collect();
         if changes.is_empty() {
             return Ok(());
         }
         let is_last = changes.len() < STEP;
-        commit(owner, Trim::StatusChanges { channel, changes }).await?;
+        commit(owner, Trim::StatusChanges { channel: id, changes }).await?;
         if is_last {
             return Ok(());
         }
@@ -213,7 +209,8 @@ async fn commit(owner: &Arc<Owner>, step: Trim) -> Result<(), LeadershipLost> {
         let replies = committed.await.map_err(|_| LeadershipLost)?;
         tokio::time::sleep(PAUSE).await;
         if replies.first() != Some(&Reply::More) {
-            metrics::counter!("gateway_trimmed_total", "what" => step.what()).increment(step.len() as u64);
+            let (what, count) = step.counted();
+            metrics::counter!("gateway_trimmed_total", "what" => what).increment(count as u64);
             return Ok(());
         }
     }

@@ -108,8 +108,7 @@ impl Ends {
 
 /// Drops the rings of customers whose streams ended so long ago that nobody resumes.
 async fn sweep_rings(owner: &Owner) -> Result<(), NotLeader> {
-    let (from, to) = keys::ring_extents();
-    for (key, extent) in owner.reader.scan(&from, &to, usize::MAX) {
+    for (key, extent) in owner.reader.scan_range(keys::ring_extents(), usize::MAX) {
         let Some(customer) = keys::customer_of_ring(&key) else { continue };
         let extent: ring::RingExtent = decode(&extent);
         if !owner.node.directory.is_streamed(customer) && extent.first < extent.next {

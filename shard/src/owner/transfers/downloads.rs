@@ -352,7 +352,6 @@ mod tests {
         let left: MediaRow = decode(&state.get(&keys::media(channel, id)).expect("it is stored"));
         assert_eq!(left, MediaRow { state: MediaState::Skipped, ..pending });
         assert!(left.may_come(), "when somebody asks for it");
-        let (from, to) = keys::media_pending_of(channel);
-        assert!(state.scan(&from, &to, 1).is_empty(), "no login tries for it again");
+        assert!(state.scan_range(keys::media_pending_of(channel), 1).is_empty(), "no login tries for it again");
     }
 }

@@ -67,12 +67,8 @@ pub struct Sweep {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SweepWork {
-    /// Makes them due by hand, for `recover`.
-    Recover {
-        since: Timestamp,
-        /// Of one of these events; empty is every event.
-        events: Vec<EventName>,
-    },
+    /// Makes them due by hand, for `recover`: those of one of these events; empty is every event.
+    Recover { since: Timestamp, events: Vec<EventName> },
     /// Ends them without another attempt.
     Purge,
 }

@@ -232,18 +232,12 @@ impl Figures {
 }
 
 /// The figures of an endpoint's deliveries that were made at `since` or later.
-pub fn figures(
-    view: &dyn View,
-    customer: CustomerId,
-    endpoint: EndpointId,
-    since: Timestamp,
-    running: &Running,
-) -> Figures {
+pub fn figures(view: &dyn View, customer: CustomerId, id: EndpointId, since: Timestamp, running: &Running) -> Figures {
     let mut figures = Figures::default();
-    if view.get(&keys::customer_endpoint(customer, endpoint)).is_none() {
+    if view.get(&keys::customer_endpoint(customer, id)).is_none() {
         return figures;
     }
-    for (_, row) in scan_all(view, keys::deliveries_of(endpoint, Some(since), None), CHUNK) {
+    for (_, row) in scan_all(view, keys::deliveries_of(id, Some(since), None), CHUNK) {
         let row: DeliveryRow = decode(&row);
         figures.count_one(running.state_of(&row), &row);
     }

@@ -126,8 +126,7 @@ impl From<AttemptRow> for AttemptView {
 impl DeliveryDetail {
     /// Reads what belongs to a delivery.
     pub fn read(view: &dyn View, row: &DeliveryRow, running: &Running) -> Self {
-        let (from, to) = keys::attempts_of(row.endpoint, row.id);
-        let attempts = view.scan(&from, &to, ATTEMPTS_KEPT as usize);
+        let attempts = view.scan_range(keys::attempts_of(row.endpoint, row.id), ATTEMPTS_KEPT as usize);
         let event = view.get(&keys::event(row.event_id.as_str()));
         Self {
             record: DeliveryRecord::of(row, running),

@@ -210,10 +210,7 @@ impl Apply<'_> {
     /// Makes a delivery due by hand, unless it is due anyway.
     fn redeliver(&mut self, endpoint: EndpointId, id: DeliveryId, at: Timestamp) -> bool {
         let Some(mut row) = self.find_delivery(endpoint, id).filter(|row| !row.is_due(at)) else { return false };
-        let resume_at = match row.manual {
-            Some(manual) => manual.resume_at,
-            None => row.next_attempt_at,
-        };
+        let resume_at = row.manual.map_or(row.next_attempt_at, |manual| manual.resume_at);
         row.manual = Some(Manual { resume_at });
         self.plan(&mut row, DeliveryState::Retrying, Some(at));
         self.put_delivery(&row);

@@ -47,8 +47,7 @@ const CREDENTIALS_AT_ONCE: usize = 500;
 /// The next portion of a driver's state that is to go before a move wipes what is left; none when that is little. What says that
 /// the channel can log in is never part of it.
 pub fn credentials_to_thin(view: &dyn View, channel: ChannelId) -> Vec<AuthWrite> {
-    let (from, to) = keys::auth_of(channel);
-    let rows = view.scan(&from, &to, CREDENTIALS_AT_ONCE + 1);
+    let rows = view.scan_range(keys::auth_of(channel), CREDENTIALS_AT_ONCE + 1);
     if rows.len() <= CREDENTIALS_AT_ONCE {
         return Vec::new();
     }
@@ -178,8 +177,7 @@ impl Apply<'_> {
         match channel.status.on_send() {
             OnSend::Direct => {}
             OnSend::Queue => {
-                let (from, to) = keys::outbox_of(message.channel);
-                if self.state.scan(&from, &to, OFFLINE_QUEUE).len() >= OFFLINE_QUEUE {
+                if self.state.scan_range(keys::outbox_of(message.channel), OFFLINE_QUEUE).len() >= OFFLINE_QUEUE {
                     return Reply::QueueFull;
                 }
             }

@@ -32,8 +32,7 @@ impl Apply<'_> {
                 Reply::Done
             }
             Trim::Endpoint { customer, endpoint } => {
-                let (from, to) = keys::deliveries_of(endpoint, None, None);
-                if self.state.scan(&from, &to, 1).is_empty() {
+                if self.state.scan_range(keys::deliveries_of(endpoint, None, None), 1).is_empty() {
                     self.state.delete(&keys::customer_endpoint(customer, endpoint));
                 }
                 Reply::Done
@@ -76,8 +75,7 @@ impl Apply<'_> {
         if !row.version.is_multiple_of(BOUND_EVERY) {
             return;
         }
-        let (from, to) = keys::status_changes(row.id, None);
-        let oldest = self.state.scan(&from, &to, BOUND_EVERY as usize);
+        let oldest = self.state.scan_range(keys::status_changes(row.id, None), BOUND_EVERY as usize);
         let excess = oldest.iter().filter(|(key, _)| keys::version_of_change(key) + STATUS_CHANGES <= row.version);
         excess.for_each(|(key, _)| self.state.delete(key));
     }

@@ -99,8 +99,7 @@ fn a_send_that_waits_is_given_to_the_network_whole_though_its_row_loses_its_body
         panic!("a send")
     };
     rig.run(Command::AcceptSend { customer, message, outbox: Bytes::new(), media, projected, room });
-    let (from, to) = keys::outbox_of(CHANNEL);
-    let entry = |rig: &Rig| decode::<OutboxEntry>(&rig.view().scan(&from, &to, 2)[0].1);
+    let entry = |rig: &Rig| decode::<OutboxEntry>(&rig.view().scan_range(keys::outbox_of(CHANNEL), 2)[0].1);
     assert_eq!(entry(&rig), OutboxEntry::stored(waiting.message_id.clone()));
     assert_eq!(entry(&rig).outbound(&waiting), waiting.outbound());
 

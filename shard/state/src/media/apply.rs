@@ -82,8 +82,7 @@ pub fn over(state: &dyn State, row: &MediaRow, room: MediaRoom) -> Option<u64> {
 
 /// Deletes at most `limit` rows of a channel that is deleted, with what belongs to them; says how many.
 pub fn forget(state: &mut dyn State, channel: ChannelId, limit: usize) -> usize {
-    let (from, to) = keys::media_of(channel, None);
-    let rows = state.scan(&from, &to, limit);
+    let rows = state.scan_range(keys::media_of(channel, None), limit);
     for (_, row) in &rows {
         remove(state, &decode(row));
     }
@@ -215,8 +214,7 @@ mod tests {
     }
 
     fn references(state: &MemoryState) -> usize {
-        let (from, to) = keys::blob_refs_after(None);
-        state.scan(&from, &to, 100).len()
+        state.scan_range(keys::blob_refs_after(None), 100).len()
     }
 
     fn due_entries(state: &MemoryState) -> Vec<(Timestamp, ChannelId, MediaId)> {

@@ -23,13 +23,9 @@ entity!(Blocked, Blocked, |row| row.id.to_string());
 entity!(ChannelProfile, Profile, |_row| OWN.to_owned());
 entity!(Privacy, Privacy, |_row| OWN.to_owned());
 
-pub fn check_blacklist(
-    operation: &BlacklistOperation,
-    rows: &Rows<'_>,
-    context: &Context<'_>,
-) -> Result<(), CallError> {
+pub fn check_blacklist(asked: &BlacklistOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     let is_blocked = |contact: &Address| rows.has::<Blocked>(context.best(contact).as_str());
-    match operation {
+    match asked {
         BlacklistOperation::Block { contact } if is_blocked(contact) => {
             Err(CallError::no_op("the contact is blocked already"))
         }

@@ -184,63 +184,43 @@ pub fn take(
         Some(named) => context.sender(named),
         None => Sender::unnamed(Address::stories()),
     };
-    let payload = match news {
-        BusinessNews::Account(state) => {
-            take_over(state.as_deref(), rows);
-            None
-        }
-        BusinessNews::Profile(profile) => {
-            rows.put(&BusinessAccount { profile: Some((**profile).clone()) });
-            None
-        }
-        BusinessNews::Product(product) => {
-            rows.put(&**product);
-            None
-        }
-        BusinessNews::ProductGone { product } => {
-            rows.remove::<Product>(product);
-            None
-        }
-        BusinessNews::Collection(collection) => {
-            rows.put(collection);
-            None
-        }
-        BusinessNews::CollectionGone { collection } => {
-            rows.remove::<Collection>(collection);
-            None
-        }
+    let told = |payload: Payload| vec![EmittedEvent { payload, chat: None }];
+    match news {
+        BusinessNews::Account(state) => take_over(state.as_deref(), rows),
+        BusinessNews::Profile(profile) => rows.put(&BusinessAccount { profile: Some((**profile).clone()) }),
+        BusinessNews::Product(product) => rows.put(&**product),
+        BusinessNews::ProductGone { product } => rows.remove::<Product>(product),
+        BusinessNews::Collection(collection) => rows.put(collection),
+        BusinessNews::CollectionGone { collection } => rows.remove::<Collection>(collection),
         BusinessNews::OrderPlaced(order) if !rows.has::<OrderPlace>(&order.id) => {
             let sender = context.sender(&order.from);
             let order = seen(order, context);
             put_order(order.clone(), rows);
             let message_id = order.message_id.clone();
-            Some(Payload::OrderPlaced(Box::new(OrderPlaced { order, sender, message_id, timestamp })))
+            return told(Payload::OrderPlaced(Box::new(OrderPlaced { order, sender, message_id, timestamp })));
         }
-        BusinessNews::OrderPlaced(_) => None,
-        BusinessNews::OrderMoved { order, status, reason } => match find_order(order, rows) {
-            Some(known) if known.status != *status => {
+        BusinessNews::OrderPlaced(_) => {}
+        BusinessNews::OrderMoved { order, status, reason } => {
+            if let Some(known) = find_order(order, rows).filter(|known| known.status != *status) {
                 rows.put(&Order { status: *status, ..known });
-                (*status == OrderStatus::Cancelled).then(|| {
-                    Payload::OrderCancelled(OrderCancelled {
-                        order_id: order.clone(),
-                        sender: sender(actor),
-                        reason: reason.clone(),
-                        timestamp,
-                    })
-                })
+                if *status == OrderStatus::Cancelled {
+                    let (order_id, sender, reason) = (order.clone(), sender(actor), reason.clone());
+                    return told(Payload::OrderCancelled(OrderCancelled { order_id, sender, reason, timestamp }));
+                }
             }
-            _ => None,
-        },
-        BusinessNews::Cart { cart, items, total_amount, currency } => Some(Payload::CartUpdated(CartUpdated {
-            sender: sender(actor),
-            cart_id: cart.clone(),
-            items: items.clone(),
-            total_amount: *total_amount,
-            currency: currency.clone(),
-            timestamp,
-        })),
-    };
-    payload.map(|payload| EmittedEvent { payload, chat: None }).into_iter().collect()
+        }
+        BusinessNews::Cart { cart, items, total_amount, currency } => {
+            return told(Payload::CartUpdated(CartUpdated {
+                sender: sender(actor),
+                cart_id: cart.clone(),
+                items: items.clone(),
+                total_amount: *total_amount,
+                currency: currency.clone(),
+                timestamp,
+            }));
+        }
+    }
+    Vec::new()
 }
 
 #[cfg(test)]

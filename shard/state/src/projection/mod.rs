@@ -270,40 +270,20 @@ pub fn take_synced(part: &SyncedPart, rows: &mut Rows<'_>, context: &Context<'_>
 pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let actor = notice.actor.as_ref().map(|actor| context.best(actor));
     match &notice.news {
-        News::Group { group, news } => groups::take(group, news, actor, rows, context),
-        News::Call { call, news } => calls::take(call, news, rows, context),
-        News::Chat { chat, news } => chats::take(chat, news, rows, context),
-        News::Contact { contact, news } => {
-            contacts::take(contact, news, rows, context);
-            Vec::new()
-        }
-        News::Community { community, now } => {
-            communities::take(community, now.as_deref(), rows, context);
-            Vec::new()
-        }
-        News::Newsletter { newsletter, now } => {
-            newsletters::take(newsletter, now.as_deref(), rows);
-            Vec::new()
-        }
-        News::Story { story, news } => stories::take(story, news, rows, context),
-        News::Business(news) => business::take(news, notice.actor.as_ref(), rows, context),
-        News::Presence { chat, news } => presences::take(chat, news, rows, context),
-        News::Blocked(blocked) => {
-            account::block(blocked, rows, context);
-            Vec::new()
-        }
-        News::Unblocked { contact } => {
-            account::unblock(contact, rows, context);
-            Vec::new()
-        }
-        News::Profile(profile) => {
-            rows.put(profile);
-            Vec::new()
-        }
-        News::Privacy(privacy) => {
-            rows.put(privacy);
-            Vec::new()
-        }
-        News::Labels(news) => labels::take(news, rows, context),
+        News::Group { group, news } => return groups::take(group, news, actor, rows, context),
+        News::Call { call, news } => return calls::take(call, news, rows, context),
+        News::Chat { chat, news } => return chats::take(chat, news, rows, context),
+        News::Contact { contact, news } => contacts::take(contact, news, rows, context),
+        News::Community { community, now } => communities::take(community, now.as_deref(), rows, context),
+        News::Newsletter { newsletter, now } => newsletters::take(newsletter, now.as_deref(), rows),
+        News::Story { story, news } => return stories::take(story, news, rows, context),
+        News::Business(news) => return business::take(news, notice.actor.as_ref(), rows, context),
+        News::Presence { chat, news } => return presences::take(chat, news, rows, context),
+        News::Blocked(blocked) => account::block(blocked, rows, context),
+        News::Unblocked { contact } => account::unblock(contact, rows, context),
+        News::Profile(profile) => rows.put(profile),
+        News::Privacy(privacy) => rows.put(privacy),
+        News::Labels(news) => return labels::take(news, rows, context),
     }
+    Vec::new()
 }

@@ -79,14 +79,17 @@ pub struct Ticket {
 /// What the home answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum StreamDone {
+    /// Where the stream begins.
     Opened(Start),
     /// There is no place: as many streams are open as may be.
-    Full {
-        open: usize,
-    },
+    Full { open: usize },
+    /// The next events.
     Pulled(Pulled),
+    /// Its place is free.
     Closed,
+    /// The ticket can be used.
     TicketKept,
+    /// The ticket, when it was there and in time.
     Ticket(Option<Ticket>),
 }
 

@@ -69,8 +69,7 @@ pub fn relay(state: &mut dyn State, home: ShardId, place: u64, event: &StreamedE
 
 /// Deletes what a home has, a part at a time.
 pub fn release(state: &mut dyn State, home: ShardId, upto: u64) -> Reply {
-    let (from, to) = (keys::relay(home, 0), keys::relay(home, upto.saturating_add(1)));
-    let found = state.scan(&from, &to, RELEASE_AT_ONCE);
+    let found = state.scan_range((keys::relay(home, 0), keys::relay(home, upto.saturating_add(1))), RELEASE_AT_ONCE);
     found.iter().for_each(|(key, _)| state.delete(key));
     if found.len() == RELEASE_AT_ONCE { Reply::More } else { Reply::Done }
 }
@@ -150,8 +149,7 @@ pub fn keep_ticket(
     ticket: &Ticket,
     now: Timestamp,
 ) -> Reply {
-    let (from, to) = keys::tickets_of(customer);
-    for (key, row) in state.scan(&from, &to, TICKETS_SWEPT) {
+    for (key, row) in state.scan_range(keys::tickets_of(customer), TICKETS_SWEPT) {
         if decode::<Ticket>(&row).expires_at <= now {
             state.delete(&key);
         }

@@ -162,8 +162,7 @@ fn a_ticket_is_taken_once_and_not_after_its_time() {
     assert_eq!(use_ticket(&mut state, CUSTOMER, b"two", Timestamp(70)), Reply::Unchanged);
     keep_ticket(&mut state, CUSTOMER, b"old", &ticket(60), Timestamp(0));
     keep_ticket(&mut state, CUSTOMER, b"new", &ticket(160), Timestamp(100));
-    let (from, to) = keys::tickets_of(CUSTOMER);
-    assert_eq!(state.scan(&from, &to, 10).len(), 1);
+    assert_eq!(state.scan_range(keys::tickets_of(CUSTOMER), 10).len(), 1);
 }
 
 /// A digest as any other.
@@ -186,8 +185,7 @@ fn tickets_that_nobody_uses_do_not_gather() {
         let ticket = Ticket { grant: Bytes::from_static(b"grant"), expires_at: Timestamp(now.0 + life) };
         keep_ticket(&mut state, CUSTOMER, &digest, &ticket, now);
     }
-    let (from, to) = keys::tickets_of(CUSTOMER);
-    let (kept, alive) = (state.scan(&from, &to, usize::MAX).len(), (life / every) as usize);
+    let (kept, alive) = (state.scan_range(keys::tickets_of(CUSTOMER), usize::MAX).len(), (life / every) as usize);
     assert!((alive..alive + alive / 2).contains(&kept), "{kept}");
 }
 

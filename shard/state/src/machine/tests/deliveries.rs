@@ -44,8 +44,7 @@ impl Rig {
     }
 
     fn jobs(&self) -> Vec<i64> {
-        let (from, to) = keys::jobs();
-        let jobs = self.state.scan(&from, &to, usize::MAX);
+        let jobs = self.state.scan_range(keys::jobs(), usize::MAX);
         jobs.iter().map(|(key, _)| keys::parse_job(key).unwrap().1.0).collect()
     }
 }

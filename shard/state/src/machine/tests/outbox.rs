@@ -5,8 +5,7 @@ use super::*;
 /// Whether each send in the outbox may be out, in order.
 fn may_be_out(rig: &Rig) -> Vec<bool> {
     let row: ChannelRow = decode(&rig.get(&keys::channel(CHANNEL)).unwrap());
-    let (from, to) = keys::outbox_of(CHANNEL);
-    let places = rig.state.scan(&from, &to, usize::MAX);
+    let places = rig.state.scan_range(keys::outbox_of(CHANNEL), usize::MAX);
     places.iter().map(|(key, _)| row.may_be_out(keys::parse_outbox(key).unwrap().1)).collect()
 }
 
