@@ -6,11 +6,11 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use ::tests::http::{Api, try_answer};
+use ::tests::media::bare;
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
-use tests::http::{Api, try_answer};
-use tests::media::bare;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
