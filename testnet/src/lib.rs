@@ -72,6 +72,7 @@
 //! | `pairing: "ok" \| "hmac" \| "drop_sign"` | the pairing's HMAC is wrong; or the client's answer is thrown away and its connection cut: the phone shows a failed link and no device is registered |
 //! | `usync_empty: [number]` | queries for devices find none for these |
 //! | `prekeys_empty: [number]` | bundles of these come without a one-time prekey |
+//! | `groups_delay_ms: n` | what is asked of groups is done at once and answered so much later |
 //! | `media: { status } \| null` | the media port answers everything with that status |
 //! | `offline_primer: bool` | whether the first few waiting stanzas come before the client asks for a batch |
 
