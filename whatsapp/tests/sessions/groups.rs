@@ -37,7 +37,7 @@ async fn ask(line: &mut Line, operation: GroupOperation) -> (Vec<GroupNews>, Gro
     }
 }
 
-async fn make(line: &mut Line, members: &[&str]) -> Address {
+pub async fn make(line: &mut Line, members: &[&str]) -> Address {
     let participants = members.iter().map(|number| person(number)).collect();
     let (told, answer) = ask(line, GroupOperation::Create { subject: "Friends".into(), participants }).await;
     let GroupAnswer::Created { group, participants_result } = answer else { panic!("{answer:?}") };
