@@ -6,7 +6,7 @@ use model::address::Address;
 use model::id::MessageId;
 use model::media::MediaKind;
 use model::message::{ContactCard, Content, MessageKey, Quoted, Surroundings};
-use network::driver::{InboundKind, InboundMessage, Outbound, SessionEvent};
+use network::driver::{InboundKind, InboundMessage, Outbound, Purpose, SessionEvent};
 use serde_json::{Value, json};
 use wacore::download::{Downloadable, MediaType};
 use wacore::poll::{PollVoteCiphertext, compute_option_hash};
@@ -133,6 +133,30 @@ async fn devices_of_both_sides_that_are_linked_meanwhile_read_everything_and_are
     until("the phone reads it", async || (world.inbox().await.len() == 7).then_some(())).await;
     let crypto = assert_sound(&world).await;
     assert_eq!(crypto["retry_receipts"], json!(0), "{crypto}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_that_are_linked_while_the_channel_is_away_read_what_it_writes_at_once() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    // From here on the devices of both sides are known, and who has the group's key.
+    for (id, to) in [("3EB0A1", friend()), ("3EB0A2", group.clone())] {
+        line.send_to(to, id, text(id)).await;
+        line.accepted(id).await;
+    }
+    line.session.drain().await;
+    let (theirs, ours) = (library(&world, FRIEND).await, library(&world, CHANNEL).await);
+    let mut line = world.open(Purpose::Login).await;
+    line.logged_in().await;
+    for (id, to) in [("3EB0B1", friend()), ("3EB0B2", group)] {
+        line.send_to(to, id, text(id)).await;
+        line.accepted(id).await;
+        for device in [&theirs, &ours] {
+            assert_eq!(device.message(id).await, id);
+        }
+    }
+    assert_sound(&world).await;
 }
 
 /// What a message of the library's says.
