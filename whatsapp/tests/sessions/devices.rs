@@ -159,6 +159,31 @@ async fn devices_that_are_linked_while_the_channel_is_away_read_what_it_writes_a
     assert_sound(&world).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_account_s_phone_does_with_what_the_channel_wrote_comes_as_the_channel_s_own() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    let write = async |body: Value| world.post(&format!("/phones/{CHANNEL}/messages"), body).await;
+    for (place, chat) in [friend(), group].into_iter().enumerate() {
+        let (first, poll) = (format!("3EB0A{place}"), format!("3EB0B{place}"));
+        let options = vec!["you".to_owned(), "me".to_owned()];
+        let asked = Content::Poll { name: "Who?".into(), options, selectable_count: 1 };
+        for (id, content) in [(&first, text("said")), (&poll, asked)] {
+            line.send_to(chat.clone(), id, content).await;
+            line.accepted(id).await;
+        }
+        let target = |id: &str| MessageKey { id: MessageId(id.into()), from_me: true, remote_jid: chat.clone() };
+        write(json!({ "type": "reaction", "to": chat, "emoji": "👍", "message_key": { "id": first } })).await;
+        sees(&mut line, &chat, &Content::Reaction { target: target(&first), emoji: "👍".into() }).await;
+        write(json!({ "type": "poll_vote", "to": chat, "selected": ["me"], "message_key": { "id": poll } })).await;
+        sees(&mut line, &chat, &Content::PollVote { target: target(&poll), selected: vec!["me".into()] }).await;
+        write(json!({ "type": "delete", "to": chat, "message_key": { "id": first } })).await;
+        sees(&mut line, &chat, &Content::Delete { target: target(&first), by_admin: false }).await;
+    }
+    assert_sound(&world).await;
+}
+
 /// What a message of the library's says.
 fn says(message: &wa::Message) -> Value {
     let about = |key: &MessageField<wa::MessageKey>| key.as_option().and_then(|key| key.id.clone());
