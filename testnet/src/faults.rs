@@ -43,6 +43,7 @@ network::faults! {
         drop_before_accept_pct: f64 = 0.0;
         drop_after_accept_pct: f64 = 0.0;
         login_delay_ms: u64 = 0;
+        groups_delay_ms: u64 = 0;
         dedup: bool = true;
         hold_inbound_acks: bool = false;
         cut_node: Vec<NodeId> = Vec::new();
@@ -66,6 +67,10 @@ network::faults! {
 impl Faults {
     pub fn login_delay(&self) -> Duration {
         Duration::from_millis(self.login_delay_ms)
+    }
+
+    pub fn groups_delay(&self) -> Duration {
+        Duration::from_millis(self.groups_delay_ms)
     }
 
     /// How much later the next answer to a message comes.
@@ -94,6 +99,7 @@ impl Faults {
             ("accept_delay_ms", self.accept_delay_ms),
             ("accept_jitter_ms", self.accept_jitter_ms),
             ("login_delay_ms", self.login_delay_ms),
+            ("groups_delay_ms", self.groups_delay_ms),
         ];
         for (name, delay) in delays {
             if delay > MAX_DELAY_MS {

@@ -34,7 +34,7 @@
 //! | `POST /phones/{n}/ban` `{ until? }` | 402 with `until`, else 403 |
 //! | `POST /phones/{n}/invalidate` | later log-ins get 401 as the keys are forgotten; a live one gets stream error 401 |
 //! | `POST /phones/{n}/replace` `{ device? }` | a foreign client takes the device's place: stream error 409 `replaced` to the live session. The foreigner goes at once |
-//! | `POST /phones/{n}/messages` | `to` a number or an address, of a group too, `count`, `message_id`; types `text`, `reaction`, `edit`, `delete`, `location`, `contact`, `poll`, `pin`, `unpin`, media of every kind, with `quoted`, `mentions`, `forwarded`, `ephemeral_expiration`; encrypted to every device of both sides |
+//! | `POST /phones/{n}/messages` | `to` a number or an address, of a group too, `count`, `message_id`; types `text`, `reaction`, `edit`, `delete`, `location`, `contact`, `poll`, `pin`, `unpin`, media of every kind, with `quoted`, `mentions`, `forwarded`, `ephemeral_expiration`; encrypted to every device of both sides. What it may be about is also what another device of the account wrote |
 //! | `GET`, `DELETE /phones/{n}/inbox` | what the phone *decrypted*; `media.intact` says whether its media could be downloaded, opened, and was what the message said; own messages of the account's other devices are not in it |
 //! | `POST /phones/{n}/open-chat` `{ with }` | read receipts for what it got from there |
 //! | `POST /phones/{n}/play` `{ id }`, `/react` `{ id, emoji }` | |
@@ -72,6 +72,7 @@
 //! | `pairing: "ok" \| "hmac" \| "drop_sign"` | the pairing's HMAC is wrong; or the client's answer is thrown away and its connection cut: the phone shows a failed link and no device is registered |
 //! | `usync_empty: [number]` | queries for devices find none for these |
 //! | `prekeys_empty: [number]` | bundles of these come without a one-time prekey |
+//! | `groups_delay_ms: n` | what is asked of groups is done at once and answered so much later |
 //! | `media: { status } \| null` | the media port answers everything with that status |
 //! | `offline_primer: bool` | whether the first few waiting stanzas come before the client asks for a batch |
 

@@ -191,7 +191,7 @@ impl State {
         if due <= Instant::now() {
             self.write(connection, ack.build());
         } else {
-            self.at(due, Timer::Acknowledge { connection, stanza: ack.build() });
+            self.at(due, Timer::Answer { connection, stanza: ack.build() });
         }
     }
 

@@ -21,8 +21,8 @@ pub type ConnectionId = u64;
 
 /// What is done later.
 pub enum Timer {
-    /// An answer to a message.
-    Acknowledge { connection: ConnectionId, stanza: Node },
+    /// An answer to a message or to a question.
+    Answer { connection: ConnectionId, stanza: Node },
     /// A phone reads what it got from somebody.
     Read { number: Number, id: String, from: Number },
 }
@@ -108,7 +108,7 @@ impl State {
             && entry.key().0 <= now
         {
             match entry.remove() {
-                Timer::Acknowledge { connection, stanza } => self.write(connection, stanza),
+                Timer::Answer { connection, stanza } => self.write(connection, stanza),
                 Timer::Read { number, id, from } => self.read(number, &id, from),
             }
         }

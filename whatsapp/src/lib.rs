@@ -130,7 +130,7 @@ impl Network for WhatsappNetwork {
             return Err(OpenError::Unreachable(why));
         }
         let (outgoing, messages) = Outgoing::new(Arc::clone(&line));
-        let operations = Arc::new(Operations::new(Arc::clone(&line)));
+        let operations = Arc::new(Operations::new(Arc::clone(&line), Arc::clone(&outgoing)));
         let (clients, client) = watch::channel(None);
         let (over, ended) = watch::channel(false);
         let birth = Birth {

@@ -9,7 +9,6 @@ mod journal;
 mod presence;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::address::Address;
 use network::driver::SessionEvent;
@@ -24,9 +23,7 @@ use whatsapp_rust::{Client, ErrorChainExt};
 use self::journal::{Before, Journal};
 use crate::inbound::message::Own;
 use crate::line::Line;
-
-/// How long the network may take; the owner waits a little longer.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(18);
+use crate::outbound::Outgoing;
 
 /// The network's code for what is so already.
 const CONFLICT: u16 = 409;
@@ -34,7 +31,7 @@ const CONFLICT: u16 = 409;
 /// Why a question has no answer.
 enum Outcome {
     Refused(Refused),
-    /// Nobody knows. The owner gives it up, or asks the next session.
+    /// Nobody knows. The owner has given it up, or asks the next session.
     Open,
 }
 
@@ -42,13 +39,14 @@ type Answered<T> = Result<T, Outcome>;
 
 pub struct Operations {
     line: Arc<Line>,
+    outgoing: Arc<Outgoing>,
     journal: Journal,
 }
 
 impl Operations {
-    pub fn new(line: Arc<Line>) -> Self {
+    pub fn new(line: Arc<Line>, outgoing: Arc<Outgoing>) -> Self {
         let journal = Journal::new(Arc::clone(line.log()));
-        Self { line, journal }
+        Self { line, outgoing, journal }
     }
 
     /// Takes up what earlier sessions noted; true where nobody heard what became of some of it.
@@ -59,28 +57,34 @@ impl Operations {
         self.journal.take_up()
     }
 
-    /// Asks, and reports the answer behind the notices of what it changed.
+    /// Asks, and reports the answer behind the notices of what it changed. One that comes after the owner has given it up counts, too:
+    /// the library takes from it who is in a group, and what was done is told. The library itself waits 75 s for each.
     pub async fn perform(&self, client: &Client, id: Uuid, operation: Operation) {
         let is_noted = changes(&operation);
         let before = if is_noted { self.journal.begin(id) } else { Before::Nothing };
         if let Before::Answered(answer) = before {
             return self.report(id, Ok(answer));
         }
+        let group = changes_members_of(&operation).and_then(|group| jid(group).ok());
         let asked = Asked { line: &self.line, client, id, own: Own::of(client), before };
-        match tokio::time::timeout(ANSWERED_WITHIN, asked.ask(operation)).await {
-            Ok(Ok(answer)) => {
+        match asked.ask(operation).await {
+            Ok(answer) => {
                 if is_noted {
                     self.journal.answered(id, &answer);
                 }
                 self.report(id, Ok(Box::new(answer)));
             }
-            Ok(Err(Outcome::Refused(refused))) => {
+            Err(Outcome::Refused(refused)) => {
                 if is_noted {
                     self.journal.forget(id);
                 }
                 self.report(id, Err(refused));
             }
-            Ok(Err(Outcome::Open)) | Err(_) => {}
+            Err(Outcome::Open) => {
+                if let Some(group) = group {
+                    self.outgoing.doubt_members(group);
+                }
+            }
         }
     }
 
@@ -143,6 +147,17 @@ fn changes(operation: &Operation) -> bool {
         | GroupOperation::RevokeInvite { .. }
         | GroupOperation::Join { .. }
         | GroupOperation::DecideRequests { .. } => true,
+    }
+}
+
+/// The group whose members a question may change.
+fn changes_members_of(operation: &Operation) -> Option<&Address> {
+    let Operation::Groups(operation) = operation else { return None };
+    match operation {
+        GroupOperation::Participants { group, .. }
+        | GroupOperation::Leave { group }
+        | GroupOperation::DecideRequests { group, .. } => Some(group),
+        _ => None,
     }
 }
 

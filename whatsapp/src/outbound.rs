@@ -281,6 +281,11 @@ impl Outgoing {
         Ok(u32::try_from(others).unwrap_or(u32::MAX))
     }
 
+    /// Others may be in a group than were, and nobody has said who: they are asked for again before the next message.
+    pub fn doubt_members(&self, group: Jid) {
+        self.state.lock().stale.insert(group);
+    }
+
     /// The network has a message. A receipt says so, too, and may come first: what is told of a message that is not known to be out
     /// would be taken for nothing.
     pub fn accepted(&self, id: &MessageId, at: Timestamp) {

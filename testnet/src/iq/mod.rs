@@ -12,7 +12,7 @@ use wacore_binary::{Node, NodeRef};
 
 use crate::number::DeviceAddress;
 use crate::stanza::{element, empty, error, jid, parent, result, text};
-use crate::state::{ConnectionId, State};
+use crate::state::{ConnectionId, State, Timer};
 
 impl State {
     pub fn take_query(&mut self, connection: ConnectionId, at: DeviceAddress, stanza: &NodeRef<'_>) {
@@ -46,7 +46,13 @@ impl State {
             ("w:m", _) => result(&id).children([self.media_connection()]).build(),
             ("w:profile:picture", _) => self.picture_query(at, &id, stanza),
             ("w:p", _) => result(&id).attr("t", self.seconds()).build(),
-            ("w:g2", _) => self.groups_query(at, &id, stanza),
+            ("w:g2", _) => {
+                let (answer, delay) = (self.groups_query(at, &id, stanza), self.faults.groups_delay());
+                if !delay.is_zero() {
+                    return self.later(delay, Timer::Answer { connection, stanza: answer });
+                }
+                answer
+            }
             ("newsletter" | "w:mex", _) => error(&id, 501, "feature-not-implemented"),
             (namespace, asked) => {
                 tracing::debug!(namespace, asked, "a query without an answer of its own");

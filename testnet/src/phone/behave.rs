@@ -83,6 +83,7 @@ impl State {
         };
         account.phone.asked.remove(&(arrival.from, arrival.id.clone()));
         account.phone.forgotten.remove(&arrival.from);
+        let sent_to = message.device_sent_message.as_option().and_then(|sent| sent.destination_jid.clone());
         let message = unwrap_device_sent(message);
         if let Some(told) = message.sender_key_distribution_message.as_option() {
             let distribution = told.axolotl_sender_key_distribution_message.as_deref().unwrap_or_default();
@@ -101,8 +102,14 @@ impl State {
         if tells {
             self.check.body(sender, &arrival.id, &body(&message));
         }
+        if sender == number {
+            if tells {
+                self.keep_own(arrival, sent_to, message);
+            }
+            return;
+        }
         // A sender key alone comes beside its message, which is acknowledged by itself.
-        if sender == number || (!tells && message.sender_key_distribution_message.is_set()) {
+        if !tells && message.sender_key_distribution_message.is_set() {
             return;
         }
         let intact = is_intact(&self.files, &message);
@@ -124,6 +131,19 @@ impl State {
         });
         if let Some(delay) = auto_read {
             self.later(Duration::from_millis(u64::from(delay)), Timer::Read { number, id, from: sender });
+        }
+    }
+
+    /// What another device of the account wrote is the phone's own, too: it reacts to it, deletes it and votes on it.
+    fn keep_own(&mut self, arrival: Arrival, sent_to: Option<String>, message: wa::Message) {
+        let number = arrival.from.number;
+        let to = match arrival.group {
+            Some(group) => Some(Chat::Group(group)),
+            // What goes to the account itself names nobody.
+            None => sent_to.map_or(Some(number), |to| Number::of_jid(&to.parse::<Jid>().ok()?)).map(Chat::With),
+        };
+        if let (Some(to), Some(account)) = (to, self.accounts.get_mut(&number)) {
+            account.phone.keep_sent(&arrival.id, Sent { to, message, peer: false });
         }
     }
 

@@ -23,7 +23,7 @@ pub use self::signal::EncType;
 use self::signal::Signal;
 use crate::number::{DeviceAddress, Naming, Number};
 
-/// How many of its own messages a phone keeps to send them again.
+/// How many of its own messages a phone keeps, to send them again and to do something about them.
 const MAX_SENT: usize = 20_000;
 
 /// How many receipts it remembers.
@@ -62,7 +62,7 @@ impl Chat {
     }
 }
 
-/// A message that a phone wrote.
+/// A message that a phone wrote, or another device of its account.
 #[derive(Clone)]
 pub struct Sent {
     pub to: Chat,

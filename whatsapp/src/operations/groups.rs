@@ -98,7 +98,8 @@ impl Asked<'_> {
         self.tell(part, News::Group { group, news });
     }
 
-    /// Where that has no answer, what was asked has none: the next session begins with no group that it knows.
+    /// Where that has no answer, what was asked has none: the members are asked for again before the next message, and the next session
+    /// begins with no group that it knows.
     async fn renew(&self, group: &Jid) -> Answered<()> {
         renew(self.client, group).await.map_err(|_| Outcome::Open)
     }

@@ -1,11 +1,16 @@
 //! What the channel shows of itself: that it is there, and that it writes.
 
+use std::time::Duration;
+
 use model::address::Address;
 use model::presence::Presence;
 use network::operation::{Refused, RefusedKind};
 use whatsapp_rust::features;
 
-use super::{ANSWERED_WITHIN, Answered, Asked, CONFLICT, Outcome, jid, outcome};
+use super::{Answered, Asked, CONFLICT, Outcome, jid, outcome};
+
+/// How long the library may take until it has shown the account; the owner waits a little longer.
+const SHOWN_WITHIN: Duration = Duration::from_secs(18);
 
 impl Asked<'_> {
     pub(super) async fn show(&self, presence: Presence, to: Option<Address>) -> Answered<()> {
@@ -29,7 +34,7 @@ impl Asked<'_> {
     /// The account's presence, once the library has shown it as available: it does so after each log-in, whatever is wanted. The
     /// network shows nobody who has no name.
     async fn account(&self) -> Answered<features::Presence<'_>> {
-        self.client.wait_for_connected(ANSWERED_WITHIN).await.map_err(outcome)?;
+        self.client.wait_for_connected(SHOWN_WITHIN).await.map_err(outcome)?;
         if self.client.push_name().is_empty() {
             let refused = Refused::new(CONFLICT, "the account's name is not known yet");
             return Err(Outcome::Refused(refused.of(RefusedKind::Conflict)));

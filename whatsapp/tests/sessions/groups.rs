@@ -37,7 +37,7 @@ async fn ask(line: &mut Line, operation: GroupOperation) -> (Vec<GroupNews>, Gro
     }
 }
 
-async fn make(line: &mut Line, members: &[&str]) -> Address {
+pub async fn make(line: &mut Line, members: &[&str]) -> Address {
     let participants = members.iter().map(|number| person(number)).collect();
     let (told, answer) = ask(line, GroupOperation::Create { subject: "Friends".into(), participants }).await;
     let GroupAnswer::Created { group, participants_result } = answer else { panic!("{answer:?}") };
@@ -444,6 +444,32 @@ async fn who_was_let_in_reads_what_is_written_next() {
     let decide =
         GroupOperation::DecideRequests { group: group.clone(), approve: true, participants: vec![person(THIRD)] };
     ask(&mut line, decide).await;
+    write_to(&world, &mut line, &group, "3EB0A2", Some(THIRD)).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_the_channel_added_is_told_of_and_reads_what_is_written_next_though_the_network_answered_late() {
+    let mut world = World::new().await;
+    people(&world).await;
+    let mut line = world.pair().await;
+    let group = make(&mut line, &[FRIEND]).await;
+    // From here on its members are known.
+    write_to(&world, &mut line, &group, "3EB0A1", None).await;
+    // The owner waits for 20 s.
+    let (status, _) = world.call("PUT", "/faults", Some(json!({ "groups_delay_ms": 21_000 }))).await;
+    assert_eq!(status, 200);
+    let (id, participants) = (Uuid::new_v4(), vec![person(THIRD)]);
+    let add = GroupOperation::Participants { group: group.clone(), action: ParticipantAction::Add, participants };
+    line.session.operate(id, Operation::Groups(add)).await.unwrap();
+    let is_in = async || {
+        let groups = world.get(&format!("/phones/{THIRD}/groups")).await;
+        (groups["total"] == json!(1)).then_some(())
+    };
+    until("the network has added somebody", is_in).await;
+    assert_eq!(world.call("DELETE", "/faults", None).await.0, 200);
+    let told = line.until(news).await.1;
+    assert!(matches!(&told, GroupNews::Added { participants, .. } if *participants == [person(THIRD)]), "{told:?}");
     write_to(&world, &mut line, &group, "3EB0A2", Some(THIRD)).await;
     world.assert_clean().await;
 }

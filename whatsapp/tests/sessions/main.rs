@@ -3,9 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+// A client that is the library and nothing else, as the test network is tried with.
+#[allow(dead_code, reason = "each program uses its part")]
+#[path = "../../../testnet/tests/library/client.rs"]
+mod client;
 mod coming;
 mod contacts;
 mod contents;
+#[allow(dead_code, reason = "each program uses its part")]
+#[path = "../../../testnet/tests/library/control.rs"]
+mod control;
 mod devices;
 mod groups;
 mod later;

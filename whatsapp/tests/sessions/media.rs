@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::world::{CHANNEL, FRIEND, Line, World, friend, until};
 
-async fn upload(line: &Line, kind: MediaKind, bytes: &[u8]) -> MediaHandle {
+pub async fn upload(line: &Line, kind: MediaKind, bytes: &[u8]) -> MediaHandle {
     let pieces: Vec<_> = bytes.chunks(MEDIA_PIECE).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
     let stored = line.session.upload(kind, "image/png", bytes.len() as u64, stream::iter(pieces).boxed()).await;
     stored.unwrap().handle
 }
 
-async fn download(line: &Line, handle: &MediaHandle) -> Result<Vec<u8>, MediaError> {
+pub async fn download(line: &Line, handle: &MediaHandle) -> Result<Vec<u8>, MediaError> {
     let mut pieces = line.session.download(handle).await?;
     let mut bytes = Vec::new();
     while let Some(piece) = pieces.next().await {
@@ -24,7 +24,7 @@ async fn download(line: &Line, handle: &MediaHandle) -> Result<Vec<u8>, MediaErr
     Ok(bytes)
 }
 
-fn content(kind: MediaKind, handle: MediaHandle) -> Content {
+pub fn content(kind: MediaKind, handle: MediaHandle) -> Content {
     let media = Media { handle: Some(handle), filename: Some("name.bin".into()), ..Media::of_type("image/png") };
     let caption = Some("look".to_owned());
     match kind {
