@@ -188,6 +188,11 @@ fn who_was_told_a_group_s_key_may_have_it_whatever_the_network_said_of_that_mess
     assert!(devices_of(&backend, group).is_empty(), "it is told again");
     now(backend.set_sender_key_status(group, &[("100:2@lid", false)]));
     assert_eq!(may_have().len(), 1, "what it has lost it may have kept");
+    // As the library marks all where it cannot begin anew.
+    now(backend.set_sender_key_status(group, &[("100:65535@lid", false)]));
+    assert!(may_have().is_empty());
+    now(backend.set_sender_key_status(group, &[("100:2@lid", true)]));
+    assert_eq!(may_have().len(), 1, "it is told again");
     now(backend.clear_sender_key_devices(group));
     assert!(may_have().is_empty(), "there is another key");
 }
