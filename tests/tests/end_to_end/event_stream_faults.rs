@@ -242,4 +242,10 @@ async fn a_node_that_does_not_hear_of_the_end_of_a_session_opens_no_stream_by_it
     let open = format!("/v1/events?ticket={}", string(&made["ticket"]));
     tenant.api(deaf).without_key().get(&open).await.expect_error(503, "auth_backend_unavailable");
     operator.delete(wire).await.expect(204);
+    // The ticket is still there, and its session is not.
+    let refused = async || {
+        let answer = tenant.api(deaf).without_key().get(&open).await;
+        (answer.status != 503).then_some(answer).ok_or_else(|| "the node does not hear yet".to_owned())
+    };
+    eventually("the node hears", seconds(20), refused).await.expect_error(401, "auth_revoked");
 }

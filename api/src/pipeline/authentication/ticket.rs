@@ -59,6 +59,8 @@ async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, (Suspect, Call
     let nobody = |error: CallError| (Suspect::Unknown(None), error);
     let ticket = StreamTicket::parse(text).ok_or_else(|| nobody(CallError::auth_malformed()))?;
     let customer = ticket.customer().ok_or_else(|| nobody(CallError::auth_malformed()))?;
+    // What is refused for now can be asked again: that uses no ticket up.
+    fresh_directory(ctx).await.map_err(nobody)?;
     let digest = Bytes::copy_from_slice(&ticket.digest());
     let ask = StreamAsk::UseTicket { digest };
     let used = ctx.cluster().stream(customer, ask, &ctx.context()).await.map_err(nobody)?;

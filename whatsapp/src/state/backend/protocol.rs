@@ -133,19 +133,7 @@ impl Backend {
         self.told.lock().groups.remove(group);
     }
 
-    /// Keeps who may have a group's key, before anything else leaves. The library changes the key where somebody goes who has it: so it
-    /// has to whether the network's word on the message came or not, and whoever heard it.
-    fn note_holders(&self, group: &str, people: BTreeSet<String>) -> Result<()> {
-        let generations = self.generations(group)?;
-        let mut new = Vec::new();
-        for person in people {
-            if !self.group_row(&keys::group_devices(group, &person), generations)?.devices.contains_key(&person) {
-                new.push(person);
-            }
-        }
-        self.note_sender_keys(Class::Wire, group, new.iter().map(String::as_str), true)
-    }
-
+    /// Notes of devices whether they have a group's key. A row that says so is not written again.
     fn note_sender_keys<'a>(
         &self,
         class: Class,
@@ -154,17 +142,18 @@ impl Backend {
         has_key: bool,
     ) -> Result<()> {
         let generations = self.generations(group)?;
-        let mut rows: BTreeMap<String, GroupDevices> = BTreeMap::new();
+        let mut rows: BTreeMap<String, (GroupDevices, bool)> = BTreeMap::new();
         for device in devices {
             let name = keys::group_devices(group, device);
             if !rows.contains_key(&name) {
-                rows.insert(name.clone(), self.group_row(&name, generations)?);
+                rows.insert(name.clone(), (self.group_row(&name, generations)?, false));
             }
-            if let Some(row) = rows.get_mut(&name) {
-                row.devices.insert(device.to_owned(), has_key);
+            if let Some((row, is_news)) = rows.get_mut(&name) {
+                *is_news |= row.devices.insert(device.to_owned(), has_key) != Some(has_key);
             }
         }
-        rows.into_iter().try_for_each(|(name, row)| self.write(class, name, &row))
+        let mut told = rows.into_iter().filter(|(_, (_, is_news))| *is_news);
+        told.try_for_each(|(name, (row, _))| self.write(class, name, &row))
     }
 
     /// Keeps the pair of names that a message brought. The library keeps that of a message which waited at the network in memory alone,
@@ -296,7 +285,9 @@ impl ProtocolStore for Backend {
                 holders.extend(person.map(|person| person.to_string()));
             }
         }
-        self.note_holders(group_jid, holders)?;
+        // Before anything else leaves, whether the network's word on the message comes or not, and whoever hears it: the library
+        // changes the key where somebody goes who has it.
+        self.note_sender_keys(Class::Wire, group_jid, holders.iter().map(String::as_str), true)?;
         if let Some(devices) = self.told.lock().groups.get_mut(group_jid) {
             devices.retain(|device, _| !forgotten.contains(device));
         }
