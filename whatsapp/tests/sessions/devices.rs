@@ -267,7 +267,7 @@ async fn what_a_channel_sends_the_library_reads_on_devices_of_both_sides_and_vot
             line.session.send(Outbound { id: MessageId(id.clone()), to, content, around }).await.unwrap();
             line.accepted(&id).await;
             for device in [&theirs, &ours] {
-                assert_eq!(says(&device.content(&id).await), wanted);
+                assert_eq!(says(device.content(&id).await.as_ref()), wanted);
             }
         }
         for (n, kind) in [MediaKind::Image, MediaKind::Document].into_iter().enumerate() {
@@ -291,7 +291,7 @@ async fn what_a_channel_sends_the_library_reads_on_devices_of_both_sides_and_vot
         line.accepted(&poll).await;
         let secret = secret_of(&theirs, &poll).await;
         assert_eq!(secret_of(&ours, &poll).await, secret);
-        assert_eq!(says(&ours.content(&poll).await), json!({ "poll": "When?", "options": options }));
+        assert_eq!(says(ours.content(&poll).await.as_ref()), json!({ "poll": "When?", "options": options }));
         let (creator, voters) = (jid(&channel()), [(&theirs, friend(), &to_them), (&ours, channel(), &chat)]);
         for ((device, voter, to), selected) in voters.into_iter().zip(options) {
             let selection = [selected.clone()];
