@@ -90,7 +90,20 @@ async fn device(storm: &Storm, channel: usize) -> Value {
     storm.tenant.simulator().api().get(&path).await.expect(200)["data"][0].clone()
 }
 
+/// Waits until each shard is led by the node that should lead it: until then its lead may move to where no failpoint is armed.
+async fn wait_for_leads(storm: &Storm) {
+    let operator = storm.cluster.operator(storm.cluster.running_node(), &storm.tenant.client);
+    eventually("the leads are where they should be", seconds(60), async || {
+        let shards = operator.get("/v1/admin/shards").await.expect(200);
+        let rows = shards["data"].as_array().unwrap();
+        let is_there = |row: &Value| row["wanted_leader"].is_null() || row["leader"] == row["wanted_leader"];
+        check(rows.iter().all(is_there), shards.to_string())
+    })
+    .await;
+}
+
 async fn die(storm: &Storm, channel: usize, by: By, failpoint: &str, passed: usize) {
+    wait_for_leads(storm).await;
     if by == By::NewGroup {
         storm.regroup(channel).await;
     }
