@@ -85,9 +85,10 @@ impl Asked<'_> {
                 let results = results(&participants, &named, &decided.map_err(outcome)?, is_done);
                 let let_in = done(&results);
                 if approve && !let_in.is_empty() {
-                    self.renew(&at).await?;
+                    // First, as nobody may ask again. Where somebody does, its id says that it is the same.
                     let news = GroupNews::Added { participants: let_in, reason: AddedReason::Approved };
                     self.tell_of(0, group, news);
+                    self.renew(&at).await?;
                 }
                 Ok(GroupAnswer::Participants(results))
             }
