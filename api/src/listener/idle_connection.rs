@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::{Buf, Bytes};
 use raft::transport::admission::Place;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::first_head::FirstHead;
-use super::refusal;
-use super::wire::Wire;
+use super::{Wire, refusal};
 
 /// Clients open connections ahead of their requests. One that is not used yet has no request that could be in flight,
 /// and would hold up the end of the port for as long as requests have; so it reads its end once the port closes, when
@@ -31,8 +31,8 @@ pub struct IdleConnection {
     unproven: Option<Unproven>,
     /// What was read since the last answer holds no end of a line: it is still the first line of a request.
     in_first_line: bool,
-    /// What is written in place of an answer without a body.
-    instead: Option<Instead>,
+    /// What is still to be written in place of an answer without a body.
+    instead: Option<Bytes>,
     /// Something was, and what its client still says is to be read: a connection that is closed with bytes in it is reset, and
     /// the answer is lost.
     lingering: Option<Lingering>,
@@ -56,21 +56,13 @@ struct Lingering {
 const LINGERS: Duration = Duration::from_secs(1);
 const LINGERING_BYTES: usize = 1 << 20;
 
-struct Instead {
-    bytes: Vec<u8>,
-    written: usize,
-}
-
 impl IdleConnection {
     /// It may be silent for so long before its first byte, and take so long for the head that begins with it.
     pub fn new(wire: Wire, place: Place, silence: Duration, head: Duration, closing: CancellationToken) -> Self {
         let gives_way = place.gives_way().clone();
         let ending = async move {
-            tokio::select! {
-                () = closing.cancelled() => {}
-                () = gives_way.cancelled() => {}
-                () = tokio::time::sleep(silence) => {}
-            }
+            let silent = gives_way.run_until_cancelled(tokio::time::sleep(silence));
+            closing.run_until_cancelled(silent).await;
         };
         let unproven = Unproven { head: FirstHead::BEGIN, has_begun: false, patience: head, ending: Box::pin(ending) };
         let gives_way = Box::pin(place.gives_way().clone().cancelled_owned());
@@ -87,10 +79,7 @@ impl IdleConnection {
             let (gives_way, patience) = (self.place.gives_way().clone(), unproven.patience);
             unproven.has_begun = true;
             unproven.ending = Box::pin(async move {
-                tokio::select! {
-                    () = gives_way.cancelled() => {}
-                    () = tokio::time::sleep(patience) => {}
-                }
+                gives_way.run_until_cancelled(tokio::time::sleep(patience)).await;
             });
         }
     }
@@ -99,13 +88,13 @@ impl IdleConnection {
     fn poll_instead(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.instead.is_none() {
             let in_first_line = std::mem::replace(&mut self.in_first_line, true);
-            self.instead = refusal::instead_of(bytes, in_first_line).map(|bytes| Instead { bytes, written: 0 });
+            self.instead = refusal::instead_of(bytes, in_first_line).map(Bytes::from);
         }
         let instead = self.instead.as_mut()?;
-        while instead.written < instead.bytes.len() {
-            match Pin::new(&mut self.wire).poll_write(cx, &instead.bytes[instead.written..]) {
+        while !instead.is_empty() {
+            match Pin::new(&mut self.wire).poll_write(cx, instead) {
                 Poll::Ready(Ok(0)) => return Some(Poll::Ready(Err(io::ErrorKind::WriteZero.into()))),
-                Poll::Ready(Ok(written)) => instead.written += written,
+                Poll::Ready(Ok(written)) => instead.advance(written),
                 other => return Some(other),
             }
         }
@@ -221,7 +210,7 @@ mod tests {
         let (served, _) = listener.accept().await.unwrap();
         let mut place = place(port).unwrap();
         place.named(client.local_addr().unwrap());
-        (client, IdleConnection::new(Wire::Plain(served), place, LONG, head, closing.clone()))
+        (client, IdleConnection::new(Wire::Left(served), place, LONG, head, closing.clone()))
     }
 
     /// Says something, and has it read to its last byte.

@@ -7,7 +7,6 @@ mod first_head;
 mod idle_connection;
 mod proxy;
 mod refusal;
-mod wire;
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,10 +24,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use idle_connection::IdleConnection;
-use wire::Wire;
 
 /// From the connection to the end of its handshake, and from there to the first byte of HTTP.
 const WAY_IN: Duration = Duration::from_secs(10);
@@ -47,6 +47,9 @@ const IDLE: Duration = Duration::from_secs(900);
 /// How often it is told that no connection can be accepted, and how long the port waits for that to pass.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A connection, in the clear or not.
+type Wire = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// What a connection goes through before its first request.
 #[derive(Clone)]
@@ -111,19 +114,16 @@ impl ClientListener {
                     let is_balancer = self.entrance.is_balancer(peer);
                     let Some(place) = self.entrance.port.admit(peer.ip(), is_balancer) else { continue };
                     if self.entrance.is_open() {
-                        return Entered { wire: Wire::Plain(stream), client: peer, place };
+                        return Entered { wire: Wire::Left(stream), client: peer, place };
                     }
                     let entrance = self.entrance.clone();
                     self.entering.spawn(async move {
                         let entering = tokio::time::timeout(WAY_IN, entrance.lead_in(stream, peer));
-                        match place.gives_way().run_until_cancelled(entering).await? {
-                            Ok(Ok((wire, client))) => Some(Entered { wire, client, place }),
-                            Ok(Err(error)) => {
+                        let entered = place.gives_way().run_until_cancelled(entering).await?;
+                        match entered.unwrap_or_else(|too_long| Err(too_long.into())) {
+                            Ok((wire, client)) => Some(Entered { wire, client, place }),
+                            Err(error) => {
                                 tracing::debug!(%peer, %error, "a connection did not come in");
-                                None
-                            }
-                            Err(_) => {
-                                tracing::debug!(%peer, "a connection took too long to come in");
                                 None
                             }
                         }
@@ -173,9 +173,9 @@ impl Entrance {
         match &self.tls {
             Some(config) => {
                 let stream = TlsAcceptor::from(config.clone()).accept(stream).await?;
-                Ok((Wire::Tls(Box::new(stream)), client))
+                Ok((Wire::Right(Box::new(stream)), client))
             }
-            None => Ok((Wire::Plain(stream), client)),
+            None => Ok((Wire::Left(stream), client)),
         }
     }
 }
