@@ -6,33 +6,18 @@ use serde_json::{Value, json};
 /// The status of `other` where the network refused, which trying again does not help; silence of the network is 502.
 pub const REFUSED_BY_NETWORK: u16 = 422;
 
-/// A refused call as a response.
-pub struct ApiError(CallError);
-
-impl From<CallError> for ApiError {
-    fn from(error: CallError) -> Self {
-        Self(error)
-    }
+/// The status of a refused call.
+pub fn status_of(error: &CallError) -> u16 {
+    if error.by_network { REFUSED_BY_NETWORK } else { http_status(error.code) }
 }
 
-impl ApiError {
-    pub fn http_status(&self) -> u16 {
-        if self.0.by_network { REFUSED_BY_NETWORK } else { http_status(self.0.code) }
+/// The body of the response to a refused call.
+pub fn envelope(error: &CallError, request_id: &str) -> Value {
+    let mut told = json!({ "code": error.code, "message": error.message });
+    if let Some(details) = &error.details {
+        told["details"] = details.clone();
     }
-
-    /// Whole seconds of the `Retry-After` header.
-    pub fn retry_after(&self) -> Option<u32> {
-        self.0.retry_after
-    }
-
-    /// The body of the response.
-    pub fn envelope(&self, request_id: &str) -> Value {
-        let mut error = json!({ "code": self.0.code, "message": self.0.message });
-        if let Some(details) = &self.0.details {
-            error["details"] = details.clone();
-        }
-        json!({ "error": error, "request_id": request_id })
-    }
+    json!({ "error": told, "request_id": request_id })
 }
 
 /// The one status of a code; `other` has [`REFUSED_BY_NETWORK`] besides.
@@ -84,19 +69,19 @@ mod tests {
 
     #[test]
     fn a_refusal_by_the_network_is_422_and_a_silence_502() {
-        assert_eq!(ApiError::from(CallError::upstream_refused(403, "not-authorized")).http_status(), 422);
-        assert_eq!(ApiError::from(CallError::upstream_timeout()).http_status(), 502);
+        assert_eq!(status_of(&CallError::upstream_refused(403, "not-authorized")), 422);
+        assert_eq!(status_of(&CallError::upstream_timeout()), 502);
         assert_eq!(CallError::upstream_timeout().code, ErrorCode::Other);
     }
 
     #[test]
     fn the_envelope_leaves_out_missing_details() {
-        let body = ApiError::from(CallError::channel_not_found()).envelope("req_1");
+        let body = envelope(&CallError::channel_not_found(), "req_1");
         assert_eq!(
             body,
             json!({ "error": { "code": "channel_not_found", "message": "no such channel" }, "request_id": "req_1" })
         );
-        let body = ApiError::from(CallError::not_connected(Status::Qr)).envelope("req_1");
+        let body = envelope(&CallError::not_connected(Status::Qr), "req_1");
         assert_eq!(body["error"]["details"], json!({ "status": "qr" }));
     }
 }

@@ -14,7 +14,7 @@ use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::ApiError;
+use crate::error::{envelope, status_of};
 
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -99,16 +99,16 @@ impl Reply {
             Ok(body) => Self { content_type: Some(JSON), body: Body::Whole(body.into()), ..Self::empty(status) },
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written as JSON");
-                Self::json(StatusCode::INTERNAL_SERVER_ERROR, &ApiError::from(CallError::internal_error()).envelope(""))
+                Self::json(StatusCode::INTERNAL_SERVER_ERROR, &envelope(&CallError::internal_error(), ""))
             }
         }
     }
 
     /// The error envelope, with the headers that go with its code.
-    pub fn error(error: &ApiError, request_id: &RequestId) -> Self {
-        let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut reply = Self::json(status, &error.envelope(&request_id.0));
-        if let Some(seconds) = error.retry_after() {
+    pub fn error(error: &CallError, request_id: &RequestId) -> Self {
+        let status = StatusCode::from_u16(status_of(error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut reply = Self::json(status, &envelope(error, &request_id.0));
+        if let Some(seconds) = error.retry_after {
             reply = reply.with(RETRY_AFTER, seconds.into());
         }
         if status == StatusCode::UNAUTHORIZED {
@@ -255,14 +255,14 @@ mod tests {
     #[test]
     fn an_error_says_when_to_come_back_and_how_to_authenticate() {
         let request_id = RequestId("req_1".into());
-        let reply = Reply::error(&CallError::rate_limited(LimitScope::Ip, 30, 2).into(), &request_id);
+        let reply = Reply::error(&CallError::rate_limited(LimitScope::Ip, 30, 2), &request_id);
         let mut response = Response::new();
         reply.write(&mut response);
         assert_eq!(response.status_code, Some(StatusCode::TOO_MANY_REQUESTS));
         assert_eq!(response.headers()["retry-after"], "2");
 
         let mut response = Response::new();
-        Reply::error(&CallError::auth_missing().into(), &request_id).write(&mut response);
+        Reply::error(&CallError::auth_missing(), &request_id).write(&mut response);
         assert_eq!(response.headers()["www-authenticate"], "Bearer");
     }
 

@@ -6,7 +6,7 @@ use model::id::RequestId;
 use model::issue::{IssueCode, Violation};
 use salvo::http::StatusCode;
 
-use crate::error::ApiError;
+use crate::error::{envelope, status_of};
 
 /// The longest answer of its kind.
 const LONGEST: usize = 512;
@@ -31,14 +31,14 @@ pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
         "414" | "431" => CallError::new(ErrorCode::UriTooLong, TOO_LONG),
         _ => return None,
     };
-    Some(written(&error.into()))
+    Some(written(&error))
 }
 
 /// As bytes on the wire. The connection ends: where the next request would begin is not known.
-fn written(error: &ApiError) -> Vec<u8> {
+fn written(error: &CallError) -> Vec<u8> {
     let id = RequestId::mint();
-    let body = error.envelope(&id.0).to_string();
-    let status = error.http_status();
+    let body = envelope(error, &id.0).to_string();
+    let status = status_of(error);
     let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();
     let headers = [
         ("content-type", "application/json".to_owned()),

@@ -346,7 +346,7 @@ impl Handler for Gate {
         };
         let mut refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
         let has_done_something = outcome.is_ok() && !method.is_safe();
-        let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error.into(), &request_id));
+        let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error, &request_id));
         let length = if method == Method::HEAD { 0 } else { reply.length() };
         let holder = Holder::of(account.get().copied(), address);
         match self.app.memory.answer(holder, length, has_done_something) {
@@ -356,7 +356,7 @@ impl Handler for Gate {
             }
             Err(error) => {
                 refused = error.code.as_str();
-                reply = Reply::error(&error.into(), &request_id);
+                reply = Reply::error(&error, &request_id);
             }
         }
         if let Some(paths) = self.paths.as_ref().filter(|paths| paths.find(&method).is_none())

@@ -11,7 +11,7 @@ use shard::media::sniff;
 use shard::shares::Share;
 
 use super::range::{Wanted, wanted};
-use crate::error::ApiError;
+use crate::error::envelope;
 use crate::failure;
 use crate::reply::{ByteStream, Outcome, Reply};
 use crate::request_context::RequestContext;
@@ -34,8 +34,8 @@ pub async fn serve(call: &mut RequestContext) -> Outcome {
         Wanted::NotModified => return Ok(shared(Reply::empty(StatusCode::NOT_MODIFIED))),
         Wanted::OutOfRange => {
             let message = format!("the range lies outside of the {size} bytes");
-            let envelope = ApiError::from(CallError::bad_request(message)).envelope(&call.request_id.0);
-            let reply = Reply::json(StatusCode::RANGE_NOT_SATISFIABLE, &envelope);
+            let body = envelope(&CallError::bad_request(message), &call.request_id.0);
+            let reply = Reply::json(StatusCode::RANGE_NOT_SATISFIABLE, &body);
             return Ok(reply.with(CONTENT_RANGE, value(&format!("bytes */{size}"))));
         }
         Wanted::Whole => (StatusCode::OK, 0..size),
