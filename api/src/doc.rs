@@ -49,6 +49,7 @@ impl Document {
 ///         .errors(&[ErrorCode::NotConnected]),
 /// )
 /// ```
+#[derive(Default)]
 pub struct Doc {
     /// The operation's id: the name of the function in generated clients.
     pub id: &'static str,
@@ -122,17 +123,7 @@ fn json_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 impl Doc {
     /// `id` in snake case, unique over all routes; `summary` is what the call does, in the imperative.
     pub fn new(id: &'static str, summary: &'static str) -> Self {
-        Self {
-            id,
-            summary,
-            about: "",
-            body: None,
-            query: None,
-            headers: Vec::new(),
-            answers: Vec::new(),
-            errors: Vec::new(),
-            bearer: false,
-        }
+        Self { id, summary, ..Self::default() }
     }
 
     /// What a caller should know beyond the summary.

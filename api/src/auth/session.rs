@@ -27,10 +27,10 @@ pub const VERIFICATION_LIFE: Duration = Duration::from_secs(24 * 3600);
 #[schemars(rename = "Tokens")]
 pub struct TokensView {
     /// What goes into `Authorization: Bearer`.
-    access_token: String,
+    pub access_token: String,
     /// Seconds until the access token ends.
-    expires_in: u64,
-    refresh_token: String,
+    pub expires_in: u64,
+    pub refresh_token: String,
 }
 
 impl TokensView {
@@ -48,21 +48,6 @@ impl TokensView {
         let access_token =
             key.issue(user, session, now).map_err(|error| failure::internal("a token could not be signed", &error))?;
         Ok(Self { access_token, expires_in: access::LIFE.as_secs(), refresh_token: refresh.reveal() })
-    }
-}
-
-impl TokensView {
-    pub fn access_token(&self) -> &str {
-        &self.access_token
-    }
-
-    /// Seconds until the access token ends.
-    pub fn expires_in(&self) -> u64 {
-        self.expires_in
-    }
-
-    pub fn refresh_token(&self) -> &str {
-        &self.refresh_token
     }
 }
 

@@ -37,7 +37,7 @@ pub struct SessionView {
 pub async fn log_in(ctx: &mut RequestContext) -> Outcome {
     require_own_page(ctx)?;
     let tokens = crate::resources::log_in(ctx).await?;
-    signed_in(ctx, &tokens)
+    signed_in(ctx, tokens)
 }
 
 /// By the cookie; on the machine of the node itself also by a token in the body, which is how `gateway dev` signs its
@@ -50,7 +50,7 @@ pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
     }
     let token = given.or_else(|| cookie(ctx)).ok_or_else(CallError::auth_missing)?;
     let tokens = exchange_token(ctx, &token).await?;
-    signed_in(ctx, &tokens)
+    signed_in(ctx, tokens)
 }
 
 /// Reads `{ "refresh_token"? }`.
@@ -77,13 +77,10 @@ pub(super) fn require_own_page(ctx: &RequestContext) -> Result<(), CallError> {
     Err(CallError::bad_request(advice))
 }
 
-fn signed_in(ctx: &RequestContext, tokens: &TokensView) -> Outcome {
-    let view = SessionView {
-        access_token: tokens.access_token().to_owned(),
-        expires_in: tokens.expires_in(),
-        simulated_phones: ctx.app.config.simulated_phones.is_some(),
-    };
-    let cookie = set_cookie(ctx, tokens.refresh_token(), COOKIE_SECONDS)?;
+fn signed_in(ctx: &RequestContext, tokens: TokensView) -> Outcome {
+    let TokensView { access_token, expires_in, refresh_token } = tokens;
+    let view = SessionView { access_token, expires_in, simulated_phones: ctx.app.config.simulated_phones.is_some() };
+    let cookie = set_cookie(ctx, &refresh_token, COOKIE_SECONDS)?;
     Ok(Reply::ok(&view).uncached().with(SET_COOKIE, cookie))
 }
 
