@@ -23,8 +23,9 @@ use model::id::{AuditId, CustomerId, RequestId};
 use model::time::Timestamp;
 use parking_lot::Mutex;
 use raft::directory::command::Command;
+/// What an audit entry is about.
+pub use raft::directory::records::AuditTarget as Target;
 use raft::directory::records::{AuditActor, AuditEntry, KeyRecord};
-use raft::directory::users::UserRecord;
 use shard::cluster::Cluster;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -50,24 +51,6 @@ const MOST_STRANGERS: usize = 256;
 
 /// Entries of an hour and a node that tell apart what fails of one account.
 const MOST_OF_AN_ACCOUNT: usize = 256;
-
-/// What an audit entry is about.
-pub struct Target {
-    pub kind: &'static str,
-    pub id: String,
-    /// A name that outlives the target.
-    pub label: String,
-}
-
-impl Target {
-    pub fn new(kind: &'static str, id: impl ToString, label: impl Into<String>) -> Self {
-        Self { kind, id: id.to_string(), label: label.into() }
-    }
-
-    pub fn member(user: &UserRecord) -> Self {
-        Self::new("member", user.id, user.email.as_str())
-    }
-}
 
 /// Whose credential failed, as far as that is known. Of what is unknown no more is kept than a key's display prefix: the
 /// rest may be a secret that somebody put in the wrong place.

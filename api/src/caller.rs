@@ -107,18 +107,8 @@ impl Caller {
     /// As the audit log names the caller.
     pub fn actor(&self) -> AuditActor {
         match &self.credential {
-            Credential::Key(key) => AuditActor {
-                kind: "api_key".to_owned(),
-                id: Some(key.id.to_string()),
-                prefix: Some(key.prefix.clone()),
-                email: None,
-            },
-            Credential::Session(session) => AuditActor {
-                kind: "session".to_owned(),
-                id: Some(session.subject.clone()),
-                prefix: None,
-                email: Some(session.email.clone()),
-            },
+            Credential::Key(key) => AuditActor::key(key),
+            Credential::Session(session) => AuditActor::member(&session.subject, &session.email),
         }
     }
 

@@ -13,7 +13,7 @@ use model::limit::{BucketLevel, BucketRule, LimitScope};
 use model::page::ListId;
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
-use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord};
+use raft::directory::records::{AuditActor, AuditEntry, ChannelRecord};
 use raft::directory::{Directory, UpdateError};
 use raft::room::Level;
 use salvo::Request;
@@ -220,17 +220,11 @@ impl RequestContext {
     /// A successful entry of a customer's audit log.
     pub fn audit_entry(&self, customer: CustomerId, action: &str, actor: AuditActor, target: Target) -> AuditEntry {
         AuditEntry {
-            id: AuditId::new(),
             customer_id: Some(customer),
-            action: action.to_owned(),
-            actor,
-            target: Some(AuditTarget::of(target.kind, target.id, target.label)),
             ip: Some(self.client.ip.to_string()),
             user_agent: self.client.user_agent.clone(),
             request_id: Some(self.request_id.to_string()),
-            success: true,
-            created_at: self.now,
-            details: Default::default(),
+            ..AuditEntry::done(AuditId::new(), action, actor, target, self.now)
         }
     }
 
@@ -419,8 +413,7 @@ pub struct OperatorCall {
 impl OperatorCall {
     /// An entry of a customer's audit log by the operator.
     pub fn audited(&self, customer: CustomerId, action: &str, target: Target) -> AuditEntry {
-        let id = self.operator.name.clone();
-        let actor = AuditActor { kind: "operator".to_owned(), id, prefix: None, email: None };
+        let actor = AuditActor { id: self.operator.name.clone(), ..AuditActor::of_kind("operator") };
         self.audit_entry(customer, action, actor, target)
     }
 

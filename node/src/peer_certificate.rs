@@ -252,7 +252,7 @@ fn id_of(ca_pem: &str) -> anyhow::Result<String> {
 
 /// For the audit log.
 fn rotated(authority: &str) -> AuditEntry {
-    let target = AuditTarget::of("authority", authority, "authority of the cluster's nodes");
+    let target = AuditTarget::new("authority", authority, "authority of the cluster's nodes");
     let (id, actor) = (AuditId::new(), AuditActor::of_kind("system"));
     AuditEntry::done(id, "secrets.authority_rotated", actor, target, Timestamp::now())
 }

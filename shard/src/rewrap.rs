@@ -92,6 +92,6 @@ fn next(state: &DirectoryState, secrets: &Secrets, now: Timestamp) -> Result<Opt
 
 /// For the audit log.
 fn ended(action: &str, kind: &str, label: &str) -> AuditEntry {
-    let (actor, target) = (AuditActor::of_kind("system"), AuditTarget::of(kind, "", label));
+    let (actor, target) = (AuditActor::of_kind("system"), AuditTarget::new(kind, "", label));
     AuditEntry::done(AuditId::new(), action, actor, target, Timestamp::now())
 }

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::customers;
-use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
@@ -118,7 +117,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
         created_at: call.now,
         last_login_at: None,
     };
-    let entry = call.audited(customer_id, "member.created", Target::member(&user));
+    let entry = call.audited(customer_id, "member.created", user.audit_target());
     call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
     Ok(Reply::created(&UserView::from(&user)))
 }
@@ -132,7 +131,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
         None => Change::Keep,
     };
     let change = UserChange { role, password, email_verified };
-    let entry = call.audited(user.customer_id, "member.updated", Target::member(&user));
+    let entry = call.audited(user.customer_id, "member.updated", user.audit_target());
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
     let answer = call.update(Command::Users(command), vec![entry]).await?;
     of_kind!(answer, Updated::User(user) => Reply::ok(&UserView::from(&user)))
@@ -140,7 +139,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
 
 async fn delete(call: &mut OperatorCall) -> Outcome {
     let user = find(call)?;
-    let entry = call.audited(user.customer_id, "member.deleted", Target::member(&user));
+    let entry = call.audited(user.customer_id, "member.deleted", user.audit_target());
     let command = UserCommand::Delete { customer: user.customer_id, id: user.id };
     call.update(Command::Users(command), vec![entry]).await?;
     Ok(Reply::no_content())

@@ -102,7 +102,7 @@ impl Asker<'_> {
         created_at: Timestamp,
         details: BTreeMap<String, String>,
     ) -> AuditEntry {
-        let (actor, target) = (AuditActor::of_kind(actor), AuditTarget::of("node", self.peer, self.peer));
+        let (actor, target) = (AuditActor::of_kind(actor), AuditTarget::new("node", self.peer, self.peer));
         let ip = Some(self.from.to_string());
         AuditEntry { ip, success, details, ..AuditEntry::done(id, action, actor, target, created_at) }
     }

@@ -43,7 +43,7 @@ pub fn entry(
 
 /// A node as the target of an entry.
 pub fn node(id: NodeId) -> AuditTarget {
-    AuditTarget::of("node", id, format!("node {id}"))
+    AuditTarget::new("node", id, format!("node {id}"))
 }
 
 #[cfg(test)]

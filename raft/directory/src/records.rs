@@ -301,6 +301,16 @@ impl AuditActor {
     pub fn of_kind(kind: &str) -> Self {
         Self { kind: kind.to_owned(), id: None, prefix: None, email: None }
     }
+
+    /// An API key.
+    pub fn key(key: &KeyRecord) -> Self {
+        Self { id: Some(key.id.to_string()), prefix: Some(key.prefix.clone()), ..Self::of_kind("api_key") }
+    }
+
+    /// A member, by the member's id or the subject of a session.
+    pub fn member(id: impl ToString, email: &str) -> Self {
+        Self { id: Some(id.to_string()), email: Some(email.to_owned()), ..Self::of_kind("session") }
+    }
 }
 
 /// What was acted upon; the label outlives it.
@@ -314,7 +324,7 @@ pub struct AuditTarget {
 }
 
 impl AuditTarget {
-    pub fn of(kind: &str, id: impl ToString, label: impl Into<String>) -> Self {
+    pub fn new(kind: &str, id: impl ToString, label: impl Into<String>) -> Self {
         Self { kind: kind.to_owned(), id: id.to_string(), label: label.into() }
     }
 }

@@ -10,7 +10,7 @@ use model::member::Role;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::records::{CustomerRecord, KeyRecord, hash_bytes};
+use super::records::{AuditActor, AuditTarget, CustomerRecord, KeyRecord, hash_bytes};
 
 /// Sessions that are kept of a member. When another one is opened one goes that has ended, or else the oldest one ends.
 pub const MAX_SESSIONS: usize = 50;
@@ -38,6 +38,16 @@ impl UserRecord {
     /// Whether the member was invited and has not come yet.
     pub fn is_invited(&self) -> bool {
         !self.password.is_set()
+    }
+
+    /// As the audit log names the member who acts.
+    pub fn audit_actor(&self) -> AuditActor {
+        AuditActor::member(self.id, &self.email)
+    }
+
+    /// As the audit log names the member who is acted upon.
+    pub fn audit_target(&self) -> AuditTarget {
+        AuditTarget::new("member", self.id, self.email.as_str())
     }
 }
 

@@ -56,7 +56,7 @@ impl NewCluster {
     /// What is new in the directory.
     pub fn additions(&self) -> [Pair; 2] {
         let id = AuditId::new();
-        let target = AuditTarget::of("cluster", self.cluster_id, "cluster");
+        let target = AuditTarget::new("cluster", self.cluster_id, "cluster");
         let entry = AuditEntry {
             details: BTreeMap::from([
                 ("backup_of".to_owned(), self.taken_of.to_string()),

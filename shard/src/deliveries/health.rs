@@ -103,7 +103,7 @@ pub async fn switch_off(directory: &Directory, endpoint: &EndpointRecord, reason
         DisabledReason::Failing => "failing",
     };
     let command = Command::DisableEndpoint { id: endpoint.id, reason };
-    let target = AuditTarget::of("webhook_endpoint", endpoint.id, &endpoint.url);
+    let target = AuditTarget::new("webhook_endpoint", endpoint.id, &endpoint.url);
     let (id, actor) = (AuditId::new(), AuditActor::of_kind("system"));
     let entry = AuditEntry {
         customer_id: Some(endpoint.customer_id),

@@ -232,7 +232,7 @@ impl Known {
             ];
             let mut said = details(said);
             said.extend(folded);
-            let target = AuditTarget::of("check", check, *check);
+            let target = AuditTarget::new("check", check, *check);
             Some(observed::entry(own, CHECK_CHANGED, target, at, said))
         };
         CHECKS.iter().filter_map(look).collect()

@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::audit::Target;
 use crate::auth::password_token::INVITATION_LIFE;
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
@@ -149,7 +148,7 @@ async fn invite(call: &mut AccountCall) -> Outcome {
         created_at: call.now,
         last_login_at: None,
     };
-    let entry = call.audited("member.invited", Target::member(&user));
+    let entry = call.audited("member.invited", user.audit_target());
     call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
     Ok(Reply::created(&invited(call, &user)?).uncached())
 }
@@ -216,14 +215,14 @@ async fn delete(call: &mut AccountCall) -> Outcome {
     if !is_self(call, &user) {
         require_over(call, user.role)?;
     }
-    let entry = call.audited("member.deleted", Target::member(&user));
+    let entry = call.audited("member.deleted", user.audit_target());
     let command = UserCommand::Delete { customer: user.customer_id, id: user.id };
     call.update(keeping_an_owner(&user, command), vec![entry]).await?;
     Ok(Reply::no_content())
 }
 
 async fn update(call: &AccountCall, user: &UserRecord, change: UserChange, action: &str) -> Result<Updated, CallError> {
-    let entry = call.audited(action, Target::member(user));
+    let entry = call.audited(action, user.audit_target());
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
     call.update(keeping_an_owner(user, command), vec![entry]).await
 }

@@ -12,10 +12,10 @@ use raft::directory::command::Command;
 use raft::directory::users::{UserChange, UserCommand, UserRecord};
 
 use super::attempts::{self, Attempt};
-use super::sign_in::{LONGEST_PASSWORD, actor, is_password, suspect, with_email};
+use super::sign_in::{LONGEST_PASSWORD, is_password, suspect, with_email};
 use super::sign_up::{Nothing, parse_email};
 use crate::app::App;
-use crate::audit::{Suspect, Target};
+use crate::audit::Suspect;
 use crate::auth::password_token::{LONGEST, PasswordToken, RESET_LIFE};
 use crate::pipeline::fresh_directory;
 use crate::reply::{Outcome, Reply};
@@ -88,7 +88,7 @@ pub async fn change(call: &mut AccountCall) -> Outcome {
     attempts::count(call, &[Attempt::EntryBy(user.customer_id)]).await?;
     let password = call.app.auth.passwords.hash(ip, new).await?;
     let change = UserChange { password: Change::To(password), ..UserChange::default() };
-    let entry = call.audited("member.password_changed", Target::member(&user));
+    let entry = call.audited("member.password_changed", user.audit_target());
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
     call.update(Command::Users(command), vec![entry]).await?;
     Ok(Reply::no_content())
@@ -136,7 +136,7 @@ pub async fn set(ctx: &mut RequestContext) -> Outcome {
     }
     let password = ctx.app.auth.passwords.hash(ctx.client.ip, password).await?;
     let action = if user.is_invited() { "member.joined" } else { "member.password_reset" };
-    let entry = ctx.audit_entry(user.customer_id, action, actor(&user), Target::member(&user));
+    let entry = ctx.audit_entry(user.customer_id, action, user.audit_actor(), user.audit_target());
     let change =
         UserChange { password: Change::To(password), email_verified: Change::To(true), ..UserChange::default() };
     let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };

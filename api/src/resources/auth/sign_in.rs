@@ -7,7 +7,6 @@ use model::field::{Body, rule};
 use model::session_token::RefreshToken;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Rejection, Reply as Updated};
-use raft::directory::records::AuditActor;
 use raft::directory::users::{PasswordHash, SessionRecord, UserCommand, UserRecord};
 use subtle::ConstantTimeEq;
 
@@ -89,7 +88,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
 
     let (session, token) = session::open(user, ctx.now);
     let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
-    let entry = ctx.login_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
+    let entry = ctx.login_entry(user.customer_id, "auth.login", user.audit_actor(), target(&session, user));
     ctx.update(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
     Ok(tokens)
 }
@@ -138,7 +137,8 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
     match rotated {
         Ok(_) => TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, &user, &session, &next, ctx.now),
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
-            let entry = ctx.login_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
+            let entry =
+                ctx.login_entry(user.customer_id, "auth.token_reused", user.audit_actor(), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
             let ended = of_kind!(ctx.update(revoke, vec![entry]).await?, Updated::Session(session) => session)?;
             refused(ctx, suspect(&user), CallError::auth_revoked(ended.revoked_at.unwrap_or(ctx.now)))
@@ -155,7 +155,7 @@ pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), CallErr
     fresh_directory(ctx).await?;
     let found = RefreshToken::parse(text).and_then(|token| find(ctx, &token));
     let Some((session, user)) = found.filter(|(session, _)| session.revoked_at.is_none()) else { return Ok(()) };
-    let entry = ctx.login_entry(user.customer_id, "auth.logout", actor(&user), target(&session, &user));
+    let entry = ctx.login_entry(user.customer_id, "auth.logout", user.audit_actor(), target(&session, &user));
     let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
     ctx.update(revoke, vec![entry]).await.map(drop)
 }
@@ -184,15 +184,6 @@ pub async fn logout(ctx: &mut RequestContext) -> Outcome {
 
 pub fn suspect(user: &UserRecord) -> Suspect {
     Suspect::Member { customer: user.customer_id, subject: user.id.to_string(), email: user.email.clone() }
-}
-
-pub fn actor(user: &UserRecord) -> AuditActor {
-    AuditActor {
-        kind: "session".to_owned(),
-        id: Some(user.id.to_string()),
-        prefix: None,
-        email: Some(user.email.clone()),
-    }
 }
 
 fn target(session: &SessionRecord, user: &UserRecord) -> Target {

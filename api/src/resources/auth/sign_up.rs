@@ -17,7 +17,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::attempts::{self, Attempt};
-use super::sign_in::actor;
 use crate::audit::{Suspect, Target};
 use crate::auth::LONGEST_EMAIL_TOKEN;
 use crate::auth::pending::Pending;
@@ -141,8 +140,8 @@ async fn make_account(
     let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
     let (key, secret) = NewKey::first_of(id).generate(ctx.now);
     let audit = vec![
-        ctx.audit_entry(id, "account.created", actor(user), Target::new("account", id, customer.name.as_str())),
-        ctx.audit_entry(id, "key.issued", actor(user), Target::new("api_key", key.id, key.name.as_str())),
+        ctx.audit_entry(id, "account.created", user.audit_actor(), Target::new("account", id, customer.name.as_str())),
+        ctx.audit_entry(id, "key.issued", user.audit_actor(), Target::new("api_key", key.id, key.name.as_str())),
     ];
     let command = UserCommand::SignUp {
         customer: Box::new(customer.clone()),
