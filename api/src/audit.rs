@@ -79,13 +79,15 @@ impl Suspect {
     }
 
     fn actor(&self) -> AuditActor {
-        let (kind, id, prefix, email) = match self {
-            Self::Unknown(prefix) => ("unknown", None, prefix.as_ref().map(ToString::to_string), None),
-            Self::Guess { prefix, .. } => ("unknown", None, Some(prefix.to_string()), None),
-            Self::Key(key) => ("api_key", Some(key.id.to_string()), Some(key.prefix.clone()), None),
-            Self::Member { subject, email, .. } => ("session", Some(subject.clone()), None, Some(email.clone())),
-        };
-        AuditActor { kind: kind.to_owned(), id, prefix, email }
+        let unknown = AuditActor::of_kind("unknown");
+        match self {
+            Self::Unknown(None) => unknown,
+            Self::Unknown(Some(prefix)) | Self::Guess { prefix, .. } => {
+                AuditActor { prefix: Some(prefix.to_string()), ..unknown }
+            }
+            Self::Key(key) => AuditActor::key(key),
+            Self::Member { subject, email, .. } => AuditActor::member(subject, email),
+        }
     }
 }
 
@@ -106,25 +108,12 @@ struct Fold {
 
 impl Fold {
     fn new(actor: &AuditActor, customer: Option<CustomerId>, ip: IpAddr, code: ErrorCode, at: Timestamp) -> Self {
-        let code = code.as_str();
-        match customer {
-            Some(_) => Self {
-                customer,
-                shown: actor.prefix.clone().or_else(|| actor.id.clone()).unwrap_or_default(),
-                ip: Some(network_of(ip)),
-                code,
-                begin: at.begin_of(MINUTE_MILLIS),
-                length: MINUTE_MILLIS,
-            },
-            None => Self {
-                customer,
-                shown: String::new(),
-                ip: Some(network_of(ip)),
-                code,
-                begin: at.begin_of(HOUR_MILLIS),
-                length: HOUR_MILLIS,
-            },
-        }
+        let (shown, length) = match customer {
+            Some(_) => (actor.prefix.clone().or_else(|| actor.id.clone()).unwrap_or_default(), MINUTE_MILLIS),
+            None => (String::new(), HOUR_MILLIS),
+        };
+        let (ip, begin) = (Some(network_of(ip)), at.begin_of(length));
+        Self { customer, shown, ip, code: code.as_str(), begin, length }
     }
 
     /// The hour that it lies in.
@@ -156,25 +145,15 @@ impl Fold {
     }
 }
 
-/// Where authentications fail.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Port {
-    #[default]
-    Customers,
-    Operators,
-}
-
-impl Port {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Customers => "customers",
-            Self::Operators => "operators",
-        }
+model::words! {
+    /// Where authentications fail.
+    Port {
+        Customers = "customers",
+        Operators = "operators",
     }
 }
 
 /// The folded failures that wait to be written, and those of this minute or hour that were.
-#[derive(Default)]
 pub struct FailureLog {
     port: Port,
     folds: Mutex<Folds>,
@@ -182,17 +161,19 @@ pub struct FailureLog {
 
 #[derive(Default)]
 struct Folds {
-    of: HashMap<Fold, State>,
+    /// The entries that wait; `None` marks one that was written, so that the next failure that is folded into it writes no
+    /// second one.
+    of: HashMap<Fold, Option<AuditEntry>>,
     /// How many entries of an hour tell apart what failed of an account, or of strangers.
     told_apart: HashMap<(Option<CustomerId>, Timestamp), usize>,
 }
 
 impl Folds {
     /// Notes what became of a failure that wants an entry, unless another one was faster.
-    fn note(&mut self, fold: Fold, state: State) {
+    fn note(&mut self, fold: Fold, entry: Option<AuditEntry>) {
         let counted = fold.ip.map(|_| (fold.customer, fold.hour()));
         if let Entry::Vacant(place) = self.of.entry(fold) {
-            place.insert(state);
+            place.insert(entry);
             if let Some(counted) = counted {
                 *self.told_apart.entry(counted).or_default() += 1;
             }
@@ -203,12 +184,6 @@ impl Folds {
     fn is_crowded(&self, fold: &Fold) -> bool {
         self.told_apart.get(&(fold.customer, fold.hour())).is_some_and(|entries| *entries >= fold.most())
     }
-}
-
-/// An entry that waits, or a mark that it was written, so that the next failure that is folded into it writes no second one.
-enum State {
-    Waiting(Box<AuditEntry>),
-    Written,
 }
 
 impl FailureLog {
@@ -223,11 +198,9 @@ impl FailureLog {
         let actor = suspect.actor();
         let fold = Fold::new(&actor, suspect.customer(), client.ip, code, now);
         let Some(fold) = self.unwritten(fold) else { return };
-        if self.port == Port::Operators {
-            tracing::warn!(ip = %client.ip, code = code.as_str(), "an operator's token was refused");
-        }
         let mut details = BTreeMap::from([("code".to_owned(), code.as_str().to_owned())]);
         if self.port == Port::Operators {
+            tracing::warn!(ip = %client.ip, code = code.as_str(), "an operator's token was refused");
             details.insert("port".to_owned(), self.port.as_str().to_owned());
         }
         let entry = AuditEntry {
@@ -243,20 +216,18 @@ impl FailureLog {
             created_at: now,
             details,
         };
-        self.folds.lock().note(fold, State::Waiting(Box::new(entry)));
+        self.folds.lock().note(fold, Some(entry));
     }
 
     /// The fold that a failure wants an entry of; `None` when there is one, or no room for it.
-    fn unwritten(&self, fold: Fold) -> Option<Fold> {
+    fn unwritten(&self, mut fold: Fold) -> Option<Fold> {
         let folds = self.folds.lock();
+        if !folds.of.contains_key(&fold) && folds.is_crowded(&fold) {
+            fold = fold.shared();
+        }
         if folds.of.contains_key(&fold) {
             return None;
         }
-        let fold = if folds.is_crowded(&fold) {
-            Some(fold.shared()).filter(|shared| !folds.of.contains_key(shared))?
-        } else {
-            fold
-        };
         if folds.of.len() >= CAPACITY {
             metrics::counter!("gateway_audit_dropped_total").increment(1);
             return None;
@@ -283,7 +254,7 @@ impl FailureLog {
             }
             let mut folds = self.folds.lock();
             for (fold, _) in batch {
-                folds.of.insert(fold, State::Written);
+                folds.of.insert(fold, None);
             }
         }
         self.forget_before(Timestamp(Timestamp::now().0 - MINUTE_MILLIS));
@@ -291,10 +262,7 @@ impl FailureLog {
 
     fn waiting(&self) -> Vec<(Fold, AuditEntry)> {
         let folds = self.folds.lock();
-        let waiting = folds.of.iter().filter_map(|(fold, state)| match state {
-            State::Waiting(entry) => Some((fold.clone(), (**entry).clone())),
-            State::Written => None,
-        });
+        let waiting = folds.of.iter().filter_map(|(fold, entry)| Some((fold.clone(), entry.clone()?)));
         waiting.take(BATCH).collect()
     }
 
@@ -302,7 +270,7 @@ impl FailureLog {
     fn forget_before(&self, then: Timestamp) {
         let is_over = |fold: &Fold| fold.begin.0 + fold.length <= then.0;
         let mut folds = self.folds.lock();
-        folds.of.retain(|fold, state| matches!(state, State::Waiting(_)) || !is_over(fold));
+        folds.of.retain(|fold, entry| entry.is_some() || !is_over(fold));
         folds.told_apart.retain(|(_, hour), _| hour.0 + HOUR_MILLIS > then.0);
     }
 }
@@ -332,12 +300,12 @@ mod tests {
     fn noted(log: &FailureLog, actor: &AuditActor, customer: Option<CustomerId>, ip: &str, at: i64) -> bool {
         let fold = Fold::new(actor, customer, ip.parse().unwrap(), ErrorCode::AuthInvalid, Timestamp(at));
         let made = log.unwritten(fold);
-        made.map(|fold| log.folds.lock().note(fold, State::Written)).is_some()
+        made.map(|fold| log.folds.lock().note(fold, None)).is_some()
     }
 
     #[test]
     fn invented_prefixes_make_one_entry_for_an_address_and_an_hour() {
-        let log = FailureLog::default();
+        let log = FailureLog::of(Port::Customers);
         let prefix = |n: usize| AuditActor { prefix: Some(format!("zpk_{n:08}")), ..NOBODY };
         let from = |ip: &str, at| (0..1_000).filter(|n| noted(&log, &prefix(*n), None, ip, at)).count();
         assert_eq!(from("198.51.100.1", 0), 1);
@@ -356,7 +324,7 @@ mod tests {
 
     #[test]
     fn strangers_beyond_a_bounded_number_share_an_entry() {
-        let log = FailureLog::default();
+        let log = FailureLog::of(Port::Customers);
         let from = |n: usize| noted(&log, &NOBODY, None, &format!("198.18.{}.{}", n / 256, n % 256), 0);
         assert_eq!((0..MOST_STRANGERS).filter(|n| from(*n)).count(), MOST_STRANGERS);
         let shared = (MOST_STRANGERS..4 * MOST_STRANGERS).filter(|n| from(*n)).count();
@@ -366,7 +334,7 @@ mod tests {
 
     #[test]
     fn an_account_has_so_many_entries_of_an_hour_and_then_one_for_the_rest() {
-        let log = FailureLog::default();
+        let log = FailureLog::of(Port::Customers);
         let [one, other] = [1, 2].map(|number| Some(CustomerId(Uuid::from_u128(number))));
         let prefix = |n: usize| AuditActor { prefix: Some(format!("zpk_{n:08}")), ..NOBODY };
         let made = |customer, keys: std::ops::Range<usize>, at| {
@@ -389,7 +357,7 @@ mod tests {
 
     #[test]
     fn marks_of_written_entries_end_with_their_minute_or_hour() {
-        let log = FailureLog::default();
+        let log = FailureLog::of(Port::Customers);
         let customer = Some(CustomerId(Uuid::nil()));
         for (customer, at) in [(customer, 0), (customer, 120_000), (None, 0)] {
             assert!(noted(&log, &NOBODY, customer, "198.51.100.1", at));
