@@ -9,6 +9,7 @@ use model::scope::{Access, Scopes};
 use model::time::Timestamp;
 use raft::directory::records::{AuditActor, CustomerRecord, KeyOrigin, KeyRecord};
 use raft::directory::state::DirectoryState;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Whom a request acts for, and what it may do.
@@ -26,8 +27,9 @@ pub enum Credential {
     Session(Session),
 }
 
-/// A dashboard session: of the gateway's own login, or a token of the configured issuer.
-#[derive(Clone, Debug)]
+/// A dashboard session: of the gateway's own login, or a token of the configured issuer. What a stream's ticket holds of it is written
+/// as these fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The login that the token belongs to; `None` for a token of another issuer, which ends by its expiry alone.
     pub id: Option<SessionId>,

@@ -12,7 +12,7 @@
 //!   declares (scope, charge, plan block, reach); `doc`: what it says of itself.
 //! - `request_context`: what a handler gets to see of a request; `reply`: what it gives back, `packed`: where it stays the same. `app`: what all requests of
 //!   a port share; `status_summary`: how the gateway does as a whole.
-//! - `audit`, `key_use`: what is written beside the answers, in batches; `flush`: when. `caller`: who calls. `auth`: members' way in.
+//! - `audit`, `key_use`: what is written beside the answers, in batches; `flush`: when. `auth`: members' way in. `caller`: who calls.
 //!   `config`: what the node says; `backups`: what it does for operators. `client`, `ip_bucket`: addresses.
 //!   `turns`: large bodies of an account. `memory`: what clients have a node keep; `unread`: what is left of their bodies.
 //! - `failure`: where failures of the floors below become codes of the interface.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::jwks::{KeyError, Keys, Source};
+use crate::caller::Session;
 
 /// How far the issuer's clock may be off, in seconds.
 const LEEWAY: u64 = 30;
@@ -45,12 +46,9 @@ pub struct Issuer {
 /// What a checked token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    pub subject: String,
     pub customer: CustomerId,
-    pub email: String,
     pub email_verified: bool,
-    pub role: Role,
-    pub expires_at: Timestamp,
+    pub session: Session,
 }
 
 impl Issuer {
@@ -109,13 +107,16 @@ fn end_of(claims: &Map<String, Value>) -> Option<Timestamp> {
 fn identity(claims: &Map<String, Value>, customer_claim: &str) -> Option<Identity> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     Some(Identity {
-        subject: text("sub")?.to_owned(),
         // Issuers write it in their own way, without hyphens perhaps.
         customer: CustomerId(Uuid::parse_str(text(customer_claim)?).ok()?),
-        email: text("email").unwrap_or_default().to_owned(),
         email_verified: claims.get("email_verified").and_then(Value::as_bool).unwrap_or(false),
-        role: Role::parse(text("role")?)?,
-        expires_at: end_of(claims)?,
+        session: Session {
+            id: None,
+            subject: text("sub")?.to_owned(),
+            email: text("email").unwrap_or_default().to_owned(),
+            role: Role::parse(text("role")?)?,
+            expires_at: end_of(claims)?,
+        },
     })
 }
 
@@ -133,8 +134,8 @@ mod tests {
             "exp": 1_767_225_600,
         });
         let found = identity(whole.as_object().unwrap(), "tenant").unwrap();
-        assert_eq!((found.customer, found.role, found.email_verified), (customer, Role::Viewer, true));
-        assert_eq!(found.expires_at, Timestamp(1_767_225_600_000));
+        assert_eq!((found.customer, found.session.role, found.email_verified), (customer, Role::Viewer, true));
+        assert_eq!(found.session.expires_at, Timestamp(1_767_225_600_000));
         for missing in ["sub", "tenant", "role", "exp"] {
             let mut claims = whole.as_object().unwrap().clone();
             claims.remove(missing);

@@ -1,10 +1,12 @@
 //! What the directory says of a session token: the deployment's own, or one of the configured issuer.
 
+use std::sync::Arc;
+
 use jsonwebtoken::Header;
 use model::error::CallError;
 use model::id::CustomerId;
-use model::member::Role;
 use model::time::Timestamp;
+use raft::directory::records::CustomerRecord;
 use raft::directory::state::DirectoryState;
 
 use super::{Address, Verdict, refreshed};
@@ -73,35 +75,26 @@ fn judge_own(state: &DirectoryState, claims: &Claims, address: Address) -> Verdi
         role: user.role,
         expires_at: claims.expires_at(),
     };
-    valid(own, user.role, customer)
+    valid(own, customer)
 }
 
 fn judge_foreign(state: &DirectoryState, identity: &Identity, address: Address) -> Verdict {
     let Some(customer) = state.customers.get(&identity.customer) else { return Verdict::Unknown };
+    let session = &identity.session;
     let suspect =
-        || Suspect::Member { customer: customer.id, subject: identity.subject.clone(), email: identity.email.clone() };
+        || Suspect::Member { customer: customer.id, subject: session.subject.clone(), email: session.email.clone() };
     if let Some(deleted_at) = customer.deleted_at {
         return Verdict::Refused(suspect(), CallError::auth_revoked(deleted_at));
     }
     if !identity.email_verified && address == Address::Confirmed {
         return Verdict::Refused(suspect(), CallError::auth_no_email());
     }
-    let session = Session {
-        id: None,
-        subject: identity.subject.clone(),
-        email: identity.email.clone(),
-        role: identity.role,
-        expires_at: identity.expires_at,
-    };
-    valid(session, identity.role, customer)
+    valid(session.clone(), customer)
 }
 
-fn valid(session: Session, role: Role, customer: &std::sync::Arc<raft::directory::records::CustomerRecord>) -> Verdict {
-    Verdict::Valid(Caller {
-        credential: Credential::Session(session),
-        customer: customer.clone(),
-        scopes: role.scopes(),
-    })
+fn valid(session: Session, customer: &Arc<CustomerRecord>) -> Verdict {
+    let scopes = session.role.scopes();
+    Verdict::Valid(Caller { credential: Credential::Session(session), customer: customer.clone(), scopes })
 }
 
 fn deleted_at(state: &DirectoryState, customer: CustomerId) -> Option<Timestamp> {
@@ -118,6 +111,7 @@ mod tests {
     use crate::resources::{test_caller, test_key};
     use model::error::ErrorCode;
     use model::field::Change;
+    use model::member::Role;
     use raft::directory::command::{Command, Proposal};
     use raft::directory::users::{UserChange, UserCommand, UserRecord};
     use raft::machine::MemoryState;
@@ -198,14 +192,9 @@ mod tests {
     fn a_foreign_token_must_name_a_customer_that_is_there() {
         let rig = Rig::new();
         let identity = |customer, email_verified| {
-            Claimed::Foreign(Identity {
-                subject: "u1".into(),
-                customer,
-                email: "a@b.c".into(),
-                email_verified,
-                role: Role::Viewer,
-                expires_at: NOW,
-            })
+            let (subject, email) = ("u1".into(), "a@b.c".into());
+            let session = Session { id: None, subject, email, role: Role::Viewer, expires_at: NOW };
+            Claimed::Foreign(Identity { customer, email_verified, session })
         };
         let judge = |claimed| judge(&rig.state, &claimed, Address::Confirmed);
         assert!(matches!(judge(identity(rig.user.customer_id, true)), Verdict::Valid(_)));

@@ -2,10 +2,8 @@
 
 use bytes::Bytes;
 use model::error::CallError;
-use model::id::{KeyId, SessionId};
-use model::member::Role;
+use model::id::KeyId;
 use model::stream_ticket::StreamTicket;
-use model::time::Timestamp;
 use salvo::http::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 use shard::stream::{StreamAsk, StreamDone};
@@ -21,20 +19,14 @@ use crate::route::EVENTS_PATH;
 #[derive(Serialize, Deserialize)]
 pub enum Grant {
     Key(KeyId),
-    Session { id: Option<SessionId>, subject: String, email: String, role: Role, expires_at: Timestamp },
+    Session(Session),
 }
 
 impl Grant {
     pub fn of(caller: &Caller) -> Self {
         match &caller.credential {
             Credential::Key(key) => Self::Key(key.id),
-            Credential::Session(session) => Self::Session {
-                id: session.id,
-                subject: session.subject.clone(),
-                email: session.email.clone(),
-                role: session.role,
-                expires_at: session.expires_at,
-            },
+            Credential::Session(session) => Self::Session(session.clone()),
         }
     }
 }
@@ -69,17 +61,15 @@ async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, (Suspect, Call
         .map_err(|error| nobody(failure::internal("a ticket's grant could not be read", &error)))?;
     match grant {
         Grant::Key(id) => key_caller(ctx, id).await,
-        Grant::Session { id, subject, email, role, expires_at } => {
+        Grant::Session(session) => {
             fresh_directory(ctx).await.map_err(nobody)?;
-            let suspect = Suspect::Member { customer, subject: subject.clone(), email: email.clone() };
+            let (subject, email) = (session.subject.clone(), session.email.clone());
+            let suspect = Suspect::Member { customer, subject, email };
             let known = ctx.directory().read(|state| state.customers.get(&customer).cloned());
             let Some(known) = known else { return Err((suspect, CallError::auth_invalid())) };
-            let deleted_at = known.deleted_at;
-            let caller = Caller {
-                credential: Credential::Session(Session { id, subject, email, role, expires_at }),
-                customer: known,
-                scopes: role.scopes(),
-            };
+            let (id, expires_at, deleted_at) = (session.id, session.expires_at, known.deleted_at);
+            let scopes = session.role.scopes();
+            let caller = Caller { credential: Credential::Session(session), customer: known, scopes };
             let (stands, revoked_at) = ctx.directory().read(|state| {
                 let session = id.and_then(|id| state.users.session(id));
                 (caller.still_stands(state, ctx.now), session.and_then(|session| session.revoked_at))
