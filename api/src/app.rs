@@ -47,7 +47,10 @@ pub struct App {
     pub key_use: KeyUse,
     pub auth: Auth,
     pub status_summary: StatusSummary,
-    pub event_streams: EventStreams,
+    /// The port is about to close.
+    pub closing: CancellationToken,
+    /// The event streams that have not given their places back yet.
+    pub event_streams: TaskTracker,
     /// What `GET /openapi.json` shows.
     pub document: Document,
     /// Whose scripts may read answers.
@@ -73,61 +76,25 @@ pub struct App {
     ip_buckets: Option<IpBuckets>,
 }
 
-/// The streams of this node.
-pub struct EventStreams {
-    closing: CancellationToken,
-    pub tasks: TaskTracker,
-}
-
-impl EventStreams {
-    /// Streams end when `closing` is cancelled, with a last frame that says so.
-    pub fn until(closing: CancellationToken) -> Self {
-        Self { closing, tasks: TaskTracker::new() }
-    }
-
-    /// Returns when the node is about to stop.
-    pub async fn closing(&self) {
-        self.closing.cancelled().await;
-    }
-
-    /// Returns when all streams have given their places back.
-    pub async fn ended(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-}
-
 impl App {
-    /// For the public port: every request costs a token of its client's address. Its event streams end when `closing`
-    /// is cancelled.
-    pub fn public(
+    /// For one of the ports; its event streams end when `closing` is cancelled, with a last frame that says so. A request of
+    /// the public port costs a token of its client's address; at the operator's, wrong tokens alone are counted, and no script
+    /// has any business there.
+    pub fn new(
+        port: Port,
         config: ApiConfig,
         cluster: Arc<Cluster>,
         closing: CancellationToken,
         document: Document,
     ) -> Arc<Self> {
-        let ip_buckets = Some(IpBuckets::new(config.limits.ip));
-        let cors_origins = config.cors_origins.clone();
-        let port = (Port::Customers, config.tls.is_some(), config.port.clone());
-        Self::new(config, cluster, port, cors_origins, ip_buckets, EventStreams::until(closing), document)
-    }
-
-    /// For the operator's port: wrong tokens alone are counted there, and no script has any business there.
-    pub fn operator(config: ApiConfig, cluster: Arc<Cluster>, document: Document) -> Arc<Self> {
-        let streams = EventStreams::until(CancellationToken::new());
-        let port = (Port::Operators, config.operator_tls.is_some(), config.operator_port.clone());
-        Self::new(config, cluster, port, CorsOrigins::Nobody, None, streams, document)
-    }
-
-    fn new(
-        config: ApiConfig,
-        cluster: Arc<Cluster>,
-        (port, is_https, connections): (Port, bool, Arc<Connections>),
-        cors_origins: CorsOrigins,
-        ip_buckets: Option<IpBuckets>,
-        event_streams: EventStreams,
-        document: Document,
-    ) -> Arc<Self> {
+        let (tls, connections, cors_origins, ip_buckets) = match port {
+            Port::Customers => {
+                let ip_buckets = Some(IpBuckets::new(config.limits.ip));
+                (&config.tls, &config.port, config.cors_origins.clone(), ip_buckets)
+            }
+            Port::Operators => (&config.operator_tls, &config.operator_port, CorsOrigins::Nobody, None),
+        };
+        let (is_https, connections) = (tls.is_some(), connections.clone());
         Arc::new(Self {
             auth: Auth::new(config.auth.clone()),
             operators: TokenGate::new(config.operator_tokens.clone()),
@@ -142,7 +109,8 @@ impl App {
             logins: LoginLog::default(),
             key_use: KeyUse::default(),
             status_summary: StatusSummary::default(),
-            event_streams,
+            closing,
+            event_streams: TaskTracker::new(),
             document,
             cors_origins,
             is_https,

@@ -1,4 +1,4 @@
-//! What goes on beside the answers of the public port.
+//! What goes on beside the answers of the two ports.
 
 use std::sync::Arc;
 
@@ -8,20 +8,21 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::operator::timeline;
 use crate::support;
 
 /// One of the tasks, as it is begun.
 type Task = fn(Arc<App>, CancellationToken) -> BoxFuture<'static, ()>;
 
-/// The tasks beside the requests.
+/// The tasks beside the requests, with their names.
 pub struct Background {
     stop: CancellationToken,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Vec<(&'static str, JoinHandle<()>)>,
 }
 
-/// Starts what goes on beside the answers: failed authentications, times of keys' last use, messages to members and
+/// Starts what goes on beside the public port: failed authentications, times of keys' last use, messages to members and
 /// to the support.
-pub fn start(app: &Arc<App>) -> Background {
+pub fn of_public_port(app: &Arc<App>) -> Background {
     let tasks: [(&'static str, Task); 4] = [
         ("the audit of failed authentications", |app, stop| {
             Box::pin(async move { app.failures.run(&app.cluster, stop).await })
@@ -30,12 +31,27 @@ pub fn start(app: &Arc<App>) -> Background {
         ("the mail to members", |app, stop| Box::pin(async move { app.auth.mail.run(stop).await })),
         ("the way to the helpdesk", |app, stop| Box::pin(async move { support::run(&app, stop).await })),
     ];
+    start(app, &tasks)
+}
+
+/// Starts what goes on beside the operator's port: failed authentications, and the cluster's timeline.
+pub fn of_operators_port(app: &Arc<App>) -> Background {
+    let tasks: [(&'static str, Task); 2] = [
+        ("the audit of operators' failed authentications", |app, stop| {
+            Box::pin(async move { app.failures.run(&app.cluster, stop).await })
+        }),
+        ("the cluster's timeline", |app, stop| Box::pin(timeline::keep(app, stop))),
+    ];
+    start(app, &tasks)
+}
+
+fn start(app: &Arc<App>, tasks: &[(&'static str, Task)]) -> Background {
     let stop = CancellationToken::new();
-    let spawn = |(name, task): (&'static str, Task)| {
+    let spawn = |&(name, task): &(&'static str, Task)| {
         let (app, stop) = (app.clone(), stop.clone());
-        supervise::spawn(name, move || task(app.clone(), stop.clone()))
+        (name, supervise::spawn(name, move || task(app.clone(), stop.clone())))
     };
-    let tasks = tasks.map(spawn).into();
+    let tasks = tasks.iter().map(spawn).collect();
     Background { stop, tasks }
 }
 
@@ -43,9 +59,9 @@ impl Background {
     /// Stops the tasks after the last request; each writes what it still holds.
     pub async fn finish(self) {
         self.stop.cancel();
-        for task in self.tasks {
-            if let Err(error) = task.await {
-                tracing::error!(%error, "a background task ended abnormally");
+        for (task, ended) in self.tasks {
+            if let Err(error) = ended.await {
+                tracing::error!(%error, task, "a background task ended abnormally");
             }
         }
     }

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::audit::Port;
 use crate::background;
 use crate::config::ApiConfig;
 use crate::doc::Deployment;
@@ -83,8 +84,8 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
     crate::telemetry::describe();
     let mut routes = resources::routes();
     let document = document_of("Gateway", &routes, &deployment(&config, &cluster));
-    let app = App::public(config, cluster, stop.clone(), document);
-    let background = background::start(&app);
+    let app = App::new(Port::Customers, config, cluster, stop.clone(), document);
+    let background = background::of_public_port(&app);
     let router = if app.config.console.customers {
         routes.extend(crate::console::routes_for_members());
         router::router_with_console(&app, routes, resources::routes())
@@ -92,7 +93,8 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
         router::router(&app, routes)
     };
     let afterwards = async move {
-        app.event_streams.ended().await;
+        app.event_streams.close();
+        app.event_streams.wait().await;
         background.finish().await;
     };
     Ok(run(address, listener, router, stop, fatal, afterwards))
@@ -112,17 +114,8 @@ pub async fn serve_operator(
     let fatal = cluster.fatal().clone();
     let mut routes = operator::routes();
     let document = document_of("Gateway, for its operators", &routes, &deployment(&config, &cluster));
-    let app = App::operator(config, cluster, document);
-    let writing = CancellationToken::new();
-    let (noting, noted_until) = (app.clone(), writing.clone());
-    let failures = supervise::spawn("the audit of operators' failed authentications", move || {
-        let (app, until) = (noting.clone(), noted_until.clone());
-        async move { app.failures.run(&app.cluster, until).await }
-    });
-    let (watching, watched_until) = (app.clone(), writing.clone());
-    let timeline = supervise::spawn("the cluster's timeline", move || {
-        operator::timeline::keep(watching.clone(), watched_until.clone())
-    });
+    let app = App::new(Port::Operators, config, cluster, stop.clone(), document);
+    let background = background::of_operators_port(&app);
     if failpoint::COMPILED {
         routes.extend(operator::failpoints::routes());
     }
@@ -130,15 +123,7 @@ pub async fn serve_operator(
         routes.extend(crate::console::routes_for_operators());
     }
     let router = router::router(&app, routes);
-    let afterwards = async move {
-        writing.cancel();
-        for (task, ended) in [("failed authentications", failures.await), ("the cluster's timeline", timeline.await)] {
-            if let Err(error) = ended {
-                tracing::error!(%error, task, "a background task ended abnormally");
-            }
-        }
-    };
-    Ok(run(address, listener, router, stop, fatal, afterwards))
+    Ok(run(address, listener, router, stop, fatal, background.finish()))
 }
 
 /// What the document tells of the configuration.

@@ -75,7 +75,7 @@ impl Feed {
         let ending = tokio::select! {
             biased;
             () = self.queue.gone() => Ending::Gone,
-            () = self.app.event_streams.closing() => Ending::Closing("drain"),
+            () = self.app.closing.cancelled() => Ending::Closing("drain"),
             Ok(()) = drains.changed() => Ending::Closing("drain"),
             reason = self.right_ends() => Ending::Closing(reason),
             () = tokio::time::sleep(self.app.config.events.max_age) => Ending::Closing("max_age"),

@@ -90,7 +90,7 @@ async fn open(call: &mut AccountCall) -> Outcome {
     let connection = call.http.extensions().get::<ConnCtrl>().cloned();
     let body = queue::body(queue.clone()).map(Ok).boxed();
     let feed = Feed { app: call.app.clone(), caller: call.caller.clone(), stream, queue, filter, after, connection };
-    call.app.event_streams.tasks.spawn(feed.run());
+    call.app.event_streams.spawn(feed.run());
     Ok(headers(Reply::stream(StatusCode::OK, HeaderValue::from_static(CONTENT_TYPE), body)))
 }
 
