@@ -26,7 +26,7 @@ pub struct Packed {
 /// The text as it is sent.
 pub struct Form {
     pub encoding: Option<&'static str>,
-    bytes: Bytes,
+    pub bytes: Bytes,
 }
 
 impl Packed {

@@ -2,16 +2,14 @@
 //!
 //! `make console` builds them into `console/dist`, each beside its compressed forms; the binary holds them all.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use model::error::CallError;
 use rust_embed::Embed;
 use salvo::http::HeaderValue;
-use salvo::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, VARY};
+use salvo::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY};
 
 use crate::failure;
-use crate::packed::takes;
+use crate::packed::{Form, takes};
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 
@@ -27,16 +25,11 @@ const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
 pub async fn members(ctx: &mut RequestContext) -> Outcome {
-    page(ctx, "members.html", &ctx.app.config.frame_ancestors)
+    known(ctx, "members.html", super::HTML, &ctx.app.config.frame_ancestors)
 }
 
 pub async fn operators(ctx: &mut RequestContext) -> Outcome {
-    page(ctx, "operators.html", &[])
-}
-
-fn page(ctx: &RequestContext, name: &str, ancestors: &[String]) -> Outcome {
-    file(ctx, name, "text/html; charset=utf-8", ASK_AGAIN, ancestors)
-        .ok_or_else(|| failure::internal("a page of the console is missing", &name))
+    known(ctx, "operators.html", super::HTML, &[])
 }
 
 pub async fn asset(ctx: &mut RequestContext) -> Outcome {
@@ -54,9 +47,13 @@ pub async fn asset(ctx: &mut RequestContext) -> Outcome {
 
 /// The licences of what is in the pages, under a name that is easy to find.
 pub async fn licences(ctx: &mut RequestContext) -> Outcome {
-    const NAME: &str = "licences.txt";
-    file(ctx, NAME, super::TEXT, ASK_AGAIN, &[])
-        .ok_or_else(|| failure::internal("a file of the console is missing", &NAME))
+    known(ctx, "licences.txt", super::TEXT, &[])
+}
+
+/// A file that keeps its name: there is one in every build.
+fn known(ctx: &RequestContext, name: &str, content_type: &'static str, ancestors: &[String]) -> Outcome {
+    file(ctx, name, content_type, ASK_AGAIN, ancestors)
+        .ok_or_else(|| failure::internal("a file of the console is missing", &name))
 }
 
 /// A file in the smallest form that the browser takes, guarded; pages of these origins may hold it in a frame.
@@ -70,23 +67,11 @@ fn file(
     let plain = Dist::get(name)?.data;
     let packed = ENCODINGS.iter().find_map(|(encoding, ending)| {
         let file = takes(ctx.http.headers(), encoding).then(|| Dist::get(&format!("{name}{ending}"))).flatten()?;
-        Some((*encoding, file.data))
+        Some((Some(*encoding), file.data))
     });
-    let (encoding, data) = packed.map_or((None, plain), |(encoding, data)| (Some(encoding), data));
-    let reply = Reply::content(content_type, bytes(data)).with(CACHE_CONTROL, age);
-    let reply = reply.with(VARY, HeaderValue::from_static("Accept-Encoding"));
-    let reply = match encoding {
-        Some(encoding) => reply.with(CONTENT_ENCODING, HeaderValue::from_static(encoding)),
-        None => reply,
-    };
+    let (encoding, data) = packed.unwrap_or((None, plain));
+    let reply = Form { encoding, bytes: Bytes::from_owner(data) }.reply(content_type).with(CACHE_CONTROL, age);
     Some(guarded(reply, &ctx.app.config.base_url, ancestors))
-}
-
-fn bytes(data: Cow<'static, [u8]>) -> Bytes {
-    match data {
-        Cow::Borrowed(data) => Bytes::from_static(data),
-        Cow::Owned(data) => data.into(),
-    }
 }
 
 /// With the policies that a browser is to keep: the console runs its own scripts alone, from files, and speaks to this
