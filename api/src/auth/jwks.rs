@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use futures::StreamExt;
 use jsonwebtoken::Algorithm;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
+use model::error::CallError;
 use parking_lot::Mutex;
 use reqwest::{Client, redirect};
 use serde::Deserialize;
@@ -39,38 +39,8 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest document that is read. Real ones have a few KiB.
 const LARGEST: usize = 256 * 1024;
 
-/// Where the set is.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// The issuer's discovery document names it.
-    Discovery {
-        issuer: String,
-    },
-    Url(String),
-}
-
-/// Why a key cannot be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    #[error("the issuer has no such key")]
-    Unknown,
-    #[error("the issuer's keys cannot be fetched")]
-    Unreachable,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum FetchError {
-    #[error("{0}")]
-    Http(#[from] reqwest::Error),
-    #[error("it answered {0}")]
-    Status(u16),
-    #[error("the document is larger than 256 KiB")]
-    TooLarge,
-    #[error("the document cannot be read: {0}")]
-    Unreadable(#[from] serde_json::Error),
-    #[error("the discovery document is of the issuer {0}")]
-    OtherIssuer(String),
-}
+/// Why the set could not be fetched; the log alone is told.
+type FetchError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What is known of the set.
 #[derive(Default)]
@@ -85,7 +55,9 @@ struct Known {
 pub struct Keys(Arc<Shared>);
 
 struct Shared {
-    source: Source,
+    issuer: String,
+    /// Where the set is; without it, where the issuer's discovery document says.
+    url: Option<String>,
     client: Client,
     known: Mutex<Known>,
     /// One fetch at a time; whoever waits for it looks again at what is known.
@@ -93,7 +65,8 @@ struct Shared {
 }
 
 impl Keys {
-    pub fn new(source: Source) -> Self {
+    /// The keys of an issuer; its discovery document names the set's URL where there is none.
+    pub fn new(issuer: String, url: Option<String>) -> Self {
         let client = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(FETCH_TIMEOUT)
@@ -103,14 +76,14 @@ impl Keys {
             .build()
             .expect("a client with time-outs alone is always built");
         let fetching = Arc::new(Semaphore::new(1));
-        Self(Arc::new(Shared { source, client, known: Mutex::default(), fetching }))
+        Self(Arc::new(Shared { issuer, url, client, known: Mutex::default(), fetching }))
     }
 
     /// The key with an id, or the only key of the algorithm when the token names none.
     ///
     /// # Errors
-    /// [`KeyError`].
-    pub async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Jwk, KeyError> {
+    /// `auth_invalid` when the issuer has no such key, `auth_backend_unavailable` when its keys cannot be fetched.
+    pub async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Jwk, CallError> {
         let keys = &self.0;
         if let Some(decided) = keys.decide(id, algorithm) {
             return decided;
@@ -118,23 +91,22 @@ impl Keys {
         if let Some(old) = keys.at_hand(id, algorithm) {
             return self.renewed(id, algorithm, old).await;
         }
-        let Ok(_turn) = keys.fetching.acquire().await else { return Err(KeyError::Unreachable) };
+        let Ok(_turn) = keys.fetching.acquire().await else { return Err(CallError::auth_backend_unavailable()) };
         if let Some(decided) = keys.decide(id, algorithm) {
             return decided;
         }
         keys.renew().await;
         let known = keys.known.lock();
         let found = known.keys.as_ref().and_then(|keys| select(keys, id, algorithm));
-        match known.failed {
-            _ if found.is_some() => found.ok_or(KeyError::Unknown),
-            Some(_) => Err(KeyError::Unreachable),
-            None => Err(KeyError::Unknown),
-        }
+        found.ok_or_else(|| match known.failed {
+            Some(_) => CallError::auth_backend_unavailable(),
+            None => CallError::auth_invalid(),
+        })
     }
 
     /// A key that was fetched a while ago, or what has come of it since: whoever is the first to want it has the set fetched
     /// again, and waits a moment.
-    async fn renewed(&self, id: Option<&str>, algorithm: Algorithm, old: Jwk) -> Result<Jwk, KeyError> {
+    async fn renewed(&self, id: Option<&str>, algorithm: Algorithm, old: Jwk) -> Result<Jwk, CallError> {
         let Ok(turn) = self.0.fetching.clone().try_acquire_owned() else { return Ok(old) };
         let keys = self.0.clone();
         let renewing = tokio::spawn(async move {
@@ -155,7 +127,7 @@ impl Shared {
         match fetched {
             Ok(keys) => *known = Known { keys: Some(Arc::new(keys)), fetched: Some(Instant::now()), failed: None },
             Err(error) => {
-                tracing::warn!(%error, source = ?self.source, "the issuer's keys could not be fetched");
+                tracing::warn!(%error, issuer = self.issuer, "the issuer's keys could not be fetched");
                 known.failed = Some(Instant::now());
             }
         }
@@ -169,49 +141,44 @@ impl Shared {
     }
 
     /// What can be said without a fetch.
-    fn decide(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<Jwk, KeyError>> {
+    fn decide(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<Jwk, CallError>> {
         let known = self.known.lock();
         let within = |at: Option<Instant>, life: Duration| at.is_some_and(|at| at.elapsed() < life);
         let found = known.keys.as_ref().and_then(|keys| select(keys, id, algorithm));
         let failed_lately = within(known.failed, FAILURE_PAUSE);
         match found {
             Some(key) if within(known.fetched, FRESH) || failed_lately => Some(Ok(key)),
-            None if failed_lately => Some(Err(KeyError::Unreachable)),
-            None if within(known.fetched, UNKNOWN_PAUSE) => Some(Err(KeyError::Unknown)),
+            None if failed_lately => Some(Err(CallError::auth_backend_unavailable())),
+            None if within(known.fetched, UNKNOWN_PAUSE) => Some(Err(CallError::auth_invalid())),
             _ => None,
         }
     }
 
     async fn fetch(&self) -> Result<JwkSet, FetchError> {
-        let url = match &self.source {
-            Source::Url(url) => url.clone(),
-            Source::Discovery { issuer } => {
-                let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-                let document: Discovery = self.get(&url).await?;
-                if document.issuer != *issuer {
-                    return Err(FetchError::OtherIssuer(document.issuer));
-                }
-                document.jwks_uri
-            }
-        };
-        self.get(&url).await
+        if let Some(url) = &self.url {
+            return self.get(url).await;
+        }
+        let url = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
+        let document: Discovery = self.get(&url).await?;
+        if document.issuer != self.issuer {
+            return Err(format!("the discovery document is of the issuer {}", document.issuer).into());
+        }
+        self.get(&document.jwks_uri).await
     }
 
     async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, FetchError> {
-        let response = self.client.get(url).send().await?;
+        let mut response = self.client.get(url).send().await?;
         if !response.status().is_success() {
-            return Err(FetchError::Status(response.status().as_u16()));
+            return Err(format!("it answered {}", response.status().as_u16()).into());
         }
         let mut body = BytesMut::new();
-        let mut parts = response.bytes_stream();
-        while let Some(part) = parts.next().await {
-            let part = part?;
+        while let Some(part) = response.chunk().await? {
             if body.len() + part.len() > LARGEST {
-                return Err(FetchError::TooLarge);
+                return Err("the document is larger than 256 KiB".into());
             }
             body.extend_from_slice(&part);
         }
-        Ok(serde_json::from_slice(&body)?)
+        serde_json::from_slice(&body).map_err(|error| format!("the document cannot be read: {error}").into())
     }
 }
 
@@ -296,7 +263,8 @@ mod tests {
         let _already_there = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         // It lets everybody in, and says nothing.
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let keys = Keys::new(Source::Url(format!("http://{}/keys", silent.local_addr().unwrap())));
+        let url = format!("http://{}/keys", silent.local_addr().unwrap());
+        let keys = Keys::new("https://issuer.example".to_owned(), Some(url));
         let ec = json!({ "kty": "EC", "crv": "P-256", "x": EC, "y": EC, "kid": "a" });
         let fetched = |ago: Duration| {
             let keys_at_hand = Some(Arc::new(set(json!([ec]))));

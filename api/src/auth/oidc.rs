@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::jwks::{KeyError, Keys, Source};
+use super::jwks::Keys;
 use crate::caller::Session;
 
 /// How far the issuer's clock may be off, in seconds.
@@ -53,11 +53,7 @@ pub struct Identity {
 
 impl Issuer {
     pub fn new(config: OidcConfig) -> Self {
-        let source = match &config.jwks_url {
-            Some(url) => Source::Url(url.clone()),
-            None => Source::Discovery { issuer: config.issuer.clone() },
-        };
-        Self { config, keys: Keys::new(source) }
+        Self { keys: Keys::new(config.issuer.clone(), config.jwks_url.clone()), config }
     }
 
     /// Checks signature, issuer, audience and times of a token.
@@ -68,10 +64,7 @@ impl Issuer {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(CallError::auth_invalid());
         }
-        let key = self.keys.find(header.kid.as_deref(), header.alg).await.map_err(|error| match error {
-            KeyError::Unknown => CallError::auth_invalid(),
-            KeyError::Unreachable => CallError::auth_backend_unavailable(),
-        })?;
+        let key = self.keys.find(header.kid.as_deref(), header.alg).await?;
         let key = DecodingKey::from_jwk(&key).map_err(|_| CallError::auth_invalid())?;
         let claims = decode::<Map<String, Value>>(token, &key, &self.validation(header.alg));
         let claims = claims.map_err(|error| match error.kind() {
