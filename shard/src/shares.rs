@@ -1,7 +1,8 @@
-//! Places that accounts share: so many in all, and only some of them one account's. Whoever asks for much waits behind itself,
-//! and leaves places to the others.
+//! Places that accounts share, or addresses: so many in all, and only some of them one account's. Whoever asks for much waits
+//! behind itself, and leaves places to the others.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,22 +12,27 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places; accounts that hold and want none take no room.
-pub struct Shares {
+pub struct Shares<K = CustomerId> {
     all: Arc<Semaphore>,
     most_of_one: usize,
-    of_each: Arc<Accounts>,
+    of_each: Arc<Accounts<K>>,
 }
 
-type Accounts = Mutex<HashMap<CustomerId, Arc<Semaphore>>>;
+type Accounts<K> = Mutex<HashMap<K, Arc<Semaphore>>>;
+
+/// What places are counted by.
+pub trait Account: Copy + Eq + Hash + Send + 'static {}
+
+impl<K: Copy + Eq + Hash + Send + 'static> Account for K {}
 
 /// A place; given back when it goes. Its fields go in this order: the account is forgotten last.
-pub struct Share {
+pub struct Share<K: Account = CustomerId> {
     of_all: OwnedSemaphorePermit,
     of_own: OwnedSemaphorePermit,
-    own: Own,
+    own: Own<K>,
 }
 
-impl Share {
+impl<K: Account> Share<K> {
     /// Leaves the place to the others at once, and to its own account after so long. From any thread.
     pub fn rest(self, time: Duration, runtime: &Handle) {
         let Self { of_all, of_own, own } = self;
@@ -39,14 +45,14 @@ impl Share {
     }
 }
 
-impl Shares {
+impl<K: Account> Shares<K> {
     pub fn new(most: usize, most_of_one: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(most)), most_of_one, of_each: Arc::default() }
     }
 
     /// Waits for a place, behind those that the account asked for before. What waits for its own account takes none of the
     /// places of all.
-    pub async fn take(&self, account: CustomerId) -> Share {
+    pub async fn take(&self, account: K) -> Share<K> {
         const OPEN: &str = "the places are never closed";
         let own = Own::of(&self.of_each, account, self.most_of_one);
         let of_own = own.places().acquire_owned().await.expect(OPEN);
@@ -55,7 +61,7 @@ impl Shares {
     }
 
     /// A place, where one is free.
-    pub fn try_take(&self, account: CustomerId) -> Option<Share> {
+    pub fn try_take(&self, account: K) -> Option<Share<K>> {
         let own = Own::of(&self.of_each, account, self.most_of_one);
         let of_own = own.places().try_acquire_owned().ok()?;
         let of_all = self.all.clone().try_acquire_owned().ok()?;
@@ -69,15 +75,15 @@ impl Shares {
 }
 
 /// An account that has a place, or wants one.
-struct Own {
-    accounts: Arc<Accounts>,
-    account: CustomerId,
+struct Own<K: Account> {
+    accounts: Arc<Accounts<K>>,
+    account: K,
     /// `None` once it goes.
     places: Option<Arc<Semaphore>>,
 }
 
-impl Own {
-    fn of(accounts: &Arc<Accounts>, account: CustomerId, most: usize) -> Self {
+impl<K: Account> Own<K> {
+    fn of(accounts: &Arc<Accounts<K>>, account: K, most: usize) -> Self {
         let places = accounts.lock().entry(account).or_insert_with(|| Arc::new(Semaphore::new(most))).clone();
         Self { accounts: accounts.clone(), account, places: Some(places) }
     }
@@ -87,7 +93,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl<K: Account> Drop for Own<K> {
     fn drop(&mut self) {
         let mut accounts = self.accounts.lock();
         // Under the lock: of two that go at once, the second finds the map to be the only one that holds them.

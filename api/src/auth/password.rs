@@ -3,7 +3,6 @@
 //! A hash takes some 20 MiB and tens of milliseconds by design, so a crowd of logins must queue for it instead of taking
 //! memory and processors from everything else; and no address may have the whole queue.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +13,9 @@ use argon2::{Argon2, Params};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use model::error::CallError;
-use parking_lot::Mutex;
 use raft::directory::users::PasswordHash;
 use raft::supervise;
+use shard::shares::Shares;
 use tokio::sync::Semaphore;
 
 use crate::failure;
@@ -36,8 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub struct Passwords {
     running: Arc<Semaphore>,
-    waiting: Semaphore,
-    waiting_from: Mutex<HashMap<IpAddr, usize>>,
+    waiting: Shares<IpAddr>,
     /// Of a password that nobody has: what an unknown address is checked against, so that it takes as long as a known.
     nobody: PasswordHash,
 }
@@ -46,8 +44,7 @@ impl Passwords {
     pub fn new() -> Self {
         Self {
             running: Arc::new(Semaphore::new(PARALLEL)),
-            waiting: Semaphore::new(QUEUE),
-            waiting_from: Mutex::default(),
+            waiting: Shares::new(QUEUE, QUEUE_FROM_ADDRESS),
             nobody: nobody(),
         }
     }
@@ -82,8 +79,7 @@ impl Passwords {
         from: IpAddr,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CallError> {
-        let _share = Share::take(&self.waiting_from, network_of(from)).ok_or_else(CallError::worker_at_capacity)?;
-        let _place = self.waiting.try_acquire().map_err(|_| CallError::worker_at_capacity())?;
+        let _place = self.waiting.try_take(network_of(from)).ok_or_else(CallError::worker_at_capacity)?;
         let turn = tokio::time::timeout(PATIENCE, self.running.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(CallError::worker_at_capacity()) };
         let working = supervise::on_thread(move || {
@@ -92,35 +88,6 @@ impl Passwords {
             work()
         });
         working.await.map_err(|error| failure::internal("a password could not be checked", &error))
-    }
-}
-
-/// A place of an address in the queue, as long as it lives.
-struct Share<'a> {
-    of: &'a Mutex<HashMap<IpAddr, usize>>,
-    address: IpAddr,
-}
-
-impl<'a> Share<'a> {
-    fn take(of: &'a Mutex<HashMap<IpAddr, usize>>, address: IpAddr) -> Option<Self> {
-        let mut shares = of.lock();
-        let taken = shares.entry(address).or_default();
-        (*taken < QUEUE_FROM_ADDRESS).then(|| {
-            *taken += 1;
-            Self { of, address }
-        })
-    }
-}
-
-impl Drop for Share<'_> {
-    fn drop(&mut self) {
-        let mut shares = self.of.lock();
-        if let Some(taken) = shares.get_mut(&self.address) {
-            *taken -= 1;
-            if *taken == 0 {
-                shares.remove(&self.address);
-            }
-        }
     }
 }
 
@@ -169,12 +136,12 @@ mod tests {
 
     #[test]
     fn an_address_has_its_share_of_the_queue_and_not_all_of_it() {
-        let shares = Mutex::default();
-        let take = |host: u8| Share::take(&shares, IpAddr::from([198, 51, 100, host]));
-        let taken: Vec<Share<'_>> = (0..QUEUE_FROM_ADDRESS).map(|_| take(1).unwrap()).collect();
+        let waiting = Passwords::new().waiting;
+        let take = |host: u8| waiting.try_take(IpAddr::from([198, 51, 100, host]));
+        let taken: Vec<_> = (0..QUEUE_FROM_ADDRESS).map(|_| take(1).unwrap()).collect();
         assert!(take(1).is_none() && take(2).is_some());
         drop(taken);
         assert!(take(1).is_some());
-        assert!(shares.lock().is_empty(), "nothing is kept of addresses that wait for nothing");
+        assert!(waiting.is_idle(), "nothing is kept of addresses that wait for nothing");
     }
 }
