@@ -9,10 +9,9 @@ use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
-use parking_lot::Mutex;
 use raft::supervise;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::AuthConfig;
@@ -70,31 +69,23 @@ impl std::fmt::Debug for SmtpConfig {
     }
 }
 
-/// Why the settings of the mail server cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum MailError {
-    #[error("\"{0}\" is no address of a sender")]
-    Sender(String),
-    #[error("the TLS settings cannot be used: {0}")]
-    Tls(String),
-}
-
 /// The way to the mail server, and who writes.
 type Server = (AsyncSmtpTransport<Tokio1Executor>, Mailbox);
 
 impl SmtpConfig {
-    fn sender(&self) -> Result<Mailbox, MailError> {
-        self.from.parse().map_err(|_| MailError::Sender(self.from.clone()))
-    }
-
     /// # Errors
-    /// [`MailError`], when the settings cannot be used at all. Whether the server is there shows with the first message.
-    pub fn check(&self) -> Result<(), MailError> {
-        self.sender().and(self.transport()).map(drop)
+    /// Why the settings cannot be used at all. Whether the server is there shows with the first message.
+    pub fn check(&self) -> Result<(), String> {
+        self.server().map(drop)
     }
 
-    fn transport(&self) -> Result<AsyncSmtpTransport<Tokio1Executor>, MailError> {
-        let tls = || TlsParameters::new(self.host.clone()).map_err(|error| MailError::Tls(error.to_string()));
+    /// The way to the mail server, and who writes.
+    fn server(&self) -> Result<Server, String> {
+        let sender =
+            self.from.parse::<Mailbox>().map_err(|_| format!("\"{}\" is no address of a sender", self.from))?;
+        let tls = || {
+            TlsParameters::new(self.host.clone()).map_err(|error| format!("the TLS settings cannot be used: {error}"))
+        };
         let security = match self.security {
             SmtpSecurity::Tls => Tls::Wrapper(tls()?),
             SmtpSecurity::StartTls => Tls::Required(tls()?),
@@ -107,7 +98,7 @@ impl SmtpConfig {
         if let Some((name, password)) = &self.credentials {
             builder = builder.credentials(Credentials::new(name.clone(), password.clone()));
         }
-        Ok(builder.build())
+        Ok((builder.build(), sender))
     }
 }
 
@@ -119,17 +110,17 @@ struct Mail {
     text: String,
 }
 
-/// The queue, and its other end until the sending begins.
+/// The queue, both of its ends.
 pub struct Mailer {
     config: MailConfig,
     queue: mpsc::Sender<Mail>,
-    waiting: Mutex<Option<mpsc::Receiver<Mail>>>,
+    waiting: Mutex<mpsc::Receiver<Mail>>,
 }
 
 impl Mailer {
     pub fn new(config: MailConfig) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        Self { config, queue, waiting: Mutex::new(Some(waiting)) }
+        Self { config, queue, waiting: Mutex::new(waiting) }
     }
 
     /// Asks the owner of an address to confirm it.
@@ -196,16 +187,19 @@ impl Mailer {
     /// Sends what is queued until the stop, some messages beside each other: one that the server takes its time for, as when the
     /// address's own servers keep silent, must not hold those of others up.
     pub async fn run(&self, stop: CancellationToken) {
-        let Some(waiting) = self.waiting.lock().take() else { return };
         let server = self.server();
         let server = server.as_ref();
-        let waiting = tokio::sync::Mutex::new(waiting);
         let worker = || async {
-            while let Some(mail) = next(&waiting).await {
+            while let Some(mail) = self.next().await {
                 supervise::noticed("the mail to members", self.send(server, &mail)).await;
             }
         };
         stop.run_until_cancelled(join_all((0..AT_ONCE).map(|_| worker()))).await;
+    }
+
+    /// The next message that waits; whoever looks for one waits for it alone.
+    async fn next(&self) -> Option<Mail> {
+        self.waiting.lock().await.recv().await
     }
 
     /// Sends a message now. Says whether it was taken.
@@ -216,13 +210,7 @@ impl Mailer {
     /// The way to the mail server, and who writes. None where there is none.
     fn server(&self) -> Option<Server> {
         let MailConfig::Smtp(config) = &self.config else { return None };
-        match (config.transport(), config.sender()) {
-            (Ok(transport), Ok(sender)) => Some((transport, sender)),
-            (Err(error), _) | (_, Err(error)) => {
-                tracing::error!(%error, "messages cannot be sent");
-                None
-            }
-        }
+        config.server().inspect_err(|error| tracing::error!(%error, "messages cannot be sent")).ok()
     }
 
     async fn send(&self, server: Option<&Server>, mail: &Mail) -> bool {
@@ -243,11 +231,6 @@ impl Mailer {
             }
         }
     }
-}
-
-/// The next message that waits; whoever looks for one waits for it alone.
-async fn next(waiting: &tokio::sync::Mutex<mpsc::Receiver<Mail>>) -> Option<Mail> {
-    waiting.lock().await.recv().await
 }
 
 /// Tries a message until it is taken or given up. Says whether it was taken.

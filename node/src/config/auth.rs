@@ -117,7 +117,7 @@ fn mail(mail: &Mail) -> Result<MailConfig, Refusal> {
     };
     let port = mail.port.unwrap_or(usual_port);
     let config = SmtpConfig { host, port, security: mail.security, credentials, from };
-    config.check().map_err(|error| Refusal::new("auth.mail", error.to_string(), "correct auth.mail.from or .host"))?;
+    config.check().map_err(|error| Refusal::new("auth.mail", error, "correct auth.mail.from or .host"))?;
     Ok(MailConfig::Smtp(config))
 }
 
