@@ -29,7 +29,8 @@ pub const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 /// # Errors
 /// `bad_request` for another type, `payload_too_large` for more bytes (of which no more is kept).
 pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
-    if is_json(request) { bytes(request, limit, ARRIVAL_TIMEOUT).await } else { Err(no_json()) }
+    require_json(request)?;
+    bytes(request, limit, ARRIVAL_TIMEOUT).await
 }
 
 /// As [`json`]; `None` when there is no body at all. Many clients name a type for a body of no bytes, too.
@@ -41,7 +42,8 @@ pub async fn optional_json(request: &mut Request, limit: u64) -> Result<Option<B
     if bytes.is_empty() {
         return Ok(None);
     }
-    if is_json(request) { Ok(Some(bytes)) } else { Err(no_json()) }
+    require_json(request)?;
+    Ok(Some(bytes))
 }
 
 /// The bytes of a body of whatever type, of which there are `limit` at most.
@@ -52,13 +54,10 @@ pub async fn octets(request: &mut Request, limit: u64) -> Result<Bytes, CallErro
     bytes(request, limit, OCTETS_TIMEOUT).await
 }
 
-fn no_json() -> CallError {
-    CallError::bad_request("send a JSON body with the header Content-Type: application/json")
-}
-
-fn is_json(request: &Request) -> bool {
+fn require_json(request: &Request) -> Result<(), CallError> {
     let text = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    text.is_some_and(is_json_type)
+    let advice = "send a JSON body with the header Content-Type: application/json";
+    text.filter(|text| is_json_type(text)).map(drop).ok_or_else(|| CallError::bad_request(advice))
 }
 
 /// `application/json`, with or without parameters.

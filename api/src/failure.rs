@@ -27,7 +27,6 @@ pub fn of_rejection(rejection: Rejection) -> CallError {
     match rejection {
         Rejection::CustomerNotFound => CallError::not_found("customer", ""),
         Rejection::KeyNotFound => CallError::not_found("api_key", ""),
-        Rejection::KeyRevoked => CallError::no_op("the key is revoked already"),
         Rejection::ChannelNotFound => CallError::channel_not_found(),
         Rejection::EndpointNotFound => CallError::webhook_endpoint_not_found(),
         Rejection::ChannelLimit { limit, current } => CallError::plan_channel_limit(limit, current),
@@ -36,16 +35,10 @@ pub fn of_rejection(rejection: Rejection) -> CallError {
         Rejection::Quota { quota, limit, used } => CallError::plan_limit(quota, limit, used),
         Rejection::UserNotFound => CallError::not_found("member", ""),
         Rejection::EmailTaken => email_taken(),
-        Rejection::UserLimit { limit } => CallError::bad_request(format!("an account has at most {limit} members")),
         Rejection::VerificationUnknown | Rejection::SessionNotFound => CallError::auth_invalid(),
         // Told with its time where it is known; here another request was faster.
         Rejection::SessionOver | Rejection::SessionMoved => CallError::auth_revoked(Timestamp::now()),
         Rejection::TicketNotFound => CallError::not_found("ticket", ""),
-        Rejection::TicketClosed => CallError::bad_request("the ticket is closed: open another one"),
-        Rejection::TicketUnchanged => CallError::no_op("the ticket has that status already"),
-        Rejection::TicketFull { limit } => {
-            CallError::bad_request(format!("a ticket has at most {limit} messages: open another one"))
-        }
         Rejection::TicketLimit { limit } => {
             let now = Timestamp::now();
             let tomorrow = Timestamp::from_unix_seconds(i64::from(Day::of(now).0 + 1) * 86_400);
@@ -54,6 +47,9 @@ pub fn of_rejection(rejection: Rejection) -> CallError {
         }
         Rejection::NodeUnknown(node) => CallError::not_found("node", &node.to_string()),
         Rejection::LastOwner
+        | Rejection::UserLimit { .. }
+        | Rejection::TicketClosed
+        | Rejection::TicketFull { .. }
         | Rejection::LastNode(_)
         | Rejection::NodeState { .. }
         | Rejection::NodeLimit { .. }
@@ -67,7 +63,9 @@ pub fn of_rejection(rejection: Rejection) -> CallError {
         | Rejection::NotSealed(_) => CallError::bad_request(rejection.to_string()),
         // An exchange of the master key began a moment ago: what is sealed now is under the new one.
         Rejection::OtherMasterKey(_) => CallError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
-        Rejection::ExchangeOver => CallError::no_op(rejection.to_string()),
+        Rejection::KeyRevoked | Rejection::TicketUnchanged | Rejection::ExchangeOver => {
+            CallError::no_op(rejection.to_string())
+        }
         Rejection::LayoutStale => CallError::concurrent_modification("layout"),
         Rejection::AlreadyFormed
         | Rejection::NodeRemoved(_)

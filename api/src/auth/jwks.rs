@@ -52,9 +52,7 @@ struct Known {
 }
 
 /// The keys, and the way to them.
-pub struct Keys(Arc<Shared>);
-
-struct Shared {
+pub struct Keys {
     issuer: String,
     /// Where the set is; without it, where the issuer's discovery document says.
     url: Option<String>,
@@ -66,7 +64,7 @@ struct Shared {
 
 impl Keys {
     /// The keys of an issuer; its discovery document names the set's URL where there is none.
-    pub fn new(issuer: String, url: Option<String>) -> Self {
+    pub fn new(issuer: String, url: Option<String>) -> Arc<Self> {
         let client = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(FETCH_TIMEOUT)
@@ -76,27 +74,26 @@ impl Keys {
             .build()
             .expect("a client with time-outs alone is always built");
         let fetching = Arc::new(Semaphore::new(1));
-        Self(Arc::new(Shared { issuer, url, client, known: Mutex::default(), fetching }))
+        Arc::new(Self { issuer, url, client, known: Mutex::default(), fetching })
     }
 
     /// The key with an id, or the only key of the algorithm when the token names none.
     ///
     /// # Errors
     /// `auth_invalid` when the issuer has no such key, `auth_backend_unavailable` when its keys cannot be fetched.
-    pub async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Jwk, CallError> {
-        let keys = &self.0;
-        if let Some(decided) = keys.decide(id, algorithm) {
+    pub async fn find(self: &Arc<Self>, id: Option<&str>, algorithm: Algorithm) -> Result<Jwk, CallError> {
+        if let Some(decided) = self.decide(id, algorithm) {
             return decided;
         }
-        if let Some(old) = keys.at_hand(id, algorithm) {
+        if let Some(old) = self.at_hand(id, algorithm) {
             return self.renewed(id, algorithm, old).await;
         }
-        let Ok(_turn) = keys.fetching.acquire().await else { return Err(CallError::auth_backend_unavailable()) };
-        if let Some(decided) = keys.decide(id, algorithm) {
+        let Ok(_turn) = self.fetching.acquire().await else { return Err(CallError::auth_backend_unavailable()) };
+        if let Some(decided) = self.decide(id, algorithm) {
             return decided;
         }
-        keys.renew().await;
-        let known = keys.known.lock();
+        self.renew().await;
+        let known = self.known.lock();
         let found = known.keys.as_ref().and_then(|keys| select(keys, id, algorithm));
         found.ok_or_else(|| match known.failed {
             Some(_) => CallError::auth_backend_unavailable(),
@@ -106,20 +103,18 @@ impl Keys {
 
     /// A key that was fetched a while ago, or what has come of it since: whoever is the first to want it has the set fetched
     /// again, and waits a moment.
-    async fn renewed(&self, id: Option<&str>, algorithm: Algorithm, old: Jwk) -> Result<Jwk, CallError> {
-        let Ok(turn) = self.0.fetching.clone().try_acquire_owned() else { return Ok(old) };
-        let keys = self.0.clone();
+    async fn renewed(self: &Arc<Self>, id: Option<&str>, algorithm: Algorithm, old: Jwk) -> Result<Jwk, CallError> {
+        let Ok(turn) = self.fetching.clone().try_acquire_owned() else { return Ok(old) };
+        let keys = self.clone();
         let renewing = tokio::spawn(async move {
             let _turn = turn;
             keys.renew().await;
         });
         // The fetch goes on where this one goes without it.
         let _ = tokio::time::timeout(OLD_KEY_PATIENCE, renewing).await;
-        self.0.decide(id, algorithm).unwrap_or(Ok(old))
+        self.decide(id, algorithm).unwrap_or(Ok(old))
     }
-}
 
-impl Shared {
     /// Fetches the set.
     async fn renew(&self) {
         let fetched = self.fetch().await;
@@ -268,7 +263,7 @@ mod tests {
         let ec = json!({ "kty": "EC", "crv": "P-256", "x": EC, "y": EC, "kid": "a" });
         let fetched = |ago: Duration| {
             let keys_at_hand = Some(Arc::new(set(json!([ec]))));
-            *keys.0.known.lock() = Known { keys: keys_at_hand, fetched: Instant::now().checked_sub(ago), failed: None };
+            *keys.known.lock() = Known { keys: keys_at_hand, fetched: Instant::now().checked_sub(ago), failed: None };
         };
         fetched(FRESH);
         let find = || keys.find(Some("a"), Algorithm::ES256);
@@ -280,7 +275,7 @@ mod tests {
         assert!(first.is_ok() && begun.elapsed() < FETCH_TIMEOUT, "{:?}", begun.elapsed());
         assert!(second.0.is_ok() && second.1 < OLD_KEY_PATIENCE, "{:?}", second.1);
         fetched(OLDEST_AT_ONCE);
-        assert!(keys.0.at_hand(Some("a"), Algorithm::ES256).is_none(), "the issuer is asked first");
+        assert!(keys.at_hand(Some("a"), Algorithm::ES256).is_none(), "the issuer is asked first");
         drop(silent);
     }
 }

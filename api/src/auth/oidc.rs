@@ -1,5 +1,7 @@
 //! Tokens of another issuer, taken for dashboard sessions.
 
+use std::sync::Arc;
+
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, dangerous, decode};
 use model::error::CallError;
@@ -40,7 +42,7 @@ fn customer_claim() -> String {
 /// The configured issuer.
 pub struct Issuer {
     config: OidcConfig,
-    keys: Keys,
+    keys: Arc<Keys>,
 }
 
 /// What a checked token says.

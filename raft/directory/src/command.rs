@@ -316,11 +316,11 @@ pub enum Rejection {
     SessionMoved,
     #[error("no such ticket")]
     TicketNotFound,
-    #[error("the ticket is closed")]
+    #[error("the ticket is closed: open another one")]
     TicketClosed,
     #[error("the ticket has that status already")]
     TicketUnchanged,
-    #[error("a ticket has at most {limit} messages")]
+    #[error("a ticket has at most {limit} messages: open another one")]
     TicketFull { limit: u32 },
     #[error("an account opens at most {limit} tickets a day")]
     TicketLimit { limit: u32 },
