@@ -34,25 +34,18 @@ pub struct AccessKey {
 pub struct AccessKeys {
     /// The one that signs.
     pub present: AccessKey,
-    /// The one that signed before.
-    pub former: Option<AccessKey>,
-    /// Until when that one verifies.
-    pub former_until: Timestamp,
+    /// The one that signed before, and until when it verifies.
+    pub former: Option<(AccessKey, Timestamp)>,
 }
 
 impl AccessKeys {
-    pub fn of(present: AccessKey) -> Self {
-        Self { present, former: None, former_until: Timestamp::default() }
-    }
-
     /// Checks a token by whichever key has signed it.
     ///
     /// # Errors
     /// [`TokenError`].
     pub fn check(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
-        let former = self.former.as_ref().filter(|_| now < self.former_until);
-        match (self.present.check(token, now), former) {
-            (Err(TokenError::Invalid), Some(former)) => former.check(token, now),
+        match (self.present.check(token, now), &self.former) {
+            (Err(TokenError::Invalid), Some((former, until))) if now < *until => former.check(token, now),
             (checked, _) => checked,
         }
     }
@@ -177,8 +170,8 @@ pub mod tests {
         let (session, _) = crate::auth::session::open(&user, NOW);
         let issued = |key: u8, at| AccessKey::new(&[key; 32]).issue(&user, &session, at).unwrap();
         let until = NOW.plus(SESSION_OVERLAP);
-        let former = Some(AccessKey::new(&[2; 32]));
-        let keys = AccessKeys { present: AccessKey::new(&[3; 32]), former, former_until: until };
+        let former = Some((AccessKey::new(&[2; 32]), until));
+        let keys = AccessKeys { present: AccessKey::new(&[3; 32]), former };
         assert!(keys.check(&issued(3, NOW), NOW).is_ok() && keys.check(&issued(2, NOW), NOW).is_ok());
         assert_eq!(keys.check(&issued(1, NOW), NOW), Err(TokenError::Invalid));
         // Whoever has the key of before may write any time into a token.

@@ -88,16 +88,18 @@ impl Keys {
         let derived = |purpose| model::seal::derive_key(&secret, purpose);
         let opened = |sealed: &[u8]| secrets.session_key(record, sealed).map(|key| AccessKey::new(&key));
         let access = match &record.session_key {
-            None => AccessKeys::of(AccessKey::new(&derived(ACCESS_PURPOSE))),
-            Some(key) => AccessKeys {
-                present: opened(&key.sealed)?,
-                former: match &key.former {
+            None => AccessKeys { present: AccessKey::new(&derived(ACCESS_PURPOSE)), former: None },
+            Some(key) => {
+                let former = match &key.former {
                     FormerSessionKey::Derived => Some(AccessKey::new(&derived(ACCESS_PURPOSE))),
                     FormerSessionKey::Sealed(sealed) => Some(opened(sealed)?),
                     FormerSessionKey::Dropped => None,
-                },
-                former_until: key.overlaps_until(),
-            },
+                };
+                AccessKeys {
+                    present: opened(&key.sealed)?,
+                    former: former.map(|former| (former, key.overlaps_until())),
+                }
+            }
         };
         Ok(Self {
             known: record.session_key.clone(),

@@ -40,10 +40,8 @@ pub struct IdleConnection {
 
 struct Unproven {
     head: FirstHead,
-    /// Whether anything of it was read.
-    has_begun: bool,
-    /// How long the head may take from its first byte on.
-    patience: Duration,
+    /// How long the head may take from its first byte on, until that is read.
+    patience: Option<Duration>,
     ending: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -64,7 +62,7 @@ impl IdleConnection {
             let silent = gives_way.run_until_cancelled(tokio::time::sleep(silence));
             closing.run_until_cancelled(silent).await;
         };
-        let unproven = Unproven { head: FirstHead::BEGIN, has_begun: false, patience: head, ending: Box::pin(ending) };
+        let unproven = Unproven { head: FirstHead::BEGIN, patience: Some(head), ending: Box::pin(ending) };
         let gives_way = Box::pin(place.gives_way().clone().cancelled_owned());
         Self { wire, place, gives_way, unproven: Some(unproven), in_first_line: true, instead: None, lingering: None }
     }
@@ -75,9 +73,8 @@ impl IdleConnection {
         if unproven.head.ends_in(bytes) {
             self.unproven = None;
             self.place.proven();
-        } else if !unproven.has_begun {
-            let (gives_way, patience) = (self.place.gives_way().clone(), unproven.patience);
-            unproven.has_begun = true;
+        } else if let Some(patience) = unproven.patience.take() {
+            let gives_way = self.place.gives_way().clone();
             unproven.ending = Box::pin(async move {
                 gives_way.run_until_cancelled(tokio::time::sleep(patience)).await;
             });
