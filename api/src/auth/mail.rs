@@ -7,7 +7,6 @@ use futures::future::join_all;
 use lettre::message::Mailbox;
 use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use raft::supervise;
 use serde::{Deserialize, Serialize};
@@ -69,8 +68,10 @@ impl std::fmt::Debug for SmtpConfig {
     }
 }
 
+type Transport = AsyncSmtpTransport<Tokio1Executor>;
+
 /// The way to the mail server, and who writes.
-type Server = (AsyncSmtpTransport<Tokio1Executor>, Mailbox);
+type Server = (Transport, Mailbox);
 
 impl SmtpConfig {
     /// # Errors
@@ -83,18 +84,13 @@ impl SmtpConfig {
     fn server(&self) -> Result<Server, String> {
         let sender =
             self.from.parse::<Mailbox>().map_err(|_| format!("\"{}\" is no address of a sender", self.from))?;
-        let tls = || {
-            TlsParameters::new(self.host.clone()).map_err(|error| format!("the TLS settings cannot be used: {error}"))
+        let builder = match self.security {
+            SmtpSecurity::Tls => Transport::relay(&self.host),
+            SmtpSecurity::StartTls => Transport::starttls_relay(&self.host),
+            SmtpSecurity::Plain => Ok(Transport::builder_dangerous(&self.host)),
         };
-        let security = match self.security {
-            SmtpSecurity::Tls => Tls::Wrapper(tls()?),
-            SmtpSecurity::StartTls => Tls::Required(tls()?),
-            SmtpSecurity::Plain => Tls::None,
-        };
-        let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(&self.host)
-            .port(self.port)
-            .tls(security)
-            .timeout(Some(SEND_TIMEOUT));
+        let builder = builder.map_err(|error| format!("the TLS settings cannot be used: {error}"))?;
+        let mut builder = builder.port(self.port).timeout(Some(SEND_TIMEOUT));
         if let Some((name, password)) = &self.credentials {
             builder = builder.credentials(Credentials::new(name.clone(), password.clone()));
         }
@@ -234,7 +230,7 @@ impl Mailer {
 }
 
 /// Tries a message until it is taken or given up. Says whether it was taken.
-async fn send(transport: &AsyncSmtpTransport<Tokio1Executor>, sender: &Mailbox, mail: &Mail) -> bool {
+async fn send(transport: &Transport, sender: &Mailbox, mail: &Mail) -> bool {
     let message = mail.to.parse::<Mailbox>().map_err(|error| error.to_string()).and_then(|to| {
         let builder = Message::builder().from(sender.clone()).to(to).subject(&mail.subject);
         builder.header(ContentType::TEXT_PLAIN).body(mail.text.clone()).map_err(|error| error.to_string())
