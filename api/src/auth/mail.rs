@@ -235,13 +235,8 @@ async fn send(transport: &Transport, sender: &Mailbox, mail: &Mail) -> bool {
         let builder = Message::builder().from(sender.clone()).to(to).subject(&mail.subject);
         builder.header(ContentType::TEXT_PLAIN).body(mail.text.clone()).map_err(|error| error.to_string())
     });
-    let message = match message {
-        Ok(message) => message,
-        Err(error) => {
-            tracing::error!(error, "a message cannot be written to its address");
-            return false;
-        }
-    };
+    let message = message.inspect_err(|error| tracing::error!(error, "a message cannot be written to its address"));
+    let Ok(message) = message else { return false };
     let mut pauses = RETRIES.iter();
     loop {
         let error = match tokio::time::timeout(SEND_TIMEOUT, transport.send(message.clone())).await {
