@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 use raft::transport::admission::Place;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 use super::first_head::FirstHead;
 use super::{Wire, refusal};
@@ -25,8 +25,8 @@ use super::{Wire, refusal};
 pub struct IdleConnection {
     wire: Wire,
     place: Place,
-    /// Another one takes its place.
-    gives_way: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// When it reads its end, unless its client says something.
+    ending: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Until the first head was read.
     unproven: Option<Unproven>,
     /// What was read since the last answer holds no end of a line: it is still the first line of a request.
@@ -42,7 +42,6 @@ struct Unproven {
     head: FirstHead,
     /// How long the head may take from its first byte on, until that is read.
     patience: Option<Duration>,
-    ending: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 struct Lingering {
@@ -58,13 +57,12 @@ impl IdleConnection {
     /// It may be silent for so long before its first byte, and take so long for the head that begins with it.
     pub fn new(wire: Wire, place: Place, silence: Duration, head: Duration, closing: CancellationToken) -> Self {
         let gives_way = place.gives_way().clone();
-        let ending = async move {
+        let ending = Box::pin(async move {
             let silent = gives_way.run_until_cancelled(tokio::time::sleep(silence));
             closing.run_until_cancelled(silent).await;
-        };
-        let unproven = Unproven { head: FirstHead::BEGIN, patience: Some(head), ending: Box::pin(ending) };
-        let gives_way = Box::pin(place.gives_way().clone().cancelled_owned());
-        Self { wire, place, gives_way, unproven: Some(unproven), in_first_line: true, instead: None, lingering: None }
+        });
+        let unproven = Some(Unproven { head: FirstHead::BEGIN, patience: Some(head) });
+        Self { wire, place, ending, unproven, in_first_line: true, instead: None, lingering: None }
     }
 
     fn heard(&mut self, bytes: &[u8]) {
@@ -72,10 +70,11 @@ impl IdleConnection {
         let Some(unproven) = self.unproven.as_mut().filter(|_| !bytes.is_empty()) else { return };
         if unproven.head.ends_in(bytes) {
             self.unproven = None;
+            self.ending = Box::pin(self.place.gives_way().clone().cancelled_owned());
             self.place.proven();
         } else if let Some(patience) = unproven.patience.take() {
             let gives_way = self.place.gives_way().clone();
-            unproven.ending = Box::pin(async move {
+            self.ending = Box::pin(async move {
                 gives_way.run_until_cancelled(tokio::time::sleep(patience)).await;
             });
         }
@@ -106,13 +105,9 @@ impl AsyncRead for IdleConnection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
-        match (Pin::new(&mut this.wire).poll_read(cx, buf), &mut this.unproven) {
-            (Poll::Pending, Some(unproven)) => {
-                ready!(unproven.ending.as_mut().poll(cx));
-                Poll::Ready(Ok(()))
-            }
-            (Poll::Pending, None) => this.gives_way.as_mut().poll(cx).map(Ok),
-            (read, _) => {
+        match Pin::new(&mut this.wire).poll_read(cx, buf) {
+            Poll::Pending => this.ending.as_mut().poll(cx).map(Ok),
+            read => {
                 this.heard(&buf.filled()[before..]);
                 read
             }
