@@ -40,7 +40,8 @@ pub enum MailConfig {
 #[derive(Clone)]
 pub struct SmtpConfig {
     pub host: String,
-    pub port: u16,
+    /// That of `security`, when it is left out.
+    pub port: Option<u16>,
     pub security: SmtpSecurity,
     /// Name and password.
     pub credentials: Option<(String, String)>,
@@ -52,19 +53,19 @@ pub struct SmtpConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SmtpSecurity {
-    /// Begins in the clear and must change to TLS.
+    /// Begins in the clear and must change to TLS; port 587.
     #[default]
     StartTls,
-    /// TLS from the first byte.
+    /// TLS from the first byte; port 465.
     Tls,
-    /// None at all: for a relay on the same machine.
+    /// None at all: for a relay on the same machine; port 25.
     #[serde(rename = "none")]
     Plain,
 }
 
 impl std::fmt::Debug for SmtpConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SmtpConfig({}:{}, {:?})", self.host, self.port, self.security)
+        write!(f, "SmtpConfig({}, {:?}, {:?})", self.host, self.port, self.security)
     }
 }
 
@@ -90,7 +91,10 @@ impl SmtpConfig {
             SmtpSecurity::Plain => Ok(Transport::builder_dangerous(&self.host)),
         };
         let builder = builder.map_err(|error| format!("the TLS settings cannot be used: {error}"))?;
-        let mut builder = builder.port(self.port).timeout(Some(SEND_TIMEOUT));
+        let mut builder = builder.timeout(Some(SEND_TIMEOUT));
+        if let Some(port) = self.port {
+            builder = builder.port(port);
+        }
         if let Some((name, password)) = &self.credentials {
             builder = builder.credentials(Credentials::new(name.clone(), password.clone()));
         }
@@ -310,7 +314,7 @@ mod tests {
         });
         let config = SmtpConfig {
             host: "127.0.0.1".to_owned(),
-            port,
+            port: Some(port),
             security: SmtpSecurity::Plain,
             credentials: None,
             from: "Gateway <gateway@example.com>".to_owned(),

@@ -96,11 +96,6 @@ fn mail(mail: &Mail) -> Result<MailConfig, Refusal> {
     let Some(host) = mail.host.clone() else {
         return Ok(if mail.to_log { MailConfig::Log } else { MailConfig::None });
     };
-    let usual_port = match mail.security {
-        SmtpSecurity::StartTls => 587,
-        SmtpSecurity::Tls => 465,
-        SmtpSecurity::Plain => 25,
-    };
     let credentials = match (&mail.username, &mail.password) {
         (Some(name), Some(password)) => Some((name.clone(), password.0.clone())),
         (None, None) => None,
@@ -115,8 +110,7 @@ fn mail(mail: &Mail) -> Result<MailConfig, Refusal> {
         let remedy = "write \"Gateway <gateway@example.com>\"";
         return Err(Refusal::new("auth.mail.from", "is missing", remedy));
     };
-    let port = mail.port.unwrap_or(usual_port);
-    let config = SmtpConfig { host, port, security: mail.security, credentials, from };
+    let config = SmtpConfig { host, port: mail.port, security: mail.security, credentials, from };
     config.check().map_err(|error| Refusal::new("auth.mail", error, "correct auth.mail.from or .host"))?;
     Ok(MailConfig::Smtp(config))
 }
