@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
+use model::error::{CallError, ErrorCode};
 use model::id::{CustomerId, SessionId, UserId};
 use model::member::Role;
 use model::time::Timestamp;
@@ -42,11 +43,12 @@ impl AccessKeys {
     /// Checks a token by whichever key has signed it.
     ///
     /// # Errors
-    /// [`TokenError`].
-    pub fn check(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
-        match (self.present.check(token, now), &self.former) {
-            (Err(TokenError::Invalid), Some((former, until))) if now < *until => former.check(token, now),
-            (checked, _) => checked,
+    /// As [`AccessKey::check`].
+    pub fn check(&self, token: &str, now: Timestamp) -> Result<Claims, CallError> {
+        let checked = self.present.check(token, now);
+        match &self.former {
+            Some((former, until)) if is_of_nobody(&checked) && now < *until => former.check(token, now),
+            _ => checked,
         }
     }
 }
@@ -65,13 +67,9 @@ pub struct Claims {
     exp: i64,
 }
 
-/// Why a token is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
-    #[error("the token is of nobody")]
-    Invalid,
-    #[error("the token has expired")]
-    Expired(Timestamp),
+/// Whether no key that was asked has signed a token.
+pub fn is_of_nobody(checked: &Result<Claims, CallError>) -> bool {
+    checked.as_ref().is_err_and(|error| error.code == ErrorCode::AuthInvalid)
 }
 
 impl AccessKey {
@@ -106,16 +104,17 @@ impl AccessKey {
     /// Checks signature, issuer and expiry.
     ///
     /// # Errors
-    /// [`TokenError`].
-    pub fn check(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
+    /// `auth_invalid`, or `auth_expired` for a token that was good.
+    pub fn check(&self, token: &str, now: Timestamp) -> Result<Claims, CallError> {
         let mut validation = Validation::new(ALGORITHM);
         validation.set_issuer(&[ISSUER]);
         validation.set_required_spec_claims(&["iss", "exp"]);
         // Judged below, by the request's own time.
         validation.validate_exp = false;
-        let claims = decode::<Claims>(token, &self.decoding, &validation).map_err(|_| TokenError::Invalid)?.claims;
+        let decoded = decode::<Claims>(token, &self.decoding, &validation);
+        let claims = decoded.map_err(|_| CallError::auth_invalid())?.claims;
         let end = Timestamp::from_unix_seconds(claims.exp);
-        if end <= now { Err(TokenError::Expired(end)) } else { Ok(claims) }
+        if end <= now { Err(CallError::auth_expired(end)) } else { Ok(claims) }
     }
 }
 
@@ -157,11 +156,11 @@ pub mod tests {
         let claims = key.check(&token, Timestamp(NOW.0 + 899_999)).unwrap();
         assert_eq!((claims.sub, claims.sid, claims.customer_id), (user.id, session.id, user.customer_id));
         let end = Timestamp(NOW.0 + 900_000);
-        assert_eq!(key.check(&token, end), Err(TokenError::Expired(end)));
-        assert_eq!(AccessKey::new(&[2; 32]).check(&token, NOW), Err(TokenError::Invalid));
+        assert_eq!(key.check(&token, end), Err(CallError::auth_expired(end)));
+        assert_eq!(AccessKey::new(&[2; 32]).check(&token, NOW), Err(CallError::auth_invalid()));
         let (head, signature) = token.rsplit_once('.').unwrap();
         let other = format!("{head}.{}", signature.chars().rev().collect::<String>());
-        assert_eq!(key.check(&other, NOW), Err(TokenError::Invalid));
+        assert_eq!(key.check(&other, NOW), Err(CallError::auth_invalid()));
     }
 
     #[test]
@@ -173,14 +172,14 @@ pub mod tests {
         let former = Some((AccessKey::new(&[2; 32]), until));
         let keys = AccessKeys { present: AccessKey::new(&[3; 32]), former };
         assert!(keys.check(&issued(3, NOW), NOW).is_ok() && keys.check(&issued(2, NOW), NOW).is_ok());
-        assert_eq!(keys.check(&issued(1, NOW), NOW), Err(TokenError::Invalid));
+        assert_eq!(keys.check(&issued(1, NOW), NOW), Err(CallError::auth_invalid()));
         // Whoever has the key of before may write any time into a token.
         let forged = issued(2, Timestamp(until.0 - 60_000));
         assert!(keys.check(&forged, Timestamp(until.0 - 1)).is_ok());
-        assert_eq!(keys.check(&forged, until), Err(TokenError::Invalid));
+        assert_eq!(keys.check(&forged, until), Err(CallError::auth_invalid()));
         assert!(keys.check(&issued(3, until), until).is_ok());
         let dropped = AccessKeys { former: None, ..keys };
-        assert_eq!(dropped.check(&issued(2, NOW), NOW), Err(TokenError::Invalid));
+        assert_eq!(dropped.check(&issued(2, NOW), NOW), Err(CallError::auth_invalid()));
     }
 
     #[test]
@@ -191,8 +190,8 @@ pub mod tests {
         let claims = key.check(&key.issue(&user, &session, NOW).unwrap(), NOW).unwrap();
         let secret = EncodingKey::from_secret(&[1; 32]);
         let foreign = encode(&Header::new(ALGORITHM), &Claims { iss: "other".into(), ..claims.clone() }, &secret);
-        assert_eq!(key.check(&foreign.unwrap(), NOW), Err(TokenError::Invalid));
+        assert_eq!(key.check(&foreign.unwrap(), NOW), Err(CallError::auth_invalid()));
         let longer = encode(&Header::new(Algorithm::HS512), &claims, &secret);
-        assert_eq!(key.check(&longer.unwrap(), NOW), Err(TokenError::Invalid));
+        assert_eq!(key.check(&longer.unwrap(), NOW), Err(CallError::auth_invalid()));
     }
 }
