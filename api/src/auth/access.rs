@@ -14,6 +14,8 @@ use raft::directory::secrets::SESSION_OVERLAP;
 use raft::directory::users::{SessionRecord, UserRecord};
 use serde::{Deserialize, Serialize};
 
+use crate::failure;
+
 /// How long an access token is good.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
 
@@ -80,13 +82,8 @@ impl AccessKey {
     /// A token of a session.
     ///
     /// # Errors
-    /// The library's; none is known for plain claims.
-    pub fn issue(
-        &self,
-        user: &UserRecord,
-        session: &SessionRecord,
-        now: Timestamp,
-    ) -> Result<String, jsonwebtoken::errors::Error> {
+    /// `internal_error`; the log has the reason.
+    pub fn issue(&self, user: &UserRecord, session: &SessionRecord, now: Timestamp) -> Result<String, CallError> {
         let claims = Claims {
             iss: ISSUER.to_owned(),
             sub: user.id,
@@ -98,7 +95,8 @@ impl AccessKey {
             iat: now.unix_seconds(),
             exp: now.plus(LIFE).unix_seconds(),
         };
-        encode(&Header::new(ALGORITHM), &claims, &self.encoding)
+        let token = encode(&Header::new(ALGORITHM), &claims, &self.encoding);
+        token.map_err(|error| failure::internal("a token could not be signed", &error))
     }
 
     /// Checks signature, issuer and expiry.

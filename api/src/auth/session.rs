@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::access;
-use crate::failure;
 
 /// A session ends when it was not refreshed for so long.
 const IDLE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -37,7 +36,7 @@ impl TokensView {
     /// Signs an access token for the session.
     ///
     /// # Errors
-    /// `internal_error`; the log has the reason.
+    /// As [`AccessKey::issue`](access::AccessKey::issue).
     pub fn issue(
         key: &access::AccessKey,
         user: &UserRecord,
@@ -45,8 +44,7 @@ impl TokensView {
         refresh: &RefreshToken,
         now: Timestamp,
     ) -> Result<Self, CallError> {
-        let access_token =
-            key.issue(user, session, now).map_err(|error| failure::internal("a token could not be signed", &error))?;
+        let access_token = key.issue(user, session, now)?;
         Ok(Self { access_token, expires_in: access::LIFE.as_secs(), refresh_token: refresh.reveal() })
     }
 }
