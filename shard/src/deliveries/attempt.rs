@@ -30,7 +30,7 @@ use crate::owner::Owner;
 use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, Manual, decode};
 use crate::shares::{Share, Shares};
 use crate::trace::{self, Kind, Place};
-use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
+use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter, Failure};
 use crate::webhook::material::Material;
 
 /// How long deliveries wait for an endpoint that is switched off.
@@ -358,19 +358,7 @@ fn record(delivery: &DeliveryRow, started_at: Timestamp, outcome: AttemptOutcome
 fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: &str) -> AttemptRow {
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(1);
     figures::attempted(false);
-    AttemptRow {
-        number: delivery.attempt_count + 1,
-        trigger: trigger(delivery),
-        started_at,
-        latency_ms: 0,
-        elapsed_ms: 0,
-        outcome,
-        http_status: None,
-        response_headers: Vec::new(),
-        response_body: None,
-        remote_ip: None,
-        error: Some(why.to_owned()),
-    }
+    record(delivery, started_at, Failure::new(outcome, why).into())
 }
 
 #[cfg(test)]

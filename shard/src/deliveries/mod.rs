@@ -25,7 +25,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use model::id::{EndpointId, Epoch, ShardId};
+use model::error::CallError;
+use model::id::{CustomerId, EndpointId, Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use parking_lot::Mutex;
@@ -46,6 +47,7 @@ use crate::coordinator::{Report, Ruling};
 use crate::keys;
 use crate::owner::committer::LeadershipLost;
 use crate::owner::{Owner, Webhooks};
+use crate::reads::Patience;
 use crate::shares::Shares;
 use crate::webhook::attempt::Attempter;
 
@@ -213,6 +215,26 @@ struct Waiting {
     rare: mpsc::UnboundedReceiver<ToEngine>,
     /// One has run before.
     begun: bool,
+}
+
+/// How long work that goes on by itself waits for its turn among what else its account reads, before it asks anew; and how long
+/// after a turn that did not come.
+const TURN_PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Reads apart from other tasks, in the turn of an account: many rows may have to come from disk.
+///
+/// # Errors
+/// As [`Reads::read`](crate::reads::Reads::read).
+async fn read<T: Send + 'static>(
+    owner: &Owner,
+    account: Option<CustomerId>,
+    deadline: Instant,
+    with: impl FnOnce(&dyn View, &Running) -> T + Send + 'static,
+) -> Result<T, CallError> {
+    let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
+    let reading = move |patience: &Patience| with(&patience.over(reader), &running);
+    owner.node.reads.read(account, deadline, reading).await
 }
 
 /// Puts on record which attempts the shard's former owner could not end.

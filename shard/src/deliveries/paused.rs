@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::error::ErrorCode;
 use model::id::{CustomerId, DeliveryId, EndpointId, Epoch, ShardId};
@@ -13,20 +13,15 @@ use model::time::Timestamp;
 use raft::machine::{View, just_after};
 
 use super::command::DeliveryCommand;
+use super::running::Running;
+use super::{RETRY_PAUSE, TURN_PATIENCE, read};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::Owner;
-use crate::reads::Patience;
 
 /// Jobs that are read in one turn, and deliveries that one command makes due.
 const READ: usize = 2048;
 const AT_ONCE: usize = 256;
-
-/// How long a part waits for its turn among what else its account reads, before it asks anew.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long it waits after a turn that did not come.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Of an ownership, and an endpoint.
 type Walk = (ShardId, Epoch, EndpointId);
@@ -64,9 +59,9 @@ pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: Endpo
     let (mut from, to) = keys::jobs_of(endpoint);
     let mut any = false;
     loop {
-        let (reader, begin, end) = (owner.reader.clone(), from.clone(), to.clone());
-        let reading = move |patience: &Patience| paused(&patience.over(reader), &begin, &end);
-        let (deliveries, last) = match owner.node.reads.read(Some(customer), Instant::now() + PATIENCE, reading).await {
+        let (begin, end) = (from.clone(), to.clone());
+        let reading = move |view: &dyn View, _: &Running| paused(view, &begin, &end);
+        let (deliveries, last) = match read(owner, Some(customer), Instant::now() + TURN_PATIENCE, reading).await {
             Ok(part) => part,
             // A reading that panicked panics again: the next change of the endpoint begins another walk.
             Err(error) if error.code == ErrorCode::InternalError => return any,
