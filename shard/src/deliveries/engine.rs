@@ -131,14 +131,10 @@ impl Engine {
                 () = stop.cancelled() => return,
                 _ = tidying.tick() => self.tidy(),
                 _ = rare.recv_many(&mut taken_rare, TURN) => {
-                    for message in taken_rare.drain(..) {
-                        self.take(message, &mut touched);
-                    }
+                    taken_rare.drain(..).for_each(|message| self.take(message, &mut touched));
                 }
                 _ = messages.recv_many(&mut taken, TURN) => {
-                    for message in taken.drain(..) {
-                        self.take(message, &mut touched);
-                    }
+                    taken.drain(..).for_each(|message| self.take(message, &mut touched));
                 }
                 Some(joined) = self.attempts.join_next_with_id() => {
                     let (id, finished) = match joined {
@@ -188,9 +184,9 @@ impl Engine {
         }
     }
 
-    /// Whether a message is of an ownership that still stands.
-    fn is_current(&self, shard: ShardId, epoch: Epoch) -> bool {
-        self.owners.get(&shard).is_some_and(|owner| owner.epoch == epoch)
+    /// Whose a message is, if that ownership still stands.
+    fn owner(&self, shard: ShardId, epoch: Epoch) -> Option<&Arc<Owner>> {
+        self.owners.get(&shard).filter(|owner| owner.epoch == epoch)
     }
 
     fn take(&mut self, message: ToEngine, touched: &mut HashSet<EndpointId>) {
@@ -205,14 +201,14 @@ impl Engine {
                 self.owners.insert(owner.shard, owner);
             }
             ToEngine::Remove(shard, epoch) => {
-                if self.is_current(shard, epoch) {
+                if self.owner(shard, epoch).is_some() {
                     self.owners.remove(&shard);
                     self.queues.values_mut().for_each(|queues| drop(queues.remove(&shard)));
                     self.queues.retain(|_, queues| !queues.is_empty());
                 }
             }
             ToEngine::Written(shard, epoch, job) => {
-                if self.is_current(shard, epoch) {
+                if self.owner(shard, epoch).is_some() {
                     let queues = self.queues.entry(job.endpoint).or_default();
                     touched.insert(job.endpoint);
                     queues.entry(shard).or_insert_with(|| EndpointQueue::empty(job.endpoint)).announced(job);
@@ -223,7 +219,7 @@ impl Engine {
                     // Before anything is read: what finds no room from here on is told of anew.
                     self.rereading.lock().remove(&(shard, epoch));
                 }
-                let Some(owner) = self.owners.get(&shard).filter(|owner| owner.epoch == epoch) else { return };
+                let Some(owner) = self.owner(shard, epoch) else { return };
                 let endpoints = endpoint.map_or_else(|| endpoints_with_jobs(&owner.reader), |endpoint| vec![endpoint]);
                 for endpoint in endpoints {
                     let queues = self.queues.entry(endpoint).or_default();
@@ -233,13 +229,10 @@ impl Engine {
             }
             ToEngine::Walked { shard, epoch, endpoint, found } => {
                 let again = self.walks.ended((shard, epoch, endpoint));
-                let Some(owner) = self.owners.get(&shard).filter(|owner| owner.epoch == epoch).cloned() else { return };
                 if found {
-                    let queues = self.queues.entry(endpoint).or_default();
-                    queues.entry(shard).or_insert_with(|| EndpointQueue::unread(endpoint)).reread();
-                    touched.insert(endpoint);
+                    self.take(ToEngine::Reread(shard, epoch, Some(endpoint)), touched);
                 }
-                if again {
+                if again && let Some(owner) = self.owner(shard, epoch).cloned() {
                     self.unpause(&owner, endpoint);
                 }
             }
@@ -266,8 +259,8 @@ impl Engine {
             limiter.heard(success);
             self.health.heard(endpoint, success, Timestamp::now());
         }
-        let current = self.owners.get(&started.shard).is_some_and(|owner| owner.epoch == started.epoch);
-        if current && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&started.shard))
+        if self.owners.get(&started.shard).is_some_and(|owner| owner.epoch == started.epoch)
+            && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&started.shard))
         {
             queue.answered(&started.job);
         }
@@ -282,7 +275,7 @@ impl Engine {
             limiter.committed();
         }
         let finished = finished.unwrap_or_default();
-        if self.is_current(shard, epoch)
+        if self.owner(shard, epoch).is_some()
             && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&shard))
         {
             queue.finished(&job);
