@@ -52,42 +52,35 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
     let told = |level: BucketLevel| level.by_the_wall(now, steady);
+    let bucket = |(level, taken, lent)| done(Done::Bucket { level: told(level), taken, lent });
+    let buckets = || owner.buckets.lock();
     match call.ask {
-        Ask::TakeCustomer { customer, rule, lend } => {
-            let (level, taken, lent) = owner.buckets.lock().take_customer(customer, rule, lend, steady);
-            done(Done::Bucket { level: told(level), taken, lent })
+        Ask::TakeCustomer { customer, rule, lend } => bucket(buckets().customers.take(customer, rule, lend, steady)),
+        Ask::PeekCustomer { customer, rule } => bucket(buckets().customers.peek(customer, rule, steady)),
+        Ask::PeekChannel { customer, channel, rule } => {
+            bucket(buckets().channels.peek((customer, channel), rule, steady))
+        }
+        Ask::TakeChannel { customer, channel, rule } => {
+            bucket(buckets().channels.take((customer, channel), rule, 0, steady))
         }
         Ask::RefundCustomer { customer } => {
-            owner.buckets.lock().refund_customer(customer, call.call_id);
+            buckets().refund_customer(customer, call.call_id);
             done(Done::Nothing)
         }
         Ask::Attempt { subject, rule } => {
-            let tried = owner.buckets.lock().attempt(subject, rule, steady);
-            done(Done::Attempt { retry_after: tried.err() })
+            done(Done::Attempt { retry_after: buckets().attempt(subject, rule, steady).err() })
         }
         Ask::ReturnAttempt { subject, rule } => {
-            owner.buckets.lock().return_attempt(subject, rule, call.call_id);
+            buckets().return_attempt(subject, rule, call.call_id);
             done(Done::Nothing)
         }
-        Ask::PeekCustomer { customer, rule } => {
-            let level = owner.buckets.lock().customer(customer, rule, steady);
-            done(Done::Bucket { level: told(level), taken: false, lent: 0 })
-        }
-        Ask::PeekChannel { customer, channel, rule } => {
-            let level = owner.buckets.lock().channel(customer, channel, rule, steady);
-            done(Done::Bucket { level: told(level), taken: false, lent: 0 })
-        }
-        Ask::TakeChannel { customer, channel, rule } => {
-            let (level, taken) = owner.buckets.lock().take_channel(customer, channel, rule, steady);
-            done(Done::Bucket { level: told(level), taken, lent: 0 })
-        }
         Ask::Channel { customer, channel, charge, work } => {
-            let charged = charge.map(|rule| (rule, owner.buckets.lock().take_channel(customer, channel, rule, steady)));
-            if let Some((rule, (level, false))) = charged {
+            let charged = charge.map(|rule| (rule, buckets().channels.take((customer, channel), rule, 0, steady)));
+            if let Some((rule, (level, false, _))) = charged {
                 let refused = CallError::rate_limited(LimitScope::Channel, rule.burst, level.retry_after);
                 return Answer::Result { channel_level: Some(told(level)), result: Err(refused) };
             }
-            let channel_level = charged.map(|(_, (level, _))| told(level));
+            let channel_level = charged.map(|(_, (level, ..))| told(level));
             match owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await {
                 Ok(result) => Answer::Result { channel_level, result },
                 Err(_) => Answer::NotLeader,
