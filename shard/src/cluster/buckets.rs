@@ -28,7 +28,7 @@ impl Cluster {
             Paid::AtHome { lend } => lend,
         };
         let ask = Ask::TakeCustomer { customer, rule, lend };
-        let answer = self.ask(slot, ask, context.deadline, context).await?;
+        let answer = self.ask(slot, ask, context).await?;
         let (level, taken, lent) = of_kind!(answer, Done::Bucket { level, taken, lent } => (level, taken, lent))?;
         self.leases.lent(customer, level, lent, asked);
         Ok((level, taken))
@@ -39,8 +39,7 @@ impl Cluster {
         if self.leases.give_back(customer, Instant::now()) {
             return;
         }
-        let _ =
-            self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context.deadline, context).await;
+        let _ = self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context).await;
     }
 
     /// Counts an attempt at something over the whole cluster, such as a login with one address. The seconds until the
@@ -55,14 +54,14 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Option<u32>, CallError> {
         let ask = Ask::Attempt { subject, rule };
-        let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await?;
+        let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context).await?;
         of_kind!(answer, Done::Attempt { retry_after } => retry_after)
     }
 
     /// Gives an attempt back. One that is lost costs an attempt.
     pub async fn return_attempt(&self, subject: Uuid, rule: AttemptRule, context: &CallContext) {
         let (slot, ask) = (Slot::of_customer(CustomerId(subject)), Ask::ReturnAttempt { subject, rule });
-        let _ = self.ask(slot, ask, context.deadline, context).await;
+        let _ = self.ask(slot, ask, context).await;
     }
 
     /// A customer's bucket, uncharged.
@@ -110,11 +109,10 @@ impl Cluster {
     }
 
     fn is_home(&self, slot: Slot) -> bool {
-        let shard = self.directory.read(|state| state.shard_of(slot));
-        shard.is_some_and(|shard| self.owners.get(shard).is_some())
+        self.shard_of(slot).is_ok_and(|shard| self.owners.get(shard).is_some())
     }
 
     async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), CallError> {
-        of_kind!(self.ask(slot, ask, context.deadline, context).await?, Done::Bucket { level, taken, .. } => (level, taken))
+        of_kind!(self.ask(slot, ask, context).await?, Done::Bucket { level, taken, .. } => (level, taken))
     }
 }

@@ -1,7 +1,6 @@
 //! Asks owners about deliveries: one shard, or all that may hold a customer's.
 
 use std::collections::HashMap;
-use std::time::Instant;
 
 use futures::future::{BoxFuture, try_join_all};
 use model::error::CallError;
@@ -51,8 +50,8 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<DeliveryPage, CallError> {
         let shards = match query.channel {
-            Some(channel) => self.shard_of_channel(channel).into_iter().collect(),
-            None => self.shards_of_customer(customer),
+            Some(channel) => self.by_shard(&[channel]).into_keys().collect(),
+            None => self.context.shards_of_customer(customer),
         };
         let (limit, ascending) = (query.limit, query.ascending);
         let pages = self.ask_each(shards, DeliveryAsk::Page { customer, query }, context).await?;
@@ -70,7 +69,7 @@ impl Cluster {
         id: DeliveryId,
         context: &CallContext,
     ) -> Result<Option<DeliveryDetail>, CallError> {
-        let shards = self.shards_of_customer(customer);
+        let shards = self.context.shards_of_customer(customer);
         let found = self.ask_each(shards, DeliveryAsk::Find { customer, id }, context).await?;
         let detail = |done| if let DeliveryDone::Found(Some(detail)) = done { Some(*detail) } else { None };
         Ok(found.into_iter().find_map(detail))
@@ -87,11 +86,9 @@ impl Cluster {
         id: DeliveryId,
         context: &CallContext,
     ) -> Result<Redelivered, CallError> {
-        let shard = self.shard_of_channel(channel).ok_or_else(CallError::no_leader)?;
-        match self.ask_deliveries(shard, DeliveryAsk::Redeliver { customer, id, again: false }, context).await? {
-            DeliveryDone::Redelivered(redelivered) => Ok(redelivered),
-            _ => Err(CallError::internal_error()),
-        }
+        let ask = Ask::Deliveries(DeliveryAsk::Redeliver { customer, id, again: false });
+        let answer = self.ask(Slot::of_channel(channel), ask, context).await?;
+        of_kind!(answer, Done::Deliveries(DeliveryDone::Redelivered(redelivered)) => redelivered)
     }
 
     /// How many of an endpoint's deliveries a sweep would be about.
@@ -112,7 +109,7 @@ impl Cluster {
     }
 
     async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, CallError> {
-        let shards = self.shards_of_customer(customer);
+        let shards = self.context.shards_of_customer(customer);
         let matched = self.ask_each(shards, ask, context).await?;
         Ok(matched.into_iter().map(|done| if let DeliveryDone::Matched(matched) = done { matched } else { 0 }).sum())
     }
@@ -128,7 +125,7 @@ impl Cluster {
         since: Timestamp,
         context: &CallContext,
     ) -> Result<Figures, CallError> {
-        let shards = self.shards_of_customer(customer);
+        let shards = self.context.shards_of_customer(customer);
         let parts = self.ask_each(shards, DeliveryAsk::Figures { customer, endpoint, since }, context).await?;
         let mut figures = Figures::default();
         for part in parts {
@@ -144,14 +141,13 @@ impl Cluster {
     /// # Errors
     /// `rate_limited`, or 503 while the customer's home has no owner.
     pub async fn take_test(&self, customer: CustomerId, context: &CallContext) -> Result<(), CallError> {
-        let shard = self.directory().read(|state| state.shard_of(Slot::of_customer(customer)));
-        let shard = shard.ok_or_else(CallError::no_leader)?;
-        match self.ask_deliveries(shard, DeliveryAsk::TakeTest { customer }, context).await? {
-            DeliveryDone::Test(Tested::Counted) => Ok(()),
-            DeliveryDone::Test(Tested::TooMany { retry_after }) => {
+        let ask = Ask::Deliveries(DeliveryAsk::TakeTest { customer });
+        let answer = self.ask(Slot::of_customer(customer), ask, context).await?;
+        match of_kind!(answer, Done::Deliveries(DeliveryDone::Test(tested)) => tested)? {
+            Tested::Counted => Ok(()),
+            Tested::TooMany { retry_after } => {
                 Err(CallError::rate_limited(LimitScope::Customer, TESTS as u32, retry_after))
             }
-            _ => Err(CallError::internal_error()),
         }
     }
 
@@ -160,31 +156,17 @@ impl Cluster {
         Box::pin(self.deliveries.attempter().attempt(request))
     }
 
-    fn shard_of_channel(&self, channel: ChannelId) -> Option<ShardId> {
-        self.directory().read(|state| state.shard_of(Slot::of_channel(channel)))
-    }
-
-    /// The shards of all channels that a customer has or had.
-    pub(crate) fn shards_of_customer(&self, customer: CustomerId) -> Vec<ShardId> {
-        self.context().shards_of_customer(customer)
-    }
-
-    pub(super) async fn ask_each(
+    async fn ask_each(
         &self,
         shards: Vec<ShardId>,
         ask: DeliveryAsk,
         context: &CallContext,
     ) -> Result<Vec<DeliveryDone>, CallError> {
-        try_join_all(shards.into_iter().map(|shard| self.ask_deliveries(shard, ask.clone(), context))).await
-    }
-
-    async fn ask_deliveries(
-        &self,
-        shard: ShardId,
-        ask: DeliveryAsk,
-        context: &CallContext,
-    ) -> Result<DeliveryDone, CallError> {
-        let deadline: Instant = context.deadline;
-        of_kind!(self.ask_shard(shard, Ask::Deliveries(ask), deadline, context).await?, Done::Deliveries(done) => done)
+        let ask = &ask;
+        let asks = shards.into_iter().map(|shard| async move {
+            let answer = self.ask_shard(shard, Ask::Deliveries(ask.clone()), context).await?;
+            of_kind!(answer, Done::Deliveries(done) => done)
+        });
+        try_join_all(asks).await
     }
 }

@@ -22,7 +22,7 @@ const PENDING_PATIENCE: Duration = Duration::from_secs(30);
 impl Cluster {
     /// Bytes in and out, links, retention.
     pub fn media(&self) -> &MediaStore {
-        self.media_store()
+        &self.context.media
     }
 
     /// The row of media; `None` when there is none, or not this customer's.

@@ -28,7 +28,7 @@ impl Cluster {
         most: usize,
         context: &CallContext,
     ) -> Result<Option<Vec<DayUsage>>, CallError> {
-        let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
+        let asks = self.context.shards_of_customer(customer).into_iter().map(|shard| async move {
             let ask = UsageAsk::Days { customer, from, to, by_channel, most };
             self.ask_usage(shard, ask, context).await
         });
@@ -52,7 +52,7 @@ impl Cluster {
         (from, to): (Hour, Hour),
         context: &CallContext,
     ) -> Result<BTreeMap<Hour, Counts>, CallError> {
-        let asks = self.shards_of_customer(customer).into_iter();
+        let asks = self.context.shards_of_customer(customer).into_iter();
         let asks = asks.map(|shard| self.ask_usage(shard, UsageAsk::Hours { customer, from, to }, context));
         let mut hours: BTreeMap<Hour, Counts> = BTreeMap::new();
         for part in try_join_all(asks).await? {
@@ -78,7 +78,7 @@ impl Cluster {
         let mut channels = self.by_shard(live);
         let shards = match only {
             Some(_) => channels.keys().copied().collect(),
-            None => self.shards_of_customer(customer),
+            None => self.context.shards_of_customer(customer),
         };
         let asks = shards.into_iter().map(|shard| {
             let channels = channels.remove(&shard).unwrap_or_default();
@@ -95,7 +95,7 @@ impl Cluster {
 
     /// How many bytes of media an account keeps, by shard, as far as they say it in time.
     pub async fn media_kept(&self, customer: CustomerId, context: &CallContext) -> BTreeMap<ShardId, u64> {
-        self.context().media_kept(customer, &context.request_id, context.deadline).await
+        self.context.media_kept(customer, &context.request_id, context.deadline).await
     }
 
     /// Refuses media that an account has no room for: `size` bytes more, or any at all. What of its quota is left is told
@@ -127,18 +127,18 @@ impl Cluster {
         channel: ChannelId,
         context: &CallContext,
     ) -> Option<(MediaRoom, u64)> {
-        if !self.media_store().counts() {
+        if !self.media().counts() {
             return None;
         }
         let kept = self.media_kept(customer, context).await;
         let used: u64 = kept.values().sum();
         let here = self.by_shard(&[channel]).into_keys().next();
         let own = here.and_then(|shard| kept.get(&shard)).copied().unwrap_or(0);
-        let limit = self.context().allowed(customer, Quota::MediaBytes);
+        let limit = self.context.allowed(customer, Quota::MediaBytes);
         Some((MediaRoom { limit, elsewhere: used - own }, own))
     }
 
     async fn ask_usage(&self, shard: ShardId, ask: UsageAsk, context: &CallContext) -> Result<UsageDone, CallError> {
-        of_kind!(self.ask_shard(shard, Ask::Usage(ask), context.deadline, context).await?, Done::Usage(done) => done)
+        of_kind!(self.ask_shard(shard, Ask::Usage(ask), context).await?, Done::Usage(done) => done)
     }
 }
