@@ -640,6 +640,13 @@ impl Cluster {
         self.router.ask(Call::new(shard, ask, context.request_id.clone()), context.deadline).await
     }
 
+    /// Asks the owners of several shards the same.
+    async fn ask_each(&self, shards: Vec<ShardId>, ask: Ask, context: &CallContext) -> Result<Vec<Done>, CallError> {
+        let ask = &ask;
+        let asked = |shard| async move { of_kind!(self.ask_shard(shard, ask.clone(), context).await?, done => done) };
+        try_join_all(shards.into_iter().map(asked)).await
+    }
+
     fn shard_of(&self, slot: Slot) -> Result<ShardId, CallError> {
         self.directory.read(|state| state.shard_of(slot)).ok_or_else(CallError::no_leader)
     }

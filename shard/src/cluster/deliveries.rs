@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::BoxFuture;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, ShardId, Slot};
 use model::limit::LimitScope;
@@ -25,8 +25,8 @@ impl Cluster {
     pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, CallError> {
         let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
         let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
-        for done in self.ask_each(shards, DeliveryAsk::Waiting, context).await? {
-            let DeliveryDone::Waiting(part) = done else { continue };
+        for done in self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Waiting), context).await? {
+            let Done::Deliveries(DeliveryDone::Waiting(part)) = done else { continue };
             for waiting in part {
                 all.entry(waiting.endpoint).and_modify(|known| known.add(&waiting)).or_insert(waiting);
             }
@@ -54,8 +54,8 @@ impl Cluster {
             None => self.context.shards_of_customer(customer),
         };
         let (limit, ascending) = (query.limit, query.ascending);
-        let pages = self.ask_each(shards, DeliveryAsk::Page { customer, query }, context).await?;
-        let page = |done| if let DeliveryDone::Page(page) = done { Some(page) } else { None };
+        let pages = self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Page { customer, query }), context).await?;
+        let page = |done| if let Done::Deliveries(DeliveryDone::Page(page)) = done { Some(page) } else { None };
         Ok(DeliveryPage::merge(pages.into_iter().filter_map(page), limit, ascending))
     }
 
@@ -70,9 +70,9 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Option<DeliveryDetail>, CallError> {
         let shards = self.context.shards_of_customer(customer);
-        let found = self.ask_each(shards, DeliveryAsk::Find { customer, id }, context).await?;
-        let detail = |done| if let DeliveryDone::Found(Some(detail)) = done { Some(*detail) } else { None };
-        Ok(found.into_iter().find_map(detail))
+        let found = self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Find { customer, id }), context).await?;
+        let detail = |done| if let Done::Deliveries(DeliveryDone::Found(detail)) = done { detail } else { None };
+        Ok(found.into_iter().find_map(detail).map(|detail| *detail))
     }
 
     /// Makes a delivery of a channel due now.
@@ -110,8 +110,9 @@ impl Cluster {
 
     async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, CallError> {
         let shards = self.context.shards_of_customer(customer);
-        let matched = self.ask_each(shards, ask, context).await?;
-        Ok(matched.into_iter().map(|done| if let DeliveryDone::Matched(matched) = done { matched } else { 0 }).sum())
+        let matched = self.ask_each(shards, Ask::Deliveries(ask), context).await?;
+        let count = |done| if let Done::Deliveries(DeliveryDone::Matched(matched)) = done { matched } else { 0 };
+        Ok(matched.into_iter().map(count).sum())
     }
 
     /// How an endpoint's deliveries stand that were made at `since` or later.
@@ -126,10 +127,10 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Figures, CallError> {
         let shards = self.context.shards_of_customer(customer);
-        let parts = self.ask_each(shards, DeliveryAsk::Figures { customer, endpoint, since }, context).await?;
+        let ask = Ask::Deliveries(DeliveryAsk::Figures { customer, endpoint, since });
         let mut figures = Figures::default();
-        for part in parts {
-            if let DeliveryDone::Figures(part) = part {
+        for part in self.ask_each(shards, ask, context).await? {
+            if let Done::Deliveries(DeliveryDone::Figures(part)) = part {
                 figures.add(&part);
             }
         }
@@ -154,19 +155,5 @@ impl Cluster {
     /// Makes a request to a receiver that is no delivery.
     pub fn probe(&self, request: AttemptRequest) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(self.deliveries.attempter().attempt(request))
-    }
-
-    async fn ask_each(
-        &self,
-        shards: Vec<ShardId>,
-        ask: DeliveryAsk,
-        context: &CallContext,
-    ) -> Result<Vec<DeliveryDone>, CallError> {
-        let ask = &ask;
-        let asks = shards.into_iter().map(|shard| async move {
-            let answer = self.ask_shard(shard, Ask::Deliveries(ask.clone()), context).await?;
-            of_kind!(answer, Done::Deliveries(done) => done)
-        });
-        try_join_all(asks).await
     }
 }
