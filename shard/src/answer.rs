@@ -97,15 +97,13 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let in_time = channels.into_iter().take_while(|_| !patience.is_over());
                 in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect::<Vec<_>>()
             });
-            Answer::Result { channel_level: None, result: lives.await.map(Done::Lives) }
+            result(lives.await.map(Done::Lives))
         }
         Ask::Deliveries(ask) => match deliveries::serve::answer(owner, ask, deadline).await {
-            Ok(result) => Answer::Result { channel_level: None, result: result.map(Done::Deliveries) },
+            Ok(answered) => result(answered.map(Done::Deliveries)),
             Err(NotLeader) => Answer::NotLeader,
         },
-        Ask::Usage(ask) => {
-            Answer::Result { channel_level: None, result: usage::answer(owner, ask, deadline).await.map(Done::Usage) }
-        }
+        Ask::Usage(ask) => result(usage::answer(owner, ask, deadline).await.map(Done::Usage)),
         Ask::MessageDeliveries { channels, message, after } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();
@@ -116,7 +114,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let oldest = |channel| retention.oldest_shown(&view, channel, now);
                 history::deliveries::of_message(&view, &channels, &message, after, oldest, &running, &is_given_up)
             });
-            Answer::Result { channel_level: None, result: in_time(found.await).map(Done::MessageDeliveries) }
+            result(in_time(found.await).map(Done::MessageDeliveries))
         }
         Ask::History { customer, query } => {
             let shown = owner.shown();
@@ -129,15 +127,20 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let budget = history::Budget { rows: PAGE_ROWS, is_over: &is_over, is_given_up: &is_given_up };
                 history::page(&view, &query, oldest, budget)
             });
-            Answer::Result { channel_level: None, result: in_time(page.await).map(Done::History) }
+            result(in_time(page.await).map(Done::History))
         }
         Ask::Stream { customer, ask } => still_owned(serve::answer(owner, customer, ask).await.map(Done::Stream)),
         Ask::Relay { home, after, wait } => still_owned(relay::pull(owner, home, after, wait).await.map(Done::Relayed)),
     }
 }
 
+/// Where no channel was charged.
+fn result(result: Result<Done, CallError>) -> Answer {
+    Answer::Result { channel_level: None, result }
+}
+
 fn done(done: Done) -> Answer {
-    Answer::Result { channel_level: None, result: Ok(done) }
+    result(Ok(done))
 }
 
 fn still_owned(result: Result<Done, NotLeader>) -> Answer {

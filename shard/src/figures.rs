@@ -92,24 +92,17 @@ impl Work {
         Some(BOUNDS_MS.get(reached).or(BOUNDS_MS.last()).copied().unwrap_or(0))
     }
 
-    fn since(&self, before: &Self) -> Self {
-        let sends = self.sends.iter().zip(before.sends.iter().chain(std::iter::repeat(&0)));
+    /// Of each count what `of` makes of it here and there.
+    fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+        let sends = |work: &Self, bucket: usize| work.sends.get(bucket).copied().unwrap_or(0);
+        let buckets = 0..self.sends.len().max(other.sends.len());
         Self {
-            sends: sends.map(|(now, before)| now.saturating_sub(*before)).collect(),
-            failed: self.failed.saturating_sub(before.failed),
-            inbound: self.inbound.saturating_sub(before.inbound),
-            attempts: self.attempts.saturating_sub(before.attempts),
-            attempts_failed: self.attempts_failed.saturating_sub(before.attempts_failed),
+            sends: buckets.map(|bucket| of(sends(self, bucket), sends(other, bucket))).collect(),
+            failed: of(self.failed, other.failed),
+            inbound: of(self.inbound, other.inbound),
+            attempts: of(self.attempts, other.attempts),
+            attempts_failed: of(self.attempts_failed, other.attempts_failed),
         }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.sends.resize(BUCKETS.max(other.sends.len()), 0);
-        self.sends.iter_mut().zip(&other.sends).for_each(|(sum, more)| *sum += more);
-        self.failed += other.failed;
-        self.inbound += other.inbound;
-        self.attempts += other.attempts;
-        self.attempts_failed += other.attempts_failed;
     }
 }
 
@@ -154,7 +147,7 @@ impl Figures {
                 return;
             }
             let counted = Work::so_far();
-            self.add(Point { at: begin, work: counted.since(&before), state: state(began) });
+            self.add(Point { at: begin, work: counted.with(&before, u64::saturating_sub), state: state(began) });
             before = counted;
         }
     }
@@ -175,7 +168,7 @@ impl Figures {
             match folded.last_mut().filter(|last| last.at == at) {
                 None => folded.push(Point { at, ..point.clone() }),
                 Some(last) => {
-                    last.work.add(&point.work);
+                    last.work = last.work.with(&point.work, u64::saturating_add);
                     let sync_p99 = last.state.sync_p99.max(point.state.sync_p99);
                     last.state = State { sync_p99, ..point.state.clone() };
                 }
@@ -235,7 +228,7 @@ mod tests {
     fn what_a_process_counted_before_is_not_of_a_step() {
         let before = Work { sends: vec![1, 0], failed: 2, inbound: 3, attempts: 4, attempts_failed: 1 };
         let now = Work { sends: vec![1, 5], failed: 2, inbound: 4, attempts: 9, attempts_failed: 1 };
-        let done = now.since(&before);
+        let done = now.with(&before, u64::saturating_sub);
         assert_eq!((done.sends(), done.failed, done.inbound, done.attempts), (5, 0, 1, 5));
     }
 }

@@ -85,7 +85,7 @@ impl Exports {
     /// 503 when no replica could begin. The stream fails when the replica that it comes from goes.
     pub async fn open(&self, group: GroupId) -> Result<ByteStream, CallError> {
         for node in self.holders(group) {
-            match self.ask(node, Request::Begin(group), BEGIN_PATIENCE * 2).await {
+            match ask(&self.peers, node, Request::Begin(group), BEGIN_PATIENCE * 2).await {
                 Ok(Response::Begun(id)) => return Ok(self.pieces(node, id)),
                 Ok(Response::Failed(why)) | Err(why) => tracing::warn!(group, node, why, "no state was exported"),
                 Ok(_) => tracing::warn!(group, node, "no state was exported: an answer of another kind"),
@@ -116,17 +116,6 @@ impl Exports {
             }
         };
         try_unfold(peers, next).boxed()
-    }
-
-    async fn ask(&self, node: NodeId, request: Request, patience: Duration) -> Result<Response, String> {
-        ask(&self.peers, node, request, patience).await
-    }
-
-    async fn answer(&self, request: Request) -> Response {
-        match request {
-            Request::Begin(group) => self.begin(group).await.map_or_else(Response::Failed, Response::Begun),
-            Request::Next(id) => self.next(id).await,
-        }
     }
 
     async fn begin(&self, group: GroupId) -> Result<Uuid, String> {
@@ -188,7 +177,10 @@ struct Service(Weak<Exports>);
 impl Handler for Service {
     async fn handle(&self, _from: NodeId, body: Bytes) -> Bytes {
         let response = match (self.0.upgrade(), msgpack::from_slice(&body)) {
-            (Some(exports), Ok(request)) => exports.answer(request).await,
+            (Some(exports), Ok(Request::Begin(group))) => {
+                exports.begin(group).await.map_or_else(Response::Failed, Response::Begun)
+            }
+            (Some(exports), Ok(Request::Next(id))) => exports.next(id).await,
             (None, _) => Response::Failed("this node stops".to_owned()),
             (_, Err(_)) => Response::Failed("written by a newer release".to_owned()),
         };
