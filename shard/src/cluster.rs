@@ -140,7 +140,8 @@ pub struct Cluster {
     directory: Arc<Directory>,
     context: Arc<NodeContext>,
     owners: Arc<Owners>,
-    deliveries: Deliveries,
+    /// For requests that are no deliveries: tests of endpoints.
+    attempter: Arc<Attempter>,
     router: Arc<Router>,
     leases: Leases,
     exports: Arc<Exports>,
@@ -188,16 +189,16 @@ impl Cluster {
         );
         let exports = Exports::start(host.clone(), peers, directory.clone());
         let secrets = Arc::new(config.secrets);
-        let fetcher = Fetcher::like(&config.attempter);
+        let attempter = Arc::new(config.attempter);
+        let fetcher = Fetcher::like(&attempter);
         let media = MediaStore::new(config.media, blobs, fetcher, directory.clone(), secrets.clone());
         let deliveries = Deliveries::start(
-            config.attempter,
+            attempter.clone(),
             config.retry_schedule,
             config.delivery_rules,
             directory.clone(),
             stop.clone(),
         );
-        let rooms = Arc::new(Rooms::new(node, host.room().clone()));
         let context = Arc::new(NodeContext {
             node,
             directory: directory.clone(),
@@ -206,12 +207,12 @@ impl Cluster {
             suffixes: config.suffixes,
             start_limiter,
             slots: Slots::new(config.membership.own.max_channels),
-            deliveries: Arc::new(deliveries.clone()),
+            deliveries: Arc::new(deliveries),
             media: Arc::new(media),
             downloads: Shares::new(MOST_DOWNLOADS, MOST_TRANSFERS_OF_ONE),
             uploads: Shares::new(Semaphore::MAX_PERMITS, MOST_TRANSFERS_OF_ONE),
             nodes: router.clone(),
-            rooms: rooms.clone(),
+            rooms: Arc::new(Rooms::new(node, host.room().clone())),
             retention: Arc::new(config.retention),
             trimming: Semaphore::new(1),
             handing_over: Semaphore::new(1),
@@ -226,7 +227,7 @@ impl Cluster {
             directory: directory.clone(),
             context: context.clone(),
             owners: owners.clone(),
-            deliveries,
+            attempter,
             router: router.clone(),
             leases: Leases::default(),
             exports,

@@ -36,7 +36,7 @@ impl Cluster {
 
     /// Whether deliveries bear the headers of Standard Webhooks, too.
     pub fn sends_standard_headers(&self) -> bool {
-        self.deliveries.attempter().sends_standard_headers()
+        self.attempter.sends_standard_headers()
     }
 
     /// A page of a customer's deliveries, deleted channels' too, from all the shards that may hold some.
@@ -154,6 +154,6 @@ impl Cluster {
 
     /// Makes a request to a receiver that is no delivery.
     pub fn probe(&self, request: AttemptRequest) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(self.deliveries.attempter().attempt(request))
+        Box::pin(self.attempter.attempt(request))
     }
 }
