@@ -48,7 +48,7 @@ pub(super) struct Engine {
     retry_limiter: RetryLimiter,
     cpu_load: CpuLoad,
     health: Health,
-    attempts: JoinSet<Finished>,
+    attempts: JoinSet<Option<Finished>>,
     /// The attempts that run, by their tasks: one that panics names no more than that.
     started: HashMap<task::Id, Started>,
     /// When an endpoint has something to do next; one entry each.
@@ -64,14 +64,6 @@ struct Started {
     epoch: Epoch,
     job: Job,
     answered: bool,
-}
-
-/// What came of a look at an endpoint.
-struct Pumped {
-    /// How many more attempts it would take.
-    room: usize,
-    /// Something is due, and waits for the pace of the node.
-    later: bool,
 }
 
 /// What the directory says of an endpoint.
@@ -137,12 +129,9 @@ impl Engine {
                     taken.drain(..).for_each(|message| self.take(message, &mut touched));
                 }
                 Some(joined) = self.attempts.join_next_with_id() => {
-                    let (id, finished) = match joined {
-                        Ok((id, finished)) => (id, Some(finished)),
-                        // It keeps no place; its delivery is found again by the next owner.
-                        Err(error) => (error.id(), None),
-                    };
-                    touched.extend(self.finish(id, finished));
+                    // One that panicked keeps no place; its delivery is found again by the next owner.
+                    let (id, finished) = joined.unwrap_or_else(|error| (error.id(), None));
+                    touched.extend(self.finish(id, finished.unwrap_or_default()));
                 }
                 change = changes.recv() => match change {
                     Ok(Change::Endpoint(id)) => {
@@ -267,14 +256,13 @@ impl Engine {
         Some(endpoint)
     }
 
-    fn finish(&mut self, id: task::Id, finished: Option<Finished>) -> Option<EndpointId> {
+    fn finish(&mut self, id: task::Id, finished: Finished) -> Option<EndpointId> {
         self.answered(id, None);
         let Started { shard, epoch, job, .. } = self.started.remove(&id)?;
         let endpoint = job.endpoint;
         if let Some(limiter) = self.limiters.get_mut(&endpoint) {
             limiter.committed();
         }
-        let finished = finished.unwrap_or_default();
         if self.owner(shard, epoch).is_some()
             && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&shard))
         {
@@ -329,7 +317,7 @@ impl Engine {
         let Standing { own, called } = self.standing(endpoint);
         let instant = Instant::now();
         let room = self.limiters.entry(endpoint).or_default().room(own, called.is_some(), instant);
-        let Pumped { room, later } = self.start_due(endpoint, room, now, paced);
+        let (room, later) = self.start_due(endpoint, room, now, paced);
         if later {
             self.retry_limiter.wait(endpoint);
         }
@@ -365,10 +353,11 @@ impl Engine {
         }
     }
 
-    /// Starts up to `room` attempts, one of each queue in turn, so that no shard waits for another's.
-    fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp, mut paced: usize) -> Pumped {
+    /// Starts up to `room` attempts, one of each queue in turn, so that no shard waits for another's. Says how many more the
+    /// endpoint would take, and whether something is due that waits for the pace of the node.
+    fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp, mut paced: usize) -> (usize, bool) {
         let mut later = false;
-        let Some(queues) = self.queues.get_mut(&endpoint) else { return Pumped { room, later } };
+        let Some(queues) = self.queues.get_mut(&endpoint) else { return (room, later) };
         let limiter = self.limiters.entry(endpoint).or_default();
         let instant = Instant::now();
         let mut found = true;
@@ -405,7 +394,7 @@ impl Engine {
             self.queues.remove(&endpoint);
         }
         // With no room left, the next answer looks again.
-        Pumped { room, later: later && room > 0 }
+        (room, later && room > 0)
     }
 
     /// An endpoint that was switched on again gets what was paused for it.
