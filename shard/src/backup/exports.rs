@@ -140,22 +140,19 @@ impl Exports {
     }
 
     async fn next(&self, id: Uuid) -> Response {
-        let pieces = match self.running.lock().get_mut(&id) {
-            Some(running) => {
-                running.used = Instant::now();
-                running.pieces.clone()
-            }
-            None => return Response::Failed("the export was dropped".to_owned()),
-        };
+        let pieces = self.running.lock().get_mut(&id).map(|running| {
+            running.used = Instant::now();
+            running.pieces.clone()
+        });
+        let Some(pieces) = pieces else { return Response::Failed("the export was dropped".to_owned()) };
         let piece = pieces.lock().await.recv().await;
-        let ended = |response| {
+        if !matches!(piece, Some(Ok(_))) {
             self.running.lock().remove(&id);
-            response
-        };
+        }
         match piece {
             Some(Ok(piece)) => Response::Piece(piece),
-            Some(Err(error)) => ended(Response::Failed(error.to_string())),
-            None => ended(Response::End),
+            Some(Err(error)) => Response::Failed(error.to_string()),
+            None => Response::End,
         }
     }
 }
@@ -163,9 +160,8 @@ impl Exports {
 /// Reads an export ahead of those who fetch it, and lets go of it when nobody does.
 async fn pump(mut export: Export, out: mpsc::Sender<io::Result<Bytes>>) {
     while let Some(piece) = export.next().await {
-        match tokio::time::timeout(IDLE, out.send(piece)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => return,
+        if !matches!(tokio::time::timeout(IDLE, out.send(piece)).await, Ok(Ok(()))) {
+            return;
         }
     }
 }

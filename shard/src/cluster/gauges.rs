@@ -12,8 +12,6 @@ use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
-use crate::owner::NodeContext;
-use crate::owner::hosting::Owners;
 use crate::router::rss_bytes;
 
 /// How often the gauges are set.
@@ -31,7 +29,7 @@ pub async fn keep(cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut turn = 0;
     let mut backups = Backups::default();
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        owned(&cluster.context, &cluster.owners);
+        owned(&cluster);
         node(&cluster);
         if turn % COUNTED_TURN == 0 {
             disk(&cluster).await;
@@ -43,15 +41,15 @@ pub async fn keep(cluster: Arc<Cluster>, stop: CancellationToken) {
     }
 }
 
-fn owned(context: &NodeContext, owners: &Owners) {
-    let owners = owners.all();
-    let counted = |status: Status| owners.iter().map(|owner| owner.status_counts.count(status)).sum::<u64>();
+fn owned(cluster: &Cluster) {
+    let (context, owners) = (&cluster.context, cluster.owners.all());
     let live =
         context.directory.read(|state| owners.iter().map(|owner| state.channel_count_in(owner.shard)).sum::<usize>());
-    let with_row: u64 = Status::ALL.into_iter().map(counted).sum();
-    for status in Status::ALL {
+    let counts = cluster.router.channels_by_status();
+    let with_row: u64 = counts.values().sum();
+    for (status, count) in counts {
         let untouched = if status == Status::Pending { (live as u64).saturating_sub(with_row) } else { 0 };
-        gauge!("gateway_channels", "status" => status.as_str()).set((counted(status) + untouched) as f64);
+        gauge!("gateway_channels", "status" => status.as_str()).set((count + untouched) as f64);
     }
     gauge!("gateway_shards_owned").set(owners.len() as f64);
     let used = context.slots.used();
