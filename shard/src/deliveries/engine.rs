@@ -66,14 +66,6 @@ struct Started {
     answered: bool,
 }
 
-/// What the directory says of an endpoint.
-struct Standing {
-    /// Places of this node's own.
-    own: usize,
-    /// Its customer, when it is to be called: it exists and is enabled.
-    called: Option<CustomerId>,
-}
-
 impl Engine {
     pub fn new(
         means: Means,
@@ -283,10 +275,12 @@ impl Engine {
         Some(endpoint)
     }
 
-    fn standing(&self, endpoint: EndpointId) -> Standing {
-        self.directory.read(|state| Standing {
-            own: own_places(state.nodes.len()),
-            called: state.endpoints.get(&endpoint).filter(|known| known.enabled).map(|known| known.customer_id),
+    /// What the directory says of an endpoint: the places of this node's own, and its customer, when it is to be called: it
+    /// exists and is enabled.
+    fn standing(&self, endpoint: EndpointId) -> (usize, Option<CustomerId>) {
+        self.directory.read(|state| {
+            let called = state.endpoints.get(&endpoint).filter(|known| known.enabled);
+            (own_places(state.nodes.len()), called.map(|known| known.customer_id))
         })
     }
 
@@ -314,7 +308,7 @@ impl Engine {
         if !has_queues && !self.limiters.contains_key(&endpoint) {
             return;
         }
-        let Standing { own, called } = self.standing(endpoint);
+        let (own, called) = self.standing(endpoint);
         let instant = Instant::now();
         let room = self.limiters.entry(endpoint).or_default().room(own, called.is_some(), instant);
         let (room, later) = self.start_due(endpoint, room, now, paced);
@@ -405,7 +399,7 @@ impl Engine {
 
     /// Makes an endpoint's paused deliveries in a shard due again, if it is switched on.
     fn unpause(&mut self, owner: &Arc<Owner>, endpoint: EndpointId) {
-        let Some(customer) = self.standing(endpoint).called else { return };
+        let (_, Some(customer)) = self.standing(endpoint) else { return };
         let (shard, epoch) = (owner.shard, owner.epoch);
         if !self.walks.begin((shard, epoch, endpoint)) {
             return;
