@@ -4,7 +4,6 @@
 //! over in the turn of their account, once at a time, however often somebody changes the endpoint meanwhile.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::time::Instant;
 
 use model::error::ErrorCode;
@@ -28,29 +27,22 @@ type Walk = (ShardId, Epoch, EndpointId);
 
 /// The walks that are under way.
 #[derive(Default)]
-pub(super) struct Walks(HashMap<Walk, Again>);
-
-/// Whether the endpoint has changed since its walk began.
-type Again = bool;
+pub(super) struct Walks {
+    /// And whether the endpoint has changed since its walk began.
+    under_way: HashMap<Walk, bool>,
+}
 
 impl Walks {
     /// Whether a walk is to begin. Where one is under way, there is another one after it.
     pub fn begin(&mut self, walk: Walk) -> bool {
-        match self.0.entry(walk) {
-            Entry::Occupied(mut under_way) => {
-                *under_way.get_mut() = true;
-                false
-            }
-            Entry::Vacant(place) => {
-                place.insert(false);
-                true
-            }
-        }
+        let is_under_way = self.under_way.contains_key(&walk);
+        self.under_way.insert(walk, is_under_way);
+        !is_under_way
     }
 
     /// Notes the end of one. Says whether there is to be another one.
-    pub fn ended(&mut self, walk: Walk) -> Again {
-        self.0.remove(&walk).unwrap_or_default()
+    pub fn ended(&mut self, walk: Walk) -> bool {
+        self.under_way.remove(&walk).unwrap_or_default()
     }
 }
 
