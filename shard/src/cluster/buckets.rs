@@ -64,33 +64,22 @@ impl Cluster {
         let _ = self.ask(slot, ask, context).await;
     }
 
-    /// A customer's bucket, uncharged.
+    /// The bucket of a channel, or of the customer, uncharged.
     ///
     /// # Errors
     /// As [`Cluster::charge_customer`].
-    pub async fn peek_customer(
+    pub async fn peek(
         &self,
         customer: CustomerId,
+        channel: Option<ChannelId>,
         rule: BucketRule,
         context: &CallContext,
     ) -> Result<BucketLevel, CallError> {
-        let ask = Ask::PeekCustomer { customer, rule };
-        Ok(self.bucket(Slot::of_customer(customer), ask, context).await?.0)
-    }
-
-    /// A channel's bucket, uncharged.
-    ///
-    /// # Errors
-    /// As [`Cluster::charge_customer`].
-    pub async fn peek_channel(
-        &self,
-        customer: CustomerId,
-        channel: ChannelId,
-        rule: BucketRule,
-        context: &CallContext,
-    ) -> Result<BucketLevel, CallError> {
-        let ask = Ask::PeekChannel { customer, channel, rule };
-        Ok(self.bucket(Slot::of_channel(channel), ask, context).await?.0)
+        let (slot, ask) = match channel {
+            Some(channel) => (Slot::of_channel(channel), Ask::PeekChannel { customer, channel, rule }),
+            None => (Slot::of_customer(customer), Ask::PeekCustomer { customer, rule }),
+        };
+        Ok(self.bucket(slot, ask, context).await?.0)
     }
 
     /// Takes a token from a channel's bucket and does nothing else. False when there was none.
