@@ -172,7 +172,7 @@ struct Service(Weak<Exports>);
 #[async_trait]
 impl Handler for Service {
     async fn handle(&self, _from: NodeId, body: Bytes) -> Bytes {
-        let response = match (self.0.upgrade(), msgpack::from_slice(&body)) {
+        let response = match (self.0.upgrade(), msgpack::from_slice::<Request>(&body)) {
             (Some(exports), Ok(Request::Begin(group))) => {
                 exports.begin(group).await.map_or_else(Response::Failed, Response::Begun)
             }
