@@ -22,12 +22,18 @@ use crate::trace::{self, Kind, Place};
 /// successor, and what it reads is an old state.
 pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
     let answer = traced(owner, call).await;
-    // Asked after the reading: the process may have stood still in between.
-    if owner.fence.is_live() { answer } else { Answer::NotLeader }
+    match answer {
+        // Asked after the reading: the process may have stood still in between.
+        Ok((channel_level, result)) if owner.fence.is_live() => Answer::Result { channel_level, result },
+        Ok(_) | Err(NotLeader) => Answer::NotLeader,
+    }
 }
 
+/// The level of the channel's bucket, when it was charged, and the result.
+type Answered = (Option<BucketLevel>, Result<Done, CallError>);
+
 /// What it logs meanwhile bears the request's id, when the request is traced.
-async fn traced(owner: &Arc<Owner>, call: Call) -> Answer {
+async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
     let traced = matches!(call.ask, Ask::Channel { .. })
         .then(|| trace::begin(&call.request_id.0, Place::Within, Kind::Server, || "owner".to_owned()));
     let Some(traced) = traced.flatten() else { return answer(owner, call).await };
@@ -38,64 +44,54 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Answer {
         .with("gateway.epoch", i64::try_from(owner.epoch).unwrap_or(i64::MAX));
     let answer = answer(owner, call).instrument(span.clone()).await;
     let failure = match &answer {
-        Answer::NotLeader => Some("no longer the owner".to_owned()),
-        Answer::Result { result: Err(error), .. } => Some(error.code.as_str().to_owned()),
-        Answer::Result { result: Ok(_), .. } => None,
+        Err(NotLeader) => Some("no longer the owner".to_owned()),
+        Ok((_, result)) => result.as_ref().err().map(|error| error.code.as_str().to_owned()),
     };
     span.in_scope(|| tracing::debug!(failure, "answered as the owner"));
     traced.failed(failure).end();
     answer
 }
 
-async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
+async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
     let deadline = Instant::now() + call.budget;
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
     let told = |level: BucketLevel| level.by_the_wall(now, steady);
-    match call.ask {
-        Ask::TakeCustomer { customer, rule, lend } => {
-            let (level, taken, lent) = owner.buckets.lock().take_customer(customer, rule, lend, steady);
-            done(Done::Bucket { level: told(level), taken, lent })
-        }
-        Ask::RefundCustomer { customer } => {
-            owner.buckets.lock().refund_customer(customer, call.call_id);
-            done(Done::Nothing)
-        }
-        Ask::Attempt { subject, rule } => {
-            let tried = owner.buckets.lock().attempt(subject, rule, steady);
-            done(Done::Attempt { retry_after: tried.err() })
-        }
-        Ask::ReturnAttempt { subject, rule } => {
-            owner.buckets.lock().return_attempt(subject, rule, call.call_id);
-            done(Done::Nothing)
-        }
-        Ask::PeekCustomer { customer, rule } => {
-            let level = owner.buckets.lock().customer(customer, rule, steady);
-            done(Done::Bucket { level: told(level), taken: false, lent: 0 })
-        }
+    let bucket = |(level, taken, lent)| Ok(Done::Bucket { level: told(level), taken, lent });
+    let buckets = || owner.buckets.lock();
+    let result = match call.ask {
+        Ask::TakeCustomer { customer, rule, lend } => bucket(buckets().customers.take(customer, rule, lend, steady)),
+        Ask::PeekCustomer { customer, rule } => bucket(buckets().customers.peek(customer, rule, steady)),
         Ask::PeekChannel { customer, channel, rule } => {
-            let level = owner.buckets.lock().channel(customer, channel, rule, steady);
-            done(Done::Bucket { level: told(level), taken: false, lent: 0 })
+            bucket(buckets().channels.peek((customer, channel), rule, steady))
         }
         Ask::TakeChannel { customer, channel, rule } => {
-            let (level, taken) = owner.buckets.lock().take_channel(customer, channel, rule, steady);
-            done(Done::Bucket { level: told(level), taken, lent: 0 })
+            bucket(buckets().channels.take((customer, channel), rule, 0, steady))
+        }
+        Ask::RefundCustomer { customer } => {
+            buckets().refund_customer(customer, call.call_id);
+            Ok(Done::Nothing)
+        }
+        Ask::Attempt { subject, rule } => {
+            Ok(Done::Attempt { retry_after: buckets().attempt(subject, rule, steady).err() })
+        }
+        Ask::ReturnAttempt { subject, rule } => {
+            buckets().return_attempt(subject, rule, call.call_id);
+            Ok(Done::Nothing)
         }
         Ask::Channel { customer, channel, charge, work } => {
-            let charged = charge.map(|rule| (rule, owner.buckets.lock().take_channel(customer, channel, rule, steady)));
-            if let Some((rule, (level, false))) = charged {
+            let charged = charge.map(|rule| (rule, buckets().channels.take((customer, channel), rule, 0, steady)));
+            if let Some((rule, (level, false, _))) = charged {
                 let refused = CallError::rate_limited(LimitScope::Channel, rule.burst, level.retry_after);
-                return Answer::Result { channel_level: Some(told(level)), result: Err(refused) };
+                return Ok((Some(told(level)), Err(refused)));
             }
-            let channel_level = charged.map(|(_, (level, _))| told(level));
-            match owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await {
-                Ok(result) => Answer::Result { channel_level, result },
-                Err(_) => Answer::NotLeader,
-            }
+            let channel_level = charged.map(|(_, (level, ..))| told(level));
+            let result = owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await?;
+            return Ok((channel_level, result));
         }
         Ask::Lives { channels } if channels.len() <= FEW_LIVES => {
             let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
-            done(Done::Lives(lives.collect()))
+            Ok(Done::Lives(lives.collect()))
         }
         Ask::Lives { channels } => {
             let customer = account_of(&channels);
@@ -104,15 +100,10 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let in_time = channels.into_iter().take_while(|_| !patience.is_over());
                 in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect::<Vec<_>>()
             });
-            Answer::Result { channel_level: None, result: lives.await.map(Done::Lives) }
+            lives.await.map(Done::Lives)
         }
-        Ask::Deliveries(ask) => match deliveries::serve::answer(owner, ask, deadline).await {
-            Ok(result) => Answer::Result { channel_level: None, result: result.map(Done::Deliveries) },
-            Err(NotLeader) => Answer::NotLeader,
-        },
-        Ask::Usage(ask) => {
-            Answer::Result { channel_level: None, result: usage::answer(owner, ask, deadline).await.map(Done::Usage) }
-        }
+        Ask::Deliveries(ask) => deliveries::serve::answer(owner, ask, deadline).await?.map(Done::Deliveries),
+        Ask::Usage(ask) => usage::answer(owner, ask, deadline).await.map(Done::Usage),
         Ask::MessageDeliveries { channels, message, after } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();
@@ -123,7 +114,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let oldest = |channel| retention.oldest_shown(&view, channel, now);
                 history::deliveries::of_message(&view, &channels, &message, after, oldest, &running, &is_given_up)
             });
-            Answer::Result { channel_level: None, result: in_time(found.await).map(Done::MessageDeliveries) }
+            in_time(found.await).map(Done::MessageDeliveries)
         }
         Ask::History { customer, query } => {
             let shown = owner.shown();
@@ -136,19 +127,12 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let budget = history::Budget { rows: PAGE_ROWS, is_over: &is_over, is_given_up: &is_given_up };
                 history::page(&view, &query, oldest, budget)
             });
-            Answer::Result { channel_level: None, result: in_time(page.await).map(Done::History) }
+            in_time(page.await).map(Done::History)
         }
-        Ask::Stream { customer, ask } => still_owned(serve::answer(owner, customer, ask).await.map(Done::Stream)),
-        Ask::Relay { home, after, wait } => still_owned(relay::pull(owner, home, after, wait).await.map(Done::Relayed)),
-    }
-}
-
-fn done(done: Done) -> Answer {
-    Answer::Result { channel_level: None, result: Ok(done) }
-}
-
-fn still_owned(result: Result<Done, NotLeader>) -> Answer {
-    result.map_or(Answer::NotLeader, done)
+        Ask::Stream { customer, ask } => Ok(Done::Stream(serve::answer(owner, customer, ask).await?)),
+        Ask::Relay { home, after, wait } => Ok(Done::Relayed(relay::pull(owner, home, after, wait).await?)),
+    };
+    Ok((None, result))
 }
 
 /// What a reading has made that ends by itself once its caller has given up.

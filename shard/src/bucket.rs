@@ -5,16 +5,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 use model::time::Timestamp;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::buffered::BufWriter;
 use object_store::path::Path;
-use object_store::{ClientOptions, GetOptions, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig};
+use object_store::{ClientOptions, GetOptions, ObjectStore, ObjectStoreExt, RetryConfig};
+use tokio::io::AsyncWriteExt;
 
-/// The smallest part that the service takes, but for the last; also what is held in memory of an upload. An object has at
-/// most 10,000 of them.
+/// The smallest part that the service takes, but for the last. One is on its way while the next is gathered in memory. An
+/// object has at most 10,000 of them.
 const PART: usize = 5 * 1024 * 1024;
 
 /// How long one request may take, and all tries of it together.
@@ -127,27 +129,19 @@ impl Bucket {
         key: &str,
         mut pieces: impl Stream<Item = io::Result<Bytes>> + Unpin + Send,
     ) -> Result<(), BucketError> {
-        let (key, mut left) = (self.key(key), Bytes::new());
-        let mut next = part(&mut pieces, &mut left).await?;
-        if next.len() < PART {
-            self.store.put(&key, PutPayload::from_bytes(next)).await?;
-            return Ok(());
-        }
-        let mut upload = self.store.put_multipart(&key).await?;
-        let uploaded = async {
-            while !next.is_empty() {
-                upload.put_part(PutPayload::from_bytes(std::mem::take(&mut next))).await?;
-                next = part(&mut pieces, &mut left).await?;
+        let mut object = BufWriter::with_capacity(self.store.clone(), self.key(key), PART).with_max_concurrency(1);
+        let taken = async {
+            while let Some(piece) = pieces.try_next().await.map_err(BucketError::Source)? {
+                object.put(piece).await?;
             }
-            upload.complete().await?;
-            Ok(())
+            Ok::<_, BucketError>(())
         };
-        let uploaded = uploaded.await;
-        if uploaded.is_err() {
+        if let Err(error) = taken.await {
             // What is left of it costs the operator until the bucket's own rules remove it.
-            let _ = upload.abort().await;
+            let _ = object.abort().await;
+            return Err(error);
         }
-        uploaded
+        object.shutdown().await.map_err(|error| BucketError::Unavailable(error.to_string()))
     }
 
     /// Reads a range, as it is taken; all of it has to come within [`REQUEST_PATIENCE`] of the last bytes.
@@ -202,50 +196,5 @@ impl Bucket {
     /// [`BucketError`].
     pub async fn delete(&self, key: &str) -> Result<(), BucketError> {
         Ok(self.store.delete(&self.key(key)).await?)
-    }
-}
-
-/// The next part of a stream; shorter, or empty, at its end. What came beyond it is left for the one after.
-async fn part(
-    pieces: &mut (impl Stream<Item = io::Result<Bytes>> + Unpin),
-    left: &mut Bytes,
-) -> Result<Bytes, BucketError> {
-    let mut part = BytesMut::with_capacity(PART.min(left.len().max(64 * 1024)));
-    loop {
-        let fits = left.len().min(PART - part.len());
-        part.extend_from_slice(&left.split_to(fits));
-        if part.len() == PART {
-            break;
-        }
-        let Some(piece) = pieces.try_next().await.map_err(BucketError::Source)? else { break };
-        *left = piece;
-    }
-    Ok(part.freeze())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test")]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_stream_is_cut_into_parts_of_one_size_whatever_its_pieces_are() {
-        for (pieces, expected) in [
-            (vec![], vec![0]),
-            (vec![10, 0, 20], vec![30, 0]),
-            (vec![PART], vec![PART, 0]),
-            (vec![PART - 1, 2, 2 * PART], vec![PART, PART, PART, 1, 0]),
-        ] {
-            let mut stream = futures::stream::iter(pieces.into_iter().map(|length| Ok(Bytes::from(vec![7; length]))));
-            let (mut left, mut found) = (Bytes::new(), Vec::new());
-            loop {
-                let part = part(&mut stream, &mut left).await.unwrap();
-                found.push(part.len());
-                if part.is_empty() {
-                    break;
-                }
-            }
-            assert_eq!(found, expected);
-        }
     }
 }

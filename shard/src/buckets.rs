@@ -20,8 +20,9 @@ const MOST: usize = 500_000;
 
 #[derive(Default)]
 pub struct Buckets {
-    customers: Kind<CustomerId>,
-    channels: Kind<(CustomerId, ChannelId)>,
+    pub customers: Kind<CustomerId>,
+    /// By account and channel, so that a probe for a foreign id costs its own.
+    pub channels: Kind<(CustomerId, ChannelId)>,
     attempts: Kind<Uuid>,
     given_back: GivenBack,
 }
@@ -53,33 +54,6 @@ impl GivenBack {
 }
 
 impl Buckets {
-    /// Takes a token, when there is one, and up to `lend` more for the asking node to hold. Says the level after it, whether it
-    /// was taken, and how many more.
-    pub fn take_customer(
-        &mut self,
-        id: CustomerId,
-        rule: BucketRule,
-        lend: u32,
-        now: Timestamp,
-    ) -> (BucketLevel, bool, u32) {
-        let bucket = self.customers.bucket(id, rule, now);
-        let taken = bucket.try_take(now);
-        let lent = bucket.lend(lend, now);
-        (bucket.level(now), taken, lent)
-    }
-
-    /// Takes a token, when there is one; says the level after it, and whether it was taken. Keyed by account and channel, so
-    /// that a probe for a foreign id costs its own.
-    pub fn take_channel(
-        &mut self,
-        customer: CustomerId,
-        channel: ChannelId,
-        rule: BucketRule,
-        now: Timestamp,
-    ) -> (BucketLevel, bool) {
-        self.channels.take((customer, channel), rule, now)
-    }
-
     /// Puts a token back that another bucket's refusal made worthless, once for each call.
     pub fn refund_customer(&mut self, id: CustomerId, call: Uuid) {
         if let Some(bucket) = self.customers.buckets.get_mut(&id)
@@ -105,18 +79,10 @@ impl Buckets {
             bucket.return_attempt(rule);
         }
     }
-
-    pub fn customer(&mut self, id: CustomerId, rule: BucketRule, now: Timestamp) -> BucketLevel {
-        self.customers.bucket(id, rule, now).level(now)
-    }
-
-    pub fn channel(&mut self, customer: CustomerId, id: ChannelId, rule: BucketRule, now: Timestamp) -> BucketLevel {
-        self.channels.bucket((customer, id), rule, now).level(now)
-    }
 }
 
 /// The buckets of one kind.
-struct Kind<K> {
+pub struct Kind<K> {
     buckets: HashMap<K, TokenBucket>,
     /// At so many the full ones are dropped: twice as many as were left the last time, so that a sweep pays for itself.
     sweep_at: usize,
@@ -129,10 +95,18 @@ impl<K> Default for Kind<K> {
 }
 
 impl<K: Copy + Eq + Hash> Kind<K> {
-    fn take(&mut self, id: K, rule: BucketRule, now: Timestamp) -> (BucketLevel, bool) {
+    /// Takes a token, when there is one, and up to `lend` more for the asking node to hold. Says the level after it, whether it
+    /// was taken, and how many more.
+    pub fn take(&mut self, id: K, rule: BucketRule, lend: u32, now: Timestamp) -> (BucketLevel, bool, u32) {
         let bucket = self.bucket(id, rule, now);
         let taken = bucket.try_take(now);
-        (bucket.level(now), taken)
+        let lent = bucket.lend(lend, now);
+        (bucket.level(now), taken, lent)
+    }
+
+    /// The level, with nothing taken.
+    pub fn peek(&mut self, id: K, rule: BucketRule, now: Timestamp) -> (BucketLevel, bool, u32) {
+        (self.bucket(id, rule, now).level(now), false, 0)
     }
 
     fn bucket(&mut self, id: K, rule: BucketRule, now: Timestamp) -> &mut TokenBucket {
@@ -163,13 +137,13 @@ mod tests {
     fn a_call_that_is_made_again_gives_its_token_back_once() {
         let (mut buckets, customer, now) = (Buckets::default(), CustomerId::random(), Timestamp(1_000));
         let rule = BucketRule { burst: 5, refill_per_second: 1 };
-        let taken: Vec<bool> = (0..6).map(|_| buckets.take_customer(customer, rule, 0, now).1).collect();
+        let taken: Vec<bool> = (0..6).map(|_| buckets.customers.take(customer, rule, 0, now).1).collect();
         assert_eq!(taken, [true, true, true, true, true, false]);
         let call = Uuid::new_v4();
         for _ in 0..3 {
             buckets.refund_customer(customer, call);
         }
-        let taken: Vec<bool> = (0..2).map(|_| buckets.take_customer(customer, rule, 0, now).1).collect();
+        let taken: Vec<bool> = (0..2).map(|_| buckets.customers.take(customer, rule, 0, now).1).collect();
         assert_eq!(taken, [true, false]);
     }
 
@@ -178,10 +152,10 @@ mod tests {
         let (mut buckets, now) = (Kind::<u64>::default(), Timestamp(1_000));
         let rule = BucketRule { burst: 5, refill_per_second: 1 };
         for id in 0..SWEEP_ABOVE as u64 {
-            assert!(buckets.take(id, rule, now).1);
+            assert!(buckets.take(id, rule, 0, now).1);
         }
         assert_eq!(buckets.sweep_at, SWEEP_ABOVE);
-        buckets.take(u64::MAX, rule, now);
+        buckets.take(u64::MAX, rule, 0, now);
         assert_eq!(
             (buckets.buckets.len(), buckets.sweep_at),
             (SWEEP_ABOVE + 1, SWEEP_ABOVE * 2),
@@ -190,11 +164,11 @@ mod tests {
         // All are full again by then.
         let later = Timestamp(100_000);
         for id in 0..SWEEP_ABOVE as u64 {
-            buckets.take(1 << 40 | id, rule, later);
+            buckets.take(1 << 40 | id, rule, 0, later);
         }
         assert!(buckets.buckets.len() <= SWEEP_ABOVE + 1, "{}", buckets.buckets.len());
         for id in 0..=MOST as u64 {
-            buckets.take(1 << 50 | id, rule, later);
+            buckets.take(1 << 50 | id, rule, 0, later);
             assert!(buckets.buckets.len() <= MOST);
         }
         assert!(buckets.buckets.len() < MOST, "one more than the bound forgets them");

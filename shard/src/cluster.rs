@@ -28,7 +28,6 @@ use network::driver::Network;
 use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::records::AuditEntry;
 use raft::directory::{Directory, STREAMED_FOR, UpdateError};
-use raft::host::facts::DiskFacts;
 use raft::host::{Fatal, Host, OpenError};
 use raft::room::Room;
 use raft::supervise;
@@ -42,7 +41,7 @@ use crate::backup::exports::Exports;
 use crate::call::request::Request;
 use crate::call::{Answer, Ask, Call, Done, LIVES_AT_ONCE, Live, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
-use crate::facts::{CertificateFacts, Certificates, Survey};
+use crate::facts::{Certificates, Survey};
 use crate::figures::Point;
 use crate::format::{RaiseError, Release};
 use crate::history::deliveries::MessageDeliveries;
@@ -141,10 +140,13 @@ pub struct Cluster {
     directory: Arc<Directory>,
     context: Arc<NodeContext>,
     owners: Arc<Owners>,
-    deliveries: Deliveries,
+    /// For requests that are no deliveries: tests of endpoints.
+    attempter: Arc<Attempter>,
     router: Arc<Router>,
     leases: Leases,
     exports: Arc<Exports>,
+    deletion_grace: Duration,
+    load_balancer: Rules,
     /// Set when the process is about to end.
     stopping: AtomicBool,
     /// How many drains have come to their end since the start.
@@ -187,16 +189,16 @@ impl Cluster {
         );
         let exports = Exports::start(host.clone(), peers, directory.clone());
         let secrets = Arc::new(config.secrets);
-        let fetcher = Fetcher::like(&config.attempter);
+        let attempter = Arc::new(config.attempter);
+        let fetcher = Fetcher::like(&attempter);
         let media = MediaStore::new(config.media, blobs, fetcher, directory.clone(), secrets.clone());
         let deliveries = Deliveries::start(
-            config.attempter,
+            attempter.clone(),
             config.retry_schedule,
             config.delivery_rules,
             directory.clone(),
             stop.clone(),
         );
-        let rooms = Arc::new(Rooms::new(node, host.room().clone()));
         let context = Arc::new(NodeContext {
             node,
             directory: directory.clone(),
@@ -205,12 +207,12 @@ impl Cluster {
             suffixes: config.suffixes,
             start_limiter,
             slots: Slots::new(config.membership.own.max_channels),
-            deliveries: Arc::new(deliveries.clone()),
+            deliveries: Arc::new(deliveries),
             media: Arc::new(media),
             downloads: Shares::new(MOST_DOWNLOADS, MOST_TRANSFERS_OF_ONE),
             uploads: Shares::new(Semaphore::MAX_PERMITS, MOST_TRANSFERS_OF_ONE),
             nodes: router.clone(),
-            rooms: rooms.clone(),
+            rooms: Arc::new(Rooms::new(node, host.room().clone())),
             retention: Arc::new(config.retention),
             trimming: Semaphore::new(1),
             handing_over: Semaphore::new(1),
@@ -225,10 +227,12 @@ impl Cluster {
             directory: directory.clone(),
             context: context.clone(),
             owners: owners.clone(),
-            deliveries,
+            attempter,
             router: router.clone(),
             leases: Leases::default(),
             exports,
+            deletion_grace: config.deletion_grace,
+            load_balancer: Rules::new(config.balance_leads),
             stopping: AtomicBool::new(false),
             drains: watch::Sender::new(0),
             excluded: watch::Sender::new(None),
@@ -244,54 +248,47 @@ impl Cluster {
             owners,
             stop: stop.clone(),
         });
-        cluster.start_tasks(membership, config.deletion_grace, Rules::new(config.balance_leads));
+        cluster.start_tasks(membership);
         Ok(cluster)
     }
 
     /// Starts what runs beside the requests for as long as the node does.
-    fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>, deletion_grace: Duration, load_balancer: Rules) {
+    fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>) {
         let (fatal, joining) =
             (self.host.fatal().clone(), place::join(membership, self.excluded.clone(), self.stop.clone()));
         // This task holds the replicas of the shards, which no other could take up where it left them.
         let mut tasks = vec![tokio::spawn(async move {
             supervise::required("the hosting of shards", &fatal, joining).await;
         })];
-        let mut keep = |task, begin: fn(Arc<Self>, Duration, Rules) -> BoxFuture<'static, ()>| {
+        let mut keep = |task, begin: fn(Arc<Self>, CancellationToken) -> BoxFuture<'static, ()>| {
             let cluster = self.clone();
-            tasks.push(supervise::spawn(task, move || begin(cluster.clone(), deletion_grace, load_balancer)));
+            tasks.push(supervise::spawn(task, move || begin(cluster.clone(), cluster.stop.clone())));
         };
-        keep("the directory's expiry", |cluster, grace, _| {
-            cluster.directory.clone().keep_trimmed(grace, cluster.stop.clone())
+        keep("the directory's expiry", |cluster, stop| {
+            cluster.directory.clone().keep_trimmed(cluster.deletion_grace, stop)
         });
-        keep("the rest of deletions", |cluster, _, _| {
-            cluster.directory.clone().keep_deletions_finished(cluster.stop.clone())
+        keep("the rest of deletions", |cluster, stop| cluster.directory.clone().keep_deletions_finished(stop));
+        keep("the directory's members", |cluster, stop| cluster.directory.clone().keep_members(stop));
+        keep("the layout", |cluster, stop| {
+            driver::run(cluster.directory.clone(), cluster.router.clone(), cluster.load_balancer, stop).boxed()
         });
-        keep("the directory's members", |cluster, _, _| cluster.directory.clone().keep_members(cluster.stop.clone()));
-        keep("the layout", |cluster, _, load_balancer| {
-            driver::run(cluster.directory.clone(), cluster.router.clone(), load_balancer, cluster.stop.clone()).boxed()
+        keep("the exchange of the master key", |cluster, stop| {
+            rewrap::run(cluster.directory.clone(), cluster.context.secrets.clone(), stop).boxed()
         });
-        keep("the exchange of the master key", |cluster, _, _| {
-            rewrap::run(cluster.directory.clone(), cluster.context.secrets.clone(), cluster.stop.clone()).boxed()
+        keep("the directory's freshness", |cluster, stop| cluster.directory.clone().keep_fresh(stop));
+        keep("the gauges", |cluster, stop| gauges::keep(cluster, stop).boxed());
+        keep("the notes of take-overs", |cluster, stop| {
+            let (nodes, directory) = (cluster.router.clone(), cluster.directory.clone());
+            async move { cluster.context.take_overs.run(nodes, directory, stop).await }.boxed()
         });
-        keep("the directory's freshness", |cluster, _, _| cluster.directory.clone().keep_fresh(cluster.stop.clone()));
-        keep("the gauges", |cluster, _, _| {
-            gauges::keep(cluster.clone(), cluster.owners.clone(), cluster.stop.clone()).boxed()
-        });
-        keep("the notes of take-overs", |cluster, _, _| {
-            let (context, nodes, stop) = (cluster.context.clone(), cluster.router.clone(), cluster.stop.clone());
-            async move { context.take_overs.run(nodes, context.directory.clone(), stop).await }.boxed()
-        });
-        keep("the figures of this node", |cluster, _, _| {
-            let (router, stop) = (cluster.router.clone(), cluster.stop.clone());
+        keep("the figures of this node", |cluster, stop| {
+            let router = cluster.router.clone();
             async move { router.figures().keep(|since| router.own_state(since), stop).await }.boxed()
         });
-        keep("the survey of room on disks", |cluster, _, _| {
-            let rooms = cluster.context.rooms.clone();
-            rooms.keep(cluster.router.clone(), cluster.directory.clone(), cluster.stop.clone()).boxed()
+        keep("the survey of room on disks", |cluster, stop| {
+            cluster.context.rooms.clone().keep(cluster.router.clone(), cluster.directory.clone(), stop).boxed()
         });
-        keep("the node's own record", |cluster, _, _| {
-            place::follow_own_record(cluster.clone(), cluster.stop.clone()).boxed()
-        });
+        keep("the node's own record", |cluster, stop| place::follow_own_record(cluster, stop).boxed());
         *self.tasks.lock() = tasks;
     }
 
@@ -307,11 +304,6 @@ impl Cluster {
     /// Keys, endpoints, customers and channels from memory; updates through the directory's leader.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
-    }
-
-    /// What owners share.
-    pub(crate) fn context(&self) -> &NodeContext {
-        &self.context
     }
 
     /// The driver of the network that the channels are on, as the configuration names it.
@@ -340,32 +332,13 @@ impl Cluster {
         &self.context.reads
     }
 
-    pub(crate) fn media_store(&self) -> &MediaStore {
-        &self.context.media
-    }
-
     pub fn readiness(&self) -> Readiness {
         self.router.readiness()
-    }
-
-    /// The certificates that this node shows and trusts.
-    pub(crate) fn certificates(&self) -> Vec<CertificateFacts> {
-        (self.router.about().certificates)()
     }
 
     /// The groups that this node leads, and in which it commits nothing of what it has proposed.
     pub fn stalled(&self) -> Vec<ShardId> {
         self.host.health().stalled
-    }
-
-    /// How many of the shards that are placed here have no leader that this node knows.
-    pub(crate) fn leaderless(&self) -> usize {
-        self.router.leaderless()
-    }
-
-    /// The disk under this node's data folder.
-    pub(crate) async fn disk(&self) -> Option<DiskFacts> {
-        self.host.disk().await
     }
 
     /// Whether a quorum of the directory's voters lacks room for more of what customers make.
@@ -480,17 +453,20 @@ impl Cluster {
         work: Work,
         context: &CallContext,
     ) -> (Option<BucketLevel>, Result<Done, CallError>) {
-        let deadline = match work {
+        let wait = match work {
             // Sends and pairings wait for the network at the owner.
-            Work::Send(_) | Work::Qr | Work::PairCode(_) => {
-                context.deadline.max(Instant::now() + WORK_WAIT + CALL_MARGIN)
-            }
-            Work::Operate { .. } => context.deadline.max(Instant::now() + OPERATION_PATIENCE + CALL_MARGIN),
-            Work::MessageMedia { .. } => context.deadline.max(Instant::now() + FETCH_PATIENCE + CALL_MARGIN),
-            _ => context.deadline,
+            Work::Send(_) | Work::Qr | Work::PairCode(_) => Some(WORK_WAIT),
+            Work::Operate { .. } => Some(OPERATION_PATIENCE),
+            Work::MessageMedia { .. } => Some(FETCH_PATIENCE),
+            _ => None,
         };
-        let ask = Ask::Channel { customer, channel, charge, work };
-        match self.ask(Slot::of_channel(channel), ask, deadline, context).await {
+        let deadline = wait.map_or(context.deadline, |wait| context.deadline.max(Instant::now() + wait + CALL_MARGIN));
+        let asked = async {
+            let shard = self.shard_of(Slot::of_channel(channel))?;
+            let ask = Ask::Channel { customer, channel, charge, work };
+            self.router.ask(Call::new(shard, ask, context.request_id.clone()), deadline).await
+        };
+        match asked.await {
             Ok(Answer::Result { channel_level, result }) => (channel_level, result),
             Ok(Answer::NotLeader) => (None, Err(CallError::no_leader())),
             Err(error) => (None, Err(error)),
@@ -514,7 +490,7 @@ impl Cluster {
             let mut all = Vec::with_capacity(channels.len());
             for channels in channels.chunks(LIVES_AT_ONCE) {
                 let ask = Ask::Lives { channels: channels.to_vec() };
-                let answer = self.ask_shard(shard, ask, context.deadline, context).await?;
+                let answer = self.ask_shard(shard, ask, context).await?;
                 all.extend(of_kind!(answer, Done::Lives(lives) => lives)?);
             }
             Ok::<_, CallError>(all)
@@ -534,11 +510,8 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Page, CallError> {
         let pages = self.by_shard(&query.channels).into_iter().map(|(shard, channels)| {
-            let query = HistoryQuery { channels, ..query.clone() };
-            async move {
-                let ask = Ask::History { customer, query };
-                of_kind!(self.ask_shard(shard, ask, context.deadline, context).await?, Done::History(page) => page)
-            }
+            let ask = Ask::History { customer, query: HistoryQuery { channels, ..query.clone() } };
+            async move { of_kind!(self.ask_shard(shard, ask, context).await?, Done::History(page) => page) }
         });
         let mut page = history::merge(try_join_all(pages).await?, &query);
         for row in &mut page.rows {
@@ -563,10 +536,7 @@ impl Cluster {
     ) -> Result<Vec<MessageDeliveries>, CallError> {
         let parts = self.by_shard(&channels).into_iter().map(|(shard, channels)| {
             let ask = Ask::MessageDeliveries { channels, message: message.clone(), after };
-            async move {
-                let answer = self.ask_shard(shard, ask, context.deadline, context).await?;
-                of_kind!(answer, Done::MessageDeliveries(found) => found)
-            }
+            async move { of_kind!(self.ask_shard(shard, ask, context).await?, Done::MessageDeliveries(found) => found) }
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
@@ -608,8 +578,7 @@ impl Cluster {
         ask: StreamAsk,
         context: &CallContext,
     ) -> Result<StreamDone, CallError> {
-        let ask = Ask::Stream { customer, ask };
-        let answer = self.ask(Slot::of_customer(customer), ask, context.deadline, context).await?;
+        let answer = self.ask(Slot::of_customer(customer), Ask::Stream { customer, ask }, context).await?;
         of_kind!(answer, Done::Stream(done) => done)
     }
 
@@ -664,18 +633,22 @@ impl Cluster {
         self.context.media.blobs.stop().await;
     }
 
-    async fn ask(&self, slot: Slot, ask: Ask, deadline: Instant, context: &CallContext) -> Result<Answer, CallError> {
-        let shard = self.directory.read(|state| state.shard_of(slot)).ok_or_else(CallError::no_leader)?;
-        self.ask_shard(shard, ask, deadline, context).await
+    async fn ask(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<Answer, CallError> {
+        self.ask_shard(self.shard_of(slot)?, ask, context).await
     }
 
-    pub(crate) async fn ask_shard(
-        &self,
-        shard: ShardId,
-        ask: Ask,
-        deadline: Instant,
-        context: &CallContext,
-    ) -> Result<Answer, CallError> {
-        self.router.ask(Call::new(shard, ask, context.request_id.clone()), deadline).await
+    async fn ask_shard(&self, shard: ShardId, ask: Ask, context: &CallContext) -> Result<Answer, CallError> {
+        self.router.ask(Call::new(shard, ask, context.request_id.clone()), context.deadline).await
+    }
+
+    /// Asks the owners of several shards the same.
+    async fn ask_each(&self, shards: Vec<ShardId>, ask: Ask, context: &CallContext) -> Result<Vec<Done>, CallError> {
+        let ask = &ask;
+        let asked = |shard| async move { of_kind!(self.ask_shard(shard, ask.clone(), context).await?, done => done) };
+        try_join_all(shards.into_iter().map(asked)).await
+    }
+
+    fn shard_of(&self, slot: Slot) -> Result<ShardId, CallError> {
+        self.directory.read(|state| state.shard_of(slot)).ok_or_else(CallError::no_leader)
     }
 }

@@ -159,12 +159,8 @@ impl Counted {
             self.failures.clear();
             self.next_probe = None;
         }
-        for _ in 0..report.failed.min(OPENS_AFTER) {
-            self.failures.push_back(now);
-        }
-        while self.failures.len() > OPENS_AFTER {
-            self.failures.pop_front();
-        }
+        self.failures.extend(std::iter::repeat_n(now, report.failed.min(OPENS_AFTER)));
+        self.failures.drain(..self.failures.len().saturating_sub(OPENS_AFTER));
         let opens = self.failures.len() == OPENS_AFTER
             && self.failures.front().is_some_and(|first| now.since(*first) <= OPENS_WITHIN);
         if opens && self.next_probe.is_none() {

@@ -23,59 +23,33 @@ const BOUNDS_MS: [u64; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_500, 
 const BUCKETS: usize = BOUNDS_MS.len() + 1;
 
 /// What this process has counted since it began.
-static COUNTS: Counts = Counts::new();
-
-struct Counts {
-    sends: [AtomicU64; BUCKETS],
-    failed: AtomicU64,
-    inbound: AtomicU64,
-    attempts: AtomicU64,
-    attempts_failed: AtomicU64,
-}
+static SENDS: [AtomicU64; BUCKETS] = [const { AtomicU64::new(0) }; BUCKETS];
+static FAILED: AtomicU64 = AtomicU64::new(0);
+static INBOUND: AtomicU64 = AtomicU64::new(0);
+static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
+static ATTEMPTS_FAILED: AtomicU64 = AtomicU64::new(0);
 
 /// The network took a send, so long after it was accepted here.
 pub(crate) fn sent(took: Duration) {
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    COUNTS.sends[BOUNDS_MS.partition_point(|bound| *bound < millis)].fetch_add(1, Relaxed);
+    SENDS[BOUNDS_MS.partition_point(|bound| *bound < millis)].fetch_add(1, Relaxed);
 }
 
 /// A send ended in failure.
 pub(crate) fn send_failed() {
-    COUNTS.failed.fetch_add(1, Relaxed);
+    FAILED.fetch_add(1, Relaxed);
 }
 
 /// The network brought a message.
 pub(crate) fn received() {
-    COUNTS.inbound.fetch_add(1, Relaxed);
+    INBOUND.fetch_add(1, Relaxed);
 }
 
 /// A webhook's receiver was called, or should have been.
 pub(crate) fn attempted(succeeded: bool) {
-    COUNTS.attempts.fetch_add(1, Relaxed);
+    ATTEMPTS.fetch_add(1, Relaxed);
     if !succeeded {
-        COUNTS.attempts_failed.fetch_add(1, Relaxed);
-    }
-}
-
-impl Counts {
-    const fn new() -> Self {
-        Self {
-            sends: [const { AtomicU64::new(0) }; BUCKETS],
-            failed: AtomicU64::new(0),
-            inbound: AtomicU64::new(0),
-            attempts: AtomicU64::new(0),
-            attempts_failed: AtomicU64::new(0),
-        }
-    }
-
-    fn now(&self) -> Work {
-        Work {
-            sends: self.sends.iter().map(|bucket| bucket.load(Relaxed)).collect(),
-            failed: self.failed.load(Relaxed),
-            inbound: self.inbound.load(Relaxed),
-            attempts: self.attempts.load(Relaxed),
-            attempts_failed: self.attempts_failed.load(Relaxed),
-        }
+        ATTEMPTS_FAILED.fetch_add(1, Relaxed);
     }
 }
 
@@ -93,6 +67,16 @@ pub struct Work {
 }
 
 impl Work {
+    fn so_far() -> Self {
+        Self {
+            sends: SENDS.iter().map(|bucket| bucket.load(Relaxed)).collect(),
+            failed: FAILED.load(Relaxed),
+            inbound: INBOUND.load(Relaxed),
+            attempts: ATTEMPTS.load(Relaxed),
+            attempts_failed: ATTEMPTS_FAILED.load(Relaxed),
+        }
+    }
+
     pub fn sends(&self) -> u64 {
         self.sends.iter().sum()
     }
@@ -108,24 +92,17 @@ impl Work {
         Some(BOUNDS_MS.get(reached).or(BOUNDS_MS.last()).copied().unwrap_or(0))
     }
 
-    fn since(&self, before: &Self) -> Self {
-        let sends = self.sends.iter().zip(before.sends.iter().chain(std::iter::repeat(&0)));
+    /// Of each count what `of` makes of it here and there.
+    fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+        let sends = |work: &Self, bucket: usize| work.sends.get(bucket).copied().unwrap_or(0);
+        let buckets = 0..self.sends.len().max(other.sends.len());
         Self {
-            sends: sends.map(|(now, before)| now.saturating_sub(*before)).collect(),
-            failed: self.failed.saturating_sub(before.failed),
-            inbound: self.inbound.saturating_sub(before.inbound),
-            attempts: self.attempts.saturating_sub(before.attempts),
-            attempts_failed: self.attempts_failed.saturating_sub(before.attempts_failed),
+            sends: buckets.map(|bucket| of(sends(self, bucket), sends(other, bucket))).collect(),
+            failed: of(self.failed, other.failed),
+            inbound: of(self.inbound, other.inbound),
+            attempts: of(self.attempts, other.attempts),
+            attempts_failed: of(self.attempts_failed, other.attempts_failed),
         }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.sends.resize(BUCKETS.max(other.sends.len()), 0);
-        self.sends.iter_mut().zip(&other.sends).for_each(|(sum, more)| *sum += more);
-        self.failed += other.failed;
-        self.inbound += other.inbound;
-        self.attempts += other.attempts;
-        self.attempts_failed += other.attempts_failed;
     }
 }
 
@@ -161,7 +138,7 @@ impl Figures {
     /// Adds a point every ten seconds, at the same times on every node, until the stop. `state` says how the node is, and of what it
     /// has synced since a time.
     pub async fn keep(&self, state: impl Fn(Instant) -> State, stop: CancellationToken) {
-        let mut before = COUNTS.now();
+        let mut before = Work::so_far();
         loop {
             let now = Timestamp::now();
             let (begin, began) = (floor(now, STEP), Instant::now());
@@ -169,8 +146,8 @@ impl Figures {
             if stop.run_until_cancelled(tokio::time::sleep(Duration::from_millis(rest))).await.is_none() {
                 return;
             }
-            let counted = COUNTS.now();
-            self.add(Point { at: begin, work: counted.since(&before), state: state(began) });
+            let counted = Work::so_far();
+            self.add(Point { at: begin, work: counted.with(&before, u64::saturating_sub), state: state(began) });
             before = counted;
         }
     }
@@ -191,7 +168,7 @@ impl Figures {
             match folded.last_mut().filter(|last| last.at == at) {
                 None => folded.push(Point { at, ..point.clone() }),
                 Some(last) => {
-                    last.work.add(&point.work);
+                    last.work = last.work.with(&point.work, u64::saturating_add);
                     let sync_p99 = last.state.sync_p99.max(point.state.sync_p99);
                     last.state = State { sync_p99, ..point.state.clone() };
                 }
@@ -251,7 +228,7 @@ mod tests {
     fn what_a_process_counted_before_is_not_of_a_step() {
         let before = Work { sends: vec![1, 0], failed: 2, inbound: 3, attempts: 4, attempts_failed: 1 };
         let now = Work { sends: vec![1, 5], failed: 2, inbound: 4, attempts: 9, attempts_failed: 1 };
-        let done = now.since(&before);
+        let done = now.with(&before, u64::saturating_sub);
         assert_eq!((done.sends(), done.failed, done.inbound, done.attempts), (5, 0, 1, 5));
     }
 }

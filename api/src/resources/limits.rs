@@ -64,7 +64,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
     let per_channel = match channel_id {
         Some(id) => {
             let rule = call.app.channel_rule(&call.caller.customer);
-            let level = call.cluster().peek_channel(call.customer_id(), id, rule, &call.context()).await?;
+            let level = call.cluster().peek(call.customer_id(), Some(id), rule, &call.context()).await?;
             Some(BucketView::from(level))
         }
         None => None,
@@ -73,7 +73,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
         Charged::Customer(level) => level,
         Charged::Session(_) => {
             let rule = call.app.customer_rule(&call.caller.customer);
-            call.cluster().peek_customer(call.customer_id(), rule, &call.context()).await?
+            call.cluster().peek(call.customer_id(), None, rule, &call.context()).await?
         }
     };
     let per_customer = BucketView::from(per_customer);

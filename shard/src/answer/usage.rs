@@ -73,9 +73,7 @@ fn days(
         days.entry((hour.day(), by_channel.then_some(channel))).or_default().add(&row.counts);
         days.len() <= most
     });
-    let all = days.into_iter().map(|((day, channel), counts)| DayUsage { day, channel, counts });
-    let all: Vec<DayUsage> = all.collect();
-    (all.len() <= most).then_some(all)
+    DayUsage::at_most(most, days)
 }
 
 /// Looks at all rows of a customer in `[from, to)`, until `with` has had enough.

@@ -85,7 +85,7 @@ impl Exports {
     /// 503 when no replica could begin. The stream fails when the replica that it comes from goes.
     pub async fn open(&self, group: GroupId) -> Result<ByteStream, CallError> {
         for node in self.holders(group) {
-            match self.ask(node, Request::Begin(group), BEGIN_PATIENCE * 2).await {
+            match ask(&self.peers, node, Request::Begin(group), BEGIN_PATIENCE * 2).await {
                 Ok(Response::Begun(id)) => return Ok(self.pieces(node, id)),
                 Ok(Response::Failed(why)) | Err(why) => tracing::warn!(group, node, why, "no state was exported"),
                 Ok(_) => tracing::warn!(group, node, "no state was exported: an answer of another kind"),
@@ -118,17 +118,6 @@ impl Exports {
         try_unfold(peers, next).boxed()
     }
 
-    async fn ask(&self, node: NodeId, request: Request, patience: Duration) -> Result<Response, String> {
-        ask(&self.peers, node, request, patience).await
-    }
-
-    async fn answer(&self, request: Request) -> Response {
-        match request {
-            Request::Begin(group) => self.begin(group).await.map_or_else(Response::Failed, Response::Begun),
-            Request::Next(id) => self.next(id).await,
-        }
-    }
-
     async fn begin(&self, group: GroupId) -> Result<Uuid, String> {
         let open = self.host.group(group).ok_or("has no replica of the group")?;
         if self.drop_idle() >= MOST_EXPORTS {
@@ -151,22 +140,19 @@ impl Exports {
     }
 
     async fn next(&self, id: Uuid) -> Response {
-        let pieces = match self.running.lock().get_mut(&id) {
-            Some(running) => {
-                running.used = Instant::now();
-                running.pieces.clone()
-            }
-            None => return Response::Failed("the export was dropped".to_owned()),
-        };
+        let pieces = self.running.lock().get_mut(&id).map(|running| {
+            running.used = Instant::now();
+            running.pieces.clone()
+        });
+        let Some(pieces) = pieces else { return Response::Failed("the export was dropped".to_owned()) };
         let piece = pieces.lock().await.recv().await;
-        let ended = |response| {
+        if !matches!(piece, Some(Ok(_))) {
             self.running.lock().remove(&id);
-            response
-        };
+        }
         match piece {
             Some(Ok(piece)) => Response::Piece(piece),
-            Some(Err(error)) => ended(Response::Failed(error.to_string())),
-            None => ended(Response::End),
+            Some(Err(error)) => Response::Failed(error.to_string()),
+            None => Response::End,
         }
     }
 }
@@ -174,9 +160,8 @@ impl Exports {
 /// Reads an export ahead of those who fetch it, and lets go of it when nobody does.
 async fn pump(mut export: Export, out: mpsc::Sender<io::Result<Bytes>>) {
     while let Some(piece) = export.next().await {
-        match tokio::time::timeout(IDLE, out.send(piece)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => return,
+        if !matches!(tokio::time::timeout(IDLE, out.send(piece)).await, Ok(Ok(()))) {
+            return;
         }
     }
 }
@@ -187,8 +172,11 @@ struct Service(Weak<Exports>);
 #[async_trait]
 impl Handler for Service {
     async fn handle(&self, _from: NodeId, body: Bytes) -> Bytes {
-        let response = match (self.0.upgrade(), msgpack::from_slice(&body)) {
-            (Some(exports), Ok(request)) => exports.answer(request).await,
+        let response = match (self.0.upgrade(), msgpack::from_slice::<Request>(&body)) {
+            (Some(exports), Ok(Request::Begin(group))) => {
+                exports.begin(group).await.map_or_else(Response::Failed, Response::Begun)
+            }
+            (Some(exports), Ok(Request::Next(id))) => exports.next(id).await,
             (None, _) => Response::Failed("this node stops".to_owned()),
             (_, Err(_)) => Response::Failed("written by a newer release".to_owned()),
         };

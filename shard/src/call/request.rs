@@ -97,7 +97,7 @@ pub struct StatusHistory {
 }
 
 macro_rules! requests {
-    ($($request:ty => $reply:ty: |$given:pat_param| $work:expr, $done:pat => $got:expr;)*) => {$(
+    ($($request:ty => $reply:ty: |$given:pat_param| $work:expr, $($done:pat => $got:expr),+;)*) => {$(
         impl Request for $request {
             type Reply = $reply;
 
@@ -108,7 +108,7 @@ macro_rules! requests {
 
             fn reply(done: Done) -> Option<$reply> {
                 match done {
-                    $done => Some($got),
+                    $($done => Some($got),)+
                     _ => None,
                 }
             }
@@ -132,29 +132,16 @@ requests! {
         Done::Operated(answer) => *answer;
     ReadOne => Option<Bytes>: |Self(read)| Work::Read(read), Done::Row(row) => row;
     ReadMany => Vec<Bytes>: |Self(read)| Work::Read(read), Done::Rows(rows) => rows;
+    ReadPage => (Vec<Bytes>, Option<String>): |Self(read)| Work::Read(read),
+        Done::Page { rows, stopped_at } => (rows, stopped_at),
+        // Earlier releases do not say where they gave up.
+        Done::Rows(rows) => (rows, None);
     ReadCounted => (Vec<Bytes>, usize): |Self(read)| Work::Read(read), Done::Counted { rows, count } => (rows, count);
     ChangeSettings => Changed: |change| Work::ChangeSettings(change), Done::Settings(changed) => changed;
     Forget => (): |_| Work::Forget, Done::Nothing => ();
     Export => Exported: |export| Work::Export(export), Done::Exported(part) => *part;
     Import => u64: |import| Work::Import(import), Done::Imported { version } => version;
     StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page), Done::StatusHistory(changes) => changes;
-}
-
-impl Request for ReadPage {
-    type Reply = (Vec<Bytes>, Option<String>);
-
-    fn work(self) -> Work {
-        Work::Read(self.0)
-    }
-
-    fn reply(done: Done) -> Option<Self::Reply> {
-        match done {
-            Done::Page { rows, stopped_at } => Some((rows, stopped_at)),
-            // Earlier releases do not say where they gave up.
-            Done::Rows(rows) => Some((rows, None)),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

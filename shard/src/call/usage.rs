@@ -1,5 +1,7 @@
 //! What is asked of an owner about what a customer has used in its shard.
 
+use std::collections::BTreeMap;
+
 use model::id::{ChannelId, CustomerId};
 use model::time::Day;
 use serde::{Deserialize, Serialize};
@@ -47,6 +49,14 @@ pub struct DayUsage {
     pub day: Day,
     pub channel: Option<ChannelId>,
     pub counts: Counts,
+}
+
+impl DayUsage {
+    /// All of them; `None` when there are more than `most`.
+    pub(crate) fn at_most(most: usize, days: BTreeMap<(Day, Option<ChannelId>), Counts>) -> Option<Vec<Self>> {
+        let of_day = |((day, channel), counts)| Self { day, channel, counts };
+        (days.len() <= most).then(|| days.into_iter().map(of_day).collect())
+    }
 }
 
 /// A window of time, and what waits at this moment.

@@ -28,7 +28,7 @@ impl Cluster {
             Paid::AtHome { lend } => lend,
         };
         let ask = Ask::TakeCustomer { customer, rule, lend };
-        let answer = self.ask(slot, ask, context.deadline, context).await?;
+        let answer = self.ask(slot, ask, context).await?;
         let (level, taken, lent) = of_kind!(answer, Done::Bucket { level, taken, lent } => (level, taken, lent))?;
         self.leases.lent(customer, level, lent, asked);
         Ok((level, taken))
@@ -39,8 +39,7 @@ impl Cluster {
         if self.leases.give_back(customer, Instant::now()) {
             return;
         }
-        let _ =
-            self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context.deadline, context).await;
+        let _ = self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context).await;
     }
 
     /// Counts an attempt at something over the whole cluster, such as a login with one address. The seconds until the
@@ -55,43 +54,32 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Option<u32>, CallError> {
         let ask = Ask::Attempt { subject, rule };
-        let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await?;
+        let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context).await?;
         of_kind!(answer, Done::Attempt { retry_after } => retry_after)
     }
 
     /// Gives an attempt back. One that is lost costs an attempt.
     pub async fn return_attempt(&self, subject: Uuid, rule: AttemptRule, context: &CallContext) {
         let (slot, ask) = (Slot::of_customer(CustomerId(subject)), Ask::ReturnAttempt { subject, rule });
-        let _ = self.ask(slot, ask, context.deadline, context).await;
+        let _ = self.ask(slot, ask, context).await;
     }
 
-    /// A customer's bucket, uncharged.
+    /// The bucket of a channel, or of the customer, uncharged.
     ///
     /// # Errors
     /// As [`Cluster::charge_customer`].
-    pub async fn peek_customer(
+    pub async fn peek(
         &self,
         customer: CustomerId,
+        channel: Option<ChannelId>,
         rule: BucketRule,
         context: &CallContext,
     ) -> Result<BucketLevel, CallError> {
-        let ask = Ask::PeekCustomer { customer, rule };
-        Ok(self.bucket(Slot::of_customer(customer), ask, context).await?.0)
-    }
-
-    /// A channel's bucket, uncharged.
-    ///
-    /// # Errors
-    /// As [`Cluster::charge_customer`].
-    pub async fn peek_channel(
-        &self,
-        customer: CustomerId,
-        channel: ChannelId,
-        rule: BucketRule,
-        context: &CallContext,
-    ) -> Result<BucketLevel, CallError> {
-        let ask = Ask::PeekChannel { customer, channel, rule };
-        Ok(self.bucket(Slot::of_channel(channel), ask, context).await?.0)
+        let (slot, ask) = match channel {
+            Some(channel) => (Slot::of_channel(channel), Ask::PeekChannel { customer, channel, rule }),
+            None => (Slot::of_customer(customer), Ask::PeekCustomer { customer, rule }),
+        };
+        Ok(self.bucket(slot, ask, context).await?.0)
     }
 
     /// Takes a token from a channel's bucket and does nothing else. False when there was none.
@@ -110,11 +98,10 @@ impl Cluster {
     }
 
     fn is_home(&self, slot: Slot) -> bool {
-        let shard = self.directory.read(|state| state.shard_of(slot));
-        shard.is_some_and(|shard| self.owners.get(shard).is_some())
+        self.shard_of(slot).is_ok_and(|shard| self.owners.get(shard).is_some())
     }
 
     async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), CallError> {
-        of_kind!(self.ask(slot, ask, context.deadline, context).await?, Done::Bucket { level, taken, .. } => (level, taken))
+        of_kind!(self.ask(slot, ask, context).await?, Done::Bucket { level, taken, .. } => (level, taken))
     }
 }

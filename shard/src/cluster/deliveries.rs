@@ -1,9 +1,8 @@
 //! Asks owners about deliveries: one shard, or all that may hold a customer's.
 
 use std::collections::HashMap;
-use std::time::Instant;
 
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::BoxFuture;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, ShardId, Slot};
 use model::limit::LimitScope;
@@ -26,8 +25,8 @@ impl Cluster {
     pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, CallError> {
         let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
         let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
-        for done in self.ask_each(shards, DeliveryAsk::Waiting, context).await? {
-            let DeliveryDone::Waiting(part) = done else { continue };
+        for done in self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Waiting), context).await? {
+            let Done::Deliveries(DeliveryDone::Waiting(part)) = done else { continue };
             for waiting in part {
                 all.entry(waiting.endpoint).and_modify(|known| known.add(&waiting)).or_insert(waiting);
             }
@@ -37,7 +36,7 @@ impl Cluster {
 
     /// Whether deliveries bear the headers of Standard Webhooks, too.
     pub fn sends_standard_headers(&self) -> bool {
-        self.deliveries.attempter().sends_standard_headers()
+        self.attempter.sends_standard_headers()
     }
 
     /// A page of a customer's deliveries, deleted channels' too, from all the shards that may hold some.
@@ -51,12 +50,12 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<DeliveryPage, CallError> {
         let shards = match query.channel {
-            Some(channel) => self.shard_of_channel(channel).into_iter().collect(),
-            None => self.shards_of_customer(customer),
+            Some(channel) => self.by_shard(&[channel]).into_keys().collect(),
+            None => self.context.shards_of_customer(customer),
         };
         let (limit, ascending) = (query.limit, query.ascending);
-        let pages = self.ask_each(shards, DeliveryAsk::Page { customer, query }, context).await?;
-        let page = |done| if let DeliveryDone::Page(page) = done { Some(page) } else { None };
+        let pages = self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Page { customer, query }), context).await?;
+        let page = |done| if let Done::Deliveries(DeliveryDone::Page(page)) = done { Some(page) } else { None };
         Ok(DeliveryPage::merge(pages.into_iter().filter_map(page), limit, ascending))
     }
 
@@ -70,10 +69,10 @@ impl Cluster {
         id: DeliveryId,
         context: &CallContext,
     ) -> Result<Option<DeliveryDetail>, CallError> {
-        let shards = self.shards_of_customer(customer);
-        let found = self.ask_each(shards, DeliveryAsk::Find { customer, id }, context).await?;
-        let detail = |done| if let DeliveryDone::Found(Some(detail)) = done { Some(*detail) } else { None };
-        Ok(found.into_iter().find_map(detail))
+        let shards = self.context.shards_of_customer(customer);
+        let found = self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Find { customer, id }), context).await?;
+        let detail = |done| if let Done::Deliveries(DeliveryDone::Found(detail)) = done { detail } else { None };
+        Ok(found.into_iter().find_map(detail).map(|detail| *detail))
     }
 
     /// Makes a delivery of a channel due now.
@@ -87,11 +86,9 @@ impl Cluster {
         id: DeliveryId,
         context: &CallContext,
     ) -> Result<Redelivered, CallError> {
-        let shard = self.shard_of_channel(channel).ok_or_else(CallError::no_leader)?;
-        match self.ask_deliveries(shard, DeliveryAsk::Redeliver { customer, id, again: false }, context).await? {
-            DeliveryDone::Redelivered(redelivered) => Ok(redelivered),
-            _ => Err(CallError::internal_error()),
-        }
+        let ask = Ask::Deliveries(DeliveryAsk::Redeliver { customer, id, again: false });
+        let answer = self.ask(Slot::of_channel(channel), ask, context).await?;
+        of_kind!(answer, Done::Deliveries(DeliveryDone::Redelivered(redelivered)) => redelivered)
     }
 
     /// How many of an endpoint's deliveries a sweep would be about.
@@ -112,9 +109,10 @@ impl Cluster {
     }
 
     async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, CallError> {
-        let shards = self.shards_of_customer(customer);
-        let matched = self.ask_each(shards, ask, context).await?;
-        Ok(matched.into_iter().map(|done| if let DeliveryDone::Matched(matched) = done { matched } else { 0 }).sum())
+        let shards = self.context.shards_of_customer(customer);
+        let matched = self.ask_each(shards, Ask::Deliveries(ask), context).await?;
+        let count = |done| if let Done::Deliveries(DeliveryDone::Matched(matched)) = done { matched } else { 0 };
+        Ok(matched.into_iter().map(count).sum())
     }
 
     /// How an endpoint's deliveries stand that were made at `since` or later.
@@ -128,11 +126,11 @@ impl Cluster {
         since: Timestamp,
         context: &CallContext,
     ) -> Result<Figures, CallError> {
-        let shards = self.shards_of_customer(customer);
-        let parts = self.ask_each(shards, DeliveryAsk::Figures { customer, endpoint, since }, context).await?;
+        let shards = self.context.shards_of_customer(customer);
+        let ask = Ask::Deliveries(DeliveryAsk::Figures { customer, endpoint, since });
         let mut figures = Figures::default();
-        for part in parts {
-            if let DeliveryDone::Figures(part) = part {
+        for part in self.ask_each(shards, ask, context).await? {
+            if let Done::Deliveries(DeliveryDone::Figures(part)) = part {
                 figures.add(&part);
             }
         }
@@ -144,47 +142,18 @@ impl Cluster {
     /// # Errors
     /// `rate_limited`, or 503 while the customer's home has no owner.
     pub async fn take_test(&self, customer: CustomerId, context: &CallContext) -> Result<(), CallError> {
-        let shard = self.directory().read(|state| state.shard_of(Slot::of_customer(customer)));
-        let shard = shard.ok_or_else(CallError::no_leader)?;
-        match self.ask_deliveries(shard, DeliveryAsk::TakeTest { customer }, context).await? {
-            DeliveryDone::Test(Tested::Counted) => Ok(()),
-            DeliveryDone::Test(Tested::TooMany { retry_after }) => {
+        let ask = Ask::Deliveries(DeliveryAsk::TakeTest { customer });
+        let answer = self.ask(Slot::of_customer(customer), ask, context).await?;
+        match of_kind!(answer, Done::Deliveries(DeliveryDone::Test(tested)) => tested)? {
+            Tested::Counted => Ok(()),
+            Tested::TooMany { retry_after } => {
                 Err(CallError::rate_limited(LimitScope::Customer, TESTS as u32, retry_after))
             }
-            _ => Err(CallError::internal_error()),
         }
     }
 
     /// Makes a request to a receiver that is no delivery.
     pub fn probe(&self, request: AttemptRequest) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(self.deliveries.attempter().attempt(request))
-    }
-
-    fn shard_of_channel(&self, channel: ChannelId) -> Option<ShardId> {
-        self.directory().read(|state| state.shard_of(Slot::of_channel(channel)))
-    }
-
-    /// The shards of all channels that a customer has or had.
-    pub(crate) fn shards_of_customer(&self, customer: CustomerId) -> Vec<ShardId> {
-        self.context().shards_of_customer(customer)
-    }
-
-    pub(super) async fn ask_each(
-        &self,
-        shards: Vec<ShardId>,
-        ask: DeliveryAsk,
-        context: &CallContext,
-    ) -> Result<Vec<DeliveryDone>, CallError> {
-        try_join_all(shards.into_iter().map(|shard| self.ask_deliveries(shard, ask.clone(), context))).await
-    }
-
-    async fn ask_deliveries(
-        &self,
-        shard: ShardId,
-        ask: DeliveryAsk,
-        context: &CallContext,
-    ) -> Result<DeliveryDone, CallError> {
-        let deadline: Instant = context.deadline;
-        of_kind!(self.ask_shard(shard, Ask::Deliveries(ask), deadline, context).await?, Done::Deliveries(done) => done)
+        Box::pin(self.attempter.attempt(request))
     }
 }

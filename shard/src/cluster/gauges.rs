@@ -12,8 +12,6 @@ use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
 use super::Cluster;
-use crate::owner::NodeContext;
-use crate::owner::hosting::Owners;
 use crate::router::rss_bytes;
 
 /// How often the gauges are set.
@@ -26,12 +24,12 @@ const COUNTED_TURN: u32 = 8;
 const AUDIT_LATENESS: Duration = Duration::from_secs(600);
 
 /// Sets the gauges until the stop.
-pub async fn keep(cluster: Arc<Cluster>, owners: Arc<Owners>, stop: CancellationToken) {
+pub async fn keep(cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(EVERY);
     let mut turn = 0;
     let mut backups = Backups::default();
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        owned(cluster.context(), &owners);
+        owned(&cluster);
         node(&cluster);
         if turn % COUNTED_TURN == 0 {
             disk(&cluster).await;
@@ -43,15 +41,15 @@ pub async fn keep(cluster: Arc<Cluster>, owners: Arc<Owners>, stop: Cancellation
     }
 }
 
-fn owned(context: &NodeContext, owners: &Owners) {
-    let owners = owners.all();
-    let counted = |status: Status| owners.iter().map(|owner| owner.status_counts.count(status)).sum::<u64>();
+fn owned(cluster: &Cluster) {
+    let (context, owners) = (&cluster.context, cluster.owners.all());
     let live =
         context.directory.read(|state| owners.iter().map(|owner| state.channel_count_in(owner.shard)).sum::<usize>());
-    let with_row: u64 = Status::ALL.into_iter().map(counted).sum();
-    for status in Status::ALL {
+    let counts = cluster.router.channels_by_status();
+    let with_row: u64 = counts.values().sum();
+    for (status, count) in counts {
         let untouched = if status == Status::Pending { (live as u64).saturating_sub(with_row) } else { 0 };
-        gauge!("gateway_channels", "status" => status.as_str()).set((counted(status) + untouched) as f64);
+        gauge!("gateway_channels", "status" => status.as_str()).set((count + untouched) as f64);
     }
     gauge!("gateway_shards_owned").set(owners.len() as f64);
     let used = context.slots.used();
@@ -64,7 +62,7 @@ fn owned(context: &NodeContext, owners: &Owners) {
 fn node(cluster: &Cluster) {
     gauge!("gateway_ready").set(if cluster.readiness().is_ready() { 1.0 } else { 0.0 });
     gauge!("gateway_draining").set(if cluster.readiness().draining { 1.0 } else { 0.0 });
-    gauge!("gateway_shards_leaderless").set(cluster.leaderless() as f64);
+    gauge!("gateway_shards_leaderless").set(cluster.router.leaderless() as f64);
     // Before the first confirmation there is no age to tell.
     if let Some(age) = cluster.directory().age() {
         gauge!("gateway_directory_age_seconds").set(age.as_secs_f64());
@@ -76,7 +74,7 @@ fn node(cluster: &Cluster) {
 }
 
 async fn disk(cluster: &Cluster) {
-    let Some(disk) = cluster.disk().await else { return };
+    let Some(disk) = cluster.host.disk().await else { return };
     for (what, bytes) in [("free", disk.free), ("total", disk.total), ("log", disk.log), ("state", disk.state)] {
         gauge!("gateway_disk_bytes", "what" => what).set(bytes as f64);
     }
@@ -104,7 +102,7 @@ fn endpoints(cluster: &Cluster) {
 
 /// How long the certificates are good that this node shows and trusts, by the key of the configuration that names each.
 fn certificates(cluster: &Cluster) {
-    for certificate in cluster.certificates() {
+    for certificate in (cluster.router.about().certificates)() {
         let left = certificate.expires_at.0 - Timestamp::now().0;
         gauge!("gateway_certificate_seconds_left", "key" => certificate.key).set(left as f64 / 1000.0);
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use model::error::{CallError, ErrorCode};
-use model::id::{ChannelId, CustomerId, MediaId};
+use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::media::{FetchReason, MediaState};
 
@@ -22,21 +22,7 @@ const PENDING_PATIENCE: Duration = Duration::from_secs(30);
 impl Cluster {
     /// Bytes in and out, links, retention.
     pub fn media(&self) -> &MediaStore {
-        self.media_store()
-    }
-
-    /// The row of media; `None` when there is none, or not this customer's.
-    ///
-    /// # Errors
-    /// `channel_not_found`, or 503 while the channel's shard has no leader.
-    pub async fn media_row(
-        &self,
-        customer: CustomerId,
-        channel: ChannelId,
-        id: MediaId,
-        context: &CallContext,
-    ) -> Result<Option<MediaRow>, CallError> {
-        self.channel(customer, channel, None, MediaWork::Get(id), context).await.1
+        &self.context.media
     }
 
     /// The media that a verified link names, with its bytes: those of one that is `pending` are waited for.

@@ -63,27 +63,16 @@ impl Cluster {
                 (spooled, filename, seconds)
             };
             let room = self.media_room(customer, channel, Some(spooled.size), context).await?;
-            let retention = media.retention();
-            let row = MediaRow::new(
-                MediaId::new(),
-                customer,
-                channel,
-                MediaDirection::Outbound,
-                mime_type,
-                Timestamp::now(),
-                retention,
-            )
-            .with_bytes(spooled.stored(None));
-            let row = MediaRow { duration_seconds, ..row };
+            let (id, now) = (MediaId::new(), Timestamp::now());
+            let row = MediaRow::new(id, customer, channel, MediaDirection::Outbound, mime_type, now, media.retention());
+            let mut row = MediaRow { duration_seconds, ..row.with_bytes(spooled.stored(None)) };
             media.keep(channel, spooled).await?;
             let content = send.content(Media { filename, ..facts(&row) }, animated);
-            let row = match content.media() {
-                // What the caller said of the bytes belongs to them.
-                Some(said) => {
-                    MediaRow { filename: said.filename.clone(), voice: said.voice, view_once: said.view_once, ..row }
-                }
-                None => row,
-            };
+            // What the caller said of the bytes belongs to them.
+            if let Some(said) = content.media() {
+                row.filename.clone_from(&said.filename);
+                (row.voice, row.view_once) = (said.voice, said.view_once);
+            }
             Ok((SendBody::Media { content, media: Box::new(row) }, room))
         })
     }

@@ -28,18 +28,13 @@ impl Cluster {
         most: usize,
         context: &CallContext,
     ) -> Result<Option<Vec<DayUsage>>, CallError> {
-        let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
-            let ask = UsageAsk::Days { customer, from, to, by_channel, most };
-            self.ask_usage(shard, ask, context).await
-        });
+        let ask = Ask::Usage(UsageAsk::Days { customer, from, to, by_channel, most });
         let mut days: BTreeMap<(Day, Option<ChannelId>), Counts> = BTreeMap::new();
-        for part in try_join_all(asks).await? {
-            let UsageDone::Days(part) = part else { return Ok(None) };
+        for part in self.ask_each(self.context.shards_of_customer(customer), ask, context).await? {
+            let Done::Usage(UsageDone::Days(part)) = part else { return Ok(None) };
             part.iter().for_each(|row| days.entry((row.day, row.channel)).or_default().add(&row.counts));
         }
-        let all = days.into_iter().map(|((day, channel), counts)| DayUsage { day, channel, counts });
-        let all: Vec<DayUsage> = all.collect();
-        Ok((all.len() <= most).then_some(all))
+        Ok(DayUsage::at_most(most, days))
     }
 
     /// What a customer used in the hours of `[from, to)`, deleted channels included. Hours without use are left out.
@@ -52,11 +47,10 @@ impl Cluster {
         (from, to): (Hour, Hour),
         context: &CallContext,
     ) -> Result<BTreeMap<Hour, Counts>, CallError> {
-        let asks = self.shards_of_customer(customer).into_iter();
-        let asks = asks.map(|shard| self.ask_usage(shard, UsageAsk::Hours { customer, from, to }, context));
+        let ask = Ask::Usage(UsageAsk::Hours { customer, from, to });
         let mut hours: BTreeMap<Hour, Counts> = BTreeMap::new();
-        for part in try_join_all(asks).await? {
-            let UsageDone::Hours(part) = part else { return Err(CallError::internal_error()) };
+        for part in self.ask_each(self.context.shards_of_customer(customer), ask, context).await? {
+            let Done::Usage(UsageDone::Hours(part)) = part else { return Err(CallError::internal_error()) };
             part.iter().for_each(|(hour, counts)| hours.entry(*hour).or_default().add(counts));
         }
         Ok(hours)
@@ -78,24 +72,24 @@ impl Cluster {
         let mut channels = self.by_shard(live);
         let shards = match only {
             Some(_) => channels.keys().copied().collect(),
-            None => self.shards_of_customer(customer),
+            None => self.context.shards_of_customer(customer),
         };
         let asks = shards.into_iter().map(|shard| {
             let channels = channels.remove(&shard).unwrap_or_default();
-            self.ask_usage(shard, UsageAsk::Figures { customer, since, only, channels }, context)
+            let ask = Ask::Usage(UsageAsk::Figures { customer, since, only, channels });
+            async move {
+                let answer = self.ask_shard(shard, ask, context).await?;
+                of_kind!(answer, Done::Usage(UsageDone::Figures(figures)) => figures)
+            }
         });
         let mut figures = AccountFigures::default();
-        for part in try_join_all(asks).await? {
-            if let UsageDone::Figures(part) = part {
-                figures.add(&part);
-            }
-        }
+        try_join_all(asks).await?.iter().for_each(|part| figures.add(part));
         Ok(figures)
     }
 
     /// How many bytes of media an account keeps, by shard, as far as they say it in time.
     pub async fn media_kept(&self, customer: CustomerId, context: &CallContext) -> BTreeMap<ShardId, u64> {
-        self.context().media_kept(customer, &context.request_id, context.deadline).await
+        self.context.media_kept(customer, &context.request_id, context.deadline).await
     }
 
     /// Refuses media that an account has no room for: `size` bytes more, or any at all. What of its quota is left is told
@@ -127,18 +121,14 @@ impl Cluster {
         channel: ChannelId,
         context: &CallContext,
     ) -> Option<(MediaRoom, u64)> {
-        if !self.media_store().counts() {
+        if !self.media().counts() {
             return None;
         }
         let kept = self.media_kept(customer, context).await;
         let used: u64 = kept.values().sum();
         let here = self.by_shard(&[channel]).into_keys().next();
         let own = here.and_then(|shard| kept.get(&shard)).copied().unwrap_or(0);
-        let limit = self.context().allowed(customer, Quota::MediaBytes);
+        let limit = self.context.allowed(customer, Quota::MediaBytes);
         Some((MediaRoom { limit, elsewhere: used - own }, own))
-    }
-
-    async fn ask_usage(&self, shard: ShardId, ask: UsageAsk, context: &CallContext) -> Result<UsageDone, CallError> {
-        of_kind!(self.ask_shard(shard, Ask::Usage(ask), context.deadline, context).await?, Done::Usage(done) => done)
     }
 }

@@ -30,7 +30,7 @@ use crate::owner::Owner;
 use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, Manual, decode};
 use crate::shares::{Share, Shares};
 use crate::trace::{self, Kind, Place};
-use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
+use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter, Failure};
 use crate::webhook::material::Material;
 
 /// How long deliveries wait for an endpoint that is switched off.
@@ -67,32 +67,28 @@ pub(super) struct Means {
     pub large_events: Arc<Shares>,
 }
 
-/// Makes the attempt. Without an outcome in the log the next owner makes it again, under the same event id.
+/// Makes the attempt; `None` when the owner's right ends, or the delivery is gone. Without an outcome in the log the next owner
+/// makes it again, under the same event id.
 pub(super) async fn run(
     means: Means,
     owner: Arc<Owner>,
     job: Job,
     engine: mpsc::UnboundedSender<ToEngine>,
-) -> Finished {
-    let mut finished = Finished::default();
+) -> Option<Finished> {
     let Job { endpoint, delivery: id, due, .. } = job;
     let lost = owner.lost.clone();
     let taking = take(&means.large_events, &owner.reader, endpoint, id);
-    let Some(Some(taken)) = lost.run_until_cancelled(taking).await else { return finished };
-    let Taken { delivery, event, _place } = taken;
+    let Taken { delivery, event, _place } = lost.run_until_cancelled(taking).await??;
     // Read from disk while its outcome was on the way: not due at this time any more.
     if delivery.next_attempt_at != Some(due) {
-        finished.overtaken = delivery.next_attempt_at.is_some();
-        return finished;
+        return Some(Finished { overtaken: delivery.next_attempt_at.is_some(), ..Finished::default() });
     }
     let _in_flight = means.running.begin(id);
     let confirmed_and_made = async {
         directory_is_fresh(&owner).await;
         made(&means, &owner, &delivery, event).await
     };
-    let Some((attempt, next, noted)) = lost.run_until_cancelled(confirmed_and_made).await else {
-        return finished;
-    };
+    let (attempt, next, noted) = lost.run_until_cancelled(confirmed_and_made).await?;
     failpoint::reach(Point::WebhookAnswered);
     let _ = engine.send(ToEngine::Answered(task::id(), attempt.as_ref().and_then(tells_of_the_endpoint)));
     let attempt = attempt.map(|attempt| kept(attempt, owner.node.rooms.own().stores()));
@@ -104,20 +100,13 @@ pub(super) async fn run(
     };
     let paused = matches!(next, Next::Paused(_));
     let attempted = DeliveryCommand::Attempted { endpoint, delivery: id, due, attempt, next, noted };
-    let Ok(committed) = owner.committer.commit_deferred(vec![Command::Delivery(attempted)]).await else {
-        return finished;
-    };
-    let committed = committed.await;
+    let committing = owner.committer.commit_deferred(vec![Command::Delivery(attempted)]).await.ok()?;
+    let committed = committing.await;
     failpoint::reach(Point::WebhookRecorded);
-    match committed.as_deref() {
-        Ok([Reply::LostRace]) => finished.overtaken = true,
-        Ok(_) => {
-            finished.next_due = next_due;
-            finished.paused = paused;
-        }
-        Err(_) => {}
+    if committed.ok()? == [Reply::LostRace] {
+        return Some(Finished { overtaken: true, ..Finished::default() });
     }
-    finished
+    Some(Finished { next_due, paused, overtaken: false })
 }
 
 /// A delivery whose time has come, and its event as it is stored.
@@ -358,19 +347,7 @@ fn record(delivery: &DeliveryRow, started_at: Timestamp, outcome: AttemptOutcome
 fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: &str) -> AttemptRow {
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(1);
     figures::attempted(false);
-    AttemptRow {
-        number: delivery.attempt_count + 1,
-        trigger: trigger(delivery),
-        started_at,
-        latency_ms: 0,
-        elapsed_ms: 0,
-        outcome,
-        http_status: None,
-        response_headers: Vec::new(),
-        response_body: None,
-        remote_ip: None,
-        error: Some(why.to_owned()),
-    }
+    record(delivery, started_at, Failure::new(outcome, why).into())
 }
 
 #[cfg(test)]

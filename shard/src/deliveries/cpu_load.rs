@@ -24,18 +24,14 @@ pub struct CpuLoad {
 /// Times since the machine or the process started, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
-    machine: Machine,
-    /// The ticks of this process.
-    own: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Machine {
+    /// Of the machine.
     cores: u64,
     /// All cores, whatever they did.
     whole: u64,
     /// What was neither idle nor of processes that yield to others.
     busy: u64,
+    /// Of this process.
+    own: u64,
 }
 
 impl CpuLoad {
@@ -53,10 +49,10 @@ impl CpuLoad {
 
 impl Counted {
     fn since(self, earlier: Self, allowed_cores: u64) -> Option<Busy> {
-        let whole = self.machine.whole.checked_sub(earlier.machine.whole).filter(|whole| *whole > 0)? as f64;
-        let machine = self.machine.busy.saturating_sub(earlier.machine.busy) as f64 / whole;
+        let whole = self.whole.checked_sub(earlier.whole).filter(|whole| *whole > 0)? as f64;
+        let machine = self.busy.saturating_sub(earlier.busy) as f64 / whole;
         // A container may be given less than the machine: its own use of its own part counts too.
-        let allowed = whole * allowed_cores as f64 / self.machine.cores.max(1) as f64;
+        let allowed = whole * allowed_cores as f64 / self.cores.max(1) as f64;
         let own = self.own.saturating_sub(earlier.own) as f64 / allowed;
         Some(match machine.max(own) {
             part if part >= FULL => Busy::Full,
@@ -67,25 +63,24 @@ impl Counted {
 }
 
 fn read() -> Option<Counted> {
-    let machine = parse_machine(&fs::read_to_string("/proc/stat").ok()?)?;
-    Some(Counted { machine, own: parse_own(&fs::read_to_string("/proc/self/stat").ok()?)? })
+    parse(&fs::read_to_string("/proc/stat").ok()?, &fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// Reads `/proc/stat`: a line `cpu` with the sums, and one for each core.
-fn parse_machine(stat: &str) -> Option<Machine> {
+/// Reads `/proc/stat`, a line `cpu` with the sums and one for each core, and `/proc/self/stat`: user and system time are the 12th
+/// and 13th field after the name in parentheses.
+fn parse(stat: &str, own: &str) -> Option<Counted> {
     let mut lines = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
     // user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user already.
     let sums: Vec<u64> = lines.next()?.split_whitespace().filter_map(|field| field.parse().ok()).take(8).collect();
     let [user, _, system, _, _, irq, softirq, steal] = sums[..] else { return None };
-    let busy = user + system + irq + softirq + steal;
-    Some(Machine { cores: lines.count() as u64, whole: sums.iter().sum(), busy })
-}
-
-/// Reads `/proc/self/stat`: user and system time are the 12th and 13th field after the name in parentheses.
-fn parse_own(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut times = rest.split_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
-    Some(times.next()? + times.next()?)
+    let (_, own) = own.rsplit_once(')')?;
+    let mut own = own.split_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
+    Some(Counted {
+        cores: lines.count() as u64,
+        whole: sums.iter().sum(),
+        busy: user + system + irq + softirq + steal,
+        own: own.next()? + own.next()?,
+    })
 }
 
 #[cfg(test)]
@@ -96,15 +91,15 @@ mod tests {
     fn the_kernels_figures_are_read() {
         let stat =
             "cpu  100 20 30 400 5 6 7 8 0 0\ncpu0 50 10 15 200 2 3 3 4 0 0\ncpu1 50 10 15 200 3 3 4 4 0 0\nintr 1 2";
-        assert_eq!(parse_machine(stat), Some(Machine { cores: 2, whole: 576, busy: 151 }));
-        assert_eq!(parse_machine("cpu  1 2 3"), None);
-        assert_eq!(parse_own("7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14"), Some(23));
+        let own = "7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14";
+        assert_eq!(parse(stat, own), Some(Counted { cores: 2, whole: 576, busy: 151, own: 23 }));
+        assert_eq!(parse("cpu  1 2 3", own), None);
         assert!(read().is_some(), "this machine tells");
     }
 
     #[test]
     fn a_machine_is_full_when_its_cores_are_or_when_the_part_that_is_ours_is() {
-        let at = |whole, busy, own| Counted { machine: Machine { cores: 4, whole, busy }, own };
+        let at = |whole, busy, own| Counted { cores: 4, whole, busy, own };
         let busy = |now: Counted| now.since(at(1_000, 500, 100), 2);
         assert_eq!(busy(at(1_400, 890, 110)), Some(Busy::Full));
         assert_eq!(busy(at(1_400, 810, 110)), Some(Busy::Enough));

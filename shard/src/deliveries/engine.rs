@@ -48,7 +48,7 @@ pub(super) struct Engine {
     retry_limiter: RetryLimiter,
     cpu_load: CpuLoad,
     health: Health,
-    attempts: JoinSet<Finished>,
+    attempts: JoinSet<Option<Finished>>,
     /// The attempts that run, by their tasks: one that panics names no more than that.
     started: HashMap<task::Id, Started>,
     /// When an endpoint has something to do next; one entry each.
@@ -64,22 +64,6 @@ struct Started {
     epoch: Epoch,
     job: Job,
     answered: bool,
-}
-
-/// What came of a look at an endpoint.
-struct Pumped {
-    /// How many more attempts it would take.
-    room: usize,
-    /// Something is due, and waits for the pace of the node.
-    later: bool,
-}
-
-/// What the directory says of an endpoint.
-struct Standing {
-    /// Places of this node's own.
-    own: usize,
-    /// Its customer, when it is to be called: it exists and is enabled.
-    called: Option<CustomerId>,
 }
 
 impl Engine {
@@ -131,22 +115,15 @@ impl Engine {
                 () = stop.cancelled() => return,
                 _ = tidying.tick() => self.tidy(),
                 _ = rare.recv_many(&mut taken_rare, TURN) => {
-                    for message in taken_rare.drain(..) {
-                        self.take(message, &mut touched);
-                    }
+                    taken_rare.drain(..).for_each(|message| self.take(message, &mut touched));
                 }
                 _ = messages.recv_many(&mut taken, TURN) => {
-                    for message in taken.drain(..) {
-                        self.take(message, &mut touched);
-                    }
+                    taken.drain(..).for_each(|message| self.take(message, &mut touched));
                 }
                 Some(joined) = self.attempts.join_next_with_id() => {
-                    let (id, finished) = match joined {
-                        Ok((id, finished)) => (id, Some(finished)),
-                        // It keeps no place; its delivery is found again by the next owner.
-                        Err(error) => (error.id(), None),
-                    };
-                    touched.extend(self.finish(id, finished));
+                    // One that panicked keeps no place; its delivery is found again by the next owner.
+                    let (id, finished) = joined.unwrap_or_else(|error| (error.id(), None));
+                    touched.extend(self.finish(id, finished.unwrap_or_default()));
                 }
                 change = changes.recv() => match change {
                     Ok(Change::Endpoint(id)) => {
@@ -188,9 +165,9 @@ impl Engine {
         }
     }
 
-    /// Whether a message is of an ownership that still stands.
-    fn is_current(&self, shard: ShardId, epoch: Epoch) -> bool {
-        self.owners.get(&shard).is_some_and(|owner| owner.epoch == epoch)
+    /// Whose a message is, if that ownership still stands.
+    fn owner(&self, shard: ShardId, epoch: Epoch) -> Option<&Arc<Owner>> {
+        self.owners.get(&shard).filter(|owner| owner.epoch == epoch)
     }
 
     fn take(&mut self, message: ToEngine, touched: &mut HashSet<EndpointId>) {
@@ -205,14 +182,14 @@ impl Engine {
                 self.owners.insert(owner.shard, owner);
             }
             ToEngine::Remove(shard, epoch) => {
-                if self.is_current(shard, epoch) {
+                if self.owner(shard, epoch).is_some() {
                     self.owners.remove(&shard);
                     self.queues.values_mut().for_each(|queues| drop(queues.remove(&shard)));
                     self.queues.retain(|_, queues| !queues.is_empty());
                 }
             }
             ToEngine::Written(shard, epoch, job) => {
-                if self.is_current(shard, epoch) {
+                if self.owner(shard, epoch).is_some() {
                     let queues = self.queues.entry(job.endpoint).or_default();
                     touched.insert(job.endpoint);
                     queues.entry(shard).or_insert_with(|| EndpointQueue::empty(job.endpoint)).announced(job);
@@ -223,7 +200,7 @@ impl Engine {
                     // Before anything is read: what finds no room from here on is told of anew.
                     self.rereading.lock().remove(&(shard, epoch));
                 }
-                let Some(owner) = self.owners.get(&shard).filter(|owner| owner.epoch == epoch) else { return };
+                let Some(owner) = self.owner(shard, epoch) else { return };
                 let endpoints = endpoint.map_or_else(|| endpoints_with_jobs(&owner.reader), |endpoint| vec![endpoint]);
                 for endpoint in endpoints {
                     let queues = self.queues.entry(endpoint).or_default();
@@ -233,13 +210,10 @@ impl Engine {
             }
             ToEngine::Walked { shard, epoch, endpoint, found } => {
                 let again = self.walks.ended((shard, epoch, endpoint));
-                let Some(owner) = self.owners.get(&shard).filter(|owner| owner.epoch == epoch).cloned() else { return };
                 if found {
-                    let queues = self.queues.entry(endpoint).or_default();
-                    queues.entry(shard).or_insert_with(|| EndpointQueue::unread(endpoint)).reread();
-                    touched.insert(endpoint);
+                    self.take(ToEngine::Reread(shard, epoch, Some(endpoint)), touched);
                 }
-                if again {
+                if again && let Some(owner) = self.owner(shard, epoch).cloned() {
                     self.unpause(&owner, endpoint);
                 }
             }
@@ -266,23 +240,22 @@ impl Engine {
             limiter.heard(success);
             self.health.heard(endpoint, success, Timestamp::now());
         }
-        let current = self.owners.get(&started.shard).is_some_and(|owner| owner.epoch == started.epoch);
-        if current && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&started.shard))
+        if self.owners.get(&started.shard).is_some_and(|owner| owner.epoch == started.epoch)
+            && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&started.shard))
         {
             queue.answered(&started.job);
         }
         Some(endpoint)
     }
 
-    fn finish(&mut self, id: task::Id, finished: Option<Finished>) -> Option<EndpointId> {
+    fn finish(&mut self, id: task::Id, finished: Finished) -> Option<EndpointId> {
         self.answered(id, None);
         let Started { shard, epoch, job, .. } = self.started.remove(&id)?;
         let endpoint = job.endpoint;
         if let Some(limiter) = self.limiters.get_mut(&endpoint) {
             limiter.committed();
         }
-        let finished = finished.unwrap_or_default();
-        if self.is_current(shard, epoch)
+        if self.owner(shard, epoch).is_some()
             && let Some(queue) = self.queues.get_mut(&endpoint).and_then(|queues| queues.get_mut(&shard))
         {
             queue.finished(&job);
@@ -302,10 +275,12 @@ impl Engine {
         Some(endpoint)
     }
 
-    fn standing(&self, endpoint: EndpointId) -> Standing {
-        self.directory.read(|state| Standing {
-            own: own_places(state.nodes.len()),
-            called: state.endpoints.get(&endpoint).filter(|known| known.enabled).map(|known| known.customer_id),
+    /// What the directory says of an endpoint: the places of this node's own, and its customer, when it is to be called: it
+    /// exists and is enabled.
+    fn standing(&self, endpoint: EndpointId) -> (usize, Option<CustomerId>) {
+        self.directory.read(|state| {
+            let called = state.endpoints.get(&endpoint).filter(|known| known.enabled);
+            (own_places(state.nodes.len()), called.map(|known| known.customer_id))
         })
     }
 
@@ -333,10 +308,10 @@ impl Engine {
         if !has_queues && !self.limiters.contains_key(&endpoint) {
             return;
         }
-        let Standing { own, called } = self.standing(endpoint);
+        let (own, called) = self.standing(endpoint);
         let instant = Instant::now();
         let room = self.limiters.entry(endpoint).or_default().room(own, called.is_some(), instant);
-        let Pumped { room, later } = self.start_due(endpoint, room, now, paced);
+        let (room, later) = self.start_due(endpoint, room, now, paced);
         if later {
             self.retry_limiter.wait(endpoint);
         }
@@ -372,10 +347,11 @@ impl Engine {
         }
     }
 
-    /// Starts up to `room` attempts, one of each queue in turn, so that no shard waits for another's.
-    fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp, mut paced: usize) -> Pumped {
+    /// Starts up to `room` attempts, one of each queue in turn, so that no shard waits for another's. Says how many more the
+    /// endpoint would take, and whether something is due that waits for the pace of the node.
+    fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp, mut paced: usize) -> (usize, bool) {
         let mut later = false;
-        let Some(queues) = self.queues.get_mut(&endpoint) else { return Pumped { room, later } };
+        let Some(queues) = self.queues.get_mut(&endpoint) else { return (room, later) };
         let limiter = self.limiters.entry(endpoint).or_default();
         let instant = Instant::now();
         let mut found = true;
@@ -412,7 +388,7 @@ impl Engine {
             self.queues.remove(&endpoint);
         }
         // With no room left, the next answer looks again.
-        Pumped { room, later: later && room > 0 }
+        (room, later && room > 0)
     }
 
     /// An endpoint that was switched on again gets what was paused for it.
@@ -423,7 +399,7 @@ impl Engine {
 
     /// Makes an endpoint's paused deliveries in a shard due again, if it is switched on.
     fn unpause(&mut self, owner: &Arc<Owner>, endpoint: EndpointId) {
-        let Some(customer) = self.standing(endpoint).called else { return };
+        let (_, Some(customer)) = self.standing(endpoint) else { return };
         let (shard, epoch) = (owner.shard, owner.epoch);
         if !self.walks.begin((shard, epoch, endpoint)) {
             return;

@@ -94,13 +94,8 @@ impl EndpointLimiter {
 
     /// Nothing is running, and nothing is held that has to be given back.
     pub fn is_idle(&self) -> bool {
-        self.running == 0
-            && self.uncommitted == 0
-            && !self.asking
-            && self.circuit.is_none()
-            && self.lent.is_none()
-            && !self.tainted
-            && self.failed == 0
+        let holds = self.circuit.is_some() || self.lent.is_some();
+        self.is_at_rest() && !holds && !self.tainted && self.failed == 0
     }
 
     /// Nothing of it is under way.

@@ -25,7 +25,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use model::id::{EndpointId, Epoch, ShardId};
+use model::error::CallError;
+use model::id::{CustomerId, EndpointId, Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use parking_lot::Mutex;
@@ -46,6 +47,7 @@ use crate::coordinator::{Report, Ruling};
 use crate::keys;
 use crate::owner::committer::LeadershipLost;
 use crate::owner::{Owner, Webhooks};
+use crate::reads::Patience;
 use crate::shares::Shares;
 use crate::webhook::attempt::Attempter;
 
@@ -88,7 +90,6 @@ pub struct Deliveries {
     queue: mpsc::Sender<ToEngine>,
     overflow: mpsc::UnboundedSender<ToEngine>,
     running: Running,
-    attempter: Arc<Attempter>,
     /// The ownerships that the engine was told of and that stand: one that is begun again after a panic is told anew.
     owners: Arc<Mutex<HashMap<ShardId, Arc<Owner>>>>,
     rereading: Rereading,
@@ -97,7 +98,7 @@ pub struct Deliveries {
 impl Deliveries {
     /// Starts the engine's task.
     pub fn start(
-        attempter: Attempter,
+        attempter: Arc<Attempter>,
         schedule: RetrySchedule,
         rules: DeliveryRules,
         directory: Arc<Directory>,
@@ -108,15 +109,14 @@ impl Deliveries {
         // whose home is asked, and for each step of a sweep.
         let (overflow, rare) = mpsc::unbounded_channel();
         let running = Running::new(schedule.max_attempts());
-        let attempter = Arc::new(attempter);
         let means = Means {
-            attempter: attempter.clone(),
+            attempter,
             schedule: Arc::new(schedule),
             running: running.clone(),
             large_events: Arc::new(Shares::new(Semaphore::MAX_PERMITS, LARGE_EVENTS_OF_ONE)),
         };
         let (owners, rereading) = (Arc::default(), Rereading::default());
-        let deliveries = Self { queue, overflow, running, attempter, owners, rereading };
+        let deliveries = Self { queue, overflow, running, owners, rereading };
         let waiting = Arc::new(tokio::sync::Mutex::new(Waiting { messages, rare, begun: false }));
         let begun = deliveries.clone();
         tokio::spawn(async move {
@@ -150,11 +150,6 @@ impl Deliveries {
         let Waiting { messages, rare, .. } = &mut *waiting;
         let engine = engine::Engine::new(means, rules, directory, self.overflow.clone(), self.rereading.clone());
         engine.run(messages, rare, stop).await;
-    }
-
-    /// For requests that are no deliveries: tests of endpoints.
-    pub fn attempter(&self) -> &Attempter {
-        &self.attempter
     }
 
     /// Tells the engine of an ownership; false when it has ended.
@@ -215,6 +210,26 @@ struct Waiting {
     begun: bool,
 }
 
+/// How long work that goes on by itself waits for its turn among what else its account reads, before it asks anew; and how long
+/// after a turn that did not come.
+const TURN_PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Reads apart from other tasks, in the turn of an account: many rows may have to come from disk.
+///
+/// # Errors
+/// As [`Reads::read`](crate::reads::Reads::read).
+async fn read<T: Send + 'static>(
+    owner: &Owner,
+    account: Option<CustomerId>,
+    deadline: Instant,
+    with: impl FnOnce(&dyn View, &Running) -> T + Send + 'static,
+) -> Result<T, CallError> {
+    let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
+    let reading = move |patience: &Patience| with(&patience.over(reader), &running);
+    owner.node.reads.read(account, deadline, reading).await
+}
+
 /// Puts on record which attempts the shard's former owner could not end.
 async fn note_interrupted(owner: &Owner) -> Result<(), LeadershipLost> {
     /// How many of them one command names.
@@ -231,23 +246,17 @@ async fn note_interrupted(owner: &Owner) -> Result<(), LeadershipLost> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use model::id::DeliveryId;
-    use model::target::TargetPolicy;
 
     use super::*;
-    use crate::webhook::attempt::AttemptConfig;
-    use crate::webhook::resolver::SystemResolver;
 
     #[test]
     fn a_shard_is_read_again_once_however_many_announcements_find_no_room() {
         let (queue, _messages) = mpsc::channel(1);
         let (overflow, mut rare) = mpsc::unbounded_channel();
-        let attempter = Attempter::new(AttemptConfig::new(TargetPolicy::dev(), "test"), SystemResolver::default());
-        let (attempter, running) = (Arc::new(attempter.unwrap()), Running::new(1));
-        let (owners, rereading) = (Arc::default(), Rereading::default());
-        let deliveries = Deliveries { queue, overflow, running, attempter, owners, rereading };
+        let (running, owners, rereading) = (Running::new(1), Arc::default(), Rereading::default());
+        let deliveries = Deliveries { queue, overflow, running, owners, rereading };
         let job =
             || Job { endpoint: EndpointId::random(), delivery: DeliveryId::random(), due: Timestamp(0), chat: None };
         let mut told = || std::iter::from_fn(|| rare.try_recv().ok()).count();

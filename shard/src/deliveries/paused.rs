@@ -4,8 +4,7 @@
 //! over in the turn of their account, once at a time, however often somebody changes the endpoint meanwhile.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::error::ErrorCode;
 use model::id::{CustomerId, DeliveryId, EndpointId, Epoch, ShardId};
@@ -13,49 +12,37 @@ use model::time::Timestamp;
 use raft::machine::{View, just_after};
 
 use super::command::DeliveryCommand;
+use super::running::Running;
+use super::{RETRY_PAUSE, TURN_PATIENCE, read};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::Owner;
-use crate::reads::Patience;
 
 /// Jobs that are read in one turn, and deliveries that one command makes due.
 const READ: usize = 2048;
 const AT_ONCE: usize = 256;
-
-/// How long a part waits for its turn among what else its account reads, before it asks anew.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long it waits after a turn that did not come.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Of an ownership, and an endpoint.
 type Walk = (ShardId, Epoch, EndpointId);
 
 /// The walks that are under way.
 #[derive(Default)]
-pub(super) struct Walks(HashMap<Walk, Again>);
-
-/// Whether the endpoint has changed since its walk began.
-type Again = bool;
+pub(super) struct Walks {
+    /// And whether the endpoint has changed since its walk began.
+    under_way: HashMap<Walk, bool>,
+}
 
 impl Walks {
     /// Whether a walk is to begin. Where one is under way, there is another one after it.
     pub fn begin(&mut self, walk: Walk) -> bool {
-        match self.0.entry(walk) {
-            Entry::Occupied(mut under_way) => {
-                *under_way.get_mut() = true;
-                false
-            }
-            Entry::Vacant(place) => {
-                place.insert(false);
-                true
-            }
-        }
+        let is_under_way = self.under_way.contains_key(&walk);
+        self.under_way.insert(walk, is_under_way);
+        !is_under_way
     }
 
     /// Notes the end of one. Says whether there is to be another one.
-    pub fn ended(&mut self, walk: Walk) -> Again {
-        self.0.remove(&walk).unwrap_or_default()
+    pub fn ended(&mut self, walk: Walk) -> bool {
+        self.under_way.remove(&walk).unwrap_or_default()
     }
 }
 
@@ -64,9 +51,9 @@ pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: Endpo
     let (mut from, to) = keys::jobs_of(endpoint);
     let mut any = false;
     loop {
-        let (reader, begin, end) = (owner.reader.clone(), from.clone(), to.clone());
-        let reading = move |patience: &Patience| paused(&patience.over(reader), &begin, &end);
-        let (deliveries, last) = match owner.node.reads.read(Some(customer), Instant::now() + PATIENCE, reading).await {
+        let (begin, end) = (from.clone(), to.clone());
+        let reading = move |view: &dyn View, _: &Running| paused(view, &begin, &end);
+        let (deliveries, last) = match read(owner, Some(customer), Instant::now() + TURN_PATIENCE, reading).await {
             Ok(part) => part,
             // A reading that panicked panics again: the next change of the endpoint begins another walk.
             Err(error) if error.code == ErrorCode::InternalError => return any,

@@ -72,9 +72,8 @@ impl RetryLimiter {
         // Measured also when it is not used: the next time measures from here.
         let measured = measure().filter(|_| since < STALE);
         self.rate = match measured {
-            None => self.rate,
             Some(Busy::Full) => self.rate / 2.0,
-            Some(Busy::Enough) => self.rate,
+            None | Some(Busy::Enough) => self.rate,
             Some(Busy::Spare) => self.rate * 1.5,
         };
         self.rate = self.rate.clamp(FLOOR_PER_CORE * self.cores, CEILING_PER_CORE * self.cores);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use model::error::CallError;
-use model::id::CustomerId;
 use model::time::Timestamp;
 use raft::machine::View;
 
@@ -12,12 +11,11 @@ use super::command::DeliveryCommand;
 use super::query;
 use super::running::Running;
 use super::view::DeliveryRecord;
-use super::{sweep, waiting};
+use super::{read, sweep, waiting};
 use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::{NotLeader, Owner};
-use crate::reads::Patience;
 use crate::records::{DeliveryRow, decode};
 
 /// Answers at the owner.
@@ -29,27 +27,26 @@ pub async fn answer(
     ask: DeliveryAsk,
     deadline: Instant,
 ) -> Result<Result<DeliveryDone, CallError>, NotLeader> {
-    let reading = Reading { owner, deadline };
+    let account = ask.account();
     Ok(match ask {
         DeliveryAsk::Page { customer, query } => {
             let page = move |view: &dyn View, running: &Running| query::page(view, customer, &query, running);
-            reading.read(Some(customer), page).await.map(DeliveryDone::Page)
+            read(owner, account, deadline, page).await.map(DeliveryDone::Page)
         }
         DeliveryAsk::Find { customer, id } => {
             let find = move |view: &dyn View, running: &Running| query::detail(view, customer, id, running);
-            reading.read(Some(customer), find).await.map(|found| DeliveryDone::Found(found.map(Box::new)))
+            read(owner, account, deadline, find).await.map(|found| DeliveryDone::Found(found.map(Box::new)))
         }
         DeliveryAsk::Figures { customer, endpoint, since } => {
             let count =
                 move |view: &dyn View, running: &Running| query::figures(view, customer, endpoint, since, running);
-            reading.read(Some(customer), count).await.map(DeliveryDone::Figures)
+            read(owner, account, deadline, count).await.map(DeliveryDone::Figures)
         }
         DeliveryAsk::Waiting => {
-            reading.read(None, |view: &dyn View, _: &Running| waiting::in_shard(view)).await.map(DeliveryDone::Waiting)
+            read(owner, account, deadline, |view, _| waiting::in_shard(view)).await.map(DeliveryDone::Waiting)
         }
         DeliveryAsk::Redeliver { customer, id, again } => {
-            let find = move |view: &dyn View, _: &Running| query::find(view, customer, id);
-            match reading.read(Some(customer), find).await {
+            match read(owner, account, deadline, move |view, _| query::find(view, customer, id)).await {
                 Ok(row) => Ok(DeliveryDone::Redelivered(redeliver(owner, row, again).await?)),
                 Err(error) => Err(error),
             }
@@ -68,24 +65,6 @@ pub async fn answer(
         DeliveryAsk::CountSweep(sweep) => sweep::count(owner, sweep, deadline).await.map(DeliveryDone::Matched),
         DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep, deadline).await?.map(DeliveryDone::Matched),
     })
-}
-
-/// Reads apart from other tasks, in the turn of an account: many rows may have to come from disk.
-struct Reading<'a> {
-    owner: &'a Owner,
-    deadline: Instant,
-}
-
-impl Reading<'_> {
-    async fn read<T: Send + 'static>(
-        &self,
-        account: Option<CustomerId>,
-        with: impl FnOnce(&dyn View, &Running) -> T + Send + 'static,
-    ) -> Result<T, CallError> {
-        let (reader, running) = (self.owner.reader.clone(), self.owner.node.deliveries.running().clone());
-        let reading = move |patience: &Patience| with(&patience.over(reader), &running);
-        self.owner.node.reads.read(account, self.deadline, reading).await
-    }
 }
 
 /// Makes a delivery due that was found; `again` when the same call may have done so before.

@@ -15,10 +15,11 @@ use raft::supervise;
 use state::deliveries::sweep::Part;
 
 use super::command::{DeliveryCommand, Progress, Sweep};
+use super::running::Running;
+use super::{RETRY_PAUSE, TURN_PATIENCE, read};
 use crate::command::Command;
 use crate::keys;
 use crate::owner::{MOST_SWEEPS_OF_ONE, NotLeader, Owner};
-use crate::reads::Patience;
 use crate::records::decode;
 
 /// Between two steps, so that sends do not feel them.
@@ -30,12 +31,6 @@ const PATIENCE: Duration = Duration::from_millis(800);
 /// When an account with as many as it may have should try again, in seconds.
 const RETRY_SECONDS: u32 = 5;
 
-/// How long a step waits for its turn among what else its account reads, before it asks anew.
-const STEP_PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long a step waits after one that failed.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
-
 /// How many deliveries a sweep would be about.
 ///
 /// # Errors
@@ -44,10 +39,7 @@ pub async fn count(owner: &Owner, sweep: Sweep, deadline: Instant) -> Result<u64
     if owner.reader.get(&keys::customer_endpoint(sweep.customer, sweep.endpoint)).is_none() {
         return Ok(0);
     }
-    let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
-    let customer = sweep.customer;
-    let counting = move |patience: &Patience| sweep.matched(&patience.over(reader), &running);
-    owner.node.reads.read(Some(customer), deadline, counting).await
+    read(owner, Some(sweep.customer), deadline, move |view, running| sweep.matched(view, running)).await
 }
 
 /// Begins a sweep and says how many deliveries it is about.
@@ -95,10 +87,9 @@ pub async fn resume(owner: Arc<Owner>) {
 /// The next part, read in the turn of the sweep's account.
 async fn next(owner: &Owner, sweep: &Sweep) -> Part {
     loop {
-        let (reader, running, sweep) = (owner.reader.clone(), owner.node.deliveries.running().clone(), sweep.clone());
-        let customer = sweep.customer;
-        let reading = move |patience: &Patience| sweep.next(&patience.over(reader), &running);
-        match owner.node.reads.read(Some(customer), Instant::now() + STEP_PATIENCE, reading).await {
+        let (customer, sweep) = (sweep.customer, sweep.clone());
+        let reading = move |view: &dyn View, running: &Running| sweep.next(view, running);
+        match read(owner, Some(customer), Instant::now() + TURN_PATIENCE, reading).await {
             Ok(part) => return part,
             Err(error) => tracing::debug!(%error, "a step of a sweep did not have its turn"),
         }

@@ -165,6 +165,22 @@ impl Failure {
     }
 }
 
+impl From<Failure> for AttemptOutcome {
+    fn from(failure: Failure) -> Self {
+        Self {
+            outcome: failure.outcome,
+            http_status: None,
+            response_headers: Vec::new(),
+            response_body: None,
+            retry_after: None,
+            latency_ms: 0,
+            elapsed_ms: 0,
+            remote_ip: failure.remote_ip,
+            error: Some(failure.error),
+        }
+    }
+}
+
 /// An answer whose head has come.
 struct Answer {
     response: Response<Incoming>,
@@ -205,17 +221,7 @@ impl Attempter {
         let started = Instant::now();
         let mut outcome = match self.answer_to(&request, started).await {
             Ok(answer) => self.read(answer, &request, started).await,
-            Err(failure) => AttemptOutcome {
-                outcome: failure.outcome,
-                http_status: None,
-                response_headers: Vec::new(),
-                response_body: None,
-                retry_after: None,
-                latency_ms: 0,
-                elapsed_ms: 0,
-                remote_ip: failure.remote_ip,
-                error: Some(failure.error),
-            },
+            Err(failure) => failure.into(),
         };
         outcome.elapsed_ms = millis(started.elapsed());
         outcome

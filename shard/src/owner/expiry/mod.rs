@@ -178,15 +178,26 @@ fn due(view: &dyn View, from: &[u8], to: &[u8], part: Part) -> (Vec<Place>, Opti
 }
 
 async fn expire_status_changes(owner: &Arc<Owner>, id: ChannelId, before: Timestamp) -> Result<(), LeadershipLost> {
+    let due = move |view: &dyn View| {
+        let changes = view.scan_range(keys::status_changes(id, Some((before, 0))), STEP);
+        changes.iter().filter_map(|(key, _)| keys::place_of_change(key)).collect::<Vec<_>>()
+    };
+    in_steps(owner, STEP, due, |changes| Trim::StatusChanges { channel: id, changes }).await
+}
+
+/// Trims what is due, so much at a time, until there is less.
+async fn in_steps<T: Send + 'static>(
+    owner: &Arc<Owner>,
+    most: usize,
+    due: impl Fn(&dyn View) -> Vec<T> + Copy + Send + 'static,
+    trim: impl Fn(Vec<T>) -> Trim,
+) -> Result<(), LeadershipLost> {
     loop {
-        let (from, to) = keys::status_changes(id, Some((before, 0)));
-        let pairs = read(owner, move |view| view.scan(&from, &to, STEP)).await?;
-        let changes: Vec<_> = pairs.iter().filter_map(|(key, _)| keys::place_of_change(key)).collect();
-        if changes.is_empty() {
-            return Ok(());
+        let due = read(owner, due).await?;
+        let is_last = due.len() < most;
+        if !due.is_empty() {
+            commit(owner, trim(due)).await?;
         }
-        let is_last = changes.len() < STEP;
-        commit(owner, Trim::StatusChanges { channel: id, changes }).await?;
         if is_last {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use model::id::CustomerId;
 use model::time::{Day, Timestamp};
 use raft::machine::View;
 
-use super::{STEP, commit, read};
+use super::{STEP, in_steps, read};
 use crate::keys;
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
@@ -24,7 +24,7 @@ pub async fn expire_all(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
         let first = first.into_iter().next().and_then(|(key, _)| keys::parse_usage(&key));
         let Some((customer, _, _)) = first else { return Ok(()) };
         let oldest = if is_gone(owner, customer) { Hour(u32::MAX) } else { oldest };
-        expire_customer(owner, customer, oldest).await?;
+        in_steps(owner, STEP, move |view| due(view, customer, oldest), |rows| Trim::Usage { rows }).await?;
         next = keys::usages_of(customer).1;
     }
 }
@@ -34,19 +34,6 @@ pub async fn expire_all(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
 fn is_gone(owner: &Owner, customer: CustomerId) -> bool {
     let directory = &owner.node.directory;
     directory.is_fresh() && directory.read(|state| !state.customers.contains_key(&customer))
-}
-
-async fn expire_customer(owner: &Arc<Owner>, customer: CustomerId, oldest: Hour) -> Result<(), LeadershipLost> {
-    loop {
-        let rows = read(owner, move |view| due(view, customer, oldest)).await?;
-        let is_last = rows.len() < STEP;
-        if !rows.is_empty() {
-            commit(owner, Trim::Usage { rows }).await?;
-        }
-        if is_last {
-            return Ok(());
-        }
-    }
 }
 
 /// The oldest rows of a customer from before an hour.

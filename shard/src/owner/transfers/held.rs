@@ -160,16 +160,8 @@ impl Channel {
         let media = message.content.media_mut()?;
         let (customer, channel) = (self.row.customer, self.row.id);
         let retention = self.media_retention();
-        let mime_type = media.mime_type.clone();
-        let mut row = MediaRow::new(
-            MediaId::new(),
-            customer,
-            channel,
-            MediaDirection::Inbound,
-            mime_type,
-            Timestamp::now(),
-            retention,
-        );
+        let (id, now, mime_type) = (MediaId::new(), Timestamp::now(), media.mime_type.clone());
+        let mut row = MediaRow::new(id, customer, channel, MediaDirection::Inbound, mime_type, now, retention);
         row.size = media.size_bytes;
         row.sha256.clone_from(&media.sha256);
         row.filename.clone_from(&media.filename);
