@@ -13,7 +13,7 @@ use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
 use model::page::LARGEST_PAGE;
 use model::time::Timestamp;
-use raft::machine::{View, just_after, scan_all};
+use raft::machine::{View, scan_all};
 
 use super::{NotLeader, Owner};
 use crate::call::Done;
@@ -141,33 +141,28 @@ impl<V: View> Reading<V> {
     /// Ends with the row that fills it, or where it has looked at too many: then with the id of the last one of these.
     fn page(
         &self,
-        (mut from, to): keys::Range,
+        range: keys::Range,
         filter: &Filter,
         limit: usize,
         most_bytes: usize,
     ) -> (Vec<Bytes>, Option<String>) {
         let mut found = Vec::new();
-        let (mut bytes, mut looked_at) = (0, 0);
-        let mut upto = None;
-        loop {
-            let rows = self.view.scan(&from, &to, CHUNK);
-            let Some((last, _)) = rows.last() else { return (found, None) };
-            if looked_at >= ROWS_LOOKED_AT {
-                return (found, upto);
+        let mut bytes = 0;
+        let mut upto = Vec::new();
+        for (looked_at, (key, row)) in scan_all(&self.view, range, CHUNK).enumerate() {
+            if looked_at == ROWS_LOOKED_AT {
+                return (found, keys::id_of_projected(&upto).map(str::to_owned));
             }
-            from = just_after(last);
-            upto = keys::id_of_projected(last).map(str::to_owned);
-            looked_at += rows.len();
-            for (_, row) in rows {
-                if filter.passes(&row) {
-                    bytes += row.len();
-                    found.push(Bytes::from(row));
-                }
-                if found.len() >= limit || bytes >= most_bytes {
-                    return (found, None);
-                }
+            upto = key;
+            if filter.passes(&row) {
+                bytes += row.len();
+                found.push(Bytes::from(row));
+            }
+            if found.len() >= limit || bytes >= most_bytes {
+                break;
             }
         }
+        (found, None)
     }
 
     /// Counts all that pass, and keeps a page of them: of an address book that holds very many, no more is in memory. It ends
@@ -233,9 +228,6 @@ mod tests {
 
     use super::*;
     use crate::projection::Kind;
-
-    /// Rows that a page looks at: whole chunks.
-    const LOOKED_AT: usize = ROWS_LOOKED_AT.next_multiple_of(CHUNK);
 
     /// When the newest order was placed, in Unix seconds.
     const NEWEST: i64 = 1_767_225_600;
@@ -303,18 +295,18 @@ mod tests {
 
     #[test]
     fn a_page_that_looked_at_too_many_rows_says_where_the_next_one_goes_on() {
-        let last = LOOKED_AT - 1;
-        let whole = orders(LOOKED_AT, &[3, last]);
+        let last = ROWS_LOOKED_AT - 1;
+        let whole = orders(ROWS_LOOKED_AT, &[3, last]);
         assert_eq!(accepted(&whole, None, true), (vec![3, last as i64], None));
-        let longer = orders(LOOKED_AT + 1, &[3, LOOKED_AT]);
+        let longer = orders(ROWS_LOOKED_AT + 1, &[3, ROWS_LOOKED_AT]);
         let (found, stopped_at) = accepted(&longer, None, true);
         assert_eq!((found, stopped_at.is_some()), (vec![3], true));
-        assert_eq!(accepted(&longer, stopped_at, true), (vec![LOOKED_AT as i64], None));
+        assert_eq!(accepted(&longer, stopped_at, true), (vec![ROWS_LOOKED_AT as i64], None));
     }
 
     #[test]
     fn a_page_without_a_match_that_gave_up_is_empty_and_has_a_next_one() {
-        let reading = orders(LOOKED_AT + 1, &[]);
+        let reading = orders(ROWS_LOOKED_AT + 1, &[]);
         let (found, stopped_at) = accepted(&reading, None, true);
         assert_eq!((found, stopped_at.is_some()), (Vec::new(), true));
         assert_eq!(accepted(&reading, stopped_at, true), (Vec::new(), None));
