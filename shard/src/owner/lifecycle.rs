@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::event::EventName;
+use model::event::{Event, EventId, EventName};
 use model::id::MessageId;
 use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Payload, QrUpdated};
 use model::status::{self, Move as Step, Reason, Refusal, Status, StatusDetails, Trigger};
@@ -227,7 +227,12 @@ impl Channel {
 
     /// An event that the gateway itself brings about.
     pub fn event(&self, payload: Payload, about: About, now: Timestamp) -> NewEvent {
-        events::own(&self.owner.node.directory, self.row.customer, self.row.id, payload, about, now)
+        self.event_of_id(EventId::mint(now, rand::random()), payload, about, now)
+    }
+
+    pub fn event_of_id(&self, id: EventId, payload: Payload, about: About, now: Timestamp) -> NewEvent {
+        let event = Event { id, channel: self.row.id, occurred_at: now, payload };
+        events::make(&self.owner.node.directory, self.row.customer, event, about)
     }
 
     /// What a status asks for, once it is reached.
