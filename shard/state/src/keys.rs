@@ -471,18 +471,12 @@ pub fn id_of_projected(key: &[u8]) -> Option<&str> {
 /// The rows of a kind whose ids begin with `prefix`, behind an id.
 pub fn projected_under(channel: ChannelId, kind: Kind, prefix: &str, after: Option<&str>) -> Range {
     let (first, end) = under(projected(channel, kind, prefix));
-    (after.map_or(first, |id| projected_after(channel, kind, Some(id)).0), end)
+    (after.map_or(first, |id| just_after(&projected(channel, kind, id))), end)
 }
 
 /// The rows of a kind that stand behind an id; all of them without one.
 pub fn projected_after(channel: ChannelId, kind: Kind, after: Option<&str>) -> Range {
-    let (first, end) = under(key(PROJECTED, &[channel.as_bytes(), &[kind as u8]]));
-    let next = |id| {
-        let mut next = projected(channel, kind, id);
-        next.push(0);
-        next
-    };
-    (after.map_or(first, next), end)
+    projected_under(channel, kind, "", after)
 }
 
 /// What a home has not fetched yet.

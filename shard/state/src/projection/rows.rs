@@ -66,13 +66,12 @@ impl<'a> Rows<'a> {
 
     /// All entities of a kind, by id.
     pub fn all<E: Entity>(&self) -> Vec<E> {
-        let (from, to) = keys::projected_after(self.channel, E::KIND, None);
-        self.between(&from, &to, usize::MAX, |_| true)
+        self.under("", usize::MAX)
     }
 
     /// What is stored between two keys, with what the turn has written of the ids that belong there.
-    fn between<E: Entity>(&self, from: &[u8], to: &[u8], limit: usize, belongs: impl Fn(&str) -> bool) -> Vec<E> {
-        let stored = self.stored.scan(from, to, limit).into_iter();
+    fn between<E: Entity>(&self, range: keys::Range, limit: usize, belongs: impl Fn(&str) -> bool) -> Vec<E> {
+        let stored = self.stored.scan_range(range, limit).into_iter();
         let mut rows: BTreeMap<Vec<u8>, Option<Bytes>> =
             stored.map(|(key, row)| (key, Some(Bytes::from(row)))).collect();
         for ((kind, id), row) in self.turn.0.iter().filter(|((kind, id), _)| *kind == E::KIND && belongs(id)) {
@@ -83,14 +82,14 @@ impl<'a> Rows<'a> {
 
     /// Entities whose ids begin with a prefix, at most so many of those that are stored.
     pub fn under<E: Entity>(&self, prefix: &str, limit: usize) -> Vec<E> {
-        let (from, to) = keys::projected_under(self.channel, E::KIND, prefix, None);
-        self.between(&from, &to, limit, |id| id.starts_with(prefix))
+        let range = keys::projected_under(self.channel, E::KIND, prefix, None);
+        self.between(range, limit, |id| id.starts_with(prefix))
     }
 
     /// Entities behind an id, at most so many of those that are stored.
     pub fn behind<E: Entity>(&self, after: &str, limit: usize) -> Vec<E> {
-        let (from, to) = keys::projected_after(self.channel, E::KIND, Some(after));
-        self.between(&from, &to, limit, |id| id > after)
+        let range = keys::projected_after(self.channel, E::KIND, Some(after));
+        self.between(range, limit, |id| id > after)
     }
 
     /// Writes an entity; one that is as it stands is not written.
