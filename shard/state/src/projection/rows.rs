@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use machine::View;
+use model::error::CallError;
 use model::id::ChannelId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -58,6 +59,14 @@ impl<'a> Rows<'a> {
             Some(row) => row.as_ref().map(|row| decode(row)),
             None => self.stored.get(&keys::projected(self.channel, E::KIND, id)).map(|row| decode(&row)),
         }
+    }
+
+    /// An entity that has to be there.
+    ///
+    /// # Errors
+    /// `not_found`, by the name of the resource.
+    pub fn find<E: Entity>(&self, resource: &str, id: &str) -> Result<E, CallError> {
+        self.get(id).ok_or_else(|| CallError::not_found(resource, id))
     }
 
     pub fn has<E: Entity>(&self, id: &str) -> bool {
