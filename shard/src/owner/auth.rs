@@ -50,10 +50,6 @@ impl ReplicatedAuth {
         customer.ok_or_else(|| AuthError::Unavailable("the customer is not known here yet".into()))
     }
 
-    fn purpose(&self, key: &str) -> String {
-        purpose(self.channel, key)
-    }
-
     /// How many bytes the state takes now.
     fn count(&self) -> u64 {
         let rows = scan_all(&self.owner.reader, keys::auth_of(self.channel), COUNTED_AT_ONCE);
@@ -98,7 +94,7 @@ pub(super) fn purpose(channel: ChannelId, key: &str) -> String {
 impl AuthStore for ReplicatedAuth {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError> {
         let Some(sealed) = self.owner.reader.get(&keys::auth(self.channel, key)) else { return Ok(None) };
-        let opened = self.owner.node.secrets.open(&*self.customer()?, &self.purpose(key), &sealed);
+        let opened = self.owner.node.secrets.open(&*self.customer()?, &purpose(self.channel, key), &sealed);
         opened.map(Some).map_err(|error| AuthError::Unreadable(error.to_string()))
     }
 

@@ -14,7 +14,7 @@ use raft::failpoint::{self, Point};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::auth::Closed;
+use super::auth::{Closed, ReplicatedAuth};
 use super::channel::{Batch, Channel, Running, ShownQr};
 use super::committer::LeadershipLost;
 use super::events::{self, About};
@@ -409,7 +409,7 @@ impl Channel {
     /// Has the driver open a session, which is the channel's from then on.
     async fn open(&mut self, purpose: Purpose, proxy: Option<String>, slot: SlotGuard) -> Result<(), OpenError> {
         let (sender, receiver) = mpsc::channel(EVENT_QUEUE);
-        let auth = self.owner.auth_store(self.row.id, self.row.customer);
+        let auth = Arc::new(ReplicatedAuth::new(self.owner.clone(), self.row.id, self.row.customer));
         self.auth = Arc::downgrade(&auth);
         let open = OpenSession {
             channel: self.row.id,
