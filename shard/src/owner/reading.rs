@@ -14,13 +14,14 @@ use model::id::{ChannelId, CustomerId};
 use model::page::LARGEST_PAGE;
 use model::time::Timestamp;
 use raft::machine::{View, scan_all};
+use serde::Serialize;
 
 use super::{NotLeader, Owner};
 use crate::call::Done;
 use crate::call::read::{Filter, MOST_PAIRS, Read};
 use crate::history;
 use crate::keys;
-use crate::projection::chats::{self, ListedChat};
+use crate::projection::chats;
 use crate::projection::contacts::{self, ContactFilter, ContactRow};
 use crate::projection::{Entity, Projected, Rows, labels, presences};
 use crate::records::{LidRow, decode, encode};
@@ -77,6 +78,14 @@ fn largest(in_bytes: bool) -> usize {
     if in_bytes { LARGEST_PAGE } else { LARGEST_UNKNOWING }
 }
 
+fn row(found: Option<impl Serialize>) -> Done {
+    Done::Row(found.map(|found| Bytes::from(encode(&found))))
+}
+
+fn encoded(found: &[impl Serialize]) -> Vec<Bytes> {
+    found.iter().map(|found| Bytes::from(encode(found))).collect()
+}
+
 /// One channel's rows, to be read off the request threads.
 struct Reading<V> {
     view: V,
@@ -88,7 +97,6 @@ impl<V: View> Reading<V> {
     fn done(&self, read: Read) -> Done {
         let mut turn = Projected::default();
         let rows = Rows::new(&self.view, self.channel, &mut turn);
-        let encoded = |chat: &ListedChat| Bytes::from(encode(chat));
         match read {
             Read::Row { kind, id } => {
                 Done::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
@@ -98,42 +106,28 @@ impl<V: View> Reading<V> {
                 let (rows, stopped_at) = self.page(range, &filter, limit, largest(in_bytes));
                 if marked { Done::Page { rows, stopped_at } } else { Done::Rows(rows) }
             }
-            Read::Chat(id) => {
-                let chat = chats::one(&self.best(&id), &rows, Timestamp::now());
-                Done::Row(chat.map(|chat| Bytes::from(encode(&chat))))
-            }
-            Read::Chats(page) => {
-                Done::Rows(page.read(&rows, |id| self.kind_of(id), Timestamp::now()).iter().map(encoded).collect())
-            }
-            Read::Contact(id) => {
-                let row = rows.get::<ContactRow>(self.best(&id).as_str());
-                Done::Row(row.map(|row| Bytes::from(encode(&row))))
-            }
+            Read::Chat(id) => row(chats::one(&self.best(&id), &rows, Timestamp::now())),
+            Read::Chats(page) => Done::Rows(encoded(&page.read(&rows, |id| self.kind_of(id), Timestamp::now()))),
+            Read::Contact(id) => row(rows.get::<ContactRow>(self.best(&id).as_str())),
             Read::Contacts { filter, after, limit, in_bytes } => {
                 self.contacts(&filter, after.as_deref(), limit, largest(in_bytes))
             }
             Read::CommonGroups(contact) => {
-                let groups = contacts::common_groups(&self.best(&contact), &rows, |address| self.best(address));
-                Done::Rows(groups.iter().map(|group| Bytes::from(encode(group))).collect())
+                let best = |address: &Address| self.best(address);
+                Done::Rows(encoded(&contacts::common_groups(&best(&contact), &rows, best)))
             }
-            Read::Blocked => {
-                Done::Rows(rows.all::<Blocked>().iter().map(|blocked| Bytes::from(encode(blocked))).collect())
-            }
-            Read::Presence(id) => {
-                let state = presences::now(&self.best(&id), &rows, Timestamp::now());
-                Done::Row(state.map(|state| Bytes::from(encode(&state))))
-            }
+            Read::Blocked => Done::Rows(encoded(&rows.all::<Blocked>())),
+            Read::Presence(id) => row(presences::now(&self.best(&id), &rows, Timestamp::now())),
             Read::Lids { lid, phone, after } => {
                 let mut pairs = self.lids(lid.as_ref(), phone.as_ref());
                 let count = pairs.len();
                 pairs.retain(|pair| after.as_deref().is_none_or(|after| pair.lid.local() > after));
                 pairs.truncate(MOST_PAIRS + 1);
-                Done::Counted { rows: pairs.iter().map(|pair| Bytes::from(encode(pair))).collect(), count }
+                Done::Counted { rows: encoded(&pairs), count }
             }
             Read::Labels { of } => {
                 let of = of.map(|chat| self.best(&chat));
-                let shown = labels::shown(of.as_ref(), &rows);
-                Done::Rows(shown.iter().map(|label| Bytes::from(encode(label))).collect())
+                Done::Rows(encoded(&labels::shown(of.as_ref(), &rows)))
             }
         }
     }
