@@ -53,7 +53,7 @@ impl ReplicatedAuth {
     /// How many bytes the state takes now.
     fn count(&self) -> u64 {
         let rows = scan_all(&self.owner.reader, keys::auth_of(self.channel), COUNTED_AT_ONCE);
-        rows.map(|(key, value)| row_bytes(keys::name_of_auth(&key), &value)).sum()
+        rows.map(|(key, value)| (keys::name_of_auth(&key).map_or(0, |name| name.len()) + value.len()) as u64).sum()
     }
 
     /// By how much the state grows with these writes, and shrinks.
@@ -142,10 +142,6 @@ impl ReplicatedAuth {
 
 fn batch_bytes(batch: &[AuthWrite]) -> usize {
     batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum()
-}
-
-fn row_bytes(name: Option<String>, value: &[u8]) -> u64 {
-    (name.map_or(0, |name| name.len()) + value.len()) as u64
 }
 
 /// A store that is closed. What its session still writes waits, and its bytes to the network with it: they must not rest on what no

@@ -369,17 +369,14 @@ impl ChatPage {
         }
         let shown = all.into_values().filter(Known::is_shown);
         let listed = shown.map(|known| ListedChat { chat: known.show(now), at: known.last_message_at() });
+        let is_of_kind = |chat: &Chat| self.filter.kind.is_none_or(|kind| kind_of(&chat.id) == Some(kind));
         let mut listed: Vec<ListedChat> = listed
-            .filter(|listed| self.filter.passes(&listed.chat) && self.is_of_kind(&listed.chat, &kind_of))
+            .filter(|listed| self.filter.passes(&listed.chat) && is_of_kind(&listed.chat))
             .filter(|listed| self.after.as_ref().is_none_or(|after| self.key(listed) > self.key_of(after)))
             .collect();
         listed.sort_by(|a, b| self.key(a).cmp(&self.key(b)));
         listed.truncate(self.limit);
         listed
-    }
-
-    fn is_of_kind(&self, chat: &Chat, kind_of: impl Fn(&Address) -> Option<ChatKind>) -> bool {
-        self.filter.kind.is_none_or(|kind| kind_of(&chat.id) == Some(kind))
     }
 
     /// What a list is sorted by: the latest first, and chats in which nothing was said last.
