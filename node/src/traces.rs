@@ -6,7 +6,7 @@ use anyhow::Context;
 use model::id::NodeId;
 use reqwest::Client;
 use serde_json::{Value as Json, json};
-use shard::trace::{self, Span, Value};
+use shard::trace::{self, Span};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -103,9 +103,9 @@ fn shown(span: &Span) -> Json {
     })
 }
 
-fn attribute(key: &str, value: &Value) -> Json {
+fn attribute(key: &str, value: &Json) -> Json {
     match value {
-        Value::Text(text) => json!({ "key": key, "value": { "stringValue": text } }),
-        Value::Number(number) => json!({ "key": key, "value": { "intValue": number.to_string() } }),
+        Json::Number(number) => json!({ "key": key, "value": { "intValue": number.to_string() } }),
+        text => json!({ "key": key, "value": { "stringValue": text } }),
     }
 }

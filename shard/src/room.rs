@@ -70,24 +70,20 @@ impl Rooms {
     /// Whether a group with these voters, led from here, must take no more for now. Asked for each send: it costs next to
     /// nothing while there is room everywhere.
     pub fn lacks_quorum(&self, voters: impl FnOnce() -> BTreeSet<NodeId>) -> bool {
-        if !self.own.takes_entries() {
-            return true;
-        }
-        if !self.is_full_here() && !self.one_is_full.load(Ordering::Relaxed) {
-            return false;
-        }
-        let voters = voters();
-        self.with_room(&voters).count() <= voters.len() / 2
+        !self.own.takes_entries() || (self.some_is_full() && self.quorum_is_full(&voters()))
     }
 
     /// Whether a group with these voters, wherever it is led from, must take no more for now.
     pub fn quorum_is_full(&self, voters: &BTreeSet<NodeId>) -> bool {
-        let some_is_full = self.one_is_full.load(Ordering::Relaxed) || self.is_full(self.node);
-        some_is_full && self.with_room(voters).count() <= voters.len() / 2
+        self.some_is_full() && self.with_room(voters).len() <= voters.len() / 2
+    }
+
+    fn some_is_full(&self) -> bool {
+        self.is_full_here() || self.one_is_full.load(Ordering::Relaxed)
     }
 
     /// The nodes among these that have room, as far as is known.
-    fn with_room(&self, nodes: &BTreeSet<NodeId>) -> impl Iterator<Item = NodeId> {
+    fn with_room(&self, nodes: &BTreeSet<NodeId>) -> Vec<NodeId> {
         let now = Instant::now();
         let others = self.others.lock();
         let has_room = |node: &NodeId| {
@@ -98,8 +94,7 @@ impl Rooms {
                 heard.is_some_and(|heard| heard.level != Level::Full)
             }
         };
-        let found: Vec<NodeId> = nodes.iter().copied().filter(has_room).collect();
-        found.into_iter()
+        nodes.iter().copied().filter(has_room).collect()
     }
 
     fn is_full_here(&self) -> bool {
@@ -141,7 +136,7 @@ impl Rooms {
     /// Hands the directory's lead to a voter that has room, if there is one.
     async fn give_directory_away(&self, directory: &Directory) {
         let voters = directory.group().members().voters;
-        let Some(target) = self.with_room(&voters).next() else { return };
+        let Some(target) = self.with_room(&voters).first().copied() else { return };
         let deadline = Instant::now() + HAND_OVER_PATIENCE;
         match directory.group().transfer_leader(target, deadline).await {
             Ok(()) => tracing::info!(target, "the directory is led from a node with more room now"),

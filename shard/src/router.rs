@@ -280,14 +280,6 @@ impl Router {
         }
     }
 
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
-    }
-
-    pub(crate) fn directory_is_fresh(&self) -> bool {
-        self.directory.is_fresh()
-    }
-
     pub(crate) fn about(&self) -> &About {
         &self.about
     }

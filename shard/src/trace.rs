@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use metrics::counter;
 use model::time::Timestamp;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
@@ -38,30 +39,6 @@ pub enum Place {
     Within,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    Text(String),
-    Number(i64),
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Self::Number(number)
-    }
-}
-
 /// Something that took time, and is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -73,6 +50,7 @@ pub struct Span {
     /// Nanoseconds since 1970.
     pub start: u64,
     pub end: u64,
+    /// Texts and whole numbers.
     pub attributes: Vec<(&'static str, Value)>,
     /// A span of the caller's own trace, to which this one is not joined: callers are strangers to each other.
     pub link: Option<(TraceId, SpanId)>,

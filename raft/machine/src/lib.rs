@@ -56,16 +56,32 @@ pub fn just_after(key: &[u8]) -> Vec<u8> {
 /// All pairs of `[from, to)`, ascending, of which so many are read at a time.
 pub fn scan_all(
     view: &(impl View + ?Sized),
-    (mut from, to): (Vec<u8>, Vec<u8>),
+    range: (Vec<u8>, Vec<u8>),
     chunk: usize,
+) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    scan_in_order(view, range, chunk, true)
+}
+
+/// As [`scan_all`], from the beginning of the range or from its end.
+pub fn scan_in_order(
+    view: &(impl View + ?Sized),
+    (mut from, mut to): (Vec<u8>, Vec<u8>),
+    chunk: usize,
+    ascending: bool,
 ) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let mut rows = Pairs::new().into_iter();
     std::iter::from_fn(move || {
         if let Some(row) = rows.next() {
             return Some(row);
         }
-        rows = view.scan(&from, &to, chunk).into_iter();
-        from = just_after(&rows.as_slice().last()?.0);
+        let read = if ascending { view.scan(&from, &to, chunk) } else { view.scan_back(&from, &to, chunk) };
+        let (last, _) = read.last()?;
+        if ascending {
+            from = just_after(last);
+        } else {
+            to.clone_from(last);
+        }
+        rows = read.into_iter();
         rows.next()
     })
 }

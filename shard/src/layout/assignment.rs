@@ -17,18 +17,8 @@ const PARTS_TOLERATED: u128 = 4;
 pub(super) type Placed = [(ShardId, Vec<NodeId>)];
 
 /// Deals all leads. Whoever leads a shard goes on with it where it can; when what the nodes bear is too uneven then, leads
-/// move as long as that evens it out.
+/// move as long as that evens it out, at most so many: those first that even out the most.
 pub(super) fn assign_leaders(
-    placed: &Placed,
-    leaders: &BTreeMap<ShardId, NodeId>,
-    nodes: &[NodeRecord],
-    loads: &Loads,
-) -> BTreeMap<ShardId, NodeId> {
-    even_out(placed, leaders, nodes, loads, usize::MAX)
-}
-
-/// The leads that go elsewhere so that the nodes bear alike, at most so many: those first that even out the most.
-pub(super) fn even_out(
     placed: &Placed,
     leaders: &BTreeMap<ShardId, NodeId>,
     nodes: &[NodeRecord],
@@ -178,7 +168,7 @@ mod tests {
     #[test]
     fn a_busy_shard_is_led_alone_and_the_quiet_ones_elsewhere() {
         let (nodes, loads) = (nodes(&[1, 1, 1]), loads(&[20_000, 0, 0, 0, 0, 0]));
-        let dealt = assign_leaders(&everywhere(6, 3), &BTreeMap::new(), &nodes, &loads);
+        let dealt = assign_leaders(&everywhere(6, 3), &BTreeMap::new(), &nodes, &loads, usize::MAX);
         let bears = loads.by_node(dealt.iter().map(|(shard, node)| (*shard, *node)));
         assert_eq!(bears[&dealt[&1]].leads, 1, "{dealt:?}");
     }
@@ -188,7 +178,7 @@ mod tests {
         let (nodes, loads) = (nodes(&[1, 1, 1]), loads(&[9_000, 500, 400, 9_000, 9_000]));
         let leaders = (1..=5).map(|shard| (shard, 1)).collect();
         let moved = |most| {
-            let dealt = even_out(&everywhere(5, 3), &leaders, &nodes, &loads, most);
+            let dealt = assign_leaders(&everywhere(5, 3), &leaders, &nodes, &loads, most);
             dealt.into_iter().filter(|(_, node)| *node != 1).map(|(shard, _)| shard).collect::<Vec<_>>()
         };
         assert!(moved(0).is_empty());
@@ -207,7 +197,7 @@ mod tests {
             let placed = scattered(&at);
             let leaders = placed.iter().zip(present).map(|((shard, replicas), at)| (*shard, replicas[at])).collect();
             let nodes = nodes(&weights);
-            let dealt = assign_leaders(&placed, &leaders, &nodes, &Loads::default());
+            let dealt = assign_leaders(&placed, &leaders, &nodes, &Loads::default(), usize::MAX);
             let leads = |node: NodeId| dealt.values().filter(|leader| **leader == node).count() as u64;
             let weight = |node: NodeId| u64::from(weights[node as usize - 1]);
             for (shard, replicas) in &placed {
@@ -229,10 +219,10 @@ mod tests {
         ) {
             let (placed, nodes) = (scattered(&at), nodes(&weights));
             let known = |traffic: &[u64]| loads(&traffic[..at.len()]);
-            let dealt = assign_leaders(&placed, &BTreeMap::new(), &nodes, &known(&traffic));
+            let dealt = assign_leaders(&placed, &BTreeMap::new(), &nodes, &known(&traffic), usize::MAX);
             let swayed: Vec<u64> = traffic.iter().zip(sway).map(|(traffic, sway)| traffic * sway / 100).collect();
-            prop_assert_eq!(assign_leaders(&placed, &dealt, &nodes, &known(&traffic)), dealt.clone());
-            prop_assert_eq!(assign_leaders(&placed, &dealt, &nodes, &known(&swayed)), dealt);
+            prop_assert_eq!(assign_leaders(&placed, &dealt, &nodes, &known(&traffic), usize::MAX), dealt.clone());
+            prop_assert_eq!(assign_leaders(&placed, &dealt, &nodes, &known(&swayed), usize::MAX), dealt);
         }
 
         #[test]
@@ -240,7 +230,8 @@ mod tests {
             traffic in proptest::collection::vec(0_u64..50_000, 1..40),
         ) {
             let loads = loads(&traffic);
-            let dealt = assign_leaders(&everywhere(traffic.len() as u16, 4), &BTreeMap::new(), &nodes(&[1, 1, 1, 1]), &loads);
+            let (placed, nodes) = (everywhere(traffic.len() as u16, 4), nodes(&[1, 1, 1, 1]));
+            let dealt = assign_leaders(&placed, &BTreeMap::new(), &nodes, &loads, usize::MAX);
             let bears = loads.by_node(dealt);
             let (all, busiest) = (traffic.iter().map(|traffic| traffic + QUIET), traffic.iter().max().unwrap() + QUIET);
             let share = all.sum::<u64>() / 4;

@@ -16,7 +16,7 @@ use raft::directory::{Directory, UpdateError};
 use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
-use super::failure_detector::FailureDetector;
+use super::failure_detector::{Away, FailureDetector};
 use super::load_balancer::{LoadBalancer, Rules};
 use super::plan;
 use crate::router::Router;
@@ -60,12 +60,7 @@ pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, s
             let statuses = router.node_statuses().await;
             directory.read(|state| load_balancer.look(state, &statuses, Instant::now(), Timestamp::now()));
         }
-        let away = Away {
-            silent: failure_detector.silent(),
-            full: failure_detector.full(),
-            full_for_long: failure_detector.full_for_long(Instant::now()),
-            dead: failure_detector.dead(Instant::now()),
-        };
+        let away = failure_detector.away(Instant::now());
         let voters = directory.group().members().voters;
         let look = |state: &DirectoryState| {
             next(state, |node| voters.contains(&node), &away, &load_balancer, Timestamp::now())
@@ -111,18 +106,6 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
     }
 }
 
-/// Who cannot be given replicas now.
-#[derive(Debug, Default)]
-struct Away {
-    /// Does not answer at the last look.
-    silent: BTreeSet<NodeId>,
-    /// Says that it has no room.
-    full: BTreeSet<NodeId>,
-    full_for_long: BTreeSet<NodeId>,
-    /// For so long that nobody waits for them any more.
-    dead: BTreeSet<NodeId>,
-}
-
 /// The nodes that get a replica by moves that run or wait, and those that could get one where replicas are missing.
 fn awaited(state: &DirectoryState) -> BTreeSet<NodeId> {
     let holders = holders(state);
@@ -156,7 +139,7 @@ fn next(
         return None;
     }
     let away = &away.silent | &away.full;
-    let mut moves = plan::repair(&present, &holders(state), &away, load_balancer.loads());
+    let mut moves = plan::repair(&present, &holders(state), &away, &load_balancer.loads);
     // All moves of a shard or none: each begins where the one before it ends.
     let waits = |each: &&MoveRecord| goes_to(each, &away);
     let waiting: BTreeSet<ShardId> = moves.iter().filter(waits).map(|each| each.shard).collect();
@@ -174,7 +157,7 @@ fn next(
     if !load_balancer.wants_moves(state, now) {
         return None;
     }
-    let moves = plan::even_out(&present, &holders(state), load_balancer.loads(), load_balancer.rules().most_moves);
+    let moves = plan::even_out(&present, &holders(state), &load_balancer.loads, load_balancer.rules.most_moves);
     (!moves.is_empty()).then(|| Step::EvenOut(begin(state, moves, LEADS_AT_ONCE, true, now)))
 }
 

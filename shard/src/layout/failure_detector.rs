@@ -26,6 +26,19 @@ pub struct FailureDetector {
     full_since: BTreeMap<NodeId, Instant>,
 }
 
+/// Who cannot be given replicas now.
+#[derive(Debug, Default)]
+pub struct Away {
+    /// Does not answer at the last look.
+    pub silent: BTreeSet<NodeId>,
+    /// Says that it has no room.
+    pub full: BTreeSet<NodeId>,
+    /// Of which nobody expects any more that somebody makes room on it soon.
+    pub full_for_long: BTreeSet<NodeId>,
+    /// For so long that nobody waits for them any more.
+    pub dead: BTreeSet<NodeId>,
+}
+
 impl FailureDetector {
     /// Asks these nodes, and those that were silent before, until they are heard.
     pub async fn look(&mut self, awaited: BTreeSet<NodeId>, router: &Router) {
@@ -57,26 +70,17 @@ impl FailureDetector {
         }
     }
 
-    /// The nodes that have said that they have no room.
-    pub fn full(&self) -> BTreeSet<NodeId> {
-        self.full_since.keys().copied().collect()
-    }
-
-    /// The nodes of which nobody expects any more that somebody makes room on them soon.
-    pub fn full_for_long(&self, now: Instant) -> BTreeSet<NodeId> {
-        let full = self.full_since.iter().filter(|(_, since)| now.duration_since(**since) >= FULL_FOR_LONG);
-        full.map(|(node, _)| *node).collect()
-    }
-
-    /// The nodes of which nothing was heard when they were asked last.
-    pub fn silent(&self) -> BTreeSet<NodeId> {
-        self.since.keys().copied().collect()
-    }
-
-    /// The nodes that are taken for dead.
-    pub fn dead(&self, now: Instant) -> BTreeSet<NodeId> {
-        let silent = self.since.iter().filter(|(_, since)| now.duration_since(**since) >= DEAD_AFTER);
-        silent.map(|(node, _)| *node).collect()
+    /// Who cannot be given replicas at a time.
+    pub fn away(&self, now: Instant) -> Away {
+        let for_long = |nodes: &BTreeMap<NodeId, Instant>, long: Duration| -> BTreeSet<NodeId> {
+            nodes.iter().filter(|(_, since)| now.duration_since(**since) >= long).map(|(node, _)| *node).collect()
+        };
+        Away {
+            silent: for_long(&self.since, Duration::ZERO),
+            full: for_long(&self.full_since, Duration::ZERO),
+            full_for_long: for_long(&self.full_since, FULL_FOR_LONG),
+            dead: for_long(&self.since, DEAD_AFTER),
+        }
     }
 }
 
@@ -91,24 +95,24 @@ mod tests {
         failure_detector.note(5, None, now);
         failure_detector.note(4, None, now + DEAD_AFTER / 2);
         failure_detector.note(5, Some(Level::Low), now + DEAD_AFTER / 2);
-        assert_eq!(failure_detector.silent(), BTreeSet::from([4]));
+        assert_eq!(failure_detector.away(now).silent, BTreeSet::from([4]));
         failure_detector.note(5, None, now + DEAD_AFTER / 2);
-        assert!(failure_detector.dead(now + DEAD_AFTER / 2).is_empty());
-        assert_eq!(failure_detector.dead(now + DEAD_AFTER), BTreeSet::from([4]));
+        assert!(failure_detector.away(now + DEAD_AFTER / 2).dead.is_empty());
+        assert_eq!(failure_detector.away(now + DEAD_AFTER).dead, BTreeSet::from([4]));
     }
 
     #[test]
     fn a_node_is_full_from_when_it_says_so_until_it_says_otherwise() {
         let (mut failure_detector, now) = (FailureDetector::default(), Instant::now());
         failure_detector.note(4, Some(Level::Low), now);
-        assert!(failure_detector.full().is_empty());
+        assert!(failure_detector.away(now).full.is_empty());
         failure_detector.note(4, Some(Level::Full), now);
         failure_detector.note(4, None, now);
         failure_detector.note(4, Some(Level::Full), now + FULL_FOR_LONG / 2);
-        assert_eq!(failure_detector.full(), BTreeSet::from([4]));
-        assert!(failure_detector.full_for_long(now + FULL_FOR_LONG / 2).is_empty());
-        assert_eq!(failure_detector.full_for_long(now + FULL_FOR_LONG), BTreeSet::from([4]));
+        assert_eq!(failure_detector.away(now).full, BTreeSet::from([4]));
+        assert!(failure_detector.away(now + FULL_FOR_LONG / 2).full_for_long.is_empty());
+        assert_eq!(failure_detector.away(now + FULL_FOR_LONG).full_for_long, BTreeSet::from([4]));
         failure_detector.note(4, Some(Level::Enough), now);
-        assert!(failure_detector.full().is_empty() && failure_detector.full_for_long(now + FULL_FOR_LONG).is_empty());
+        assert!(failure_detector.away(now + FULL_FOR_LONG).full.is_empty());
     }
 }

@@ -48,8 +48,8 @@ impl Rules {
 /// What the node that leads the directory knows of the loads. Another one begins to count anew.
 #[derive(Debug)]
 pub struct LoadBalancer {
-    rules: Rules,
-    loads: Loads,
+    pub(super) rules: Rules,
+    pub(super) loads: Loads,
     looked_at: Option<Instant>,
     uneven: u32,
 }
@@ -57,14 +57,6 @@ pub struct LoadBalancer {
 impl LoadBalancer {
     pub fn new(rules: Rules) -> Self {
         Self { rules, loads: Loads::default(), looked_at: None, uneven: 0 }
-    }
-
-    pub fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    pub fn loads(&self) -> &Loads {
-        &self.loads
     }
 
     pub fn is_due(&self, now: Instant) -> bool {
@@ -197,7 +189,7 @@ mod tests {
         /// Does what the driver would, at once.
         fn move_leads(&mut self) -> Vec<MoveRecord> {
             let present: Vec<_> = self.state.placement.values().map(|place| &**place).collect();
-            let moves = plan::even_out(&present, &three(), self.load_balancer.loads(), RULES.most_moves);
+            let moves = plan::even_out(&present, &three(), &self.load_balancer.loads, RULES.most_moves);
             for each in &moves {
                 let place = self.state.placement[&each.shard].clone();
                 let led = raft::directory::records::PlacementRecord { leader: each.leader, ..(*place).clone() };
@@ -221,7 +213,7 @@ mod tests {
 
         fn traffic(&self) -> Vec<u64> {
             let leads = self.state.placement.values().map(|place| (place.shard, place.leader));
-            self.load_balancer.loads().by_node(leads).values().map(|bears| bears.traffic / QUIET).collect()
+            self.load_balancer.loads.by_node(leads).values().map(|bears| bears.traffic / QUIET).collect()
         }
     }
 

@@ -39,7 +39,7 @@ pub fn usual_shard_count(nodes: usize, cores_a_node: usize) -> u16 {
 pub fn place(shard_count: u16, nodes: &[NodeRecord]) -> Vec<PlacementRecord> {
     let ring = Ring::of(nodes);
     let placed: Vec<(ShardId, Vec<NodeId>)> = (1..=shard_count).map(|shard| (shard, ring.replicas(shard))).collect();
-    let leads = assign_leaders(&placed, &BTreeMap::new(), nodes, &Loads::default());
+    let leads = assign_leaders(&placed, &BTreeMap::new(), nodes, &Loads::default(), usize::MAX);
     let records = placed.into_iter().filter_map(|(shard, replicas)| {
         let leader = *leads.get(&shard)?;
         Some(PlacementRecord { shard, replicas, leader, formed: false, settled: true })

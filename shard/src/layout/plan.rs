@@ -11,7 +11,7 @@ use model::id::{NodeId, ShardId};
 use raft::directory::layout::{MoveRecord, same_nodes};
 use raft::directory::records::{NodeRecord, PlacementRecord};
 
-use super::assignment::{self, assign_leaders};
+use super::assignment::assign_leaders;
 use super::load::Loads;
 use super::{REPLICAS, Ring};
 
@@ -60,7 +60,7 @@ pub fn even_out(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Load
     let placed: Vec<(ShardId, Vec<NodeId>)> =
         present.iter().map(|place| (place.shard, place.replicas.clone())).collect();
     let leaders = present.iter().map(|place| (place.shard, place.leader)).collect();
-    let leads = assignment::even_out(&placed, &leaders, nodes, loads, most);
+    let leads = assign_leaders(&placed, &leaders, nodes, loads, most);
     let led_elsewhere = |place: &&PlacementRecord| {
         let leader = leads.get(&place.shard).copied().filter(|leader| *leader != place.leader)?;
         Some(MoveRecord::waiting(place, place.replicas.clone(), leader))
@@ -100,7 +100,7 @@ fn moves(
 ) -> Vec<MoveRecord> {
     let placed: Vec<(ShardId, Vec<NodeId>)> = present.iter().map(|place| (place.shard, wanted(place))).collect();
     let leaders: BTreeMap<ShardId, NodeId> = present.iter().map(|place| (place.shard, place.leader)).collect();
-    let leads = assign_leaders(&placed, &leaders, nodes, loads);
+    let leads = assign_leaders(&placed, &leaders, nodes, loads, usize::MAX);
     let mut moves = Vec::new();
     for (place, (shard, to)) in present.iter().zip(&placed) {
         let Some(leader) = leads.get(shard).copied() else { continue };

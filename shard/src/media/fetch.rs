@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream::try_unfold;
+use futures::{StreamExt, TryStreamExt};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -17,7 +16,6 @@ use model::issue::{IssueCode, Violation};
 use model::media::{FetchReason, LARGEST_MEDIA};
 use model::target::{Target, TargetPolicy, judge_url};
 use model::webhook::Outcome;
-use network::driver::ByteStream;
 use tokio_rustls::TlsConnector;
 use url::{Position, Url};
 
@@ -176,20 +174,9 @@ async fn receive(url: &Url, response: Response<Incoming>, whom: For, blobs: &Blo
         return Err(SpoolError::TooLarge { size }.into());
     }
     let mime_type = declared_type(response.headers());
-    let spooled = blobs.spool(whom).await?.fill(body(response.into_body())).await?;
+    let body = response.into_body().into_data_stream().map_err(io::Error::other).boxed();
+    let spooled = blobs.spool(whom).await?.fill(body).await?;
     Ok(Fetched { spooled, mime_type, filename: last_segment(url) })
-}
-
-fn body(body: Incoming) -> ByteStream {
-    try_unfold(body, async |mut body| {
-        while let Some(frame) = body.frame().await {
-            if let Ok(data) = frame.map_err(io::Error::other)?.into_data() {
-                return Ok(Some((data, body)));
-            }
-        }
-        Ok(None)
-    })
-    .boxed()
 }
 
 fn declared_type(headers: &HeaderMap) -> Option<String> {

@@ -2,7 +2,6 @@
 //!
 //! A file that is not kept is removed when its owner goes; those that a crash leaves are swept at the next start.
 
-use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,18 +12,17 @@ use model::error::CallError;
 use model::id::CustomerId;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
 use network::driver::ByteStream;
-use parking_lot::Mutex;
 use raft::room::{Level, Room};
 use raft::supervise;
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufWriter};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use super::blobs::BlobError;
 use super::record::StoredBytes;
 use super::sniff;
+use crate::shares::{Share, Shares};
 
 /// How many files of accounts come in at once on a node; one more is refused.
 const MOST_SPOOLS: usize = 256;
@@ -87,53 +85,25 @@ pub enum For {
 
 /// The places of files that come in.
 pub(super) struct Places {
-    accounts: Arc<Semaphore>,
-    node: Arc<Semaphore>,
-    of_each: Mutex<HashMap<CustomerId, usize>>,
+    accounts: Shares,
+    node: Shares,
 }
 
 impl Places {
-    pub fn new() -> Arc<Self> {
+    pub fn new() -> Self {
         Self::with(MOST_SPOOLS)
     }
 
-    fn with(most: usize) -> Arc<Self> {
-        let of = |most| Arc::new(Semaphore::new(most));
-        Arc::new(Self { accounts: of(most), node: of(MOST_OF_THE_NODE), of_each: Mutex::default() })
+    fn with(most: usize) -> Self {
+        Self { accounts: Shares::new(most, MOST_OF_ONE), node: Shares::new(MOST_OF_THE_NODE, MOST_OF_THE_NODE) }
     }
 
-    fn take(self: &Arc<Self>, whom: For) -> Result<Place, SpoolError> {
-        let from = if whom == For::Node { &self.node } else { &self.accounts };
-        let permit = from.clone().try_acquire_owned().map_err(|_| SpoolError::Busy)?;
-        if let For::Account(customer) = whom {
-            let mut of_each = self.of_each.lock();
-            let taken = of_each.entry(customer).or_default();
-            if *taken >= MOST_OF_ONE {
-                return Err(SpoolError::Busy);
-            }
-            *taken += 1;
-        }
-        Ok(Place { places: self.clone(), whom, _permit: permit })
-    }
-}
-
-/// One of them; given back when it goes.
-struct Place {
-    places: Arc<Places>,
-    whom: For,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let For::Account(customer) = self.whom else { return };
-        let mut of_each = self.places.of_each.lock();
-        if let Some(taken) = of_each.get_mut(&customer) {
-            *taken -= 1;
-            if *taken == 0 {
-                of_each.remove(&customer);
-            }
-        }
+    fn take(&self, whom: For) -> Result<Share, SpoolError> {
+        let place = match whom {
+            For::Account(customer) => self.accounts.try_take(customer),
+            For::Node => self.node.try_take(CustomerId(Uuid::nil())),
+        };
+        place.ok_or(SpoolError::Busy)
     }
 }
 
@@ -147,7 +117,7 @@ pub struct Spool {
     room: Arc<Room>,
     /// The room is looked at when so much has come in.
     look_at: u64,
-    _place: Place,
+    _place: Share,
 }
 
 /// A file that is complete and not kept yet.
@@ -174,12 +144,7 @@ impl Drop for Temporary {
 }
 
 impl Spool {
-    pub(super) async fn create(
-        folder: &Path,
-        places: &Arc<Places>,
-        whom: For,
-        room: Arc<Room>,
-    ) -> Result<Self, SpoolError> {
+    pub(super) async fn create(folder: &Path, places: &Places, whom: For, room: Arc<Room>) -> Result<Self, SpoolError> {
         is_roomy(&room)?;
         let place = places.take(whom)?;
         let path = Temporary(folder.join(Uuid::new_v4().simple().to_string()));
@@ -319,7 +284,7 @@ pub(super) mod tests {
         Room::watch(Marks { low, full: never }, Vec::new(), folder.to_owned()).unwrap()
     }
 
-    async fn create(folder: &Path, places: &Arc<Places>, whom: For) -> Result<Spool, SpoolError> {
+    async fn create(folder: &Path, places: &Places, whom: For) -> Result<Spool, SpoolError> {
         Spool::create(folder, places, whom, room(folder, false)).await
     }
 
@@ -417,7 +382,7 @@ pub(super) mod tests {
         taken.pop();
         assert!(create(folder.path(), &places, greedy).await.is_ok());
         drop(taken);
-        assert!(places.of_each.lock().is_empty(), "nothing is kept of those who are done");
+        assert!(places.accounts.is_idle(), "nothing is kept of those who are done");
     }
 
     #[tokio::test]

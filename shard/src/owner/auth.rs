@@ -50,14 +50,10 @@ impl ReplicatedAuth {
         customer.ok_or_else(|| AuthError::Unavailable("the customer is not known here yet".into()))
     }
 
-    fn purpose(&self, key: &str) -> String {
-        purpose(self.channel, key)
-    }
-
     /// How many bytes the state takes now.
     fn count(&self) -> u64 {
         let rows = scan_all(&self.owner.reader, keys::auth_of(self.channel), COUNTED_AT_ONCE);
-        rows.map(|(key, value)| row_bytes(keys::name_of_auth(&key), &value)).sum()
+        rows.map(|(key, value)| (keys::name_of_auth(&key).map_or(0, |name| name.len()) + value.len()) as u64).sum()
     }
 
     /// By how much the state grows with these writes, and shrinks.
@@ -98,7 +94,7 @@ pub(super) fn purpose(channel: ChannelId, key: &str) -> String {
 impl AuthStore for ReplicatedAuth {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError> {
         let Some(sealed) = self.owner.reader.get(&keys::auth(self.channel, key)) else { return Ok(None) };
-        let opened = self.owner.node.secrets.open(&*self.customer()?, &self.purpose(key), &sealed);
+        let opened = self.owner.node.secrets.open(&*self.customer()?, &purpose(self.channel, key), &sealed);
         opened.map(Some).map_err(|error| AuthError::Unreadable(error.to_string()))
     }
 
@@ -146,10 +142,6 @@ impl ReplicatedAuth {
 
 fn batch_bytes(batch: &[AuthWrite]) -> usize {
     batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum()
-}
-
-fn row_bytes(name: Option<String>, value: &[u8]) -> u64 {
-    (name.map_or(0, |name| name.len()) + value.len()) as u64
 }
 
 /// A store that is closed. What its session still writes waits, and its bytes to the network with it: they must not rest on what no

@@ -11,7 +11,7 @@ use model::event::{EventId, EventName};
 use model::status::{Status, Trigger, allowed_from};
 use network::driver::{AuthWrite, Identity, RESTORED};
 use raft::directory::records::CustomerRecord;
-use raft::machine::{View, just_after};
+use raft::machine::{View, just_after, scan_all};
 use uuid::Uuid;
 
 use super::auth::{self, purpose};
@@ -79,28 +79,23 @@ impl Channel {
     /// Reads rows until they fill a part. Says whether there may be more.
     fn read_rows(&self, after: Option<&str>, rows: &mut Vec<StateRow>) -> Result<bool, CallError> {
         let customer = self.customer()?;
-        let (mut from, to) = keys::auth_under(self.row.id, "", after);
         let mut weight = 0;
-        loop {
-            let found = self.owner.reader.scan(&from, &to, ROWS_AT_ONCE);
-            let Some((last, _)) = found.last() else { return Ok(false) };
-            from = just_after(last);
-            for (key, sealed) in &found {
-                // Whoever imports sets the mark anew; its value is not to be read.
-                let Some(name) = keys::name_of_auth(key).filter(|name| name != RESTORED) else { continue };
-                let opened = self.owner.node.secrets.open(&customer, &purpose(self.row.id, &name), sealed);
-                let value = Bytes::from(opened.map_err(|error| {
-                    tracing::error!(channel = %self.row.id, %error, "the channel's state cannot be exported");
-                    CallError::internal_error()
-                })?);
-                let row = StateRow { name, value };
-                weight += row.weight();
-                rows.push(row);
-                if weight >= PART {
-                    return Ok(true);
-                }
+        for (key, sealed) in scan_all(&self.owner.reader, keys::auth_under(self.row.id, "", after), ROWS_AT_ONCE) {
+            // Whoever imports sets the mark anew; its value is not to be read.
+            let Some(name) = keys::name_of_auth(&key).filter(|name| name != RESTORED) else { continue };
+            let opened = self.owner.node.secrets.open(&customer, &purpose(self.row.id, &name), &sealed);
+            let value = Bytes::from(opened.map_err(|error| {
+                tracing::error!(channel = %self.row.id, %error, "the channel's state cannot be exported");
+                CallError::internal_error()
+            })?);
+            let row = StateRow { name, value };
+            weight += row.weight();
+            rows.push(row);
+            if weight >= PART {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 
     fn lids_behind(&self, after: Option<&str>) -> Vec<LidPair> {

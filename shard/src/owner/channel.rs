@@ -36,6 +36,7 @@ use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
 use super::{Owner, SEND_PATIENCE};
+use crate::call::request::PairCode;
 use crate::call::{Done, Live, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
@@ -96,6 +97,7 @@ pub enum Worked {
     QrSoon(oneshot::Receiver<QrCode>),
     /// A pairing session that can be asked for a code once its first QR text came.
     Pairing {
+        wanted: PairCode,
         session: Arc<dyn Session>,
         ready: Option<oneshot::Receiver<QrCode>>,
         /// Told once the network gave a code; one that it did not give does not count.

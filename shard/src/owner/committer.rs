@@ -14,14 +14,13 @@ use model::error::CallError;
 use model::format::Format;
 use model::id::{Epoch, NodeId};
 use model::msgpack;
-use raft::directory::Directory;
 use raft::failpoint::{self, Point};
 use raft::group::{Group, ProposeError};
 use raft::supervise;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::Webhooks;
+use super::NodeContext;
 use super::settling::Settled;
 use super::submission::{Caller, Part, Submission, is_outdated, submissions};
 use crate::command::{Batch, BatchReply, Command, Effect, Reply};
@@ -127,13 +126,11 @@ impl Queue {
 
 impl Committer {
     /// Starts the task. It ends, and cancels `lost`, as soon as one entry is refused or in doubt. Deliveries that were
-    /// written are announced to `deliveries`, events for streams to those who wait at `streams`.
+    /// written are announced to those of the node, events for streams to those who wait at `streams`.
     pub fn start(
         group: Group,
-        directory: Arc<Directory>,
-        node: NodeId,
+        context: Arc<NodeContext>,
         epoch: Epoch,
-        deliveries: Arc<dyn Webhooks>,
         streams: Arc<Streams>,
         lost: CancellationToken,
     ) -> Self {
@@ -143,8 +140,8 @@ impl Committer {
         // However it ends, also by a panic, nothing more can be committed by this ownership.
         let ended = lost.clone().drop_guard();
         tokio::spawn(async move {
-            let announce = Announce { directory, node, epoch, deliveries, streams };
-            supervise::noticed("the committer of a shard", run(immediate, lingering, group, announce, lost)).await;
+            let committing = run(immediate, lingering, group, context, epoch, streams, lost);
+            supervise::noticed("the committer of a shard", committing).await;
             drop(ended);
         });
         let queue = |submissions| Queue { submissions, room: room.clone() };
@@ -222,16 +219,6 @@ async fn submit(
     Ok(submitted)
 }
 
-/// Who commits, and who is told of what was written.
-struct Announce {
-    /// To tell the cluster's format.
-    directory: Arc<Directory>,
-    node: NodeId,
-    epoch: Epoch,
-    deliveries: Arc<dyn Webhooks>,
-    streams: Arc<Streams>,
-}
-
 /// How long after the last entry the next one goes, with so many on their way; `rest`: with none of them.
 fn pause(on_their_way: usize, rest: Duration) -> Duration {
     if on_their_way == 0 { rest } else { GATHER }
@@ -253,10 +240,11 @@ async fn run(
     mut immediate: mpsc::Receiver<Submission>,
     mut lingering: mpsc::Receiver<Submission>,
     group: Group,
-    announce: Announce,
+    context: Arc<NodeContext>,
+    epoch: Epoch,
+    streams: Arc<Streams>,
     lost: CancellationToken,
 ) {
-    let Announce { directory, node, epoch, deliveries, streams } = announce;
     let mut on_their_way = FuturesOrdered::new();
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
@@ -287,7 +275,7 @@ async fn run(
                         Effect::Relayed(home) => streams.relayed.ring(home),
                     }
                 }
-                deliveries.announce(group.id(), epoch, jobs);
+                context.deliveries.announce(group.id(), epoch, jobs);
                 let mut replies = replies.into_iter();
                 for caller in callers.pop_front().unwrap_or_default() {
                     let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();
@@ -331,7 +319,8 @@ async fn run(
                 linger_until.get_or_insert(Instant::now() + LINGER);
             }
             let before = gathered.len();
-            let (entry, waiting) = entry_of(directory.format(), node, epoch, &mut deferred, &mut gathered);
+            let format = context.directory.format();
+            let (entry, waiting) = entry_of(format, context.node, epoch, &mut deferred, &mut gathered);
             bore = before - gathered.len();
             if deferred.is_empty() {
                 linger_until = None;

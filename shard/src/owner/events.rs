@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use model::address::Address;
-use model::event::{Event, EventId, EventName, NetworkItem};
+use model::event::{Event, EventName};
 use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, Slot};
 use model::payload::Payload;
 use model::time::Timestamp;
@@ -24,53 +24,10 @@ pub struct About {
     pub chat: Option<Address>,
 }
 
-/// Makes an event that the gateway itself brings about; its id is minted.
-pub fn own(
-    directory: &Directory,
-    customer: CustomerId,
-    channel: ChannelId,
-    payload: Payload,
-    about: About,
-    now: Timestamp,
-) -> NewEvent {
-    let id = EventId::mint(now, rand::random());
-    make(directory, customer, Event { id, channel, occurred_at: now, payload }, about, now)
-}
-
-/// Makes the event of something that the network sent; the same thing again gets the same id.
-pub fn of_network(
-    directory: &Directory,
-    deployment_key: &[u8],
-    customer: CustomerId,
-    source: Source<'_>,
-    payload: Payload,
-    about: About,
-    now: Timestamp,
-) -> NewEvent {
-    let item = NetworkItem {
-        channel: source.channel,
-        network_id: source.network_id,
-        event: payload.name(),
-        status: source.status,
-        network_time: source.at,
-    };
-    let id = EventId::derived(deployment_key, item);
-    make(directory, customer, Event { id, channel: source.channel, occurred_at: now, payload }, about, now)
-}
-
-/// Where a network event comes from.
-#[derive(Clone, Copy)]
-pub struct Source<'a> {
-    pub channel: ChannelId,
-    pub network_id: &'a str,
-    /// Tells events of one network item apart, such as the statuses of a message.
-    pub status: &'a str,
-    pub at: Timestamp,
-}
-
-fn make(directory: &Directory, customer: CustomerId, event: Event, about: About, now: Timestamp) -> NewEvent {
+/// Makes what goes into the log of an event that happened now.
+pub fn make(directory: &Directory, customer: CustomerId, event: Event, about: About) -> NewEvent {
     let streamed = streamed(directory, customer, &event.payload);
-    let (deliveries, outdated) = deliveries(directory, customer, event.channel, event.name(), &event.payload, now);
+    let (deliveries, outdated) = deliveries(directory, customer, &event);
     let wanted = !deliveries.is_empty() || streamed.is_some();
     // What an event refers to goes into the rows of its deliveries and nowhere else; the log need not carry it for nothing.
     let about = if deliveries.is_empty() { About::default() } else { about };
@@ -84,7 +41,7 @@ fn make(directory: &Directory, customer: CustomerId, event: Event, about: About,
         chat: about.chat,
         // An event that nobody wants is not stored; its envelope need not be written.
         body: if wanted { Bytes::from(event.to_bytes()) } else { Bytes::new() },
-        at: now,
+        at: event.occurred_at,
         deliveries,
         streamed,
         outdated,
@@ -102,31 +59,25 @@ fn streamed(directory: &Directory, customer: CustomerId, payload: &Payload) -> O
 
 /// Whether any endpoint wants an event that is costly to make. Filters by chat do not count.
 pub fn is_wanted(directory: &Directory, customer: CustomerId, channel: ChannelId, name: EventName) -> bool {
-    let wants = |endpoint: &Arc<EndpointRecord>| {
-        endpoint.enabled && endpoint.channel_id.is_none_or(|only| only == channel) && endpoint.events.includes(name)
-    };
-    directory.is_streamed(customer) || directory.read(|state| state.endpoints_of(customer).iter().any(wants))
+    let is_wanted = |endpoint: &Arc<EndpointRecord>| hears_of(endpoint, channel, name);
+    directory.is_streamed(customer) || directory.read(|state| state.endpoints_of(customer).iter().any(is_wanted))
+}
+
+/// Whether an endpoint wants a channel's events of a name, but for its filter by chat.
+fn hears_of(endpoint: &EndpointRecord, channel: ChannelId, name: EventName) -> bool {
+    endpoint.enabled && endpoint.channel_id.is_none_or(|only| only == channel) && endpoint.events.includes(name)
 }
 
 /// A delivery for each endpoint that wants the event, and whether the copy that was read is too old to name them all. Asked
 /// while it cannot change: an endpoint that is answered as made is in every copy that calls itself young.
-fn deliveries(
-    directory: &Directory,
-    customer: CustomerId,
-    channel: ChannelId,
-    name: EventName,
-    payload: &Payload,
-    now: Timestamp,
-) -> (Vec<NewDelivery>, bool) {
-    let chat_type = payload.chat_type();
+fn deliveries(directory: &Directory, customer: CustomerId, event: &Event) -> (Vec<NewDelivery>, bool) {
+    let (name, chat_type) = (event.name(), event.payload.chat_type());
     directory.read(|state| {
-        let endpoints = state.endpoints_of(customer).into_iter().filter(|endpoint| {
-            endpoint.enabled
-                && endpoint.channel_id.is_none_or(|only| only == channel)
-                && endpoint.events.includes(name)
-                && endpoint.chat_type_filter.passes(chat_type)
-        });
-        (delivered_to(endpoints, now), !directory.is_fresh())
+        let endpoints = state
+            .endpoints_of(customer)
+            .into_iter()
+            .filter(|endpoint| hears_of(endpoint, event.channel, name) && endpoint.chat_type_filter.passes(chat_type));
+        (delivered_to(endpoints, event.occurred_at), !directory.is_fresh())
     })
 }
 

@@ -1,6 +1,7 @@
 //! What the network sends to a channel: committed first, acknowledged after.
 
 use model::address::{Address, AddressKind};
+use model::event::{EventId, NetworkItem};
 use model::format::Format;
 use model::id::{MessageId, RowId};
 use model::media::{Media, MediaRef};
@@ -14,7 +15,7 @@ use raft::failpoint::{self, Point};
 use raft::machine::View;
 
 use super::channel::{Batch, Channel, OnCommit};
-use super::events::{self, About};
+use super::events::About;
 use super::sends::{about, chat_of, sent_payload};
 use crate::command::{Command, NewEvent};
 use crate::figures;
@@ -263,9 +264,8 @@ impl Channel {
         about: About,
         now: Timestamp,
     ) -> NewEvent {
-        let source = events::Source { channel: self.row.id, network_id, status, at };
-        let owner = &self.owner;
-        events::of_network(&owner.node.directory, &owner.deployment_key, self.row.customer, source, payload, about, now)
+        let item = NetworkItem { channel: self.row.id, network_id, event: payload.name(), status, network_time: at };
+        self.event_of_id(EventId::derived(&self.owner.deployment_key, item), payload, about, now)
     }
 }
 

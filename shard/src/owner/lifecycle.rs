@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::event::EventName;
+use model::event::{Event, EventId, EventName};
 use model::id::MessageId;
 use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Payload, QrUpdated};
 use model::status::{self, Move as Step, Reason, Refusal, Status, StatusDetails, Trigger};
@@ -14,7 +14,7 @@ use raft::failpoint::{self, Point};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::auth::Closed;
+use super::auth::{Closed, ReplicatedAuth};
 use super::channel::{Batch, Channel, Running, ShownQr};
 use super::committer::LeadershipLost;
 use super::events::{self, About};
@@ -227,7 +227,12 @@ impl Channel {
 
     /// An event that the gateway itself brings about.
     pub fn event(&self, payload: Payload, about: About, now: Timestamp) -> NewEvent {
-        events::own(&self.owner.node.directory, self.row.customer, self.row.id, payload, about, now)
+        self.event_of_id(EventId::mint(now, rand::random()), payload, about, now)
+    }
+
+    pub fn event_of_id(&self, id: EventId, payload: Payload, about: About, now: Timestamp) -> NewEvent {
+        let event = Event { id, channel: self.row.id, occurred_at: now, payload };
+        events::make(&self.owner.node.directory, self.row.customer, event, about)
     }
 
     /// What a status asks for, once it is reached.
@@ -404,7 +409,7 @@ impl Channel {
     /// Has the driver open a session, which is the channel's from then on.
     async fn open(&mut self, purpose: Purpose, proxy: Option<String>, slot: SlotGuard) -> Result<(), OpenError> {
         let (sender, receiver) = mpsc::channel(EVENT_QUEUE);
-        let auth = self.owner.auth_store(self.row.id, self.row.customer);
+        let auth = Arc::new(ReplicatedAuth::new(self.owner.clone(), self.row.id, self.row.customer));
         self.auth = Arc::downgrade(&auth);
         let open = OpenSession {
             channel: self.row.id,

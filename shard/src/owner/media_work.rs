@@ -12,7 +12,7 @@ use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId, RequestId, ShardId};
 use model::media::MediaState;
 use model::time::Timestamp;
-use raft::machine::View;
+use raft::machine::{View, scan_in_order};
 use raft::record::decode;
 use tokio::sync::oneshot;
 
@@ -200,29 +200,19 @@ fn list(
     before: Option<MediaId>,
     direction: Option<MediaDirection>,
 ) -> MediaPage {
-    let (from, mut to) = keys::media_of(channel, before);
     let mut page = MediaPage::default();
-    let mut searched = 0;
-    loop {
-        let rows = view.scan_back(&from, &to, CHUNK);
-        let Some((last, _)) = rows.last() else { return MediaPage { next: None, ..page } };
-        to.clone_from(last);
-        for (_, row) in &rows {
-            let row: MediaRow = decode(row);
-            page.next = Some(row.id);
-            let listed = direction.map_or(row.direction != MediaDirection::Outbound, |wanted| row.direction == wanted);
-            if listed && matches!(row.state, MediaState::Ready | MediaState::Pending) {
-                page.rows.push(row);
-            }
-            if page.rows.len() == limit {
-                return page;
-            }
+    for (searched, (_, row)) in (1..).zip(scan_in_order(view, keys::media_of(channel, before), CHUNK, false)) {
+        let row: MediaRow = decode(&row);
+        page.next = Some(row.id);
+        let listed = direction.map_or(row.direction != MediaDirection::Outbound, |wanted| row.direction == wanted);
+        if listed && matches!(row.state, MediaState::Ready | MediaState::Pending) {
+            page.rows.push(row);
         }
-        searched += rows.len();
-        if searched >= SEARCHED {
+        if page.rows.len() == limit || searched == SEARCHED {
             return page;
         }
     }
+    MediaPage { next: None, ..page }
 }
 
 #[cfg(test)]

@@ -68,7 +68,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use self::auth::ReplicatedAuth;
 use self::channel::{Channel, MAILBOX, Piece, ToChannel, Worked};
 use self::committer::Committer;
 pub use self::message_media::FETCH_PATIENCE;
@@ -222,10 +221,6 @@ impl Owner {
         self.node.rooms.lacks_quorum(|| self.group.members().voters)
     }
 
-    fn auth_store(self: &Arc<Self>, channel: ChannelId, customer: CustomerId) -> Arc<ReplicatedAuth> {
-        Arc::new(ReplicatedAuth::new(self.clone(), channel, customer))
-    }
-
     /// The live part of a channel as it is stored; what is stored is what the owner last did.
     pub fn stored_live(&self, id: ChannelId, customer: CustomerId) -> Live {
         let row = self.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
@@ -295,10 +290,6 @@ impl Owner {
         let status_now = || self.stored_live(channel, customer).status;
         // Whoever has waited in vain may have waited for a channel that was deleted meanwhile.
         let in_vain = |error| if self.is_deleted(channel) { CallError::channel_not_found() } else { error };
-        let (display_name, phone_number) = match &work {
-            Work::PairCode(code) => (code.display_name.clone(), code.phone_number.clone()),
-            _ => (None, String::new()),
-        };
         let (reply, replied) = oneshot::channel();
         let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, since: began, reply }));
         self.tell(channel, customer, message).await?;
@@ -323,14 +314,15 @@ impl Owner {
                 Ok(Ok(code)) => Ok(Done::Qr(code)),
                 _ => Err(in_vain(CallError::no_qr(status_now()))),
             },
-            Worked::Pairing { session, ready, given } => {
+            Worked::Pairing { wanted, session, ready, given } => {
                 if let Some(ready) = ready
                     && !matches!(tokio::time::timeout_at((began + QR_PATIENCE).into(), ready).await, Ok(Ok(_)))
                 {
                     return Ok(Err(in_vain(CallError::pair_code_failed(None))));
                 }
-                let name = display_name.unwrap_or_else(|| SettingsRow::of(&self.reader, channel).settings.device_name);
-                match tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&phone_number, &name)).await {
+                let usual_name = || SettingsRow::of(&self.reader, channel).settings.device_name;
+                let name = wanted.display_name.unwrap_or_else(usual_name);
+                match tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&wanted.phone_number, &name)).await {
                     Ok(Ok(code)) => {
                         // The channel's task may have ended meanwhile, and its minute with it.
                         let _ = given.send(());

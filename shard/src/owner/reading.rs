@@ -13,14 +13,15 @@ use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
 use model::page::LARGEST_PAGE;
 use model::time::Timestamp;
-use raft::machine::{View, just_after, scan_all};
+use raft::machine::{View, scan_all};
+use serde::Serialize;
 
 use super::{NotLeader, Owner};
 use crate::call::Done;
 use crate::call::read::{Filter, MOST_PAIRS, Read};
 use crate::history;
 use crate::keys;
-use crate::projection::chats::{self, ListedChat};
+use crate::projection::chats;
 use crate::projection::contacts::{self, ContactFilter, ContactRow};
 use crate::projection::{Entity, Projected, Rows, labels, presences};
 use crate::records::{LidRow, decode, encode};
@@ -77,6 +78,14 @@ fn largest(in_bytes: bool) -> usize {
     if in_bytes { LARGEST_PAGE } else { LARGEST_UNKNOWING }
 }
 
+fn row(found: Option<impl Serialize>) -> Done {
+    Done::Row(found.map(|found| Bytes::from(encode(&found))))
+}
+
+fn encoded(found: &[impl Serialize]) -> Vec<Bytes> {
+    found.iter().map(|found| Bytes::from(encode(found))).collect()
+}
+
 /// One channel's rows, to be read off the request threads.
 struct Reading<V> {
     view: V,
@@ -88,7 +97,6 @@ impl<V: View> Reading<V> {
     fn done(&self, read: Read) -> Done {
         let mut turn = Projected::default();
         let rows = Rows::new(&self.view, self.channel, &mut turn);
-        let encoded = |chat: &ListedChat| Bytes::from(encode(chat));
         match read {
             Read::Row { kind, id } => {
                 Done::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
@@ -98,42 +106,28 @@ impl<V: View> Reading<V> {
                 let (rows, stopped_at) = self.page(range, &filter, limit, largest(in_bytes));
                 if marked { Done::Page { rows, stopped_at } } else { Done::Rows(rows) }
             }
-            Read::Chat(id) => {
-                let chat = chats::one(&self.best(&id), &rows, Timestamp::now());
-                Done::Row(chat.map(|chat| Bytes::from(encode(&chat))))
-            }
-            Read::Chats(page) => {
-                Done::Rows(page.read(&rows, |id| self.kind_of(id), Timestamp::now()).iter().map(encoded).collect())
-            }
-            Read::Contact(id) => {
-                let row = rows.get::<ContactRow>(self.best(&id).as_str());
-                Done::Row(row.map(|row| Bytes::from(encode(&row))))
-            }
+            Read::Chat(id) => row(chats::one(&self.best(&id), &rows, Timestamp::now())),
+            Read::Chats(page) => Done::Rows(encoded(&page.read(&rows, |id| self.kind_of(id), Timestamp::now()))),
+            Read::Contact(id) => row(rows.get::<ContactRow>(self.best(&id).as_str())),
             Read::Contacts { filter, after, limit, in_bytes } => {
                 self.contacts(&filter, after.as_deref(), limit, largest(in_bytes))
             }
             Read::CommonGroups(contact) => {
-                let groups = contacts::common_groups(&self.best(&contact), &rows, |address| self.best(address));
-                Done::Rows(groups.iter().map(|group| Bytes::from(encode(group))).collect())
+                let best = |address: &Address| self.best(address);
+                Done::Rows(encoded(&contacts::common_groups(&best(&contact), &rows, best)))
             }
-            Read::Blocked => {
-                Done::Rows(rows.all::<Blocked>().iter().map(|blocked| Bytes::from(encode(blocked))).collect())
-            }
-            Read::Presence(id) => {
-                let state = presences::now(&self.best(&id), &rows, Timestamp::now());
-                Done::Row(state.map(|state| Bytes::from(encode(&state))))
-            }
+            Read::Blocked => Done::Rows(encoded(&rows.all::<Blocked>())),
+            Read::Presence(id) => row(presences::now(&self.best(&id), &rows, Timestamp::now())),
             Read::Lids { lid, phone, after } => {
                 let mut pairs = self.lids(lid.as_ref(), phone.as_ref());
                 let count = pairs.len();
                 pairs.retain(|pair| after.as_deref().is_none_or(|after| pair.lid.local() > after));
                 pairs.truncate(MOST_PAIRS + 1);
-                Done::Counted { rows: pairs.iter().map(|pair| Bytes::from(encode(pair))).collect(), count }
+                Done::Counted { rows: encoded(&pairs), count }
             }
             Read::Labels { of } => {
                 let of = of.map(|chat| self.best(&chat));
-                let shown = labels::shown(of.as_ref(), &rows);
-                Done::Rows(shown.iter().map(|label| Bytes::from(encode(label))).collect())
+                Done::Rows(encoded(&labels::shown(of.as_ref(), &rows)))
             }
         }
     }
@@ -141,33 +135,28 @@ impl<V: View> Reading<V> {
     /// Ends with the row that fills it, or where it has looked at too many: then with the id of the last one of these.
     fn page(
         &self,
-        (mut from, to): keys::Range,
+        range: keys::Range,
         filter: &Filter,
         limit: usize,
         most_bytes: usize,
     ) -> (Vec<Bytes>, Option<String>) {
         let mut found = Vec::new();
-        let (mut bytes, mut looked_at) = (0, 0);
-        let mut upto = None;
-        loop {
-            let rows = self.view.scan(&from, &to, CHUNK);
-            let Some((last, _)) = rows.last() else { return (found, None) };
-            if looked_at >= ROWS_LOOKED_AT {
-                return (found, upto);
+        let mut bytes = 0;
+        let mut upto = Vec::new();
+        for (looked_at, (key, row)) in scan_all(&self.view, range, CHUNK).enumerate() {
+            if looked_at == ROWS_LOOKED_AT {
+                return (found, keys::id_of_projected(&upto).map(str::to_owned));
             }
-            from = just_after(last);
-            upto = keys::id_of_projected(last).map(str::to_owned);
-            looked_at += rows.len();
-            for (_, row) in rows {
-                if filter.passes(&row) {
-                    bytes += row.len();
-                    found.push(Bytes::from(row));
-                }
-                if found.len() >= limit || bytes >= most_bytes {
-                    return (found, None);
-                }
+            upto = key;
+            if filter.passes(&row) {
+                bytes += row.len();
+                found.push(Bytes::from(row));
+            }
+            if found.len() >= limit || bytes >= most_bytes {
+                break;
             }
         }
+        (found, None)
     }
 
     /// Counts all that pass, and keeps a page of them: of an address book that holds very many, no more is in memory. It ends
@@ -233,9 +222,6 @@ mod tests {
 
     use super::*;
     use crate::projection::Kind;
-
-    /// Rows that a page looks at: whole chunks.
-    const LOOKED_AT: usize = ROWS_LOOKED_AT.next_multiple_of(CHUNK);
 
     /// When the newest order was placed, in Unix seconds.
     const NEWEST: i64 = 1_767_225_600;
@@ -303,18 +289,18 @@ mod tests {
 
     #[test]
     fn a_page_that_looked_at_too_many_rows_says_where_the_next_one_goes_on() {
-        let last = LOOKED_AT - 1;
-        let whole = orders(LOOKED_AT, &[3, last]);
+        let last = ROWS_LOOKED_AT - 1;
+        let whole = orders(ROWS_LOOKED_AT, &[3, last]);
         assert_eq!(accepted(&whole, None, true), (vec![3, last as i64], None));
-        let longer = orders(LOOKED_AT + 1, &[3, LOOKED_AT]);
+        let longer = orders(ROWS_LOOKED_AT + 1, &[3, ROWS_LOOKED_AT]);
         let (found, stopped_at) = accepted(&longer, None, true);
         assert_eq!((found, stopped_at.is_some()), (vec![3], true));
-        assert_eq!(accepted(&longer, stopped_at, true), (vec![LOOKED_AT as i64], None));
+        assert_eq!(accepted(&longer, stopped_at, true), (vec![ROWS_LOOKED_AT as i64], None));
     }
 
     #[test]
     fn a_page_without_a_match_that_gave_up_is_empty_and_has_a_next_one() {
-        let reading = orders(LOOKED_AT + 1, &[]);
+        let reading = orders(ROWS_LOOKED_AT + 1, &[]);
         let (found, stopped_at) = accepted(&reading, None, true);
         assert_eq!((found, stopped_at.is_some()), (Vec::new(), true));
         assert_eq!(accepted(&reading, stopped_at, true), (Vec::new(), None));

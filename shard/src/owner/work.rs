@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::channel::{Channel, PairCodeAsked, Worked};
 use super::committer::Answered;
 use super::lifecycle::Extra;
-use crate::call::request::{Lifecycle, StatusHistory};
+use crate::call::request::{Lifecycle, PairCode, StatusHistory};
 use crate::call::{Done, QrCode, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
@@ -28,7 +28,7 @@ impl Channel {
             Work::Look => Ok(Ok(Worked::Done(Done::Live(self.look())))),
             Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
             Work::Qr => self.show_qr().await,
-            Work::PairCode(_) => self.pairing().await,
+            Work::PairCode(wanted) => self.pairing(wanted).await,
             Work::Forget => {
                 self.close_in_order().await?;
                 // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
@@ -170,7 +170,7 @@ impl Channel {
         code
     }
 
-    async fn pairing(&mut self) -> Answered<Worked> {
+    async fn pairing(&mut self, wanted: PairCode) -> Answered<Worked> {
         let now = Instant::now();
         let unavailable = CallError::pair_code_unavailable(self.row.status);
         if let Err(error) = self.judge_pairing(&unavailable) {
@@ -189,7 +189,7 @@ impl Channel {
         let session = running.session.clone();
         let (given, answer) = oneshot::channel();
         self.pair_code = Some(PairCodeAsked { at: now, answer, given: false });
-        Ok(Ok(Worked::Pairing { session, ready, given }))
+        Ok(Ok(Worked::Pairing { wanted, session, ready, given }))
     }
 
     /// How long it is until another pair code may be asked for. One that was not given does not count.

@@ -37,7 +37,7 @@ impl Router {
     /// How this node is, for a point.
     pub(crate) fn own_state(&self, since: Instant) -> State {
         let status = self.own_status();
-        let sync_p99 = self.host().syncs_after(since).map(|syncs| syncs.p99);
+        let sync_p99 = self.host.syncs_after(since).map(|syncs| syncs.p99);
         let (leads, connected) = (status.owns.len() as u64, status.connected);
         State { leads, connected, rss_bytes: status.rss_bytes, sync_p99 }
     }
@@ -69,13 +69,13 @@ impl Router {
     }
 
     pub(crate) async fn own_report(&self) -> NodeReport {
-        let host = self.host().facts().await;
+        let host = self.host.facts().await;
         NodeReport {
             status: self.own_status(),
-            directory_is_fresh: self.directory_is_fresh(),
-            master_keys: self.about().master_keys.clone(),
-            certificates: (self.about().certificates)(),
-            alike: self.about().alike.clone(),
+            directory_is_fresh: self.directory.is_fresh(),
+            master_keys: self.about.master_keys.clone(),
+            certificates: (self.about.certificates)(),
+            alike: self.about.alike.clone(),
             channels: self.channels_by_status(),
             host,
             // Last, so that it is as young as can be when it is heard.

@@ -270,21 +270,16 @@ impl Attempter {
             connection.sender.ready().await?;
             connection.sender.send_request(http).await
         };
-        match timeout(limit, sending).await {
+        let (outcome, error) = match timeout(limit, sending).await {
             Ok(Ok(response)) => {
-                Ok(Answer { response, connection, receiver: Receiver::of(&target.url), latency: written.elapsed() })
+                let (receiver, latency) = (Receiver::of(&target.url), written.elapsed());
+                return Ok(Answer { response, connection, receiver, latency });
             }
-            Ok(Err(error)) if error.is_parse() => {
-                Err(Failure::new(Outcome::Http, format!("the answer is no HTTP/1.1: {error}")).with_ip(ip))
-            }
-            Ok(Err(error)) => {
-                Err(Failure::new(Outcome::Connect, format!("the connection broke before an answer: {error}"))
-                    .with_ip(ip))
-            }
-            Err(_) => {
-                Err(Failure::new(Outcome::Timeout, format!("no answer within {} s", limit.as_secs_f32())).with_ip(ip))
-            }
-        }
+            Ok(Err(error)) if error.is_parse() => (Outcome::Http, format!("the answer is no HTTP/1.1: {error}")),
+            Ok(Err(error)) => (Outcome::Connect, format!("the connection broke before an answer: {error}")),
+            Err(_) => (Outcome::Timeout, format!("no answer within {} s", limit.as_secs_f32())),
+        };
+        Err(Failure::new(outcome, error).with_ip(ip))
     }
 
     fn http_request(&self, target: &Target, request: &AttemptRequest) -> Result<Request<Full<Bytes>>, Failure> {

@@ -148,6 +148,11 @@ fn time(at: Timestamp) -> [u8; 8] {
     at.0.max(0).to_be_bytes()
 }
 
+/// A part of a key that begins at a place.
+fn part<const N: usize>(key: &[u8], at: usize) -> Option<[u8; N]> {
+    key.get(at..)?.first_chunk().copied()
+}
+
 /// What a row stands under.
 pub type Key = Vec<u8>;
 
@@ -328,8 +333,7 @@ pub fn namesakes_in(channel: ChannelId, id: &MessageId, chat: &Address) -> Range
 
 /// The channel and the place that a key of [`outbox`] names.
 pub fn parse_outbox(key: &[u8]) -> Option<(ChannelId, u64)> {
-    let channel = ChannelId::from_bytes(key.get(1..17)?.try_into().ok()?);
-    Some((channel, u64::from_be_bytes(key.get(17..25)?.try_into().ok()?)))
+    Some((ChannelId::from_bytes(part(key, 1)?), u64::from_be_bytes(part(key, 17)?)))
 }
 
 /// The LID that a key of [`lid`] names, by its local part.
@@ -362,15 +366,12 @@ pub fn deliveries_of(endpoint: EndpointId, since: Option<Timestamp>, until: Opti
 
 /// The endpoint and the delivery that the key of a begun attempt names.
 pub fn parse_begun_attempt(key: &[u8]) -> Option<(EndpointId, DeliveryId)> {
-    let endpoint = key.get(1..17)?.try_into().ok()?;
-    let delivery = key.get(17..33)?.try_into().ok()?;
-    Some((EndpointId::from_bytes(endpoint), DeliveryId::from_bytes(delivery)))
+    Some((EndpointId::from_bytes(part(key, 1)?), DeliveryId::from_bytes(part(key, 17)?)))
 }
 
 /// What the key of [`customer_endpoint`] says.
 pub fn parse_customer_endpoint(key: &[u8]) -> Option<(CustomerId, EndpointId)> {
-    let customer = key.get(1..17)?.try_into().ok()?;
-    Some((CustomerId::from_bytes(customer), endpoint_at_end(key)?))
+    Some((CustomerId::from_bytes(part(key, 1)?), endpoint_at_end(key)?))
 }
 
 /// The delivery at the end of a key.
@@ -391,11 +392,8 @@ pub const JOB_PAUSED: &[u8] = b"p";
 
 /// What the key of a job says.
 pub fn parse_job(key: &[u8]) -> Option<(EndpointId, Timestamp, DeliveryId)> {
-    let endpoint = key.get(1..17)?.try_into().ok()?;
-    let due = key.get(17..25)?.try_into().ok()?;
-    let delivery = key.get(25..41)?.try_into().ok()?;
-    let due = Timestamp(i64::from_be_bytes(due));
-    Some((EndpointId::from_bytes(endpoint), due, DeliveryId::from_bytes(delivery)))
+    let due = Timestamp(i64::from_be_bytes(part(key, 17)?));
+    Some((EndpointId::from_bytes(part(key, 1)?), due, DeliveryId::from_bytes(part(key, 25)?)))
 }
 
 /// The media of a channel that came before another.
@@ -423,13 +421,12 @@ pub fn blob_refs_after(sha256: Option<&Sha256Hex>) -> Range {
 /// What [`blob_ref`] was made of.
 pub fn parse_blob_ref(key: &[u8]) -> Option<(Sha256Hex, ChannelId, MediaId)> {
     let hash = std::str::from_utf8(key.get(1..65)?).ok()?;
-    let channel = ChannelId::from_bytes(key.get(65..81)?.try_into().ok()?);
-    Some((Sha256Hex(hash.to_owned()), channel, MediaId::from_bytes(key.get(81..97)?.try_into().ok()?)))
+    Some((Sha256Hex(hash.to_owned()), ChannelId::from_bytes(part(key, 65)?), MediaId::from_bytes(part(key, 81)?)))
 }
 
 /// The id in a key of [`media_pending`].
 pub fn parse_media_pending(key: &[u8]) -> Option<MediaId> {
-    Some(MediaId::from_bytes(key.get(17..33)?.try_into().ok()?))
+    Some(MediaId::from_bytes(part(key, 17)?))
 }
 
 /// What is due before a time.
@@ -439,9 +436,8 @@ pub fn media_due_before(at: Timestamp) -> Range {
 
 /// What [`media_due`] was made of.
 pub fn parse_media_due(key: &[u8]) -> Option<(Timestamp, ChannelId, MediaId)> {
-    let at = i64::from_be_bytes(key.get(1..9)?.try_into().ok()?);
-    let channel = ChannelId::from_bytes(key.get(9..25)?.try_into().ok()?);
-    Some((Timestamp(at), channel, MediaId::from_bytes(key.get(25..41)?.try_into().ok()?)))
+    let at = Timestamp(i64::from_be_bytes(part(key, 1)?));
+    Some((at, ChannelId::from_bytes(part(key, 9)?), MediaId::from_bytes(part(key, 25)?)))
 }
 
 /// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
@@ -471,18 +467,12 @@ pub fn id_of_projected(key: &[u8]) -> Option<&str> {
 /// The rows of a kind whose ids begin with `prefix`, behind an id.
 pub fn projected_under(channel: ChannelId, kind: Kind, prefix: &str, after: Option<&str>) -> Range {
     let (first, end) = under(projected(channel, kind, prefix));
-    (after.map_or(first, |id| projected_after(channel, kind, Some(id)).0), end)
+    (after.map_or(first, |id| just_after(&projected(channel, kind, id))), end)
 }
 
 /// The rows of a kind that stand behind an id; all of them without one.
 pub fn projected_after(channel: ChannelId, kind: Kind, after: Option<&str>) -> Range {
-    let (first, end) = under(key(PROJECTED, &[channel.as_bytes(), &[kind as u8]]));
-    let next = |id| {
-        let mut next = projected(channel, kind, id);
-        next.push(0);
-        next
-    };
-    (after.map_or(first, next), end)
+    projected_under(channel, kind, "", after)
 }
 
 /// What a home has not fetched yet.
@@ -502,7 +492,7 @@ pub fn number_in_ring(key: &[u8]) -> u64 {
 
 /// The customer of a ring, as the key of its extent says.
 pub fn customer_of_ring(key: &[u8]) -> Option<CustomerId> {
-    key.get(1..17)?.try_into().ok().map(CustomerId::from_bytes)
+    Some(CustomerId::from_bytes(part(key, 1)?))
 }
 
 /// The digest of a ticket, as its key says.
@@ -518,9 +508,8 @@ pub fn usage_of(customer: CustomerId, from: Hour, to: Hour) -> Range {
 
 /// What [`usage`] was made of.
 pub fn parse_usage(key: &[u8]) -> Option<(CustomerId, Hour, ChannelId)> {
-    let customer = CustomerId::from_bytes(key.get(1..17)?.try_into().ok()?);
-    let hour = Hour(u32::from_be_bytes(key.get(17..21)?.try_into().ok()?));
-    Some((customer, hour, ChannelId::from_bytes(key.get(21..37)?.try_into().ok()?)))
+    let hour = Hour(u32::from_be_bytes(part(key, 17)?));
+    Some((CustomerId::from_bytes(part(key, 1)?), hour, ChannelId::from_bytes(part(key, 21)?)))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use model::media::Sha256Hex;
 use model::time::Timestamp;
 use network::driver::MEDIA_PIECE;
 use tokio::fs::File;
-use tokio::io::AsyncReadExt;
+use tokio_util::io::ReaderStream;
 
 use super::super::spool::Spooled;
 use super::{BlobError, Opened};
@@ -36,7 +36,8 @@ fn key(shard: ShardId, sha256: &Sha256Hex) -> String {
 /// Writes the bytes, also when they are there: it makes them young again, which keeps the sweep away.
 pub async fn put(bucket: &Bucket, shard: ShardId, spooled: &Spooled) -> Result<(), BlobError> {
     let file = File::open(spooled.path()).await.map_err(BlobError::of_disk)?;
-    Ok(bucket.put(&key(shard, &spooled.sha256), pieces(file)).await?)
+    let pieces = ReaderStream::with_capacity(file, MEDIA_PIECE);
+    Ok(bucket.put(&key(shard, &spooled.sha256), pieces).await?)
 }
 
 /// Reads a range, as it is taken.
@@ -72,16 +73,6 @@ pub async fn remove_old(bucket: &Bucket, shard: ShardId, hash: &Sha256Hex, grace
 
 fn is_older(written_at: Timestamp, grace: Duration) -> bool {
     Timestamp::now().since(written_at) >= grace
-}
-
-/// A file from where it stands, piece by piece.
-fn pieces(file: File) -> BoxStream<'static, io::Result<Bytes>> {
-    let next = |mut file: File| async move {
-        let mut piece = Vec::with_capacity(MEDIA_PIECE);
-        let read = (&mut file).take(MEDIA_PIECE as u64).read_to_end(&mut piece).await?;
-        Ok((read > 0).then(|| (Bytes::from(piece), file)))
-    };
-    stream::try_unfold(file, next).boxed()
 }
 
 fn in_pieces(piece: io::Result<Bytes>) -> Vec<io::Result<Bytes>> {

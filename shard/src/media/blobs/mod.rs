@@ -113,7 +113,7 @@ pub struct Blobs {
     peers: Arc<Peers>,
     directory: Arc<Directory>,
     host: Arc<Host>,
-    incoming: Arc<Places>,
+    incoming: Places,
     /// Transfers from other replicas that run at once.
     pulls: Semaphore,
     config: BlobsConfig,

@@ -14,7 +14,7 @@ use model::id::{NodeId, ShardId};
 use model::media::{LARGEST_MEDIA, Sha256Hex};
 use model::msgpack;
 use network::driver::{ByteStream, MEDIA_PIECE};
-use raft::transport::{Class, Handler};
+use raft::transport::{Class, Handler, Peers};
 use serde::{Deserialize, Serialize};
 
 use super::{BlobError, Blobs, For, Opened, blocking};
@@ -133,7 +133,7 @@ impl Blobs {
         size: u64,
         deadline: Instant,
     ) -> Result<(), BlobError> {
-        match self.ask(node, sha256, Ask::Take { size }, deadline).await? {
+        match call(&self.peers, node, sha256, Ask::Take { size }, deadline).await? {
             Answer::Stored => Ok(()),
             other => Err(failure(node, other)),
         }
@@ -161,16 +161,12 @@ impl Blobs {
     fn reader(&self, nodes: Vec<NodeId>, sha256: &Sha256Hex) -> Reader {
         Reader { peers: self.peers.clone(), nodes: nodes.into(), sha256: sha256.clone() }
     }
-
-    async fn ask(&self, node: NodeId, sha256: &Sha256Hex, ask: Ask, deadline: Instant) -> Result<Answer, BlobError> {
-        call(&self.peers, node, Request { version: VERSION, sha256: sha256.clone(), ask }, deadline).await
-    }
 }
 
 /// Reads pieces of the same bytes from whichever node has them.
 #[derive(Clone)]
 struct Reader {
-    peers: Arc<raft::transport::Peers>,
+    peers: Arc<Peers>,
     nodes: Arc<[NodeId]>,
     sha256: Sha256Hex,
 }
@@ -191,8 +187,7 @@ impl Reader {
         let mut last = BlobError::Missing;
         for node in self.nodes.iter() {
             let ask = Ask::Read { offset, length };
-            let request = Request { version: VERSION, sha256: self.sha256.clone(), ask };
-            match call(&self.peers, *node, request, Instant::now() + PIECE_PATIENCE).await {
+            match call(&self.peers, *node, &self.sha256, ask, Instant::now() + PIECE_PATIENCE).await {
                 Ok(Answer::Piece(piece)) if piece.len() as u64 == length => return Ok(piece),
                 Ok(Answer::Missing) => {}
                 Ok(other) => last = failure(*node, other),
@@ -204,11 +199,13 @@ impl Reader {
 }
 
 async fn call(
-    peers: &raft::transport::Peers,
+    peers: &Peers,
     node: NodeId,
-    request: Request,
+    sha256: &Sha256Hex,
+    ask: Ask,
     deadline: Instant,
 ) -> Result<Answer, BlobError> {
+    let request = Request { version: VERSION, sha256: sha256.clone(), ask };
     let body = msgpack::to_vec_named(&request).expect("a request of plain fields is always written");
     let unreachable = |why: String| BlobError::Unavailable(format!("node {node}: {why}"));
     let answer = peers.call(node, Class::Media, BLOB_SERVICE, Bytes::from(body), deadline).await;

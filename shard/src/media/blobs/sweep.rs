@@ -39,7 +39,9 @@ impl Blobs {
         let began = Instant::now();
         loop {
             if self.bucket.is_none() {
-                self.fetch_lacking().await;
+                for (shard, _) in self.shards_here() {
+                    self.fetch_lacking_of(shard).await;
+                }
             }
             // Right after its start a node may not have applied the rows that refer to what it stored last.
             if began.elapsed() >= self.config.orphan_grace
@@ -58,12 +60,6 @@ impl Blobs {
     fn shards_here(&self) -> Vec<(ShardId, Group)> {
         let placed: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
         placed.into_iter().filter_map(|shard| Some((shard, self.host.group(shard)?))).collect()
-    }
-
-    async fn fetch_lacking(&self) {
-        for (shard, _) in self.shards_here() {
-            self.fetch_lacking_of(shard).await;
-        }
     }
 
     /// Fetches what a shard's replica here refers to and lacks. Says whether it has all now that any replica has, be it one

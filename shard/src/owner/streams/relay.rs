@@ -47,12 +47,8 @@ pub async fn pull(
         tokio::select! {
             () = owner.lost.cancelled() => return Err(NotLeader),
             () = tokio::time::sleep_until(until.into()) => return Ok(Vec::new()),
-            rung = notifier.changed() => {
-                if rung.is_err() {
-                    // The bell was taken down while nobody listened; there is another one.
-                    notifier = owner.streams.relayed.listen(home);
-                }
-            }
+            // The bell hangs as long as somebody listens.
+            _ = notifier.changed() => {}
         }
     }
 }

@@ -80,12 +80,8 @@ async fn pull(
         tokio::select! {
             () = owner.lost.cancelled() => return Err(NotLeader),
             () = tokio::time::sleep_until(until.into()) => return Ok(part),
-            rung = notifier.changed() => {
-                if rung.is_err() {
-                    // The bell was taken down while nobody listened; there is another one.
-                    notifier = owner.streams.grown.listen(customer);
-                }
-            }
+            // The bell hangs as long as somebody listens.
+            _ = notifier.changed() => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::{View, just_after, scan_all};
+use machine::{View, just_after, scan_all, scan_in_order};
 use model::event::EventName;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId};
 use model::time::Timestamp;
@@ -147,30 +147,20 @@ fn of_endpoint(
         }
     }
     let mut page = DeliveryPage::default();
-    let mut seen = 0;
-    loop {
-        let rows = if query.ascending { view.scan(&from, &to, CHUNK) } else { view.scan_back(&from, &to, CHUNK) };
-        let Some((last, _)) = rows.last() else { return page };
-        if query.ascending {
-            from = just_after(last);
-        } else {
-            to.clone_from(last);
-        }
-        for (_, row) in &rows {
-            let row: DeliveryRow = decode(row);
-            if query.passes(&row, running) {
-                page.rows.push(DeliveryRecord::of(&row, running));
-                if page.rows.len() == query.limit {
-                    return page;
-                }
+    for (seen, (key, row)) in (1..).zip(scan_in_order(view, (from, to), CHUNK, query.ascending)) {
+        let row: DeliveryRow = decode(&row);
+        if query.passes(&row, running) {
+            page.rows.push(DeliveryRecord::of(&row, running));
+            if page.rows.len() == query.limit {
+                break;
             }
         }
-        seen += rows.len();
         if seen >= budget {
-            page.stopped_at = keys::delivery_at_end(last);
-            return page;
+            page.stopped_at = keys::delivery_at_end(&key);
+            break;
         }
     }
+    page
 }
 
 /// Finds a customer's delivery.

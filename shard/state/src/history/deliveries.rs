@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::View;
+use machine::{View, just_after};
 use model::id::{ChannelId, DeliveryId, EndpointId, MessageId, RowId};
 use model::page::{Room, json_bytes};
 use model::time::Timestamp;
@@ -109,11 +109,7 @@ fn links_of(
     most: usize,
 ) -> Vec<(DeliveryId, EndpointId)> {
     let (first, to) = keys::message_deliveries(channel, row);
-    let from = after.map_or(first, |after| {
-        let mut behind = keys::message_delivery(channel, row, after);
-        behind.push(0);
-        behind
-    });
+    let from = after.map_or(first, |after| just_after(&keys::message_delivery(channel, row, after)));
     let link = |(key, endpoint): (Vec<u8>, Vec<u8>)| {
         let endpoint = EndpointId::from_bytes(endpoint.try_into().ok()?);
         Some((keys::delivery_at_end(&key)?, endpoint))

@@ -97,7 +97,10 @@ pub fn merge(pages: Vec<Page>, query: &HistoryQuery) -> Page {
     let mut rows: Vec<StoredMessage> = pages.into_iter().flat_map(|page| page.rows).collect();
     let place = |row: &StoredMessage| (row.occurred_at, row.id);
     rows.retain(|row| frontier.is_none_or(|frontier| nearer(place(row), frontier) == place(row)));
-    sort(&mut rows, query.ascending, place);
+    rows.sort_by_key(place);
+    if !query.ascending {
+        rows.reverse();
+    }
     rows.truncate(query.limit);
     let fitting = Room::of_page().rows(&rows);
     if fitting < rows.len() {
@@ -105,13 +108,6 @@ pub fn merge(pages: Vec<Page>, query: &HistoryQuery) -> Page {
         return Page { frontier: rows.last().map(place), rows };
     }
     Page { rows, frontier }
-}
-
-fn sort<T>(rows: &mut [T], ascending: bool, place: impl Fn(&T) -> Place) {
-    rows.sort_by(|a, b| {
-        let order = place(a).cmp(&place(b));
-        if ascending { order } else { order.reverse() }
-    });
 }
 
 /// Walks over all rows of the channels in order until the page is full, the budget is used up, or there are no more.

@@ -26,28 +26,24 @@ impl Apply<'_> {
     pub(super) fn trim(&mut self, trim: Trim) -> Reply {
         match trim {
             Trim::Bodies { channel, rows } => self.trim_bodies(channel, rows),
-            Trim::Messages { channel, rows } => self.trim_messages(channel, rows),
+            Trim::Messages { channel, rows } => return self.trim_messages(channel, rows),
             Trim::Deliveries { endpoint, deliveries } => {
                 deliveries.into_iter().for_each(|id| self.trim_delivery(endpoint, id));
-                Reply::Done
             }
             Trim::Endpoint { customer, endpoint } => {
                 if self.state.scan_range(keys::deliveries_of(endpoint, None, None), 1).is_empty() {
                     self.state.delete(&keys::customer_endpoint(customer, endpoint));
                 }
-                Reply::Done
             }
             Trim::StatusChanges { channel, changes } => {
                 for (at, version) in changes {
                     self.state.delete(&keys::status_change(channel, at, version));
                 }
-                Reply::Done
             }
             Trim::Usage { rows } => {
                 for (customer, hour, channel) in rows {
                     self.state.delete(&keys::usage(customer, hour, channel));
                 }
-                Reply::Done
             }
             Trim::Channels { channels } => {
                 for key in channels.into_iter().map(keys::channel) {
@@ -55,19 +51,15 @@ impl Apply<'_> {
                         self.state.delete(&key);
                     }
                 }
-                Reply::Done
             }
-            Trim::Lids { channel, lids } => {
-                lids.iter().for_each(|lid| self.trim_lid(channel, lid));
-                Reply::Done
-            }
+            Trim::Lids { channel, lids } => lids.iter().for_each(|lid| self.trim_lid(channel, lid)),
             Trim::Projected { channel, rows } => {
                 for (kind, id) in rows {
                     self.state.delete(&keys::projected(channel, kind, &id));
                 }
-                Reply::Done
             }
         }
+        Reply::Done
     }
 
     /// Keeps a channel that moves to and fro without end from filling the store with its moves.
@@ -80,7 +72,7 @@ impl Apply<'_> {
         excess.for_each(|(key, _)| self.state.delete(key));
     }
 
-    fn trim_bodies(&mut self, channel: ChannelId, rows: Vec<Place>) -> Reply {
+    fn trim_bodies(&mut self, channel: ChannelId, rows: Vec<Place>) {
         for (at, id) in rows {
             let key = keys::message(channel, at, id);
             let Some(mut row) = self.read::<MessageRow>(&key) else { continue };
@@ -88,7 +80,6 @@ impl Apply<'_> {
             withhold(&mut row);
             self.state.put(&key, &row.encode());
         }
-        Reply::Done
     }
 
     /// A send that still waits keeps what its row is about to lose.

@@ -10,7 +10,7 @@ use traffic::operation::account::{
 };
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, Rows, Synced, contacts, entity};
+use super::{Context, Rows, Synced, contacts, entity, no_op_if};
 
 pub const BLACKLIST: &str = "blacklist";
 pub const PROFILE: &str = "profile";
@@ -26,13 +26,9 @@ entity!(Privacy, Privacy, |_row| OWN.to_owned());
 pub fn check_blacklist(asked: &BlacklistOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     let is_blocked = |contact: &Address| rows.has::<Blocked>(context.best(contact).as_str());
     match asked {
-        BlacklistOperation::Block { contact } if is_blocked(contact) => {
-            Err(CallError::no_op("the contact is blocked already"))
-        }
-        BlacklistOperation::Unblock { contact } if !is_blocked(contact) => {
-            Err(CallError::no_op("the contact is not blocked"))
-        }
-        _ => Ok(()),
+        BlacklistOperation::List => Ok(()),
+        BlacklistOperation::Block { contact } => no_op_if(is_blocked(contact), "the contact is blocked already"),
+        BlacklistOperation::Unblock { contact } => no_op_if(!is_blocked(contact), "the contact is not blocked"),
     }
 }
 
@@ -45,13 +41,13 @@ pub fn check_profile(operation: &ProfileOperation, rows: &Rows<'_>) -> Result<()
         ProfileOperation::SetAbout { about } => profile.about.unwrap_or_default() == *about,
         ProfileOperation::SetPicture { picture: None } => profile.picture_url.is_none(),
     };
-    if same { Err(CallError::no_op("the profile is so already")) } else { Ok(()) }
+    no_op_if(same, "the profile is so already")
 }
 
 pub fn check_privacy(operation: &PrivacyOperation, rows: &Rows<'_>) -> Result<(), CallError> {
     let PrivacyOperation::Change(changes) = operation else { return Ok(()) };
     let same = rows.get::<Privacy>(OWN).is_some_and(|privacy| privacy.with(*changes) == privacy);
-    if same { Err(CallError::no_op("the settings are so already")) } else { Ok(()) }
+    no_op_if(same, "the settings are so already")
 }
 
 pub fn blacklist_refusal(operation: &BlacklistOperation, refused: &Refused) -> Option<CallError> {

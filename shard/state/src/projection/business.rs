@@ -79,20 +79,22 @@ pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), CallE
     }
     match operation {
         BusinessOperation::ChangeProduct { product, changes } => {
-            let mut changed = rows.get::<Product>(product).ok_or_else(|| not_found("product", product))?;
+            let mut changed = rows.find::<Product>("product", product)?;
             changed.change((**changes).clone());
             if changed.price_amount.is_some() && changed.currency.is_none() {
                 return Err(Violation::new(IssueCode::Required, "is required with a price").at(&["currency"]));
             }
             Ok(())
         }
-        BusinessOperation::DeleteProduct { product } => known::<Product>(rows, "product", product),
+        BusinessOperation::DeleteProduct { product } => rows.find::<Product>("product", product).map(drop),
         BusinessOperation::AddCollection { products, .. } => all_known(rows, products),
         BusinessOperation::ChangeCollection { collection, changes } => {
-            known::<Collection>(rows, "collection", collection)?;
+            rows.find::<Collection>("collection", collection)?;
             all_known(rows, &changes.add_product_ids)
         }
-        BusinessOperation::DeleteCollection { collection } => known::<Collection>(rows, "collection", collection),
+        BusinessOperation::DeleteCollection { collection } => {
+            rows.find::<Collection>("collection", collection).map(drop)
+        }
         _ => Ok(()),
     }
 }
@@ -108,16 +110,8 @@ pub fn check_business(account: Option<&BusinessAccount>) -> Result<(), CallError
     }
 }
 
-fn known<E: Entity>(rows: &Rows<'_>, resource: &str, id: &str) -> Result<(), CallError> {
-    if rows.has::<E>(id) { Ok(()) } else { Err(not_found(resource, id)) }
-}
-
 fn all_known(rows: &Rows<'_>, products: &[String]) -> Result<(), CallError> {
-    products.iter().try_for_each(|id| known::<Product>(rows, "product", id))
-}
-
-fn not_found(resource: &str, id: &str) -> CallError {
-    CallError::not_found(resource, id)
+    products.iter().try_for_each(|id| rows.find::<Product>("product", id).map(drop))
 }
 
 pub fn refusal(operation: &BusinessOperation, refused: &Refused) -> Option<CallError> {
@@ -126,10 +120,10 @@ pub fn refusal(operation: &BusinessOperation, refused: &Refused) -> Option<CallE
     }
     match operation {
         BusinessOperation::ChangeProduct { product, .. } | BusinessOperation::DeleteProduct { product } => {
-            Some(not_found("product", product))
+            Some(CallError::not_found("product", product))
         }
-        BusinessOperation::DeleteCollection { collection } => Some(not_found("collection", collection)),
-        BusinessOperation::Order { order, .. } => Some(not_found("order", order)),
+        BusinessOperation::DeleteCollection { collection } => Some(CallError::not_found("collection", collection)),
+        BusinessOperation::Order { order, .. } => Some(CallError::not_found("order", order)),
         BusinessOperation::ProfileOf { contact } | BusinessOperation::CatalogOf { contact, .. } => {
             Some(CallError::contact_not_found(contact.as_str()))
         }
@@ -287,7 +281,7 @@ mod tests {
         let profile = BusinessProfile::empty(address("1@s.example"));
         let state = BusinessState { profile, products: Vec::new(), collections: Vec::new() };
         let unknown = refused(Some(BusinessNews::Account(Some(Box::new(state)))), product("1"));
-        assert_eq!(unknown, Some(not_found("product", "1").message));
+        assert_eq!(unknown, Some(CallError::not_found("product", "1").message));
         let input = ProductInput {
             name: "Tea".to_owned(),
             description: None,

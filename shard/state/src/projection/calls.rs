@@ -47,22 +47,18 @@ pub fn check(operation: &CallOperation, rows: &Rows<'_>, context: &Context<'_>) 
     let CallOperation::Reject { call_id, from } = operation;
     let named = |call: &KnownCall| from.as_ref().is_none_or(|from| context.best(from) == context.best(&call.from));
     match (rows.get::<KnownCall>(call_id), from) {
-        (Some(call), _) if call.over.is_some() || !named(&call) => Err(not_found(call_id)),
+        (Some(call), _) if call.over.is_some() || !named(&call) => Err(CallError::not_found("call", call_id)),
         (Some(_), Some(_)) => Ok(()),
         (Some(call), None) if context.at.since(call.offered_at) <= KNOWN_FOR => Ok(()),
         // The network may know more.
         (None, Some(_)) => Ok(()),
-        (_, None) => Err(not_found(call_id)),
+        (_, None) => Err(CallError::not_found("call", call_id)),
     }
-}
-
-fn not_found(id: &str) -> CallError {
-    CallError::not_found("call", id)
 }
 
 pub fn refusal(operation: &CallOperation, refused: &Refused) -> Option<CallError> {
     let CallOperation::Reject { call_id, .. } = operation;
-    GONE.contains(&refused.code).then(|| not_found(call_id))
+    GONE.contains(&refused.code).then(|| CallError::not_found("call", call_id))
 }
 
 pub fn take(id: &str, news: &CallNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {

@@ -17,7 +17,7 @@ use traffic::notice::ChatNews;
 use traffic::operation::chats::{ChatAnswer, ChatOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, EmittedEvent, Rows, Synced, entity, labels};
+use super::{Context, EmittedEvent, Rows, Synced, entity, labels, no_op_if};
 use crate::keys::Direction;
 
 pub const AREA: &str = "chats";
@@ -148,8 +148,7 @@ pub fn check(operation: &ChatOperation, rows: &Rows<'_>, context: &Context<'_>) 
             let mut known = Known::shown(&context.best(chat), rows)?;
             let before = known.show(context.at);
             known.change(changes);
-            let is_so = known.show(context.at) == before;
-            if is_so { Err(CallError::no_op("the chat is as it should be already")) } else { Ok(()) }
+            no_op_if(known.show(context.at) == before, "the chat is as it should be already")
         }
         ChatOperation::Clear { chat, .. } => Known::shown(&context.best(chat), rows).map(drop),
         ChatOperation::Read { chat, messages, participant } => {
@@ -160,7 +159,7 @@ pub fn check(operation: &ChatOperation, rows: &Rows<'_>, context: &Context<'_>) 
                 Some(last) => known.row.read_upto >= Some(last) && !known.row.flags.marked_unread,
                 None => !known.is_unread(),
             };
-            if all_read { Err(CallError::no_op("everything is read already")) } else { Ok(()) }
+            no_op_if(all_read, "everything is read already")
         }
     }
 }
@@ -370,17 +369,14 @@ impl ChatPage {
         }
         let shown = all.into_values().filter(Known::is_shown);
         let listed = shown.map(|known| ListedChat { chat: known.show(now), at: known.last_message_at() });
+        let is_of_kind = |chat: &Chat| self.filter.kind.is_none_or(|kind| kind_of(&chat.id) == Some(kind));
         let mut listed: Vec<ListedChat> = listed
-            .filter(|listed| self.filter.passes(&listed.chat) && self.is_of_kind(&listed.chat, &kind_of))
+            .filter(|listed| self.filter.passes(&listed.chat) && is_of_kind(&listed.chat))
             .filter(|listed| self.after.as_ref().is_none_or(|after| self.key(listed) > self.key_of(after)))
             .collect();
         listed.sort_by(|a, b| self.key(a).cmp(&self.key(b)));
         listed.truncate(self.limit);
         listed
-    }
-
-    fn is_of_kind(&self, chat: &Chat, kind_of: impl Fn(&Address) -> Option<ChatKind>) -> bool {
-        self.filter.kind.is_none_or(|kind| kind_of(&chat.id) == Some(kind))
     }
 
     /// What a list is sorted by: the latest first, and chats in which nothing was said last.

@@ -8,37 +8,32 @@ use model::group::Group;
 use traffic::operation::communities::{CommunityAnswer, CommunityOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, NOT_FOUND, Rows, Synced, entity};
+use super::{Context, NOT_FOUND, Rows, Synced, entity, no_op_if};
 
 pub const AREA: &str = "communities";
 
 entity!(KnownCommunity, Community, |row| row.community.id.to_string());
 
 pub fn check(operation: &CommunityOperation, rows: &Rows<'_>) -> Result<(), CallError> {
-    let known = |id: &Address| rows.get::<KnownCommunity>(id.as_str()).ok_or_else(|| not_found(id));
-    let no_group = |group: &Address| CallError::not_found("group", group.as_str());
-    let check_group = |group: &Address| if rows.has::<Group>(group.as_str()) { Ok(()) } else { Err(no_group(group)) };
+    let known = |id: &Address| rows.find::<KnownCommunity>("community", id.as_str());
+    let check_group = |group: &Address| rows.find::<Group>("group", group.as_str()).map(drop);
     match operation {
         CommunityOperation::List | CommunityOperation::Show { .. } => Ok(()),
         CommunityOperation::Create { groups, .. } => groups.iter().try_for_each(check_group),
         CommunityOperation::Change { community, changes } => {
-            if changes.hold_for(&known(community)?.community) {
-                return Err(CallError::no_op("the community is as it should be already"));
-            }
-            Ok(())
+            no_op_if(changes.hold_for(&known(community)?.community), "the community is as it should be already")
         }
         CommunityOperation::AddGroup { community, group } => match known(community)?.group(group) {
             Some(_) => Err(CallError::no_op("the group is in the community already")),
             None => check_group(group),
         },
-        CommunityOperation::RemoveGroup { community, group } => match known(community)?.group(group) {
-            Some(_) => Ok(()),
-            None => Err(CallError::no_op("the group is not in the community")),
-        },
+        CommunityOperation::RemoveGroup { community, group } => {
+            no_op_if(known(community)?.group(group).is_none(), "the group is not in the community")
+        }
         CommunityOperation::JoinGroup { community, group } => match known(community)?.group(group) {
             Some(known) if known.joined => Err(CallError::no_op("the channel is in the group already")),
             Some(_) => Ok(()),
-            None => Err(no_group(group)),
+            None => Err(CallError::not_found("group", group.as_str())),
         },
         CommunityOperation::Deactivate { community }
         | CommunityOperation::CreateGroup { community, .. }
@@ -48,13 +43,11 @@ pub fn check(operation: &CommunityOperation, rows: &Rows<'_>) -> Result<(), Call
     }
 }
 
-fn not_found(id: &Address) -> CallError {
-    CallError::not_found("community", id.as_str())
-}
-
 pub fn refusal(operation: &CommunityOperation, refused: &Refused) -> Option<CallError> {
     match (operation, refused.code) {
-        (CommunityOperation::Show { community }, NOT_FOUND) => Some(not_found(community)),
+        (CommunityOperation::Show { community }, NOT_FOUND) => {
+            Some(CallError::not_found("community", community.as_str()))
+        }
         (CommunityOperation::JoinGroup { .. }, _) if refused.kind == RefusedKind::Conflict => {
             Some(CallError::no_op("the channel is in the group already"))
         }

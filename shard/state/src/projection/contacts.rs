@@ -72,11 +72,6 @@ impl ContactRow {
     }
 }
 
-pub fn check(_operation: &ContactOperation) -> Result<(), CallError> {
-    // Whether somebody exists is the network's to say, whoever is known here.
-    Ok(())
-}
-
 pub fn refusal(operation: &ContactOperation, refused: &Refused) -> Option<CallError> {
     match operation {
         ContactOperation::Show { contact } | ContactOperation::Rename { contact, .. } if refused.code == NOT_FOUND => {

@@ -10,7 +10,7 @@ use traffic::notice::GroupNews;
 use traffic::operation::groups::{GroupAnswer, GroupOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, EmittedEvent, NOT_FOUND, Rows, Synced, chats, contacts, entity};
+use super::{Context, EmittedEvent, NOT_FOUND, Rows, Synced, chats, contacts, entity, no_op_if};
 
 pub const AREA: &str = "groups";
 
@@ -21,18 +21,10 @@ const MOST_MEMBERS: usize = 5_000;
 entity!(Group, Group, |row| row.id.to_string());
 
 pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
-    let known = |id: &Address| rows.get::<Group>(id.as_str()).ok_or_else(|| not_found(id));
+    let known = |id: &Address| rows.find::<Group>("group", id.as_str());
     match operation {
-        GroupOperation::List
-        | GroupOperation::Show { .. }
-        | GroupOperation::Create { .. }
-        | GroupOperation::Preview { .. }
-        | GroupOperation::Join { .. } => Ok(()),
         GroupOperation::Change { group, changes } => {
-            if known(group)?.change(changes.clone()).is_empty() {
-                return Err(CallError::no_op("the group is as it should be already"));
-            }
-            Ok(())
+            no_op_if(known(group)?.change(changes.clone()).is_empty(), "the group is as it should be already")
         }
         GroupOperation::Leave { group } => match rows.get::<Group>(group.as_str()) {
             Some(known) if known.participants.iter().any(|member| context.is_own(&member.id)) => Ok(()),
@@ -41,7 +33,7 @@ pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>)
             None if chats::one(group, rows, context.at).is_some() => {
                 Err(CallError::no_op("the channel has left the group already"))
             }
-            None => Err(not_found(group)),
+            None => Err(CallError::not_found("group", group.as_str())),
         },
         GroupOperation::SetPicture { group, .. }
         | GroupOperation::Participants { group, .. }
@@ -49,17 +41,14 @@ pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>)
         | GroupOperation::RevokeInvite { group }
         | GroupOperation::JoinRequests { group }
         | GroupOperation::DecideRequests { group, .. } => known(group).map(drop),
+        _ => Ok(()),
     }
-}
-
-fn not_found(id: &Address) -> CallError {
-    CallError::not_found("group", id.as_str())
 }
 
 pub fn refusal(operation: &GroupOperation, refused: &Refused) -> Option<CallError> {
     let conflict = refused.kind == RefusedKind::Conflict;
     match (operation, refused.code) {
-        (GroupOperation::Show { group }, NOT_FOUND) => Some(not_found(group)),
+        (GroupOperation::Show { group }, NOT_FOUND) => Some(CallError::not_found("group", group.as_str())),
         (GroupOperation::Preview { invite_code } | GroupOperation::Join { invite_code }, NOT_FOUND) => {
             Some(CallError::not_found("group_invite", invite_code))
         }

@@ -13,6 +13,7 @@ use traffic::operation::labels::{LabelAnswer, LabelOperation, LabelState};
 
 use super::{
     BusinessAccount, Context, EmittedEvent, Entity, Kind, NOT_FOUND, Rows, Synced, chats, check_business, entity,
+    no_op_if,
 };
 use crate::keys::Direction;
 
@@ -63,48 +64,35 @@ pub fn check(operation: &LabelOperation, rows: &Rows<'_>, context: &Context<'_>)
         return Ok(());
     }
     check_business(rows.get(BusinessAccount::ID).as_ref())?;
-    let no_op = |message: &str| Err(CallError::no_op(message));
+    let known = |label: &str| rows.find::<KnownLabel>("label", label);
     match operation {
         LabelOperation::List => Ok(()),
         LabelOperation::Create { .. } => {
             let (limit, used) = ((context.allowed)(Quota::Labels), rows.all::<KnownLabel>().len() as u64);
             if used >= limit { Err(CallError::plan_limit(Quota::Labels, limit, used)) } else { Ok(()) }
         }
-        LabelOperation::Change { label, changes } if changes.hold_for(&known(label, rows)?) => {
-            no_op("the label is as it should be already")
+        LabelOperation::Change { label, changes } => {
+            no_op_if(changes.hold_for(&known(label)?), "the label is as it should be already")
         }
-        LabelOperation::Change { .. } => Ok(()),
-        LabelOperation::Delete { label } => known(label, rows).map(drop),
+        LabelOperation::Delete { label } => known(label).map(drop),
         LabelOperation::Put { label, on } => {
-            known(label, rows)?;
+            known(label)?;
             let on = seen(on, context);
             check_there(&on, rows, context)?;
-            if bears(label, &on, rows) { no_op("it bears the label already") } else { Ok(()) }
+            no_op_if(bears(label, &on, rows), "it bears the label already")
         }
         LabelOperation::Take { label, from } => {
-            known(label, rows)?;
-            if bears(label, &seen(from, context), rows) { Ok(()) } else { no_op("it does not bear the label") }
+            known(label)?;
+            no_op_if(!bears(label, &seen(from, context), rows), "it does not bear the label")
         }
         LabelOperation::Set { chat, labels } => {
             let chat = Labelled { chat: context.best(chat), message: None };
             check_there(&chat, rows, context)?;
-            labels.iter().try_for_each(|label| known(label, rows).map(drop))?;
+            labels.iter().try_for_each(|label| known(label).map(drop))?;
             let stays = |label: &KnownLabel| bears(&label.id, &chat, rows) == labels.contains(&label.id);
-            if rows.all::<KnownLabel>().iter().all(stays) {
-                no_op("the chat bears these labels already")
-            } else {
-                Ok(())
-            }
+            no_op_if(rows.all::<KnownLabel>().iter().all(stays), "the chat bears these labels already")
         }
     }
-}
-
-fn known(label: &str, rows: &Rows<'_>) -> Result<KnownLabel, CallError> {
-    rows.get(label).ok_or_else(|| not_found(label))
-}
-
-fn not_found(label: &str) -> CallError {
-    CallError::not_found("label", label)
 }
 
 fn bears(label: &str, on: &Labelled, rows: &Rows<'_>) -> bool {
@@ -145,7 +133,7 @@ pub fn refusal(operation: &LabelOperation, refused: &Refused) -> Option<CallErro
         LabelOperation::Change { label, .. }
         | LabelOperation::Delete { label }
         | LabelOperation::Put { label, .. }
-        | LabelOperation::Take { label, .. } => Some(not_found(label)),
+        | LabelOperation::Take { label, .. } => Some(CallError::not_found("label", label)),
         LabelOperation::List | LabelOperation::Create { .. } | LabelOperation::Set { .. } => None,
     }
 }

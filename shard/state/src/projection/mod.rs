@@ -142,7 +142,8 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
         Operation::Groups(operation) => groups::check(operation, rows, context),
         Operation::Calls(operation) => calls::check(operation, rows, context),
         Operation::Chats(operation) => chats::check(operation, rows, context),
-        Operation::Contacts(operation) => contacts::check(operation),
+        // Whether somebody exists is the network's to say, whoever is known here.
+        Operation::Contacts(_) => Ok(()),
         Operation::Communities(operation) => communities::check(operation, rows),
         Operation::Newsletters(operation) => newsletters::check(operation, rows),
         Operation::Business(operation) => business::check(operation, rows),
@@ -154,31 +155,28 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
     }
 }
 
+/// Refuses what has been reached already.
+fn no_op_if(is_reached: bool, message: &str) -> Result<(), CallError> {
+    if is_reached { Err(CallError::no_op(message)) } else { Ok(()) }
+}
+
 /// Takes in the answer to an operation. What it changed came in notices before; this is for what was asked to be
 /// refreshed, and for what no notice tells.
-pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: &Context<'_>) {
-    match (operation, answer) {
-        (Operation::Groups(operation), Answer::Groups(answer)) => {
-            groups::absorb(operation, answer, rows, context);
+pub fn absorb(asked: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: &Context<'_>) {
+    match (asked, answer) {
+        (Operation::Groups(asked), Answer::Groups(answer)) => groups::absorb(asked, answer, rows, context),
+        (Operation::Chats(asked), Answer::Chats(answer)) => chats::absorb(asked, answer, rows, context),
+        (Operation::Contacts(asked), Answer::Contacts(answer)) => contacts::absorb(asked, answer, rows, context),
+        (Operation::Communities(asked), Answer::Communities(answer)) => {
+            communities::absorb(asked, answer, rows, context);
         }
-        (Operation::Chats(operation), Answer::Chats(answer)) => chats::absorb(operation, answer, rows, context),
-        (Operation::Contacts(operation), Answer::Contacts(answer)) => {
-            contacts::absorb(operation, answer, rows, context);
-        }
-        (Operation::Communities(operation), Answer::Communities(answer)) => {
-            communities::absorb(operation, answer, rows, context);
-        }
-        (Operation::Newsletters(operation), Answer::Newsletters(answer)) => {
-            newsletters::absorb(operation, answer, rows);
-        }
-        (Operation::Business(operation), Answer::Business(answer)) => {
-            business::absorb(operation, answer, rows, context);
-        }
+        (Operation::Newsletters(asked), Answer::Newsletters(answer)) => newsletters::absorb(asked, answer, rows),
+        (Operation::Business(asked), Answer::Business(answer)) => business::absorb(asked, answer, rows, context),
         (Operation::Blacklist(_), Answer::Blacklist(answer)) => account::absorb_blacklist(answer, rows, context),
-        (Operation::Presence(operation), Answer::Presence(_)) => presences::absorb(operation, rows, context),
+        (Operation::Presence(asked), Answer::Presence(_)) => presences::absorb(asked, rows, context),
         (Operation::Profile(_), Answer::Profile(answer)) => account::absorb_profile(answer, rows),
         (Operation::Privacy(_), Answer::Privacy(answer)) => account::absorb_privacy(answer, rows),
-        (Operation::Labels(operation), Answer::Labels(answer)) => labels::absorb(operation, answer, rows, context),
+        (Operation::Labels(asked), Answer::Labels(answer)) => labels::absorb(asked, answer, rows, context),
         // An answer of another area, or one that changes nothing.
         _ => {}
     }

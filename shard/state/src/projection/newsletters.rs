@@ -7,16 +7,15 @@ use model::newsletter::{Newsletter, NewsletterRole};
 use traffic::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{NOT_FOUND, Rows, Synced, entity};
+use super::{NOT_FOUND, Rows, Synced, entity, no_op_if};
 
 pub const AREA: &str = "newsletters";
 
 entity!(Newsletter, Newsletter, |row| row.id.to_string());
 
 pub fn check(operation: &NewsletterOperation, rows: &Rows<'_>) -> Result<(), CallError> {
-    let row = |id: &Address| rows.get::<Newsletter>(id.as_str());
-    let known = |id: &Address| row(id).ok_or_else(|| not_found(id));
-    let no_op = |message: &str| Err(CallError::no_op(message));
+    let is_known = |id: &Address| rows.has::<Newsletter>(id.as_str());
+    let known = |id: &Address| rows.find::<Newsletter>("newsletter", id.as_str());
     match operation {
         NewsletterOperation::Change { newsletter, changes, picture } => {
             let known = known(newsletter)?;
@@ -24,39 +23,25 @@ pub fn check(operation: &NewsletterOperation, rows: &Rows<'_>) -> Result<(), Cal
                 Change::Keep => true,
                 Change::To(picture) => picture.is_none() && known.picture_url.is_none(),
             };
-            if picture_stays && changes.hold_for(&known) {
-                return no_op("the newsletter is as it should be already");
-            }
-            Ok(())
+            no_op_if(picture_stays && changes.hold_for(&known), "the newsletter is as it should be already")
         }
-        NewsletterOperation::Subscribe { newsletter } if row(newsletter).is_some() => {
-            no_op("the channel is subscribed already")
+        NewsletterOperation::Subscribe { newsletter } => {
+            no_op_if(is_known(newsletter), "the channel is subscribed already")
         }
-        NewsletterOperation::Unsubscribe { newsletter } if row(newsletter).is_none() => {
-            no_op("the channel is not subscribed")
+        NewsletterOperation::Unsubscribe { newsletter } => {
+            no_op_if(!is_known(newsletter), "the channel is not subscribed")
         }
-        NewsletterOperation::Mute { newsletter, muted } if known(newsletter)?.muted == *muted => {
-            no_op(if *muted { "the newsletter is muted already" } else { "the newsletter is not muted" })
+        NewsletterOperation::Mute { newsletter, muted } => {
+            let message = if *muted { "the newsletter is muted already" } else { "the newsletter is not muted" };
+            no_op_if(known(newsletter)?.muted == *muted, message)
         }
         NewsletterOperation::Delete { newsletter }
         | NewsletterOperation::React { newsletter, .. }
         | NewsletterOperation::InviteAdmin { newsletter, .. }
         | NewsletterOperation::AcceptAdmin { newsletter }
         | NewsletterOperation::RemoveAdmin { newsletter, .. } => known(newsletter).map(drop),
-        NewsletterOperation::List
-        | NewsletterOperation::Show { .. }
-        | NewsletterOperation::Create { .. }
-        | NewsletterOperation::Subscribe { .. }
-        | NewsletterOperation::Unsubscribe { .. }
-        | NewsletterOperation::Mute { .. }
-        | NewsletterOperation::Search { .. }
-        | NewsletterOperation::Invited { .. }
-        | NewsletterOperation::Messages { .. } => Ok(()),
+        _ => Ok(()),
     }
-}
-
-fn not_found(id: &Address) -> CallError {
-    CallError::not_found("newsletter", id.as_str())
 }
 
 pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<CallError> {
@@ -67,7 +52,7 @@ pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<Cal
             | NewsletterOperation::Subscribe { newsletter }
             | NewsletterOperation::Messages { newsletter, .. },
             NOT_FOUND,
-        ) => Some(not_found(newsletter)),
+        ) => Some(CallError::not_found("newsletter", newsletter.as_str())),
         (NewsletterOperation::Invited { invite_code }, NOT_FOUND) => {
             Some(CallError::not_found("newsletter_invite", invite_code))
         }

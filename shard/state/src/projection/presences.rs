@@ -13,7 +13,7 @@ use traffic::operation::presence::{PresenceAnswer, PresenceOperation};
 use traffic::operation::{Refused, RefusedKind};
 
 use super::contacts::ContactRow;
-use super::{Context, EmittedEvent, Rows, entity};
+use super::{Context, EmittedEvent, Rows, entity, no_op_if};
 
 /// How long a subscription is kept after its last use, and how many at most: the one that was used longest ago makes
 /// room.
@@ -58,11 +58,10 @@ pub fn check(operation: &PresenceOperation, rows: &Rows<'_>, context: &Context<'
             let fresh = |contact| {
                 watched(contact, rows, context).is_some_and(|watched| context.at.since(watched.used_at) < FRESH)
             };
-            if contacts.iter().all(fresh) { Err(CallError::no_op("the channel is subscribed already")) } else { Ok(()) }
+            no_op_if(contacts.iter().all(fresh), "the channel is subscribed already")
         }
         PresenceOperation::Unsubscribe { contact } => {
-            let known = watched(contact, rows, context);
-            known.map(drop).ok_or_else(|| CallError::no_op("the channel is not subscribed"))
+            no_op_if(watched(contact, rows, context).is_none(), "the channel is not subscribed")
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use machine::View;
+use model::error::CallError;
 use model::id::ChannelId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,19 +61,26 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// An entity that has to be there.
+    ///
+    /// # Errors
+    /// `not_found`, by the name of the resource.
+    pub fn find<E: Entity>(&self, resource: &str, id: &str) -> Result<E, CallError> {
+        self.get(id).ok_or_else(|| CallError::not_found(resource, id))
+    }
+
     pub fn has<E: Entity>(&self, id: &str) -> bool {
         self.get::<E>(id).is_some()
     }
 
     /// All entities of a kind, by id.
     pub fn all<E: Entity>(&self) -> Vec<E> {
-        let (from, to) = keys::projected_after(self.channel, E::KIND, None);
-        self.between(&from, &to, usize::MAX, |_| true)
+        self.under("", usize::MAX)
     }
 
     /// What is stored between two keys, with what the turn has written of the ids that belong there.
-    fn between<E: Entity>(&self, from: &[u8], to: &[u8], limit: usize, belongs: impl Fn(&str) -> bool) -> Vec<E> {
-        let stored = self.stored.scan(from, to, limit).into_iter();
+    fn between<E: Entity>(&self, range: keys::Range, limit: usize, belongs: impl Fn(&str) -> bool) -> Vec<E> {
+        let stored = self.stored.scan_range(range, limit).into_iter();
         let mut rows: BTreeMap<Vec<u8>, Option<Bytes>> =
             stored.map(|(key, row)| (key, Some(Bytes::from(row)))).collect();
         for ((kind, id), row) in self.turn.0.iter().filter(|((kind, id), _)| *kind == E::KIND && belongs(id)) {
@@ -83,14 +91,14 @@ impl<'a> Rows<'a> {
 
     /// Entities whose ids begin with a prefix, at most so many of those that are stored.
     pub fn under<E: Entity>(&self, prefix: &str, limit: usize) -> Vec<E> {
-        let (from, to) = keys::projected_under(self.channel, E::KIND, prefix, None);
-        self.between(&from, &to, limit, |id| id.starts_with(prefix))
+        let range = keys::projected_under(self.channel, E::KIND, prefix, None);
+        self.between(range, limit, |id| id.starts_with(prefix))
     }
 
     /// Entities behind an id, at most so many of those that are stored.
     pub fn behind<E: Entity>(&self, after: &str, limit: usize) -> Vec<E> {
-        let (from, to) = keys::projected_after(self.channel, E::KIND, Some(after));
-        self.between(&from, &to, limit, |id| id > after)
+        let range = keys::projected_after(self.channel, E::KIND, Some(after));
+        self.between(range, limit, |id| id > after)
     }
 
     /// Writes an entity; one that is as it stands is not written.

@@ -69,11 +69,7 @@ pub fn find(id: &MessageId, rows: &Rows<'_>, now: Timestamp) -> Result<PostedSto
 pub fn sent(id: &MessageId, content: &Content, rows: &mut Rows<'_>, now: Timestamp) {
     match content {
         Content::Story(_) => post(id, rows, now),
-        Content::StoryDelete { story } => {
-            if let Some(story) = rows.get::<PostedStory>(story.as_str()) {
-                rows.put(&PostedStory { deleting: true, ..story });
-            }
-        }
+        Content::StoryDelete { story } => mark(story, true, rows),
         _ => {}
     }
 }
@@ -83,11 +79,7 @@ pub fn settled(id: &MessageId, content: &Content, accepted: bool, rows: &mut Row
     match (content, accepted) {
         (Content::Story(_), false) => forget(id, rows),
         (Content::StoryDelete { story }, true) => forget(story, rows),
-        (Content::StoryDelete { story }, false) => {
-            if let Some(story) = rows.get::<PostedStory>(story.as_str()) {
-                rows.put(&PostedStory { deleting: false, ..story });
-            }
-        }
+        (Content::StoryDelete { story }, false) => mark(story, false, rows),
         _ => {}
     }
 }
@@ -130,8 +122,14 @@ fn forget(id: &MessageId, rows: &mut Rows<'_>) {
     views.iter().for_each(|view| rows.remove::<StoryView>(&view.id()));
     if views.len() < CLEARED_AT_ONCE {
         rows.remove::<PostedStory>(id.as_str());
-    } else if let Some(story) = rows.get::<PostedStory>(id.as_str()) {
-        rows.put(&PostedStory { deleting: true, ..story });
+    } else {
+        mark(id, true, rows);
+    }
+}
+
+fn mark(id: &MessageId, deleting: bool, rows: &mut Rows<'_>) {
+    if let Some(story) = rows.get::<PostedStory>(id.as_str()) {
+        rows.put(&PostedStory { deleting, ..story });
     }
 }
 

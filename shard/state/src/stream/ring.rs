@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use machine::{Pairs, State, View};
+use machine::{Pairs, State, View, scan_all, scan_in_order};
 use model::event::EventId;
 use model::id::{CustomerId, ShardId};
 use model::time::Timestamp;
@@ -175,25 +175,17 @@ pub fn relay_extent(view: &dyn View, home: ShardId) -> Option<(u64, u64)> {
 
 /// A part of the relay for a home, with the places of its events.
 pub fn relayed(view: &dyn View, home: ShardId, after: u64) -> Vec<(u64, StreamedEvent)> {
-    let (mut from, to) = keys::relays_after(home, after);
     let mut part = Vec::new();
     let mut bytes = 0;
-    loop {
-        let rows = view.scan(&from, &to, CHUNK);
-        let more = rows.len() == CHUNK;
-        for (key, row) in rows {
-            let Some(place) = keys::place_of_relay(&key) else { continue };
-            bytes += row.len();
-            if bytes > PART_BYTES && !part.is_empty() {
-                return part;
-            }
-            part.push((place, decode(&row)));
-            from = keys::relay(home, place.saturating_add(1));
+    for (key, row) in scan_all(view, keys::relays_after(home, after), CHUNK).take(PART_ROWS) {
+        let Some(place) = keys::place_of_relay(&key) else { continue };
+        bytes += row.len();
+        if bytes > PART_BYTES && !part.is_empty() {
+            break;
         }
-        if !more || part.len() >= PART_ROWS {
-            return part;
-        }
+        part.push((place, decode(&row)));
     }
+    part
 }
 
 /// Where a stream begins that resumes after an event, or with what comes from now on.
@@ -201,19 +193,13 @@ pub fn start(view: &dyn View, customer: CustomerId, resume: Option<&EventId>) ->
     let extent = RingExtent::read(view, customer);
     let Some(resume) = resume else { return Start { after: extent.next - 1, gap: None } };
     // Clients that resume were there a moment ago: what they look for is near the end.
-    let from = keys::ring(customer, extent.first);
-    let mut to = keys::ring(customer, extent.next);
-    loop {
-        let rows = view.scan_back(&from, &to, CHUNK);
-        let Some((last, _)) = rows.last() else { break };
-        to.clone_from(last);
-        for (key, row) in &rows {
-            if decode::<StreamedEvent>(row).id == *resume {
-                return Start { after: keys::number_in_ring(key), gap: None };
-            }
-        }
+    let (from, to) = (keys::ring(customer, extent.first), keys::ring(customer, extent.next));
+    let id_of = |row: &[u8]| decode::<StreamedEvent>(row).id;
+    if let Some((key, _)) = scan_in_order(view, (from.clone(), to), CHUNK, false).find(|(_, row)| id_of(row) == *resume)
+    {
+        return Start { after: keys::number_in_ring(&key), gap: None };
     }
-    let oldest = view.get(&from).map(|row| decode::<StreamedEvent>(&row).id);
+    let oldest = view.get(&from).map(|row| id_of(&row));
     Start { after: extent.first - 1, gap: Some(Gap { oldest }) }
 }
 
@@ -222,24 +208,18 @@ pub fn part(view: &dyn View, customer: CustomerId, after: u64, most: usize, filt
     let extent = RingExtent::read(view, customer);
     let missed = after.saturating_add(1) < extent.first;
     let mut pulled = Pulled { after: after.clamp(extent.first - 1, extent.next - 1), missed, ..Pulled::default() };
-    let (mut bytes, mut looked_at) = (0, 0);
-    while pulled.after + 1 < extent.next && pulled.events.len() < most && bytes < PART_BYTES && looked_at < PART_ROWS {
-        let rows = view.scan(&keys::ring(customer, pulled.after + 1), &keys::ring(customer, extent.next), CHUNK);
-        if rows.is_empty() {
-            // The ring was trimmed meanwhile; the next look sees it as it is.
+    let mut bytes = 0;
+    // Rows that are trimmed meanwhile are not found; the next look sees the ring as it is.
+    let range = (keys::ring(customer, pulled.after + 1), keys::ring(customer, extent.next));
+    for (key, row) in scan_all(view, range, CHUNK).take(PART_ROWS) {
+        if pulled.events.len() >= most || bytes >= PART_BYTES {
             break;
         }
-        looked_at += rows.len();
-        for (key, row) in rows {
-            if pulled.events.len() >= most || bytes >= PART_BYTES {
-                break;
-            }
-            let event: StreamedEvent = decode(&row);
-            pulled.after = keys::number_in_ring(&key);
-            if filter.passes(&event) {
-                bytes += event.body.len();
-                pulled.events.push(StreamEvent { id: event.id, name: event.name, body: event.body });
-            }
+        let event: StreamedEvent = decode(&row);
+        pulled.after = keys::number_in_ring(&key);
+        if filter.passes(&event) {
+            bytes += event.body.len();
+            pulled.events.push(StreamEvent { id: event.id, name: event.name, body: event.body });
         }
     }
     pulled.caught_up = pulled.after + 1 >= extent.next;
