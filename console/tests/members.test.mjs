@@ -542,10 +542,31 @@ test("a viewer sees no button that changes something, and another customer's ids
     const words = /^(Create|Add|Delete|Revoke|Send|Invite|Change role|Save|Reply|React|Write|Edit|Switch|Redeliver|Recover|Purge|Connect|Log out|Restart|Disconnect|Disable|Enable|Start)/;
     for (const role of ["button", "link"]) assert.deepEqual(await page.getByRole("main").getByRole(role, { name: words }).allTextContents(), [], name);
   };
-  for (const name of ["Home", "Channels", "Webhooks", "Deliveries", "Events", "API keys", "Usage", "Members", "Audit log", "Account"]) {
+  for (const name of ["Home", "Channels", "Webhooks", "Deliveries", "Events", "API keys", "Usage", "Members", "Audit log", "Support", "Account"]) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1, name }).waitFor();
     await changesNothing(name);
+  }
+  // What is a member's own, a viewer changes, too.
+  for (const name of ["Change the password", "Sign out everywhere"]) assert.equal(await page.getByRole("button", { name }).count(), 1, name);
+  // Nor do addresses open what the buttons would.
+  for (const [name, heading] of [["channels", "Channels"], ["webhooks", "Webhooks"], ["keys", "API keys"]]) {
+    await page.goto(`${node().api}/console/${name}?create=1`);
+    await page.getByRole("heading", { level: 1, name: heading }).waitFor();
+    await settled(page);
+    assert.equal(await page.getByRole("dialog").count(), 0, name);
+  }
+  const endpoint = await api("POST", "/v1/webhook-endpoints", { url: "http://127.0.0.1:9999/looked-at", events: ["order.placed"] });
+  await page.goto(`${node().api}/console/webhooks?id=${endpoint.id}`);
+  await page.getByText("which owners and admins see").waitFor();
+  await changesNothing("a webhook");
+  assert.equal(await page.getByRole("button", { name: "Show the secret" }).count(), 0, "it is the account's");
+  await api("DELETE", `/v1/webhook-endpoints/${endpoint.id}`);
+  const { data: deliveries } = await api("GET", "/v1/webhook-deliveries?limit=1");
+  for (const delivery of deliveries) {
+    await page.goto(`${node().api}/console/deliveries?id=${delivery.id}`);
+    await page.getByRole("heading", { level: 2, name: "Attempts" }).waitFor();
+    await changesNothing("a delivery");
   }
   const { data: channels } = await api("GET", "/v1/channels?status=connected&limit=1");
   assert.equal(channels.length, 1);
@@ -554,6 +575,9 @@ test("a viewer sees no button that changes something, and another customer's ids
     await page.getByRole("heading", { level: 1, name: channels[0].name }).waitFor();
     await changesNothing(tab);
   }
+  await page.goto(`${node().api}/console/channel?id=${channels[0].id}&tab=chats&chat=${FRIEND}`);
+  await page.getByRole("region", { name: `Chat with ${FRIEND}` }).waitFor();
+  await changesNothing("a conversation");
   // What is changed by hand is refused.
   const login = await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.viewer, password: place.password }) });
   const { access_token } = await login.json();
@@ -564,6 +588,14 @@ test("a viewer sees no button that changes something, and another customer's ids
     const answer = await fetch(`${node().api}/console/api${path}`, { method, headers: { "content-type": "application/json", authorization: `Bearer ${access_token}` }, ...(body && { body: JSON.stringify(body) }) });
     assert.equal(answer.status, 403, `${method} ${path}: ${await answer.text()}`);
   }
+  // Every member may ask for help: a ticket of a viewer fails by what it says alone, and its button is there.
+  const asked = await fetch(`${node().api}/console/api/v1/support/tickets`, { method: "POST", headers: { "content-type": "application/json", authorization: `Bearer ${access_token}` }, body: "{}" });
+  assert.equal(asked.status, 400, await asked.text());
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Support", exact: true }).click();
+  await page.getByRole("link", { name: "Ask for help" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  await page.goto(`${node().api}/console/channel?id=${id}&tab=settings`);
+  await page.getByRole("heading", { level: 1, name: channels[0].name }).waitFor();
   // What another customer has, from a channel that was open: nothing of either is on the page.
   const stranger = await operator("POST", "/v1/admin/customers", { name: "Stranger" });
   const headers = { "content-type": "application/json", authorization: `Bearer ${stranger.api_key.secret}` };
