@@ -276,7 +276,7 @@ fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
     let Ok((folder, plan)) = Folder::existing(data) else { return Ok(()) };
     for role in Role::all(plan) {
         if let Some(pid) = process::running(role, &folder, plan) {
-            let problem = format!("its cluster runs already ({role} is process {pid})");
+            let problem = format!("its cluster is already running ({role} is process {pid})");
             let remedy = format!("stop it with: {} dev down --data {}", program(), data.display());
             return Err(Refusal::new(data.display().to_string(), problem, remedy));
         }
@@ -288,7 +288,9 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     let (folder, plan) = Folder::existing(data)?;
     let role = known(plan, node)?;
     if let Some(pid) = process::running(role, &folder, plan) {
-        return Err(Refusal::new(role.to_string(), format!("runs already as process {pid}"), "stop it first").into());
+        return Err(
+            Refusal::new(role.to_string(), format!("is already running as process {pid}"), "stop it first").into()
+        );
     }
     if is_removed(&folder, plan, node).await {
         return Err(removed(role).into());
