@@ -245,7 +245,7 @@ fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: D
     };
     say(format!("  {network}  {}", description.simulator));
     say(format!("  API key    {}", description.api_key));
-    say(format!("  all of it  {}", folder.description_file().display()));
+    say(format!("  details    {}", folder.description_file().display()));
     say(format!("  logs       {}", folder.root().join("node-*.log").display()));
 }
 

@@ -204,7 +204,7 @@ impl Stage<'_> {
             let (raw, expires_at) = self.qr(channel).await?;
             self.terminal.qr(&raw)?;
             self.terminal.command(
-                &format!("scan it with the simulated phone before {expires_at}"),
+                &format!("scan it with the demo's phone before {expires_at}"),
                 &post_line(
                     &format!("{}/phones/{OWN_PHONE}/link", self.cluster.simulator),
                     None,
