@@ -70,8 +70,9 @@ const PATIENCE = 120_000;
 const CHANNELS = 4;
 /** Events are made so often. */
 const TICK_MS = 100;
-/** Calls of the simulator under way at once. */
+/** Calls of the simulator under way at once, and the most messages that one of them makes. */
 const IN_FLIGHT = 20;
+const MOST_AT_ONCE = 1_000;
 /** Times that are younger than a minute are drawn each second: what was made for the measurement grows older first. */
 const SETTLING_MS = 65_000;
 /** A page is quiet when it asked for nothing for so long. */
@@ -334,7 +335,7 @@ async function write(cluster, channels, rate, stop) {
   let made = 0;
   let failed;
   for (let turn = 0; !stop.aborted && !failed; turn++) {
-    const due = Math.floor(((performance.now() - began) / 1_000) * rate) - made;
+    const due = Math.min(MOST_AT_ONCE, Math.floor(((performance.now() - began) / 1_000) * rate) - made);
     if (due > 0 && underWay.size < IN_FLIGHT) {
       made += due;
       const { own } = channels[turn % channels.length];
