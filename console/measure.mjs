@@ -110,8 +110,8 @@ function described(folder) {
   return { url: nodes[0].api, ops: nodes[0].ops, simulator, key: api_key, operatorToken: operator_token, pids: nodes.map(({ pid }) => pid) };
 }
 
-/** A cluster of its own, and how it is ended. */
-async function started() {
+/** A cluster of its own; adds to `ends` how it is ended. */
+async function started(ends) {
   if (!existsSync(GATEWAY)) throw new Error(`no ${GATEWAY}: build it (cargo build --package node), or name another one in GATEWAY_BIN`);
   const folder = mkdtempSync(join(tmpdir(), "gateway-console-"));
   const data = join(folder, "dev");
@@ -119,36 +119,31 @@ async function started() {
   const limits = ["ip", "customer", "channel"].flatMap((of) => [`--${of}-burst=1000000`, `--${of}-refill=1000000`]);
   const child = spawn(GATEWAY, ["dev", "--nodes=1", `--data=${data}`, `--base-port=${base}`, ...limits], { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise((done) => child.once("exit", done).once("error", done));
-  const end = async () => {
+  ends.push(async () => {
     child.kill("SIGINT");
     await ended;
     rmSync(folder, { recursive: true, force: true });
-  };
+  });
   const link = new Promise((done, fail) => {
     // Read to its end: a full pipe would hold the cluster up.
     createInterface({ input: child.stdout }).on("line", (line) => line.includes("#sign-in=") && done(line.trim()));
     void ended.then(() => fail(new Error("gateway dev has ended without a link that signs in")));
   });
-  try {
-    const signIn = await link;
-    return { ...described(data), link: signIn, end };
-  } catch (error) {
-    await end();
-    throw error;
-  }
+  const signIn = await link;
+  return { ...described(data), link: signIn };
 }
 
-async function found() {
+async function found(ends) {
   if (given.url) {
     const { url, simulator, key, link, email, ops } = given;
     if (!simulator || !key || !(link || email)) throw new Error("--url wants --simulator, --key, and --link or --email");
-    return { url, simulator, key, link, email, password: process.env.GATEWAY_PASSWORD ?? "", ops, operatorToken: process.env.GATEWAY_OPERATOR_TOKEN ?? "", pids: [], end: async () => undefined };
+    return { url, simulator, key, link, email, password: process.env.GATEWAY_PASSWORD ?? "", ops, operatorToken: process.env.GATEWAY_OPERATOR_TOKEN ?? "", pids: [] };
   }
   if (given.data) {
     const { email, password } = read(join(given.data, "member.json"));
-    return { ...described(given.data), email, password, end: async () => undefined };
+    return { ...described(given.data), email, password };
   }
-  return started();
+  return started(ends);
 }
 
 async function call(method, url, body, key) {
@@ -421,13 +416,13 @@ async function measure() {
   const isKnown = ["rest", "events", "both"].includes(PART);
   if (!isKnown || [SECONDS, MINUTES, RATE].some((value) => !Number.isInteger(value) || value < 1)) throw new Error(HELP);
   if (!existsSync(CHROMIUM)) throw new Error(`no ${CHROMIUM}: make to-test installs it`);
-  const cluster = await found();
-  const ends = [cluster.end];
+  const ends = [];
   const end = async () => {
     for (let one = ends.pop(); one; one = ends.pop()) await one().catch((error) => console.error(String(error)));
   };
   for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void end().then(() => process.exit(2)));
   try {
+    const cluster = await found(ends);
     const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGS, handleSIGINT: false, handleSIGTERM: false });
     ends.push(() => browser.close());
     const channels = await paired(cluster);
