@@ -174,7 +174,7 @@ export function Secrets() {
             <p>
               <code>{shown.master_key}</code> <Badge status={shown.state} /> {number(shown.data_keys)} data keys, {number(shown.remaining)} still under another key
             </p>
-            {shown.state === "rewrapping" && <progress max={shown.data_keys} value={shown.data_keys - shown.remaining} aria-label="Data keys that are sealed anew" />}
+            {shown.state === "rewrapping" && <progress max={shown.data_keys} value={shown.data_keys - shown.remaining} aria-label="Data keys that are sealed again" />}
             {shown.exchange?.old_key_may_go && (
               <p class="next">
                 The old key <code>{shown.exchange.from}</code> is no longer needed: remove <code>secrets.previous_master_key_file</code> from each node's configuration.
