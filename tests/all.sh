@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-PARTS=(ignored schemathesis pages prove hour ownership simulation corpus fuzz whatsapp)
+PARTS=(ignored schemathesis pages measure prove hour ownership simulation corpus fuzz whatsapp)
 DESCRIBED=docs/quality/testing.md
 LOGS=target/test-all
 mkdir -p "$LOGS"
@@ -22,6 +22,9 @@ schemathesis() { cargo test --package tests --test end_to_end -- --ignored opena
 
 # Every page of the console in both colours at both widths; `make test` judges two of the four views.
 pages() { GATEWAY_CONSOLE_VIEWS=all cargo test --package tests --test end_to_end console::browser:: ; }
+
+# What pages that stand open take of processors, and the Events page of memory in an hour of 200 events a second.
+measure() { node console/measure.mjs ; }
 
 # Each planted fault of the product, in as many runs as its row says, and some of them together.
 prove() {

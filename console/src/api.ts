@@ -120,7 +120,7 @@ async function refusal(response: Response): Promise<Refused> {
   const requestId = response.headers.get("x-request-id");
   const { error } = await response.json().catch(() => ({}));
   if (typeof error?.code === "string") return new Refused(response.status, error.code, error.message, requestId, error.details, retryAfter);
-  return new Refused(response.status, UNREACHABLE, `the node did not answer; something before it says ${response.status}`, requestId, null, retryAfter);
+  return new Refused(response.status, UNREACHABLE, `the node did not answer; a proxy in front of it answered ${response.status}`, requestId, null, retryAfter);
 }
 
 /** One request, and its answer as `read` takes it. What is no success is thrown as [`Refused`]. */

@@ -43,7 +43,7 @@ function ThemeSwitch() {
 
 const LIVE: Record<string, string> = {
   on: "Live updates are on.",
-  connecting: "Live updates are being connected.",
+  connecting: "Connecting to live updates.",
   full: "Live updates are off: ten streams are open.",
   off: "Live updates are off.",
 };
@@ -86,13 +86,13 @@ function Bounded({ children }: { children: ComponentChildren }) {
   if (!error) return <>{children}</>;
   return (
     <div class="failure" role="alert">
-      <h1 tabIndex={-1}>This page has failed</h1>
+      <h1 tabIndex={-1}>Something went wrong on this page</h1>
       <p>{plain(String(error))}</p>
       <button type="button" onClick={reset}>
-        Show it again
+        Try again
       </button>{" "}
       <button type="button" class="quiet" onClick={() => location.reload()}>
-        Load the console anew
+        Reload the console
       </button>
     </div>
   );
@@ -136,7 +136,7 @@ function Frame() {
           document.getElementById("main")?.focus();
         }}
       >
-        Skip to the page
+        Skip to content
       </a>
       <header class="top">
         <button type="button" class="quiet drawer" aria-expanded={open} aria-controls="pages" onClick={() => setOpen(!open)}>
@@ -156,7 +156,7 @@ function Frame() {
         <ThemeSwitch />
         <span class="who">
           <Theirs text={who.value?.email} />
-          {who.value?.role && `, ${door === "members" ? who.value.role : who.value.role === "viewer" ? "may look" : "may change"}`}
+          {who.value?.role && `, ${door === "members" ? who.value.role : who.value.role === "viewer" ? "read-only" : "full access"}`}
         </span>
         <button type="button" class="quiet" onClick={() => void leave()}>
           Sign out
@@ -184,7 +184,7 @@ function Frame() {
       <main id="main" tabIndex={-1}>
         {!reachable.value && (
           <p class="stale" role="status">
-            The node does not answer. What is shown here may be old.
+            The node is not answering. What you see may be out of date.
           </p>
         )}
         {state.value === "full" && (
@@ -202,9 +202,9 @@ function Frame() {
 function Nowhere() {
   return (
     <>
-      <h1 tabIndex={-1}>There is no such page</h1>
+      <h1 tabIndex={-1}>Page not found</h1>
       <p>
-        <a href={href("home")}>To the first page</a>
+        <a href={href("home")}>Go to the first page</a>
       </p>
     </>
   );

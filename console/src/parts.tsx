@@ -545,8 +545,8 @@ export async function copy(text: string, what = "Copied"): Promise<void> {
 export function CopyByHand({ text }: { text: string }) {
   const close = () => (byHand.value = null);
   return (
-    <Dialog title="Copy it by hand" close={close}>
-      <p>The browser does not let this page copy. The whole text is selected here: copy it with Ctrl-C.</p>
+    <Dialog title="Copy this by hand" close={close}>
+      <p>Your browser does not let this page copy. The whole text is selected below: press Ctrl-C to copy it.</p>
       <textarea readOnly autofocus rows={4} aria-label="The text to copy" value={text} onFocus={(event) => event.currentTarget.select()} />
       <Done close={close} />
     </Dialog>
@@ -578,7 +578,7 @@ export function Secret({ label, secret }: { label: string; secret: string }) {
   return (
     <div class="secret" role="group" aria-label={label}>
       <p>
-        <strong>{label}</strong>. It is shown this once: copy it now.
+        <strong>{label}</strong>. It is shown only once, so copy it now.
       </p>
       <code>{secret}</code> <CopyButton text={secret}>Copy</CopyButton>
     </div>
@@ -596,9 +596,9 @@ export function Failure({ error, retry }: { error: Refused | undefined; retry?: 
     <div class="failure" role="alert">
       <p>{advice ?? sentence(error.message)}</p>
       {error.code === "insufficient_scope" && details?.required !== undefined && (
-        <p>Needed: {String(details.required)}</p>
+        <p>Required: {String(details.required)}</p>
       )}
-      {details?.allowed_from && <p>Possible while it is: {details.allowed_from.join(", ")}</p>}
+      {details?.allowed_from && <p>Possible while the channel is: {details.allowed_from.join(", ")}</p>}
       {issues.map((issue) => (
         <p key={issue.path.join(".") + issue.code}>
           <code>{issue.path.join(".") || "body"}</code> {issue.message}
@@ -636,7 +636,7 @@ function Countdown({ error, retry }: { error: Refused; retry: (() => void) | und
   useEffect(() => {
     if (left === 0) retry?.();
   }, [left === 0]);
-  return <p aria-live="off">{retry ? `It goes on in ${left} s.` : left > 0 ? `Try again in ${left} s.` : "Try again now."}</p>;
+  return <p aria-live="off">{retry ? `Trying again in ${left} s.` : left > 0 ? `Try again in ${left} s.` : "Try again now."}</p>;
 }
 
 function sentence(text: string): string {
@@ -664,7 +664,7 @@ export function Faces<T>({
     <>
       {error && (
         <>
-          <p class="stale">Shown as it was <Time at={at} />.</p>
+          <p class="stale">Last updated <Time at={at} />.</p>
           <Failure error={error} retry={reload} />
         </>
       )}
@@ -800,7 +800,7 @@ export function MoreFilters({ isSet, children }: { isSet: boolean; children: Com
 /** By how much a text is too long, in words. A browser's own limit would cut what is pasted without a word. */
 export function tooLong(text: string, longest: number): string {
   const length = [...text].length;
-  return length > longest ? `${number(length)} characters, and at most ${number(longest)} are taken. Shorten it.` : "";
+  return length > longest ? `${number(length)} characters are too many: the limit is ${number(longest)}.` : "";
 }
 
 /** A labelled field of several lines. */
@@ -926,7 +926,7 @@ export function Confirm({
         <div>{about}</div>
         {word !== undefined && (
           <Field
-            label={<>Type <bdi>{word}</bdi> to go on</>}
+            label={<>Type <bdi>{word}</bdi> to confirm</>}
             name="typed"
             value={text}
             autocomplete="off"
@@ -935,7 +935,7 @@ export function Confirm({
         )}
         {command && (
           <p class="fine">
-            The same by command: <code>{command}</code>
+            Or run: <code>{command}</code>
           </p>
         )}
         <Failure error={error} />
@@ -971,7 +971,7 @@ export function Tile({ label, value, about, warn }: { label: string; value: Comp
 /** A filter that fits little is looked for a part of the rows at a time: an empty page may have a next one. */
 export const isNothing = (page: Page<unknown>) => page.data.length === 0 && !page.next_cursor;
 
-export const NOTHING_YET = "Nothing fits in the part that was looked through. There is more.";
+export const NOTHING_YET = "Nothing matches in the part that was searched. There is more.";
 
 /** The way to the next part of a list that grows. */
 type Rest = { cursor: string | null | undefined; busy: boolean; error: Refused | undefined; load: () => void; isEmpty: boolean };

@@ -141,7 +141,7 @@ export function Search({ pages, close }: { pages: [string, string][]; close: () 
         ))}
       </ul>
       <p class="fine" role="status">
-        {hits.length === 0 && looking ? "Looking" : failed ? "" : word.length < 2 ? "Two letters or more" : hits.length === 0 ? "Nothing was found. Enter looks again." : `${hits.length} found; Enter opens the first`}
+        {hits.length === 0 && looking ? "Searching" : failed ? "" : word.length < 2 ? "Type at least two letters" : hits.length === 0 ? "Nothing found. Press Enter to search again." : `${hits.length} found. Press Enter to open the first`}
       </p>
       {failed && <Failure error={failed} retry={() => setAsked(asked + 1)} />}
     </Dialog>

@@ -190,7 +190,7 @@ async function beginMembers(): Promise<void> {
   } catch (error) {
     // Nobody is signed in here; a link that was followed twice finds its session by the cookie, above.
     if (error instanceof Refused && error.unanswered) why.value = "The node did not answer. Try again.";
-    else if (error instanceof Refused && [429, 503].includes(error.status)) why.value = "The node cannot tell now whether you are signed in. Load the page again in a moment.";
+    else if (error instanceof Refused && [429, 503].includes(error.status)) why.value = "The node cannot check right now whether you are signed in. Reload the page in a moment.";
   }
   if (link === undefined) {
     who.value = null;
@@ -201,8 +201,8 @@ async function beginMembers(): Promise<void> {
   } catch (error) {
     signedOut(
       error instanceof Refused && error.status === 401
-        ? "This link was used already. Sign in: the terminal that shows the link names the address and the file of the password. Or start the cluster again for another link."
-        : "This link could not be used. Sign in.",
+        ? "This link has already been used. Sign in instead: the terminal that showed the link also names the address and the password file. Or start the cluster again to get a new link."
+        : "This link could not be used. Sign in instead.",
     );
   }
 }
@@ -259,7 +259,7 @@ const operators: Credentials = {
     // The answer to a call from before another token was entered.
     if (bearer !== operatorToken) return operatorToken !== "";
     forgetToken();
-    sessionEnded("The token is not accepted any more.");
+    sessionEnded("The token is no longer accepted.");
     return false;
   },
 };
@@ -271,7 +271,7 @@ function forgetToken(): void {
 
 export async function enterToken(text: string, keep: boolean): Promise<void> {
   // A browser calls nobody with another character in a header.
-  if (!/^[!-~]*$/.test(text)) throw new Refused(401, "auth_invalid", "a token has letters, digits and signs of ASCII alone", null, null, 0);
+  if (!/^[!-~]*$/.test(text)) throw new Refused(401, "auth_invalid", "a token contains only ASCII letters, digits and punctuation", null, null, 0);
   operatorToken = text;
   use({ ...operators, renew: async () => false });
   let status: O["ClusterStatus"];

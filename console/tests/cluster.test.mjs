@@ -249,10 +249,10 @@ test("a fourth node is let in by the line that the page shows, and a plan is car
     await page.goto(`${door.url}/console/nodes`);
     await page.getByLabel("Operator token").fill(place.operatorToken);
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("button", { name: "Let a node in" }).click();
-    await page.getByLabel("Where the other nodes reach it").fill(at(204));
-    await page.getByRole("button", { name: "Make a token" }).click();
-    const line = await page.getByRole("group", { name: "On the new machine" }).locator("code").textContent();
+    await page.getByRole("button", { name: "Add a node" }).click();
+    await page.getByLabel("Address at which the other nodes reach it").fill(at(204));
+    await page.getByRole("button", { name: "Create a token" }).click();
+    const line = await page.getByRole("group", { name: "Run this on the new machine" }).locator("code").textContent();
     assert.match(line, /gateway join/);
     // What a machine of its own would not have to be told.
     const here = `--dir ${folder} --data-dir ${folder}/data --peer-listen ${at(204)} --api-listen ${at(4)} --ops-listen ${at(104)}`;

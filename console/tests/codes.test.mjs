@@ -31,7 +31,7 @@ test("six codes pass without a blank, the page offers to start again, and a rest
     while ((await ownerOf(late)) === node().id) late = await pairing(page, "Late");
     const { id, code } = late;
     const codes = new Set();
-    const ended = page.getByRole("heading", { name: "No phone scanned it" });
+    const ended = page.getByRole("heading", { name: "No phone scanned the code" });
     await eventually("the codes have passed", async () => {
       if (await ended.isVisible()) return true;
       const shown = await code.getAttribute("src", { timeout: 1_000 }).catch(() => null);
@@ -74,7 +74,7 @@ test("a code is shown as long as it is good, however wrong the browser's clock i
     }, wrong);
     await signIn(page, place.owner);
     await pairing(page, `Wrong by ${wrong} ms`);
-    const said = /^This code is good for (\d+) s$/;
+    const said = /^This code expires in (\d+) s$/;
     const left = Number(said.exec(await page.getByText(said).innerText())[1]);
     assert.ok(left <= 61, `by a clock that is wrong by ${wrong} ms it is good for ${left} s`);
     await leave();
@@ -96,7 +96,7 @@ test("each refusal is told in words, with what to do", async () => {
     const full = await pairing(page, "Full");
     await phone(FULL);
     await scan(full.id, FULL).catch(() => undefined);
-    await page.getByText("The phone may have as many linked devices as it can").waitFor();
+    await page.getByText("The phone may have reached its limit of linked devices").waitFor();
     await faults({ refuse_pairing: false });
     await page.getByRole("button", { name: "Start", exact: true }).click();
     await full.code.waitFor();
@@ -148,7 +148,7 @@ test("each refusal is told in words, with what to do", async () => {
     await page.goto(`${node().api}/console/channels?create=1`);
     await page.getByRole("dialog").getByLabel("Name").fill("One too many");
     await page.getByRole("button", { name: "Create", exact: true }).click();
-    await page.getByText("The plan's number of channels is used up.").waitFor();
+    await page.getByText("Your plan has no channels left.").waitFor();
     await leave();
   } finally {
     await simulator("DELETE", "/faults");

@@ -192,7 +192,7 @@ test("a member does the whole job by the keyboard alone", async () => {
     await page.goto(`${node().api}/console/members`);
     await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
     await page.keyboard.press("Tab");
-    assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Skip to the page");
+    assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Skip to content");
     await page.keyboard.press("Enter");
     assert.equal(await page.evaluate(() => document.activeElement?.id), "main");
     await press(page, page.getByRole("button", { name: "Sign out" }));
@@ -262,7 +262,7 @@ test("the focus stays at a filter, and goes to the title of what comes in place 
   await openPage(page, "Support");
   await press(page, page.getByRole("link", { name: "Ask for help" }).first());
   await write(page, dialogOf(page).getByLabel("Subject"), "Where am I?");
-  await write(page, dialogOf(page).getByLabel("What is the matter"), "The focus.");
+  await write(page, dialogOf(page).getByLabel("What is the problem?"), "The focus.");
   await press(page, dialogOf(page).getByRole("button", { name: "Send" }));
   const title = page.getByRole("heading", { level: 1, name: /Where am I\?$/ });
   await eventually("the ticket's title has the focus", () => title.evaluate((heading) => heading === document.activeElement));
@@ -285,8 +285,8 @@ test("an operator drains, limits and suspends by the keyboard alone", async () =
   await openPage(page, "Nodes");
   const { id } = node(1);
   const button = (word) => page.getByRole("table").locator("tbody tr").filter({ has: page.locator("td[data-head=Node]", { hasText: new RegExp(`^${id}$`) }) }).getByRole("button", { name: word, exact: true });
-  for (const word of ["Drain", "Weigh", "Remove"]) await opensAndCloses(page, button(word));
-  await opensAndCloses(page, page.getByRole("button", { name: "Let a node in" }));
+  for (const word of ["Drain", "Change weight", "Remove"]) await opensAndCloses(page, button(word));
+  await opensAndCloses(page, page.getByRole("button", { name: "Add a node" }));
   await press(page, button("Drain"));
   await press(page, dialogOf(page).getByRole("button", { name: "Drain" }));
   await button("Undrain").waitFor();

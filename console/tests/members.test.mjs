@@ -34,7 +34,7 @@ test("a member creates a channel, and the page says connected after the scan", a
   await page.getByText(`+${OWN}`).first().waitFor();
   await judge(page, "connected");
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Channels", exact: true }).click();
-  await page.getByRole("row", { name: /Sales/ }).getByText("The network let it in.").waitFor();
+  await page.getByRole("row", { name: /Sales/ }).getByText("The network accepted the login.").waitFor();
   await leave();
 });
 
@@ -94,7 +94,7 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await box.press("Enter");
   const messages = page.getByRole("list", { name: "Messages, the newest last" });
   await messages.getByText("hello <b>there</b>").waitFor();
-  await messages.getByText("delivered").waitFor();
+  await messages.getByText("delivered", { exact: true }).waitFor();
   await simulator("POST", `/phones/${FRIEND}/open-chat`, { with: THIRD });
   await messages.getByText("read", { exact: true }).waitFor();
   await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "hi, \u202egnp.exe" });
@@ -112,7 +112,7 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await messages.getByText("👨\u200d👩\u200d👧 می\u200cخواهم").waitFor();
   await messages.getByText("x⟨U+200D⟩y ⟨U+061C⟩").waitFor();
   assert.equal(await messages.getByText("U+000D").count(), 0, "the end of a line is no sign");
-  await page.getByRole("status").filter({ hasText: "A message has come." }).waitFor();
+  await page.getByRole("status").filter({ hasText: "A new message has arrived." }).waitFor();
   await page.getByRole("region", { name: `Chat with ${FRIEND}` }).getByText("Ann", { exact: true }).waitFor();
   await judge(page, "chats");
   // A reply bears what it answers, and a reaction goes under what it is meant for; one step of the Tab key leads to the box.
@@ -139,7 +139,7 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   });
   await box.fill("only once");
   await box.press("Enter");
-  await page.getByText("No answer came, but the message was sent.").waitFor();
+  await page.getByText("No answer arrived, but the message was sent.").waitFor();
   await messages.getByText("only once").waitFor();
   assert.equal(sends, 1);
   await page.unroute(/\/messages$/);
@@ -168,8 +168,8 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   await box.press("Enter");
   await box.fill("half wri");
   release();
-  await page.getByText("it is not known yet whether the message was sent").waitFor();
-  await page.getByText("No answer came, but the message was sent.").waitFor();
+  await page.getByText("it is not clear yet whether the message was sent").waitFor();
+  await page.getByText("No answer arrived, but the message was sent.").waitFor();
   await messages.getByText("the next one").waitFor();
   assert.equal(await box.inputValue(), "half wri");
   assert.equal(new Set(refs).size, 2, "a send each");
@@ -185,7 +185,7 @@ test("a text and a reply appear at once, ticks go to read, and a cut answer doub
   assert.equal(await box.inputValue(), "too fast");
   await page.unroute(/\/messages$/);
   await box.fill("x".repeat(4_100));
-  await page.getByText("4,100 characters, and at most 4,096 are taken.").waitFor();
+  await page.getByText("4,100 characters are too many: the limit is 4,096.").waitFor();
   assert.ok(await page.getByRole("button", { name: "Send", exact: true }).isDisabled());
   await box.fill("");
 
@@ -252,7 +252,7 @@ test("a conversation of hundreds of messages, and a list of hundreds of channels
   const filter = page.getByLabel("Name or number");
   await filter.fill("No such name");
   await filter.press("Enter");
-  await page.getByText("No channel fits.").waitFor();
+  await page.getByText("No channels match.").waitFor();
   await page.goBack();
   await eventually("the field says what the list is filtered by", async () => (await filter.inputValue()) === "Many");
   // A key of a channel that is none of the newest hundred: it is looked for, and no key to all of them is made meanwhile.
@@ -299,7 +299,7 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("button", { name: "Send a test" }).click();
     await page.getByText("status 500").waitFor();
-    await page.getByLabel("What is sent").selectOption("message.reaction");
+    await page.getByLabel("Event to send").selectOption("message.reaction");
     await page.getByText("What it looks like").click();
     await page.getByLabel("An example of message.reaction").waitFor();
     await page.getByRole("button", { name: "Send a test" }).click();
@@ -310,7 +310,7 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
 
     // What was shown may be another secret after a change. Headers are marked where they are wrong, and can be taken away again.
     const editing = page.getByRole("dialog");
-    const extra = editing.getByLabel("More headers");
+    const extra = editing.getByLabel("Extra headers");
     const headers = async () => (await api("GET", "/v1/webhook-endpoints")).data.find((known) => known.url === url).headers;
     await page.getByRole("button", { name: "Edit", exact: true }).click();
     await extra.fill("no header: x");
@@ -323,7 +323,7 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
     await eventually("the header is there", async () => Object.keys(await headers()).length === 1);
     await page.getByRole("button", { name: "Edit", exact: true }).click();
     await editing.getByText(/^Now: x-extra;/i).waitFor();
-    await editing.getByLabel("Take them away").check();
+    await editing.getByLabel("Remove them").check();
     await editing.getByRole("button", { name: "Save" }).click();
     await editing.waitFor({ state: "detached" });
     await eventually("the header is gone", async () => Object.keys(await headers()).length === 0);
@@ -360,7 +360,7 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
     const delivery = page.url();
     await home.click();
     await page.getByRole("link", { name: url }).waitFor();
-    await page.getByText("fails, for the first time").waitFor();
+    await page.getByText("started to fail").waitFor();
     await page.goto(delivery);
     status = 200;
     await page.getByRole("button", { name: "Redeliver" }).click();
@@ -379,7 +379,7 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
     await page.getByRole("button", { name: "Recover" }).click();
     await page.getByRole("button", { name: "Count them" }).click();
     await page.getByRole("button", { name: /^Recover \d/ }).click();
-    await page.getByText(/^\d+ deliveries are due again\.$/).waitFor();
+    await page.getByText(/^\d+ deliveries will be retried\.$/).waitFor();
     await eventually("it is delivered", async () => (await exhausted()).length === 0 && got.slice(before).some(({ body }) => body.includes("for the recovery")));
     await page.getByRole("button", { name: "Close" }).click();
     const dialog = page.getByRole("dialog");
@@ -496,8 +496,8 @@ test("events, usage, members, audit, account and lists can be used by everybody"
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Pause between sends, min ms (changed; the default is empty)").waitFor();
   assert.deepEqual((await api("GET", `/v1/channels/${id}/settings`)).send_delay_ms, { min: 200, max: 300 });
-  await page.getByRole("button", { name: "Back to the defaults" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Back to the defaults" }).click();
+  await page.getByRole("button", { name: "Reset to defaults" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Reset to defaults" }).click();
   await eventually("all are the defaults again", async () => (await page.getByText("the default is").count()) === 0);
 
   // Usage by channel has its bars, and the same numbers below; times are shown as somebody wants them.
@@ -539,13 +539,34 @@ test("a viewer sees no button that changes something, and another customer's ids
   const changesNothing = async (name) => {
     await settled(page);
     // All words at once: each look works out the name of every button.
-    const words = /^(Create|Add|Delete|Revoke|Send|Invite|Change role|Save|Reply|React|Write|Edit|Switch|Redeliver|Recover|Purge|Connect|Log out|Restart|Disconnect|Disable|Enable|Start)/;
+    const words = /^(Create|Add|Reset|Delete|Revoke|Send|Invite|Change role|Save|Reply|React|Write|Edit|Switch|Redeliver|Recover|Purge|Connect|Log out|Restart|Disconnect|Disable|Enable|Start)/;
     for (const role of ["button", "link"]) assert.deepEqual(await page.getByRole("main").getByRole(role, { name: words }).allTextContents(), [], name);
   };
-  for (const name of ["Home", "Channels", "Webhooks", "Deliveries", "Events", "API keys", "Usage", "Members", "Audit log", "Account"]) {
+  for (const name of ["Home", "Channels", "Webhooks", "Deliveries", "Events", "API keys", "Usage", "Members", "Audit log", "Support", "Account"]) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1, name }).waitFor();
     await changesNothing(name);
+  }
+  // What is a member's own, a viewer changes, too.
+  for (const name of ["Change the password", "Sign out everywhere"]) assert.equal(await page.getByRole("button", { name }).count(), 1, name);
+  // Nor do addresses open what the buttons would.
+  for (const [name, heading] of [["channels", "Channels"], ["webhooks", "Webhooks"], ["keys", "API keys"]]) {
+    await page.goto(`${node().api}/console/${name}?create=1`);
+    await page.getByRole("heading", { level: 1, name: heading }).waitFor();
+    await settled(page);
+    assert.equal(await page.getByRole("dialog").count(), 0, name);
+  }
+  const endpoint = await api("POST", "/v1/webhook-endpoints", { url: "http://127.0.0.1:9999/looked-at", events: ["order.placed"] });
+  await page.goto(`${node().api}/console/webhooks?id=${endpoint.id}`);
+  await page.getByText("which only owners and admins can see").waitFor();
+  await changesNothing("a webhook");
+  assert.equal(await page.getByRole("button", { name: "Show the secret" }).count(), 0, "it is the account's");
+  await api("DELETE", `/v1/webhook-endpoints/${endpoint.id}`);
+  const { data: deliveries } = await api("GET", "/v1/webhook-deliveries?limit=1");
+  for (const delivery of deliveries) {
+    await page.goto(`${node().api}/console/deliveries?id=${delivery.id}`);
+    await page.getByRole("heading", { level: 2, name: "Attempts" }).waitFor();
+    await changesNothing("a delivery");
   }
   const { data: channels } = await api("GET", "/v1/channels?status=connected&limit=1");
   assert.equal(channels.length, 1);
@@ -554,6 +575,9 @@ test("a viewer sees no button that changes something, and another customer's ids
     await page.getByRole("heading", { level: 1, name: channels[0].name }).waitFor();
     await changesNothing(tab);
   }
+  await page.goto(`${node().api}/console/channel?id=${channels[0].id}&tab=chats&chat=${FRIEND}`);
+  await page.getByRole("region", { name: `Chat with ${FRIEND}` }).waitFor();
+  await changesNothing("a conversation");
   // What is changed by hand is refused.
   const login = await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.viewer, password: place.password }) });
   const { access_token } = await login.json();
@@ -564,6 +588,14 @@ test("a viewer sees no button that changes something, and another customer's ids
     const answer = await fetch(`${node().api}/console/api${path}`, { method, headers: { "content-type": "application/json", authorization: `Bearer ${access_token}` }, ...(body && { body: JSON.stringify(body) }) });
     assert.equal(answer.status, 403, `${method} ${path}: ${await answer.text()}`);
   }
+  // Every member may ask for help: a ticket of a viewer fails by what it says alone, and its button is there.
+  const asked = await fetch(`${node().api}/console/api/v1/support/tickets`, { method: "POST", headers: { "content-type": "application/json", authorization: `Bearer ${access_token}` }, body: "{}" });
+  assert.equal(asked.status, 400, await asked.text());
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Support", exact: true }).click();
+  await page.getByRole("link", { name: "Ask for help" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  await page.goto(`${node().api}/console/channel?id=${id}&tab=settings`);
+  await page.getByRole("heading", { level: 1, name: channels[0].name }).waitFor();
   // What another customer has, from a channel that was open: nothing of either is on the page.
   const stranger = await operator("POST", "/v1/admin/customers", { name: "Stranger" });
   const headers = { "content-type": "application/json", authorization: `Bearer ${stranger.api_key.secret}` };
@@ -608,7 +640,7 @@ test("names full of markup run nothing", async () => {
   await page.getByRole("button", { name: "Delete", exact: true }).click();
   await judge(page, "long-name");
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel(/^Type W+ ! to go on$/).fill(`${"W".repeat(64)} !`);
+  await dialog.getByLabel(/^Type W+ ! to confirm$/).fill(`${"W".repeat(64)} !`);
   await dialog.getByRole("button", { name: "Delete", exact: true }).click();
   await page.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
   await leave();
@@ -655,7 +687,7 @@ test("nobody is signed out by a node that cannot judge sessions for a while", as
   await home.waitFor();
   refusals = 100;
   await page.reload();
-  await page.getByText("The node cannot tell now whether you are signed in.").waitFor();
+  await page.getByText("The node cannot check right now whether you are signed in.").waitFor();
   await page.unroute(/\/console\/session$/);
   await page.reload();
   await home.waitFor();
@@ -667,7 +699,7 @@ test("an account whose sends are refused says so on its first page", async () =>
   const account = await api("GET", "/v1/account");
   await page.route(/\/v1\/account$/, (route) => route.fulfill({ json: { ...account, plan: { ...account.plan, status: "past_due", overdue_since: "2026-01-01T00:00:00Z" } } }));
   await signIn(page, place.owner);
-  await page.getByText("A payment is overdue. Reading goes on; sending waits for it.").waitFor();
+  await page.getByText("A payment is overdue. You can still read, but not send until it is paid.").waitFor();
   await judge(page, "home-suspended");
   await leave();
 });
@@ -692,7 +724,7 @@ test("whoever closes a dialog while its call is under way, and goes elsewhere, s
   await pages.getByRole("link", { name: "Members", exact: true }).click();
   await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
   release();
-  await page.getByText("Made slowly is created").first().waitFor();
+  await page.getByText("Made slowly was created").first().waitFor();
   assert.equal(new URL(page.url()).pathname, "/console/members");
   const [made] = (await api("GET", "/v1/channels?name=Made%20slowly")).data;
   await api("DELETE", `/v1/channels/${made.id}`);
@@ -708,7 +740,7 @@ test("a link that signs in works once", async () => {
   assert.ok(!page.url().includes("sign-in"), "the token is out of the address");
   const again = await person(browser);
   await again.page.goto(`${node().api}/console#sign-in=${refresh_token}`);
-  await again.page.getByText("This link was used already.").waitFor({ timeout: PATIENCE });
+  await again.page.getByText("This link has already been used.").waitFor({ timeout: PATIENCE });
 
   // Another link to the page that the tab shows already, as after a second start of the demonstration.
   const other = await (await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.owner, password: place.password }) })).json();
@@ -760,10 +792,10 @@ test("a newcomer pairs a number and writes from it by the keyboard alone, withou
   await eventually("whoever listens hears it", () => connected.evaluate((heading) => heading === document.activeElement));
   // A word says what it means to whoever comes by with the Tab key, until that is not wanted any more.
   await reach(page, page.getByRole("note").filter({ hasText: /^connected$/ }).first());
-  await page.getByText("Sends and receives.").waitFor();
+  await page.getByText("Ready to send and receive messages.").waitFor();
   await judge(page, "word-with-its-sentence");
   await page.keyboard.press("Escape");
-  await page.getByText("Sends and receives.").waitFor({ state: "detached" });
+  await page.getByText("Ready to send and receive messages.").waitFor({ state: "detached" });
   await press(page.getByRole("link", { name: "Send a message to yourself" }));
   await reach(page, page.getByRole("textbox", { name: "Message" }));
   await page.keyboard.type("my first message");
@@ -847,7 +879,7 @@ test("Ctrl-K finds pages, channels by name and number, and ids, by the keyboard 
   // It is there a moment later, or was refused once: the search is made again by itself.
   await find("hayst");
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("Looking").waitFor();
+  await dialog.getByText("Searching").waitFor();
   await api("POST", "/v1/channels", { name: "Haystack" });
   await dialog.getByRole("link", { name: /Haystack/ }).waitFor();
   await page.keyboard.press("Escape");
@@ -899,9 +931,9 @@ test("whoever is invited chooses a password by the link, and a password and sess
   await again.page.goto(link);
   await again.page.getByLabel("Password").fill(NEW);
   await again.page.getByRole("button", { name: "Set the password" }).click();
-  await again.page.getByText("This link was used already").waitFor();
+  await again.page.getByText("This link has already been used").waitFor();
   await again.page.getByRole("button", { name: "Sign in instead" }).click();
-  await again.page.getByRole("button", { name: "Forgot the password?" }).click();
+  await again.page.getByRole("button", { name: "Forgot your password?" }).click();
   await again.page.getByLabel("E-mail address").fill(email);
   await again.page.getByRole("button", { name: "Send the message" }).click();
   await again.page.getByText("a message is on its way").waitFor();
@@ -918,11 +950,11 @@ test("whoever is invited chooses a password by the link, and a password and sess
   await page.getByRole("link", { name: "Account", exact: true }).click();
   const sessions = page.getByRole("table").filter({ hasText: "this one" }).locator("tbody tr");
   await eventually("both are listed", async () => (await sessions.count()) === 2);
-  await page.getByLabel("The present one").fill("not the password");
-  await page.getByLabel("The new one").fill(place.password);
+  await page.getByLabel("Current password").fill("not the password");
+  await page.getByLabel("New password").fill(place.password);
   await page.getByRole("button", { name: "Change the password" }).click();
   await page.getByText("is not the member's password").first().waitFor();
-  await page.getByLabel("The present one").fill(NEW);
+  await page.getByLabel("Current password").fill(NEW);
   await page.getByRole("button", { name: "Change the password" }).click();
   await elsewhere.page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
   await eventually("the list says that one is left", async () => (await sessions.count()) === 1);
@@ -969,9 +1001,9 @@ test("a session that ends leaves the page with what was typed, and a page that b
   // An answer that nobody expects.
   await page.route(/\/v1\/account$/, (route) => route.fulfill({ json: {} }));
   await page.getByRole("link", { name: "Home", exact: true }).click();
-  await page.getByRole("heading", { name: "This page has failed" }).waitFor();
+  await page.getByRole("heading", { name: "Something went wrong on this page" }).waitFor();
   await page.unroute(/\/v1\/account$/);
-  await page.getByRole("button", { name: "Show it again" }).click();
+  await page.getByRole("button", { name: "Try again" }).click();
   await page.getByText("The last 24 hours").waitFor();
 
   // A refusal counts down, and is asked again by itself.
@@ -980,7 +1012,7 @@ test("a session that ends leaves the page with what was typed, and a page that b
     refusals-- > 0 ? route.fulfill({ status: 429, headers: { "retry-after": "11" }, json: { error: { code: "rate_limited", message: "slow down", details: null } } }) : route.fallback(),
   );
   await page.getByRole("link", { name: "Members", exact: true }).click();
-  await page.getByText(/It goes on in \d+ s\./).waitFor();
+  await page.getByText(/Trying again in \d+ s\./).waitFor();
   await page.getByRole("table", { name: "Members" }).waitFor();
   await leave();
 });
@@ -992,7 +1024,7 @@ test("where a browser gives no clipboard and no locks, a text is copied by hand 
     Object.defineProperty(window, "isSecureContext", { value: false });
   });
   await page.goto(`${node().api}/console`);
-  await page.getByText("Nobody can sign in on such a page.").waitFor();
+  await page.getByText("You cannot sign in here.").waitFor();
   await signIn(page, place.owner);
   await page.getByText("Live updates are on.").waitFor({ state: "attached" });
   const other = await context.newPage();

@@ -25,7 +25,7 @@ test("a wrong token shows nothing but the sign-in, and the right one is kept onl
   assert.equal(await pages(page).count(), 0);
   await judge(page, "operators-sign-in");
   await signIn(page, node(), "a token of other – letters");
-  await page.getByText("a token has letters, digits and signs of ASCII alone").waitFor();
+  await page.getByText("a token contains only ASCII letters, digits and punctuation").waitFor();
   await signIn(page);
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
   const stored = () => page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href]));
@@ -48,9 +48,9 @@ test("every page of operators shows the cluster, and can be used by everybody", 
   await paired("Operated", place.phones[6]);
   await signIn(page);
   await page.getByText("Any one node can be lost", { exact: true }).waitFor();
-  await page.getByText("Deliveries that wait", { exact: true }).waitFor();
-  await page.getByText(/^Checks that are well: \d+$/).click();
-  await page.getByRole("table", { name: "Checks that are well" }).getByText("clock", { exact: true }).waitFor();
+  await page.getByText("Waiting deliveries", { exact: true }).waitFor();
+  await page.getByText(/^Checks that pass: \d+$/).click();
+  await page.getByRole("table", { name: "Checks that pass" }).getByText("clock", { exact: true }).waitFor();
   for (const name of ["Overview", "Nodes", "Shards", "Layout", "Timeline", "Customers", "Channels", "Webhooks", "Trace", "Tickets", "Backup", "Secrets", "Releases", "Audit log"]) {
     await pages(page).getByRole("link", { name, exact: true }).click();
     await page.getByRole("heading", { level: 1 }).waitFor();
@@ -178,7 +178,7 @@ test("webhooks that are stuck are grouped by host, each with its last error in w
   });
   const dialog = page.getByRole("dialog");
   await page.getByRole("button", { name: "Switch on" }).click();
-  await dialog.getByLabel("Why").fill("its owner's new receiver");
+  await dialog.getByLabel("Reason").fill("its owner's new receiver");
   await dialog.getByText(/^curl -sS -X POST /).waitFor();
   await judge(page, "operators-switch-on");
   await dialog.getByRole("button", { name: "Switch on" }).click();
@@ -195,7 +195,7 @@ test("a token that may only look shows every page and no button that changes som
   assert.deepEqual([status.operator, status.access], [null, "write"]);
   await page.route("**/v1/admin/status", (route) => route.fulfill({ json: { ...status, operator: "ann", access: "read" } }));
   await signIn(page);
-  await page.getByText("ann, may look").waitFor();
+  await page.getByText("ann, read-only").waitFor();
   const { data: tickets } = await operator("GET", "/v1/admin/support/tickets");
   const visited = ["home", "nodes", "shards", "layout", "timeline", "customers", "channels", "webhooks", "trace", "tickets", "backup", "secrets", "releases", "audit"].map((name) => [name, ""]);
   const { data: customers } = await operator("GET", "/v1/admin/customers");
@@ -208,8 +208,9 @@ test("a token that may only look shows every page and no button that changes som
     }, [name, query]);
     await page.getByRole("heading", { level: 1 }).waitFor();
     await settled(page);
-    const words = /^(Let a node in|Drain|Undrain|Weigh|Remove|Move|Apply|Cancel|Create|Limits|Suspend|Let it|Delete|Disable|Enable|Switch on|Start|Rotate|Exchange|Raise|Send)/;
+    const words = /^(Add a node|Drain|Undrain|Change weight|Remove|Move|Apply|Cancel|Create|Limits|Suspend|Let it|Delete|Disable|Enable|Switch on|Start|Rotate|Exchange|Raise|Send)/;
     assert.deepEqual(await page.getByRole("main").getByRole("button", { name: words }).allTextContents(), [], `${name}${query}`);
+    assert.equal(await page.getByRole("main").getByRole("link", { name: "Move", exact: true }).count(), 0, `${name}${query}`);
   }
   // It may work out a plan, which changes nothing.
   await pages(page).getByRole("link", { name: "Layout", exact: true }).click();
@@ -245,15 +246,15 @@ test("a backup is taken by the page, and what became of it is there after a relo
     await pages(page).getByRole("link", { name: "Backup" }).click();
     await page.getByLabel("To", { exact: true }).fill(join(folder, "first"));
     await page.getByRole("button", { name: "Start a backup" }).click();
-    await page.getByText("It was read back, and is whole.").waitFor();
+    await page.getByText("It was read back and is complete.").waitFor();
     // Times change each second: whoever listens would hear nothing else.
     assert.equal(await page.getByRole("status").getByRole("time").count(), 0);
     await page.reload();
     await page.getByLabel("Operator token").fill(place.operatorToken);
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByText("It was read back, and is whole.").waitFor();
+    await page.getByText("It was read back and is complete.").waitFor();
     await page.getByText(`gateway restore --from ${join(folder, "first")}`).first().waitFor();
-    await page.getByText(/^The last backup was read out/).waitFor();
+    await page.getByText(/^The last backup was taken/).waitFor();
     await judge(page, "operators-backed-up");
     await pages(page).getByRole("link", { name: "Timeline", exact: true }).click();
     await page.getByRole("cell", { name: "a backup was taken" }).first().waitFor();
@@ -277,7 +278,7 @@ test("a node is drained and taken back, and a second one is a warning", async ()
   await eventually("it leads nothing", async () => (await operator("GET", "/v1/admin/nodes")).data.find((known) => known.id === first.id).owns?.length === 0, 60_000);
   await button("Undrain", first.id).waitFor();
   await button("Drain", second.id).click();
-  await page.getByRole("dialog").getByText("is away or drained already").waitFor();
+  await page.getByRole("dialog").getByText("is down or drained already").waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
   await button("Undrain", first.id).click();
   await button("Drain", first.id).waitFor();
@@ -304,8 +305,8 @@ test("a weight and a plan move what they say, to the end", async () => {
   const { page, leave } = await person(browser);
   await signIn(page);
   await pages(page).getByRole("link", { name: "Nodes" }).click();
-  await page.getByRole("button", { name: "Weigh" }).last().click();
-  await page.getByLabel("Weight").fill("3");
+  await page.getByRole("button", { name: "Change weight" }).last().click();
+  await page.getByLabel("Weight", { exact: true }).fill("3");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await pages(page).getByRole("link", { name: "Layout" }).click();
@@ -330,7 +331,7 @@ test("the timeline says in words what was done, and a ticket is answered", async
   await asked.page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Support" }).click();
   await asked.page.getByRole("link", { name: "Ask for help" }).click();
   await asked.page.getByLabel("Subject").fill("No messages <b>since</b> noon");
-  await asked.page.getByLabel("What is the matter").fill("None came.");
+  await asked.page.getByLabel("What is the problem?").fill("None came.");
   await asked.page.getByRole("button", { name: "Send" }).click();
   await asked.page.getByRole("heading", { level: 1, name: /No messages/ }).waitFor();
   await judge(asked.page, "ticket");
@@ -338,9 +339,9 @@ test("the timeline says in words what was done, and a ticket is answered", async
   await signIn(page);
   await pages(page).getByRole("link", { name: "Timeline" }).click();
   await page.getByText(`node ${node(2).id}: drained`).first().waitFor();
-  await page.getByRole("button", { name: "Mark before" }).click();
+  await page.getByRole("button", { name: "Previous mark" }).click();
   await page.getByRole("status").filter({ hasText: /^\d{4}-\d\d-\d\dT/ }).waitFor();
-  await page.getByLabel("What", { exact: true }).selectOption("node");
+  await page.getByLabel("Kind", { exact: true }).selectOption("node");
   await page.getByText(`node ${node(2).id}: undrained`).first().waitFor();
   await pages(page).getByRole("link", { name: "Tickets" }).click();
   await page.getByRole("link", { name: /No messages/ }).first().click();
@@ -351,7 +352,7 @@ test("the timeline says in words what was done, and a ticket is answered", async
   await asked.leave();
   // Closed, it still says what was refused.
   await page.getByLabel("Status").selectOption("closed");
-  await page.getByText("It is closed.").waitFor();
+  await page.getByText("This ticket is closed.").waitFor();
   const error = { code: "storage_full", message: "there is little room", request_id: "r" };
   await page.route(/\/v1\/admin\/support\/tickets\/[^/]+$/, (route) => (route.request().method() === "PATCH" ? route.fulfill({ status: 503, json: { error } }) : route.fallback()));
   await page.getByLabel("Status").selectOption("open");
@@ -372,7 +373,7 @@ test("a customer's limits are changed one by one, and a suspension is asked for 
   assert.ok(await dialog.getByRole("button", { name: "Save" }).isDisabled(), "nothing is changed yet");
   await judge(page, "operators-limits");
   await dialog.getByLabel("Channels", { exact: true }).fill("5");
-  await dialog.getByLabel("Calls of the account, at once").fill("200");
+  await dialog.getByLabel("Requests of the account, at once").fill("200");
   await dialog.getByLabel("Webhook endpoints").fill("9999");
   await dialog.getByText(`gateway customer limit ${id} plan.channel_limit=5 limits.customer.burst=200 limits.customer.refill_per_second=${first.limits.customer.refill_per_second} limits.storage.endpoints=9999`).waitFor();
   await dialog.getByRole("button", { name: "Save" }).click();
@@ -387,7 +388,7 @@ test("a customer's limits are changed one by one, and a suspension is asked for 
   assert.deepEqual([limits.storage.endpoints, limits.storage.keys, limits.channel], [3, first.limits.storage.keys, first.limits.channel]);
   // Emptied, a limit is the deployment's again.
   await row.getByRole("button", { name: "Limits" }).click();
-  await dialog.getByLabel("Calls of the account, at once").fill("");
+  await dialog.getByLabel("Requests of the account, at once").fill("");
   await dialog.getByLabel("Webhook endpoints").fill("");
   await dialog.getByRole("button", { name: "Save" }).click();
   await dialog.waitFor({ state: "detached" });
@@ -428,7 +429,7 @@ test("keys are rotated by the page, and what needs more says what is missing", a
   await page.getByRole("button", { name: "Rotate the session key" }).click();
   await dialog.getByRole("button", { name: "Rotate the session key" }).click();
   await dialog.waitFor({ state: "detached" });
-  await page.getByText("the key before ends").first().waitFor();
+  await page.getByText("the previous key expires").first().waitFor();
   assert.notEqual((await operator("GET", "/v1/admin/secrets")).session_key.rotated_at, null);
   // A second one too soon is refused in words.
   await page.getByRole("button", { name: "Rotate the session key" }).click();

@@ -100,7 +100,7 @@ test("what strangers wrote hides nothing, and is no formula in a table", () => {
   assert.equal(plain("👨\u200d👩 x\u200dy\r\n"), "👨\u200d👩 x⟨U+200D⟩y\r\n");
   assert.equal(csv([["=1+1", -1, null, 'a "b", c']]), `'=1+1,-1,,"a ""b"", c"`);
   assert.equal(tooLong("👍".repeat(4), 4), "");
-  assert.match(tooLong("abcde", 4), /^5 characters, and at most 4/);
+  assert.match(tooLong("abcde", 4), /^5 characters are too many: the limit is 4/);
 });
 
 test("every status of a message has its sign and its sentence", () => {

@@ -47,14 +47,14 @@ const LONG_VERSION: &str = match (raft::failpoint::COMPILED, cfg!(feature = "wha
     about = "A clustered multi-tenant messaging gateway",
     after_help = "Examples:\n  \
         gateway dev                                 three nodes, simulated network\n  \
-        gateway dev --demo                          the same, and it shows itself\n  \
+        gateway dev --demo                          the same, and a demonstration\n  \
         gateway config example > gateway.toml       a configuration to start from\n  \
-        gateway config check --config gateway.toml  judge it before it runs\n  \
+        gateway config check --config gateway.toml  check it before it runs\n  \
         gateway run --config gateway.toml           one node\n  \
-        gateway nodes                               how those of a cluster are\n  \
+        gateway nodes                               the state of a cluster's nodes\n  \
         gateway listen --forward-to localhost:3000  events, sent on to a receiver\n\n\
-        Exit codes: 0; 1 when something did not work, or the cluster that was looked at is degraded; 2 for wrong use, \
-        and for what the cluster refuses as it stands; 3 when a node gives up because its disk fails."
+        Exit codes: 0 for success; 1 when something failed, or the cluster is degraded; 2 for wrong usage, or when \
+        the cluster refuses what was asked; 3 when a node stops because its disk fails."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -65,13 +65,13 @@ pub struct Cli {
 pub enum Command {
     /// Run one node of a cluster
     Run(ConfigSource),
-    /// Make a cluster of one node
+    /// Create a cluster of one node
     Init(Box<InitArgs>),
-    /// Make this machine a node of a cluster, with a token of it
+    /// Join this machine to a cluster as a node, with a token from it
     Join(Box<JoinArgs>),
-    /// Copy a running cluster into a folder
+    /// Back up a running cluster into a folder or a bucket
     Backup(Box<BackupArgs>),
-    /// Make a new cluster of one node out of a backup
+    /// Create a new cluster of one node from a backup
     Restore(Box<RestoreArgs>),
     /// Run the network simulator
     Simulator(SimulatorArgs),
@@ -83,13 +83,13 @@ pub enum Command {
     /// Check a configuration, or print an example
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Print events as they come, and send them on to a receiver that is being written
+    /// Print events as they come, and forward them to a webhook receiver on this machine
     Listen(Box<ListenArgs>),
     /// Send the example of an event to a webhook endpoint
     Trigger(Box<TriggerArgs>),
     #[command(flatten)]
     Operator(OperatorCommand),
-    /// Print what completes these commands in a shell
+    /// Print completions of these commands for a shell
     #[command(after_help = "Examples:\n  \
             gateway completions bash > /etc/bash_completion.d/gateway\n  \
             gateway completions zsh > \"${fpath[1]}/_gateway\"")]
@@ -128,17 +128,17 @@ pub enum ConfigCommand {
         gateway simulator --control 127.0.0.1:8090 --network 127.0.0.1:8091 \\\n      \
         --data /var/lib/gateway-simulator")]
 pub struct SimulatorArgs {
-    /// Where tests and people drive it, HTTP; loopback only
+    /// The address of its HTTP control API; loopback only
     #[arg(long, value_name = "ADDR")]
     pub control: SocketAddr,
     /// Where nodes connect
     #[arg(long, value_name = "ADDR")]
     pub network: SocketAddr,
-    /// Where phones, links, groups and messages are kept from one run to the next; what came in its last seconds is lost
-    /// when it is killed [default: nowhere]
+    /// The folder that keeps phones, links, groups and messages between runs; its last seconds are lost when it is killed
+    /// [default: nothing is kept]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Multiply the life of QR texts
+    /// Multiply how long QR codes are valid
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub qr_time_scale: f64,
 }
@@ -149,7 +149,7 @@ pub struct SimulatorArgs {
         gateway test-network --control 127.0.0.1:8090 --chat 127.0.0.1:8091 \\\n      \
         --media 127.0.0.1:8093")]
 pub struct TestNetworkArgs {
-    /// Where tests and people drive it, HTTP; all its ports are loopback only
+    /// The address of its HTTP control API; all its ports are loopback only
     #[arg(long, value_name = "ADDR")]
     pub control: SocketAddr,
     /// Where nodes connect
@@ -158,7 +158,7 @@ pub struct TestNetworkArgs {
     /// Where media is
     #[arg(long, value_name = "ADDR")]
     pub media: SocketAddr,
-    /// Multiply the life of QR texts
+    /// Multiply how long QR codes are valid
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub qr_time_scale: f64,
 }
@@ -176,7 +176,7 @@ pub struct TestNetworkArgs {
 pub struct DevArgs {
     #[command(subcommand)]
     pub command: Option<DevCommand>,
-    /// Where the cluster lives
+    /// The folder of the cluster
     #[arg(long, value_name = "DIR", default_value = ".gateway-dev", global = true)]
     pub data: PathBuf,
     #[command(flatten)]
@@ -189,20 +189,20 @@ pub struct UpArgs {
     /// How many nodes, 1 to 9 [default: 3, or what the folder holds]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub nodes: Option<u8>,
-    /// The ports are counted from here [default: 8000, or what the folder holds]
+    /// The port from which the others are counted [default: 8000, or what the folder holds]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
     pub base_port: Option<u16>,
-    /// What channels are on [default: simulated, or what the folder holds]. whatsapp is the real network's protocol on
-    /// this machine, in builds for tests alone
+    /// The network that channels use [default: simulated, or what the folder holds]. whatsapp is the real network's
+    /// protocol on this machine, only in builds for tests
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<Driver>,
-    /// Forget the folder's former cluster
+    /// Delete the folder's previous cluster first
     #[arg(long)]
     pub fresh: bool,
     /// Return when the cluster is ready and leave it running
     #[arg(long)]
     pub detach: bool,
-    /// Production rules for webhooks: https alone, nothing on loopback or private ranges
+    /// Production rules for webhooks: https only, and no loopback or private addresses
     #[arg(long)]
     pub strict: bool,
     /// Where customers reach the cluster [default: node 1's API]
@@ -211,13 +211,13 @@ pub struct UpArgs {
     /// Show the main job: pair, send, receive a signed webhook
     #[arg(long, conflicts_with = "strict")]
     pub demo: bool,
-    /// In the demo, leave the scanning to you
+    /// In the demo, let you scan the code yourself
     #[arg(long, requires = "demo")]
     pub no_scan: bool,
-    /// Multiply the life of QR texts
+    /// Multiply how long QR codes are valid
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub qr_time_scale: f64,
-    /// Set a key of every node's configuration, after all else (repeatable), as in --set webhooks.allow_http=false
+    /// Set a key in every node's configuration, overriding all else, as in --set webhooks.allow_http=false; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     #[command(flatten)]
@@ -227,22 +227,22 @@ pub struct UpArgs {
 /// Token buckets other than the production ones, so that a load test is not throttled by its own account.
 #[derive(Args, Clone, Debug, Default)]
 pub struct LimitArgs {
-    /// Requests at once of one client address
+    /// Requests that one client address may make at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub ip_burst: Option<u32>,
-    /// Requests a second of one client address
+    /// Requests per second of one client address
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub ip_refill: Option<u32>,
-    /// Requests at once of one customer
+    /// Requests that one customer may make at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub customer_burst: Option<u32>,
-    /// Requests a second of one customer
+    /// Requests per second of one customer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub customer_refill: Option<u32>,
-    /// Requests at once of one channel
+    /// Requests that may be made at once on one channel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub channel_burst: Option<u32>,
-    /// Requests a second of one channel
+    /// Requests per second on one channel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub channel_refill: Option<u32>,
 }
@@ -257,11 +257,11 @@ pub enum DevCommand {
         #[arg(long)]
         wait: bool,
     },
-    /// Stop one node with SIGTERM and wait for its end
+    /// Stop one node with SIGTERM and wait until it has ended
     #[command(after_help = "Example:\n  gateway dev stop 2 --kill && gateway dev start 2 --wait")]
     Stop {
         node: u64,
-        /// SIGKILL instead
+        /// Use SIGKILL instead
         #[arg(long)]
         kill: bool,
     },
@@ -273,7 +273,7 @@ pub enum DevCommand {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err("a number above 0".to_owned()),
+        _ => Err("give a number above 0".to_owned()),
     }
 }
 

@@ -125,7 +125,7 @@ fn raise_file_limit() {
 
 fn free(key: &str, address: SocketAddr) -> Result<(), Refusal> {
     TcpListener::bind(address).map(drop).map_err(|error| {
-        Refusal::new(format!("{key} ({address})"), error.to_string(), "stop what listens there, or name another port")
+        Refusal::new(format!("{key} ({address})"), error.to_string(), "stop what listens there, or choose another port")
     })
 }
 

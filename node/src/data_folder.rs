@@ -163,7 +163,7 @@ fn subject(path: &Path) -> String {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Refusal {
-    Refusal::new(subject(path), error.to_string(), "name a folder that this process may write")
+    Refusal::new(subject(path), error.to_string(), "name a folder that this process can write to")
 }
 
 /// Makes the folder where it is missing, and keeps other processes out of it.

@@ -245,7 +245,7 @@ fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: D
     };
     say(format!("  {network}  {}", description.simulator));
     say(format!("  API key    {}", description.api_key));
-    say(format!("  all of it  {}", folder.description_file().display()));
+    say(format!("  details    {}", folder.description_file().display()));
     say(format!("  logs       {}", folder.root().join("node-*.log").display()));
 }
 
@@ -276,7 +276,7 @@ fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
     let Ok((folder, plan)) = Folder::existing(data) else { return Ok(()) };
     for role in Role::all(plan) {
         if let Some(pid) = process::running(role, &folder, plan) {
-            let problem = format!("its cluster runs already ({role} is process {pid})");
+            let problem = format!("its cluster is already running ({role} is process {pid})");
             let remedy = format!("stop it with: {} dev down --data {}", program(), data.display());
             return Err(Refusal::new(data.display().to_string(), problem, remedy));
         }
@@ -288,7 +288,9 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     let (folder, plan) = Folder::existing(data)?;
     let role = known(plan, node)?;
     if let Some(pid) = process::running(role, &folder, plan) {
-        return Err(Refusal::new(role.to_string(), format!("runs already as process {pid}"), "stop it first").into());
+        return Err(
+            Refusal::new(role.to_string(), format!("is already running as process {pid}"), "stop it first").into()
+        );
     }
     if is_removed(&folder, plan, node).await {
         return Err(removed(role).into());

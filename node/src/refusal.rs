@@ -50,8 +50,8 @@ pub fn distrust(error: &anyhow::Error) -> Option<&'static str> {
             "it is not the one in ops.tls.cert_file of that configuration: the node's log says why, or name the port with --ops \
              and its authority with --ca-file",
         ),
-        ("certificate expired", "have it renewed, and see that the clocks are right"),
-        ("not valid for name", "ask by a name that it bears"),
+        ("certificate expired", "renew it, and check that the clocks are right"),
+        ("not valid for name", "use a name that is in the certificate"),
     ];
     let said = error.chain().map(|cause| cause.to_string()).find(|said| said.contains("invalid peer certificate"))?;
     let remedy = REMEDIES.iter().find(|(problem, _)| said.contains(*problem)).map(|(_, remedy)| *remedy);

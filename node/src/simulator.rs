@@ -65,7 +65,7 @@ pub async fn run(args: SimulatorArgs) -> anyhow::Result<()> {
 
 fn cannot_keep(error: &StoreError) -> Refusal {
     let (path, remedy) = match error {
-        StoreError::Io(path, _) => (path, "name a folder that can be written"),
+        StoreError::Io(path, _) => (path, "name a folder that can be written to"),
         StoreError::InUse(path) => (path, "stop the other one, or name another folder"),
         StoreError::Newer { path, .. } => (path, "start a newer release, or name another folder"),
         StoreError::Damaged { path, .. } => (path, "put a copy back, or remove the folder to forget all phones"),

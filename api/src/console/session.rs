@@ -7,6 +7,7 @@ use salvo::http::HeaderValue;
 use salvo::http::header::{COOKIE, SET_COOKIE};
 use schemars::JsonSchema;
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::auth::session::TokensView;
 use crate::failure;
@@ -84,9 +85,18 @@ fn signed_in(ctx: &RequestContext, tokens: TokensView) -> Outcome {
     Ok(Reply::ok(&view).uncached().with(SET_COOKIE, cookie))
 }
 
-/// Browsers keep a cookie of that prefix from pages without TLS, and so it has it wherever the deployment has TLS.
-fn cookie_name(is_https: bool) -> &'static str {
-    if is_https { "__Secure-gateway_session" } else { "gateway_session" }
+/// A name of the cluster's own, the same on all its nodes: cookies ignore ports, so that clusters on one machine would sign their
+/// members out of each other. What it is derived from, the cluster's id, cannot be read from it. Browsers take a cookie with the
+/// prefix from nobody without TLS, and so it has the prefix wherever the deployment has TLS.
+fn cookie_name(is_https: bool, cluster: Uuid) -> String {
+    let prefix = if is_https { "__Secure-" } else { "" };
+    format!("{prefix}gateway_session_{}", Uuid::new_v5(&cluster, b"console session").simple())
+}
+
+/// That of the cluster which serves the request. Before a cluster is formed it has no members who could sign in.
+fn own_cookie_name(ctx: &RequestContext) -> String {
+    let cluster = ctx.directory().read(|state| state.cluster.as_ref().map(|cluster| cluster.cluster_id));
+    cookie_name(is_https(ctx), cluster.unwrap_or_default())
 }
 
 fn is_https(ctx: &RequestContext) -> bool {
@@ -94,18 +104,32 @@ fn is_https(ctx: &RequestContext) -> bool {
 }
 
 fn set_cookie(ctx: &RequestContext, value: &str, seconds: u64) -> Result<HeaderValue, CallError> {
-    let is_https = is_https(ctx);
-    let secure = if is_https { "; Secure" } else { "" };
-    let name = cookie_name(is_https);
+    let secure = if is_https(ctx) { "; Secure" } else { "" };
+    let name = own_cookie_name(ctx);
     let text = format!("{name}={value}; Path=/console/session; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     HeaderValue::try_from(text).map_err(|error| failure::internal("a cookie could not be written", &error))
 }
 
 fn cookie(ctx: &RequestContext) -> Option<String> {
     let headers = ctx.http.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let wanted = cookie_name(is_https(ctx));
+    let wanted = own_cookie_name(ctx);
     let mut cookies = headers.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     cookies
         .find(|(name, value)| *name == wanted && (1..=LONGEST_TOKEN).contains(&value.len()))
         .map(|found| found.1.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_on_one_machine_keep_their_sessions_under_names_of_their_own() {
+        let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let name = cookie_name(false, one);
+        assert_eq!(name, cookie_name(false, one), "the same on all nodes");
+        assert_ne!(name, cookie_name(false, other));
+        assert_eq!(cookie_name(true, one), format!("__Secure-{name}"));
+        assert!(name.starts_with("gateway_session_") && !name.contains(&one.simple().to_string()), "{name}");
+    }
 }

@@ -43,7 +43,7 @@ function Form({ account }: { account: M["Account"] }) {
       >
         <fieldset disabled={!may("account")}>
           <Field label="Name" name="name" required maxLength={120} value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
-          <Field label="Time zone" name="timezone" required value={timezone} error={error} hint="Such as Europe/Berlin." onInput={(event) => setTimezone(event.currentTarget.value)} />
+          <Field label="Time zone" name="timezone" required value={timezone} error={error} hint="For example Europe/Berlin." onInput={(event) => setTimezone(event.currentTarget.value)} />
           <Failure error={error} />
           {may("account") && (
             <button type="submit" disabled={busy}>
@@ -52,15 +52,15 @@ function Form({ account }: { account: M["Account"] }) {
           )}
         </fieldset>
       </form>
-      <h2>What the plan allows</h2>
+      <h2>Limits of your plan</h2>
       <Table
         name="Quotas"
         rows={quotas}
         id={([name]) => name}
         columns={[
-          { head: "Of", cell: ([name]) => name },
+          { head: "What", cell: ([name]) => name },
           { head: "Used", cell: ([name, quota]) => (name === "media_bytes" ? bytes(quota.used) : number(quota.used)), end: true },
-          { head: "At most", cell: ([name, quota]) => (name === "media_bytes" ? bytes(quota.limit) : number(quota.limit)), end: true },
+          { head: "Limit", cell: ([name, quota]) => (name === "media_bytes" ? bytes(quota.limit) : number(quota.limit)), end: true },
         ]}
       />
       {who.value?.role === "owner" && (
@@ -72,7 +72,7 @@ function Form({ account }: { account: M["Account"] }) {
         </>
       )}
       {deleting && (
-        <Confirm title="Delete the account" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={account.name} command={asCurl("DELETE", "/v1/account", { confirm: account.name })}
+        <Confirm title="Delete the account" about={<p>Keys, sessions and channels stop working at once. The data is deleted after a grace period.</p>} action="Delete" typed={account.name} command={asCurl("DELETE", "/v1/account", { confirm: account.name })}
           close={() => setDeleting(false)} work={() => call("DELETE", "/v1/account", { body: { confirm: account.name } }).then(signOut)} />
       )}
     </>

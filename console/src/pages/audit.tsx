@@ -31,20 +31,20 @@ export function Audit() {
           onClick={() => {
             download("audit-log.csv", csv([["time", "action", "outcome", "actor", "who", "target", "label", "ip", "request_id", "details", ...OWNER], ...list.rows.map((row) => [row.created_at, row.action, row.outcome, row.actor.type, who(row), row.target?.type ?? null, row.target?.label ?? null, row.ip ?? null, row.request_id ?? null, inWords(row.details ?? {}), ...OWNER.map((name) => row[name] ?? null)])]));
           }}>
-          Download these as CSV
+          Download as CSV
         </button>
       </form>
       <Listing
         of={list}
         name="Audit log, the newest first"
-        empty={<p>Nothing fits.</p>}
+        empty={<p>No entries match.</p>}
         columns={[
           { head: "Time", cell: (row) => <Time at={row.created_at} /> },
-          { head: "What", cell: (row) => <><code>{row.action}</code>{row.details && <p class="fine"><Theirs text={inWords(row.details)} /></p>}</> },
+          { head: "Action", cell: (row) => <><code>{row.action}</code>{row.details && <p class="fine"><Theirs text={inWords(row.details)} /></p>}</> },
           { head: "Outcome", cell: (row) => <Badge status={row.outcome} /> },
           { head: "Who", cell: (row) => <><span class="fine">{row.actor.type}</span> <Theirs text={who(row)} /></> },
-          { head: "On", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },
-          { head: "From", cell: (row) => row.ip ?? "–" },
+          { head: "Target", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },
+          { head: "IP address", cell: (row) => row.ip ?? "–" },
           ...OWNER.map((name) => ({ head: "Customer", cell: (row: Entry) => <Id id={row[name]} /> })),
           { head: "Request", cell: (row) => <Id id={row.request_id} /> },
         ]}

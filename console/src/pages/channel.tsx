@@ -46,7 +46,7 @@ function One({ id }: { id: string }) {
           return (
             <>
               <p class="fine">
-                {shown.phone_number ? `+${shown.phone_number}` : "no number yet"} · seen <Time at={shown.last_seen_at} /> · <Id id={shown.id} />
+                {shown.phone_number ? `+${shown.phone_number}` : "no number yet"} · last seen <Time at={shown.last_seen_at} /> · <Id id={shown.id} />
               </p>
               <Tabs tabs={TABS} at={tab} link={(to) => href("channel", { id, tab: to })} />
               {tab === "pairing" && <Pairing channel={shown} reload={channel.reload} />}

@@ -58,7 +58,7 @@ export function Channels() {
         isEmpty={isNothing}
         empty={
           status || name ? (
-            <p>No channel fits. <a href={href("channels")}>Show all</a></p>
+            <p>No channels match. <a href={href("channels")}>Show all</a></p>
           ) : (
             <>
               <p>A channel is one phone number, linked by scanning a code.</p>
@@ -108,7 +108,7 @@ function Create() {
   const pairing = (id: string) => href("channel", { id, tab: "pairing" });
   const submit = async () => {
     const channel = await post<M["CreatedChannel"]>("/v1/channels", { name, ...(withKey && { issue_scoped_key: true }) });
-    if (!isShown()) say(`${plain(channel.name)} is created${channel.scoped_key ? "; its key was shown to nobody" : ""}`);
+    if (!isShown()) say(`${plain(channel.name)} was created${channel.scoped_key ? ", but nobody has seen its key" : ""}`);
     else if (channel.scoped_key) setCreated(channel);
     else go(pairing(channel.id), true);
   };
@@ -130,12 +130,12 @@ function Create() {
             void run(submit);
           }}
         >
-          <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} hint="For you alone, such as Sales."
+          <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} hint="Only members of your account see it. For example Sales."
             onInput={(event) => setName(event.currentTarget.value)} />
           {may("keys") && (
             <label class="check">
-              <input type="checkbox" checked={withKey} onChange={(event) => setWithKey(event.currentTarget.checked)} /> Make an API key for
-              it, too
+              <input type="checkbox" checked={withKey} onChange={(event) => setWithKey(event.currentTarget.checked)} /> Also create an
+              API key for it
             </label>
           )}
           <Failure error={error} />

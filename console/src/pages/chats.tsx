@@ -47,7 +47,7 @@ export function Chats({ channel }: { channel: Channel }) {
         <Faces
           of={chats}
           isEmpty={({ data }) => data.length === 0}
-          empty={<p>Nobody has written yet, and nothing was sent. Write to a number above.</p>}
+          empty={<p>No messages yet.{may("write") && " Enter a number above to write the first one."}</p>}
         >
           {({ data }) => (
             <ul>
@@ -70,7 +70,7 @@ export function Chats({ channel }: { channel: Channel }) {
         </Faces>
         <Pages of={chats} />
       </section>
-      {chat ? <Conversation key={chat} channel={channel} chat={chat} /> : <p class="none chat-hint">Choose a chat.</p>}
+      {chat ? <Conversation key={chat} channel={channel} chat={chat} /> : <p class="none chat-hint">Select a chat.</p>}
     </div>
   );
 }
@@ -150,7 +150,7 @@ function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
   useEffect(() => {
     if (!newest.data) return;
     const row = newest.data.data[0];
-    if (told.current !== null && row && row.id !== told.current && row.direction === "inbound") announce("A message has come.");
+    if (told.current !== null && row && row.id !== told.current && row.direction === "inbound") announce("A new message has arrived.");
     told.current = row?.id ?? "";
   }, [last, newest.data === undefined]);
   /** What the other side calls itself, where it has written lately. */
@@ -293,7 +293,7 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
   if (row.type === "reaction") {
     return (
       <li class={mine ? "note is-mine" : "note"}>
-        {mine ? "You" : <Theirs text={row.push_name ?? userOf(row.from)} />} {row.emoji ? <>reacted <Theirs text={row.emoji} /></> : "took a reaction back"}
+        {mine ? "You" : <Theirs text={row.push_name ?? userOf(row.from)} />} {row.emoji ? <>reacted <Theirs text={row.emoji} /></> : "removed a reaction"}
       </li>
     );
   }
@@ -325,7 +325,7 @@ function Bubble({ row, rows, channel, quote }: { row: Message; rows: Message[]; 
       {(mine || may("write")) && (
         // One stop of the Tab key for each message, and not six.
         <details class="tools">
-          <summary class="fine">{may("write") ? "Reply or react" : "What that means"}</summary>
+          <summary class="fine">{may("write") ? "Reply or react" : "What the status means"}</summary>
           {mine && <p class="fine">{TICK[row.status]?.[1]}</p>}
           {may("write") && (
             <div>
@@ -394,9 +394,9 @@ interface Outgoing {
 
 const FATE: Record<Outgoing["was"], string> = {
   sending: "",
-  looking: "No answer came, and it is not known yet whether the message was sent. Looking.",
-  sent: "No answer came, but the message was sent.",
-  "not taken": "No answer came, and the message was not taken. Send it again if you still want to.",
+  looking: "No answer arrived, so it is not clear yet whether the message was sent. Checking.",
+  sent: "No answer arrived, but the message was sent.",
+  "not taken": "No answer arrived, and the message was not sent. Send it again if you still want to.",
   refused: "The message was refused.",
 };
 
@@ -475,13 +475,13 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
       const body = await bodyOf(one);
       isAsked = true;
       const { status } = await post<M["SentMessage"]>(path, body);
-      announce(status === "queued" ? "The message waits to be sent." : "The message is sent.");
+      announce(status === "queued" ? "The message is queued." : "The message was sent.");
       drop(one);
       sent();
     } catch (thrown) {
       const refused = thrown instanceof Refused ? thrown : new Refused(0, "console", String(thrown), null, null, 0);
       // Another page is shown by now, on which nothing of this one can stand.
-      if (!isShown()) return say(`A message to ${plain(userOf(chat))} ${isAsked && refused.uncertain ? "got no answer: look whether it was sent" : "was not sent"}.`);
+      if (!isShown()) return say(`A message to ${plain(userOf(chat))} ${isAsked && refused.uncertain ? "got no answer: check whether it was sent" : "was not sent"}.`);
       // Looked for while what was written next is sent.
       if (isAsked && refused.uncertain) void look(one);
       // What was written comes back, unless something else is being written.
@@ -524,7 +524,7 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
       {quoted && (
         <blockquote>
           <Theirs text={quoted.text ?? quoted.type} />{" "}
-          <button type="button" class="quiet" onClick={() => quote(undefined)} aria-label="Do not quote">
+          <button type="button" class="quiet" onClick={() => quote(undefined)} aria-label="Remove the quote">
             ✕
           </button>
         </blockquote>
@@ -545,7 +545,7 @@ function Writer({ channel, chat, quoted, quote, sent }: { channel: Channel; chat
                   Send it again
                 </button>{" "}
                 <button type="button" class="quiet" onClick={() => drop(one)}>
-                  Leave it
+                  Discard it
                 </button>
               </p>
             )}

@@ -24,7 +24,7 @@ function Findings({ of, changes }: { of: O["Finding"][]; changes: O["TimelineEnt
     { head: "Check", cell: (row) => row.check },
     { head: "Level", cell: (row) => <Badge status={row.level} /> },
     { head: "Node", cell: (row) => row.node_id ?? "–" },
-    { head: "What", cell: (row) => row.message },
+    { head: "Message", cell: (row) => row.message },
   ];
   const more: Column<O["Finding"]>[] = [
     { head: "What to do", cell: (row) => row.remedy ?? "–" },
@@ -34,11 +34,11 @@ function Findings({ of, changes }: { of: O["Finding"][]; changes: O["TimelineEnt
   const id = (row: O["Finding"]) => row.check + row.message + row.node_id;
   return (
     <>
-      {bad.length === 0 ? <p class="is-good">Every check is well.</p> : <Table name="Findings" rows={bad} id={id} columns={[...columns, ...more]} />}
+      {bad.length === 0 ? <p class="is-good">All checks pass.</p> : <Table name="Findings" rows={bad} id={id} columns={[...columns, ...more]} />}
       {well.length > 0 && (
         <details>
-          <summary>Checks that are well: {well.length}</summary>
-          <Table name="Checks that are well" rows={well} id={id} columns={columns} />
+          <summary>Checks that pass: {well.length}</summary>
+          <Table name="Checks that pass" rows={well} id={id} columns={columns} />
         </details>
       )}
     </>
@@ -86,7 +86,7 @@ export function Overview() {
           return (
             <>
               <div class="tiles">
-                <Tile label="The cluster is" value={<Badge status={check.status} />} warn={check.status !== "operational"} />
+                <Tile label="Cluster" value={<Badge status={check.status} />} warn={check.status !== "operational"} />
                 <Tile label="Any one node can be lost" value={check.can_lose_a_node ? "yes" : "no"} about={check.can_lose_a_node ? undefined : reason?.message} warn={!check.can_lose_a_node} />
                 <Tile label="Nodes ready" value={`${status.nodes.ready} of ${status.nodes.total}`} warn={status.nodes.ready < status.nodes.total} />
                 <Tile label="Shards ready" value={`${status.shards.ready} of ${status.shards.total}`} warn={status.shards.ready < status.shards.total} />
@@ -127,7 +127,7 @@ export function Overview() {
               </div>
               <Figures />
               <p class="fine">
-                Release {status.version}, format {status.format}, formed <Time at={status.formed_at} />, answered by node {status.node_id}
+                Release {status.version}, format {status.format}, formed <Time at={status.formed_at} />, shown by node {status.node_id}
               </p>
             </>
           );
@@ -141,12 +141,12 @@ export function Overview() {
  * not wait for it. */
 function Waiting() {
   const { data: stuck, error } = useLoad((signal) => get<Page<O["StuckEndpoint"]>>("/v1/admin/webhooks/stuck", {}, signal), [], { every: 30_000 });
-  if (!stuck || error) return <Tile label="Deliveries that wait" value="–" about={error && "not every shard answers"} warn={!!error} />;
+  if (!stuck || error) return <Tile label="Waiting deliveries" value="–" about={error && "not every shard answered"} warn={!!error} />;
   const waiting = stuck.data.reduce((sum, row) => sum + row.waiting, 0);
   const more = stuck.next_cursor || stuck.data.some((row) => row.or_more) ? " or more" : "";
   const endpoints = `at ${number(stuck.data.length)} ${stuck.data.length === 1 ? "endpoint" : "endpoints"}`;
   const about = stuck.data.length === 0 ? "none for more than a minute" : <a href={href("webhooks")}>{endpoints}</a>;
-  return <Tile label="Deliveries that wait" value={`${number(waiting)}${more}`} about={about} warn={waiting > 0} />;
+  return <Tile label="Waiting deliveries" value={`${number(waiting)}${more}`} about={about} warn={waiting > 0} />;
 }
 
 export function Nodes() {
@@ -162,7 +162,7 @@ export function Nodes() {
             <CopyButton text="gateway nodes">As a command</CopyButton>
             {may("write") && (
               <button type="button" disabled={!list.data} onClick={() => ask({ what: "let-in" })}>
-                Let a node in
+                Add a node
               </button>
             )}
           </>
@@ -202,7 +202,7 @@ export function Nodes() {
                       </button>
                     )}
                     <button type="button" class="quiet" onClick={() => ask({ what: "weigh", node: row })}>
-                      Weigh
+                      Change weight
                     </button>
                     <button type="button" class="danger" onClick={() => ask({ what: "remove", node: row })}>
                       Remove
@@ -233,7 +233,7 @@ function Rest({ node, nodes }: { node: O["Node"]; nodes: O["Node"][] }) {
   return (
     <p class={room < sessions ? "failure" : ""}>
       {rest.length === 1 ? "The other node that is ready has" : `The ${rest.length} other nodes that are ready have`} room for {number(room)} more sessions:{" "}
-      {room < sessions ? "too few. Some channels will wait for a place." : "enough."}
+      {room < sessions ? "not enough. Some channels will have to wait for a place." : "enough."}
     </p>
   );
 }
@@ -246,18 +246,18 @@ function Drain({ node, nodes, others, close }: { node: O["Node"]; nodes: O["Node
       about={
         <>
           <p>
-            Its {node.leads} leads and {number(node.channels_connected)} sessions go to the other nodes; its replicas stay. It can be undone.
+            Its {node.leads} leads and {number(node.channels_connected)} sessions move to the other nodes. Its replicas stay where they are. You can undo this.
           </p>
           <Rest node={node} nodes={nodes} />
           {risky && (
             <p class="failure">
-              Node {others.map((other) => `${other.id} (${other.state})`).join(", ")} is away or drained already. With another one drained, the loss of one more may
-              stop sends.
+              Node {others.map((other) => `${other.id} (${other.state})`).join(", ")} is down or drained already. If you drain another one, losing one more may stop
+              messages from being sent.
             </p>
           )}
         </>
       }
-      action={risky ? "Drain all the same" : "Drain"}
+      action={risky ? "Drain anyway" : "Drain"}
       command={`gateway drain ${node.id}${risky ? " --force" : ""}`}
       close={close}
       work={() => post(`/v1/admin/nodes/${node.id}/drain`, risky ? { force: true } : {})}
@@ -290,14 +290,14 @@ function Remove({ node, close }: { node: O["Node"]; close: () => void }) {
             {({ left }) => (
               <p class={left.can_lose_a_node ? "" : "failure"}>
                 {left.nodes === 1 ? "1 node is left." : `${left.nodes} nodes are left.`}{" "}
-                {left.can_lose_a_node ? "Any one of them can be lost then." : "None of them can be lost then without an outage: let another node in first, if you can."}
-                {left.away.length > 0 && ` Away at the moment: ${left.away.join(", ")}.`}
+                {left.can_lose_a_node ? "Any one of them can then be lost." : "After that, losing any of them causes an outage. Add another node first, if you can."}
+                {left.away.length > 0 && ` Down at the moment: ${left.away.join(", ")}.`}
               </p>
             )}
           </Faces>
         </>
       }
-      action={force ? "Remove all the same" : "Remove"}
+      action={force ? "Remove anyway" : "Remove"}
       typed={String(node.id)}
       ready={what.data !== undefined}
       command={`gateway node remove ${node.id}${force ? " --force" : ""}`}
@@ -311,7 +311,7 @@ function Weigh({ node, close }: { node: O["Node"]; close: () => void }) {
   const [weight, setWeight] = useState(String(node.weight));
   const { busy, error, run } = useAction();
   return (
-    <Dialog title={`Weigh node ${node.id}`} close={close}>
+    <Dialog title={`Change the weight of node ${node.id}`} close={close}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -321,7 +321,7 @@ function Weigh({ node, close }: { node: O["Node"]; close: () => void }) {
           });
         }}
       >
-        <Field label="Weight" name="weight" type="number" min={1} max={1000} required autofocus value={weight} error={error} hint="Its part of the shards, against those of others. A plan of the layout moves them."
+        <Field label="Weight" name="weight" type="number" min={1} max={1000} required autofocus value={weight} error={error} hint="Its share of the shards, relative to the other nodes. Apply a layout plan to move them."
           onInput={(event) => setWeight(event.currentTarget.value)} />
         <Failure error={error} />
         <FormEnd close={close} label="Save" disabled={busy} />
@@ -337,15 +337,15 @@ function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: (
   const { busy, error, run } = useAction();
   const line = token ? `echo ${token.token} | gateway join --token - --via ${seed} --advertise ${asWord(address)} --zone ${asWord(zone)}` : "";
   return (
-    <Dialog title="Let a node in" close={close}>
+    <Dialog title="Add a node" close={close}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
           void run(async () => setToken(await post<O["JoinToken"]>("/v1/admin/tokens", {})));
         }}
       >
-        <Field label="Where the other nodes reach it" name="advertise" placeholder="node-4.lan:8082" required autofocus value={address} onInput={(event) => setAddress(event.currentTarget.value)} />
-        <Field label="Zone" name="zone" list="zones" required value={zone} hint={`Replicas are spread over zones. There ${zones.length === 1 ? "is" : "are"}: ${zones.join(", ")}.`} onInput={(event) => setZone(event.currentTarget.value)} />
+        <Field label="Address at which the other nodes reach it" name="advertise" placeholder="node-4.lan:8082" required autofocus value={address} onInput={(event) => setAddress(event.currentTarget.value)} />
+        <Field label="Zone" name="zone" list="zones" required value={zone} hint={`Replicas are spread over zones. Existing ${zones.length === 1 ? "zone" : "zones"}: ${zones.join(", ")}.`} onInput={(event) => setZone(event.currentTarget.value)} />
         <datalist id="zones">
           {zones.map((known) => (
             <option key={known} value={known} />
@@ -354,13 +354,13 @@ function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: (
         <Failure error={error} />
         {token ? (
           <>
-            <Secret label="On the new machine" secret={line} />
+            <Secret label="Run this on the new machine" secret={line} />
             <p class="fine">
-              Good once, and ends <Time at={token.expires_at} />. Then: <code>gateway run --config /etc/gateway/gateway.toml</code>
+              It works once and expires <Time at={token.expires_at} />. Then run: <code>gateway run --config /etc/gateway/gateway.toml</code>
             </p>
           </>
         ) : (
-          <FormEnd close={close} label="Make a token" disabled={busy} />
+          <FormEnd close={close} label="Create a token" disabled={busy} />
         )}
       </form>
     </Dialog>
@@ -460,22 +460,22 @@ function Move({ shard, nodes, close }: { shard: O["Shard"]; nodes: O["Node"][]; 
           event.preventDefault();
           void run(async () => {
             await post(`/v1/admin/shards/${shard.id}/move`, { node_id: Number(to) });
-            say("It has begun");
+            say("The move has started");
             close();
           });
         }}
       >
-        <Field label="To be led by node" name="node_id" value={to} error={error} onChange={(event) => setTo(event.currentTarget.value)}>
+        <Field label="New leader" name="node_id" value={to} error={error} onChange={(event) => setTo(event.currentTarget.value)}>
           {choices.map((node) => (
             <option key={node} value={node}>
               {votes(node) ? node : `${node} (a replica is copied there first)`}
             </option>
           ))}
         </Field>
-        <p class="fine">Its {number(shard.channels)} channels log in again there; sends meanwhile are queued. The next plan of the layout may want it back.</p>
+        <p class="fine">Its {number(shard.channels)} channels log in again there, and messages sent meanwhile are queued. The next layout plan may move it back.</p>
         {to && (
           <p class="fine">
-            The same by command: <code>{`gateway shard move ${shard.id} --to ${to}`}</code>
+            Or run: <code>{`gateway shard move ${shard.id} --to ${to}`}</code>
           </p>
         )}
         <Failure error={error} />
@@ -501,7 +501,7 @@ export function Layout() {
     if (!before) return;
     void run(async () => {
       const again = await post<O["LayoutPlan"]>("/v1/admin/layout/plan");
-      if (String(again.number) !== before) say("The layout was changed since: this is another plan");
+      if (String(again.number) !== before) say("The layout has changed since, so this is a new plan");
       open(again);
     });
   }, []);
@@ -528,7 +528,7 @@ export function Layout() {
         <section class="next">
           <h2>Plan {plan.number}</h2>
           {plan.moves.length === 0 ? (
-            <p>Everything lies where it should.</p>
+            <p>Everything is already where it should be.</p>
           ) : (
             <>
               <p>
@@ -546,7 +546,7 @@ export function Layout() {
                 ]}
               />
               <p class="fine">
-                The same by command: <code>gateway layout apply --number {plan.number}</code>
+                Or run: <code>gateway layout apply --number {plan.number}</code>
               </p>
               {may("write") && (
                 <button type="button" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/apply", { number: plan.number }); open(undefined); shown.reload(); })}>
@@ -567,13 +567,13 @@ export function Layout() {
                 </h2>
                 <progress max={layout.change.total} value={layout.change.done} aria-label="Moves that are done" />
                 <p>
-                  {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} run, {layout.change.waiting} wait
-                  {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
-                  {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, and some ${span(left * 1_000)} are left`}
+                  {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} running, {layout.change.waiting} waiting
+                  {layout.change.cancelled > 0 && `, ${layout.change.cancelled} cancelled`}
+                  {layout.change.state === "running" && left !== undefined && `; ${(rate * 60).toFixed(1)} a minute, about ${span(left * 1_000)} left`}
                 </p>
                 {layout.change.state === "running" && may("write") && (
                   <button type="button" class="danger" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/cancel"); shown.reload(); })}>
-                    Cancel what waits
+                    Cancel waiting moves
                   </button>
                 )}
                 <Table
@@ -597,7 +597,7 @@ export function Layout() {
                           "–"
                         ),
                     },
-                    { head: "Began", cell: (row) => <Time at={row.began_at} /> },
+                    { head: "Started", cell: (row) => <Time at={row.began_at} /> },
                     { head: "Ended", cell: (row) => <Time at={row.ended_at} /> },
                   ]}
                 />
@@ -605,7 +605,7 @@ export function Layout() {
             )}
             <h2>Now</h2>
             <Table
-              name="Where shards lie"
+              name="Where the shards are"
               rows={layout.shards}
               id={(row) => String(row.shard)}
               columns={[

@@ -43,7 +43,7 @@ function All() {
         Customers
       </Title>
       <Failure error={error} />
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>There is no customer yet.</p>}>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>No customers yet.</p>}>
         {({ data }) => (
           <>
             <Table
@@ -52,9 +52,9 @@ function All() {
               id={(row) => row.id}
               columns={[
                 { head: "Name", cell: (row) => <a href={href("customers", { id: row.id })}><Theirs text={row.name} /></a> },
-                { head: "Plan", cell: (row) => <><Theirs text={row.plan.name} /> <Badge status={row.plan.status} title="" />{row.plan.overdue_since && <p class="fine">sends nothing since <Time at={row.plan.overdue_since} /></p>}</> },
+                { head: "Plan", cell: (row) => <><Theirs text={row.plan.name} /> <Badge status={row.plan.status} title="" />{row.plan.overdue_since && <p class="fine">cannot send since <Time at={row.plan.overdue_since} /></p>}</> },
                 { head: "Channels", cell: (row) => <a href={href("channels", { customer_id: row.id })}>{`${row.channels.connected} of ${row.channels.total} connected`}</a> },
-                { head: "Calls", cell: (row) => `${number(row.limits.customer.burst)} at once, ${number(row.limits.customer.refill_per_second)} a second` },
+                { head: "Requests", cell: (row) => `${number(row.limits.customer.burst)} at once, ${number(row.limits.customer.refill_per_second)} a second` },
                 { head: "Media", cell: (row) => `at most ${bytes(row.limits.storage.media_bytes)}` },
                 { head: "Created", cell: (row) => <Time at={row.created_at} /> },
                 { head: "Id", cell: (row) => <Id id={row.id} /> },
@@ -90,11 +90,11 @@ function All() {
       {asked?.what === "limits" && <Limits customer={asked.customer} close={close} />}
       {asked?.what === "suspend" && (
         <Confirm title={`Suspend ${plain(asked.customer.name)}`} action="Suspend" command={`gateway customer suspend ${asked.customer.id}`} close={close}
-          about={<p>Its sends, stories and new channels are refused from now on, as with a payment that is overdue. It can still read, and its channels stay connected. It can be undone.</p>}
+          about={<p>From now on its messages, stories and new channels are refused, as with an overdue payment. It can still read, and its channels stay connected. You can undo this.</p>}
           work={() => patch(`${PATH}/${asked.customer.id}`, { plan: { overdue_since: new Date(nodeTime()).toISOString() } })} />
       )}
       {asked?.what === "delete" && (
-        <Confirm title="Delete the customer" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={asked.customer.name}
+        <Confirm title="Delete the customer" about={<p>Keys, sessions and channels stop working at once. The data is deleted after a grace period.</p>} action="Delete" typed={asked.customer.name}
           command={asCurl("DELETE", `${PATH}/${asked.customer.id}`)} close={close} work={() => remove(`${PATH}/${asked.customer.id}`)} />
       )}
     </>
@@ -137,7 +137,7 @@ function One({ id }: { id: string }) {
             <h2>Members</h2>
             {users.length === 0 && (
               <p>
-                Nobody signs in yet. The first one is made by <code>{`gateway user create ${id} ADDRESS`}</code>
+                Nobody can sign in yet. Create the first member with <code>{`gateway user create ${id} ADDRESS`}</code>
               </p>
             )}
             {users.length > 0 && (
@@ -149,12 +149,12 @@ function One({ id }: { id: string }) {
                   { head: "E-mail address", cell: (row) => <Theirs text={row.email} /> },
                   { head: "Role", cell: (row) => row.role },
                   { head: "Last login", cell: (row) => <Time at={row.last_login_at} /> },
-                  { head: "Made", cell: (row) => <Time at={row.created_at} /> },
+                  { head: "Created", cell: (row) => <Time at={row.created_at} /> },
                 ]}
               />
             )}
             <h2>API keys</h2>
-            {keys.data.length === 0 && <p>There is none.</p>}
+            {keys.data.length === 0 && <p>No API keys yet.</p>}
             {keys.data.length > 0 && (
               <Table
                 name="API keys"
@@ -162,11 +162,11 @@ function One({ id }: { id: string }) {
                 id={(row) => row.id}
                 columns={[
                   { head: "Name", cell: (row) => <Theirs text={row.name} /> },
-                  { head: "Begins with", cell: (row) => <code>{row.prefix}</code> },
-                  { head: "May", cell: (row) => row.scopes.join(", ") || "everything" },
-                  { head: "Of", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "the account") },
+                  { head: "Prefix", cell: (row) => <code>{row.prefix}</code> },
+                  { head: "Scopes", cell: (row) => row.scopes.join(", ") || "everything" },
+                  { head: "Channel", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "all") },
                   { head: "Last used", cell: (row) => <Time at={row.last_used_at} /> },
-                  { head: "Ends", cell: (row) => <Time at={row.expires_at} /> },
+                  { head: "Expires", cell: (row) => <Time at={row.expires_at} /> },
                 ]}
               />
             )}
@@ -197,7 +197,7 @@ function Create({ close }: { close: () => void }) {
   const create = async () => {
     const customer = await post<O["CreatedCustomer"]>(PATH, { name });
     if (isShown()) setMade(customer);
-    else say(`${plain(customer.name)} is created; its first key was shown to nobody`);
+    else say(`${plain(customer.name)} was created, but nobody has seen its first key`);
     if (email) await post(`${PATH}/${customer.id}/users`, { email, password, role: "owner" });
   };
   return (
@@ -209,7 +209,7 @@ function Create({ close }: { close: () => void }) {
         }}
       >
         <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
-        <Field label="E-mail address of its owner" name="email" type="email" value={email} error={error} hint="Who signs in to the console; may be left out." onInput={(event) => setEmail(event.currentTarget.value)} />
+        <Field label="E-mail address of its owner" name="email" type="email" value={email} error={error} hint="They can sign in to the console. Optional." onInput={(event) => setEmail(event.currentTarget.value)} />
         {email && (
           <Field label="The owner's first password" name="password" type="password" autocomplete="new-password" required minLength={12} maxLength={128} value={password} error={error}
             onInput={(event) => setPassword(event.currentTarget.value)} />
@@ -230,8 +230,8 @@ const STORAGE: [keyof O["StorageLimits"], string][] = [
 ];
 
 const BUCKETS: ["customer" | "channel", string][] = [
-  ["customer", "Calls of the account"],
-  ["channel", "Calls on a channel"],
+  ["customer", "Requests of the account"],
+  ["channel", "Requests on a channel"],
 ];
 
 /** What was changed is sent, and nothing else: what another operator changes meanwhile stays. */
@@ -288,20 +288,20 @@ function Limits({ customer, close }: { customer: Customer; close: () => void }) 
       >
         <div class="pair">
           {field("plan.name", "Plan", plan.name, { type: "text" })}
-          {field("plan.channel_limit", "Channels", plan.channel_limit, { hint: "Empty for no limit of the plan." })}
+          {field("plan.channel_limit", "Channels", plan.channel_limit, { hint: "Leave empty for no limit." })}
         </div>
-        {field("plan.trial_ends_at", "The trial ends (UTC)", trial, { type: "datetime-local", hint: "Empty for no trial. Afterwards it can read, and not send." })}
+        {field("plan.trial_ends_at", "Trial ends (UTC)", trial, { type: "datetime-local", hint: "Leave empty for no trial. After it, the customer can read but not send." })}
         {BUCKETS.map(([of, label]) => (
           <div class="pair" key={of}>
-            {field(`limits.${of}.burst`, `${label}, at once`, limits[of].burst, { hint: "Empty for the deployment's." })}
+            {field(`limits.${of}.burst`, `${label}, at once`, limits[of].burst, { hint: "Leave empty for the deployment's default." })}
             {field(`limits.${of}.refill_per_second`, `${label}, a second`, limits[of].refill_per_second)}
           </div>
         ))}
-        <div class="pair">{STORAGE.map(([name, label]) => field(`limits.storage.${name}`, label, limits.storage[name], { hint: "Empty for the default." }))}</div>
+        <div class="pair">{STORAGE.map(([name, label]) => field(`limits.storage.${name}`, label, limits.storage[name], { hint: "Leave empty for the default." }))}</div>
         <Failure error={error} />
         {Object.keys(changed).length > 0 && (
           <p class="fine">
-            The same by command: <code>{command()}</code>
+            Or run: <code>{command()}</code>
           </p>
         )}
         <FormEnd close={close} label="Save" disabled={busy || Object.keys(changed).length === 0} />

@@ -52,15 +52,15 @@ function All() {
       <Listing
         of={list}
         name="Deliveries, the newest first"
-        empty={<p>No delivery fits. One is made for each event and each endpoint that wants it.</p>}
+        empty={<p>No deliveries match. One is created for each event and each endpoint that subscribes to it.</p>}
         columns={[
-          { head: "Made", cell: (row) => <Time at={row.created_at} /> },
+          { head: "Created", cell: (row) => <Time at={row.created_at} /> },
           { head: "Event", cell: (row) => <a href={href("deliveries", { id: row.id })}>{row.event}</a> },
           { head: "State", cell: (row) => <Badge status={row.state} title={DELIVERY[row.state]} /> },
           { head: "Answer", cell: (row) => row.last_http_status ?? row.last_outcome ?? "–", end: true },
           { head: "Attempts", cell: (row) => `${row.attempt_count} of ${row.max_attempts}`, end: true },
           { head: "Next", cell: (row) => <Time at={row.next_attempt_at} /> },
-          { head: "To", cell: (row) => <span class="cut"><Theirs text={row.url} /></span> },
+          { head: "URL", cell: (row) => <span class="cut"><Theirs text={row.url} /></span> },
         ]}
       />
     </>
@@ -87,7 +87,7 @@ function One({ id }: { id: string }) {
         {(row) => (
           <>
             <p class="fine">
-              event <Id id={row.event_id} /> · message <Id id={row.message_id} /> · to <a href={href("webhooks", { id: row.endpoint_id })}><Theirs text={row.url} /></a> · made <Time at={row.created_at} />
+              event <Id id={row.event_id} /> · message <Id id={row.message_id} /> · to <a href={href("webhooks", { id: row.endpoint_id })}><Theirs text={row.url} /></a> · created <Time at={row.created_at} />
               {row.next_attempt_at && (
                 <>
                   {" "}
@@ -96,7 +96,7 @@ function One({ id }: { id: string }) {
               )}
             </p>
             {may("write") && (
-              <button type="button" disabled={busy} onClick={() => void run(async () => { await post(`${path}/redeliver`); say("It is due now"); shown.reload(); })}>
+              <button type="button" disabled={busy} onClick={() => void run(async () => { await post(`${path}/redeliver`); say("It will be delivered again now"); shown.reload(); })}>
                 Redeliver
               </button>
             )}

@@ -54,7 +54,7 @@ export function Events() {
           <>
             <span class="fine">{rate.toFixed(1)} a second</span>
             <button type="button" class="quiet" aria-pressed={paused} onClick={() => setPaused(!paused)}>
-              {paused ? "Go on" : "Pause"}
+              {paused ? "Resume" : "Pause"}
             </button>
           </>
         }
@@ -73,7 +73,7 @@ export function Events() {
         <Field label="Channel id" name="channel" value={channel} onInput={(event) => setChannel(event.currentTarget.value.trim())} />
         {may("write") && (
           <a class="button is-quiet" href={href("webhooks", { create: "1", events: name || "*", channel })}>
-            Make an endpoint of this filter
+            Create an endpoint from this filter
           </a>
         )}
       </form>

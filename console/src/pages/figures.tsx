@@ -24,7 +24,7 @@ export function Figures() {
     <section>
       <h2>Over time</h2>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <Field label="Of" name="minutes" value={minutes} onChange={(event) => go(href("home", { minutes: event.currentTarget.value }), true)}>
+        <Field label="Period" name="minutes" value={minutes} onChange={(event) => go(href("home", { minutes: event.currentTarget.value }), true)}>
           {SPANS.map(([value, label]) => (
             <option key={value} value={value}>
               {label}
@@ -32,7 +32,7 @@ export function Figures() {
           ))}
         </Field>
       </form>
-      <Faces of={shown} isEmpty={({ nodes }) => nodes.every((node) => node.points.length === 0 && node.silence === null)} empty={<p>The first figures come ten seconds after the start.</p>}>
+      <Faces of={shown} isEmpty={({ nodes }) => nodes.every((node) => node.points.length === 0 && node.silence === null)} empty={<p>The first figures appear ten seconds after a node has started.</p>}>
         {(figures) => <Charts figures={figures} />}
       </Faces>
     </section>
@@ -57,14 +57,14 @@ function Charts({ figures }: { figures: O["Figures"] }) {
   const silent = nodes.filter((node) => node.silence !== null).map((node) => node.node_id);
   return (
     <>
-      {silent.length > 0 && <p class="stale">{`${silent.length === 1 ? "Node" : "Nodes"} ${silent.join(", ")} did not answer: what is done there is missing in these figures.`}</p>}
+      {silent.length > 0 && <p class="stale">{`${silent.length === 1 ? "Node" : "Nodes"} ${silent.join(", ")} did not answer, so what happened there is missing from these figures.`}</p>}
       <div class="charts">
         <Chart label="Messages" times={times} show={perSecond} lines={[{ name: "sent", values: rate((point) => point.sends) }, { name: "received", values: rate((point) => point.inbound) }, { name: "failed", values: rate((point) => point.sends_failed) }]} />
-        <Chart label="Webhooks" times={times} show={perSecond} lines={[{ name: "attempts", values: rate((point) => point.attempts) }, { name: "without success", values: rate((point) => point.attempts_failed) }]} />
-        <Chart label="A send takes" times={times} show={millis} lines={[{ name: "99 of 100", values: over((point) => point.send_p99_ms, worst) }, { name: "every second", values: over((point) => point.send_p50_ms, worst) }]} />
+        <Chart label="Webhooks" times={times} show={perSecond} lines={[{ name: "attempts", values: rate((point) => point.attempts) }, { name: "failed", values: rate((point) => point.attempts_failed) }]} />
+        <Chart label="Send latency" times={times} show={millis} lines={[{ name: "p99", values: over((point) => point.send_p99_ms, worst) }, { name: "p50", values: over((point) => point.send_p50_ms, worst) }]} />
         <Chart label="Shards led" times={times} show={number} lines={each((point) => point.leads)} />
         <Chart label="Memory" times={times} show={bytes} lines={each((point) => point.rss_bytes)} />
-        <Chart label="Sync of the log, 99 of 100" times={times} show={millis} lines={each((point) => point.fsync_p99_ms)} />
+        <Chart label="Log sync (fsync), p99" times={times} show={millis} lines={each((point) => point.fsync_p99_ms)} />
       </div>
     </>
   );

@@ -98,7 +98,7 @@ export function Home() {
                   <Tile label="Received" value={number(inbound)} />
                   <Tile label="Failed" value={number(outbound.failed)} warn={outbound.failed > 0} />
                   <Tile label="Queued now" value={number(outbound.queued)} />
-                  <Tile label="A send takes" value={millis(metrics.send_latency_ms.p50)}
+                  <Tile label="Send latency" value={millis(metrics.send_latency_ms.p50)}
                     about={`p95 ${millis(metrics.send_latency_ms.p95)}, p99 ${millis(metrics.send_latency_ms.p99)}`} />
                   <Tile label="Webhooks delivered" value={number(metrics.webhooks.delivered)}
                     about={`${number(metrics.webhooks.retrying)} retrying, ${number(metrics.webhooks.exhausted)} exhausted`} />
@@ -108,10 +108,10 @@ export function Home() {
                 <h2>Webhooks</h2>
                 {endpoints.length === 0 && (
                   <p>
-                    No endpoint hears of events yet. {may("write") && <a href={href("webhooks", { create: "1" })}>Add a webhook</a>}
+                    No webhook endpoints yet. {may("write") && <a href={href("webhooks", { create: "1" })}>Add a webhook</a>}
                   </p>
                 )}
-                {endpoints.length > 0 && failing.length === 0 && <p>All {number(endpoints.length)} endpoints are well.</p>}
+                {endpoints.length > 0 && failing.length === 0 && <p>{endpoints.length === 1 ? "The endpoint works." : `All ${number(endpoints.length)} endpoints work.`}</p>}
                 {failing.map((endpoint) => (
                   <div key={endpoint.id} class="failure">
                     <p>
@@ -120,7 +120,7 @@ export function Home() {
                         `was switched off: ${OFF[endpoint.disabled_reason] ?? endpoint.disabled_reason}`
                       ) : (
                         <>
-                          fails, for the first time <Time at={endpoint.failing_since} />
+                          started to fail <Time at={endpoint.failing_since} />
                         </>
                       )}
                     </p>

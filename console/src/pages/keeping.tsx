@@ -30,7 +30,7 @@ export function Backup() {
             void run(begin);
           }}
         >
-          <Field label="To" name="to" required placeholder="/var/backups/gateway" value={to} error={error} hint="An empty folder of the node that serves this page, or s3://BUCKET/PREFIX." onInput={(event) => setTo(event.currentTarget.value)} />
+          <Field label="To" name="to" required placeholder="/var/backups/gateway" value={to} error={error} hint="An empty folder on the node that serves this page, or s3://BUCKET/PREFIX." onInput={(event) => setTo(event.currentTarget.value)} />
           <button type="submit" disabled={busy}>
             Start a backup
           </button>
@@ -46,8 +46,8 @@ export function Backup() {
 function Restoring({ from }: { from: string }) {
   return (
     <p class="fine">
-      To restore, on a new machine: <code>{`gateway restore --from ${asWord(from)} --master-key-file master.key --advertise NODE:8082 --base-url URL`}</code>, with the master key of its time;{" "}
-      <code>gateway restore --help</code> says the rest.
+      To restore it on a new machine, run <code>{`gateway restore --from ${asWord(from)} --master-key-file master.key --advertise NODE:8082 --base-url URL`}</code> with the master key that was in use then.{" "}
+      <code>gateway restore --help</code> explains the rest.
     </p>
   );
 }
@@ -61,7 +61,7 @@ function Last() {
         const isOld = nodeTime() - Date.parse(last!.at) > OLD_MS;
         return (
           <p class={isOld ? "stale" : ""}>
-            The last backup was read out <Time at={last!.at} /> by <Theirs text={last!.actor.id ?? last!.actor.type} />.{isOld && " That is more than two days: take another one."} Whether it is whole says{" "}
+            The last backup was taken <Time at={last!.at} /> by <Theirs text={last!.actor.id ?? last!.actor.type} />.{isOld && " That is more than two days ago: take a new one."} To check that it is complete, run{" "}
             <code>gateway backup verify PLACE</code>.
           </p>
         );
@@ -83,19 +83,19 @@ function Job({ id }: { id: string }) {
   );
   useAnnounced(job.data && `The backup is ${job.data.state}.`);
   if (job.error?.status === 404 && !job.data) {
-    return <p class="stale">This node knows nothing of that job: ask the node that takes it, unless it was restarted since. Then there is no backup.</p>;
+    return <p class="stale">This node does not know that job. Open this page on the node that takes the backup. If that node was restarted meanwhile, there is no backup.</p>;
   }
   return (
     <Faces of={job}>
       {(shown) => (
         <>
           <p>
-            <Badge status={shown.state} /> to <code>{shown.to}</code>, began <Time at={shown.began_at} />
+            <Badge status={shown.state} /> to <code>{shown.to}</code>, started <Time at={shown.began_at} />
             {shown.ended_at && <>, ended <Time at={shown.ended_at} /></>} {shown.problem}
           </p>
           {shown.state === "done" && (
             <>
-              <p class="is-good">It was read back, and is whole.</p>
+              <p class="is-good">It was read back and is complete.</p>
               <Restoring from={shown.to} />
             </>
           )}
@@ -118,22 +118,22 @@ interface Rotation {
 
 const ROTATIONS: Rotation[] = [
   {
-    title: "Give every customer another data key",
-    about: "What the former keys have sealed is sealed anew, and they are dropped a day after nothing of theirs is left. Nothing is interrupted.",
+    title: "Give every customer a new data key",
+    about: "Everything sealed with the old keys is sealed again with new ones. The old keys are dropped a day after nothing uses them any more. Nothing is interrupted.",
     action: "Rotate the data keys",
     command: "gateway secrets rotate data-keys",
     path: "/v1/admin/secrets/data-keys/rotate",
   },
   {
-    title: "Sign session tokens by another key",
-    about: "Tokens of the key before are good until they expire, 15 minutes at most. Sessions go on.",
+    title: "Sign session tokens with a new key",
+    about: "Tokens signed with the previous key stay valid until they expire, after 15 minutes at most. Nobody is signed out.",
     action: "Rotate the session key",
     command: "gateway secrets rotate session-key",
     path: "/v1/admin/secrets/session-key/rotate",
   },
   {
-    title: "Exchange the authority by which nodes know each other",
-    about: "Every node has to answer. Join tokens that were issued before let nobody in any more.",
+    title: "Replace the authority that certifies the nodes",
+    about: "Every node has to be reachable. Join tokens that were issued before stop working.",
     action: "Rotate the authority",
     typed: "authority",
     command: "gateway secrets rotate authority",
@@ -151,7 +151,7 @@ function given(secrets: O["Secrets"]): string | undefined {
 function exchangeTo(key: string): Rotation {
   return {
     title: `Seal everything under the master key ${key}`,
-    about: "The cluster goes on by itself, whatever node ends meanwhile. Keep the former key until this page says that it may go, and with the backups of its time.",
+    about: "The cluster finishes this by itself, even if a node goes down meanwhile. Keep the old key until this page says that it is no longer needed, and keep it with the backups from before.",
     action: "Exchange the master key",
     typed: key,
     command: "gateway secrets rewrap",
@@ -172,12 +172,12 @@ export function Secrets() {
           <>
             <h2>Master key</h2>
             <p>
-              <code>{shown.master_key}</code> <Badge status={shown.state} /> {number(shown.data_keys)} data keys, {number(shown.remaining)} still under another one
+              <code>{shown.master_key}</code> <Badge status={shown.state} /> {number(shown.data_keys)} data keys, {number(shown.remaining)} still under another key
             </p>
-            {shown.state === "rewrapping" && <progress max={shown.data_keys} value={shown.data_keys - shown.remaining} aria-label="Data keys that are sealed anew" />}
+            {shown.state === "rewrapping" && <progress max={shown.data_keys} value={shown.data_keys - shown.remaining} aria-label="Data keys that are sealed again" />}
             {shown.exchange?.old_key_may_go && (
               <p class="next">
-                The former key <code>{shown.exchange.from}</code> may go: take <code>secrets.previous_master_key_file</code> out of each node's configuration.
+                The old key <code>{shown.exchange.from}</code> is no longer needed: remove <code>secrets.previous_master_key_file</code> from each node's configuration.
               </p>
             )}
             {Object.keys(shown.sealed_under).length > 1 && (
@@ -196,7 +196,7 @@ export function Secrets() {
               id={(row) => String(row.node_id)}
               columns={[
                 { head: "Node", cell: (row) => row.node_id },
-                { head: "Was given", cell: (row) => (row.master_keys ?? []).join(", ") || "–" },
+                { head: "Master keys", cell: (row) => (row.master_keys ?? []).join(", ") || "–" },
                 { head: "Problem", cell: (row) => row.error ?? "–" },
               ]}
             />
@@ -206,8 +206,8 @@ export function Secrets() {
               rows={ROTATIONS}
               id={(row) => row.path}
               columns={[
-                { head: "What", cell: (row) => row.title },
-                { head: "How it is", cell: (row) => <Standing of={row} secrets={shown} /> },
+                { head: "Key", cell: (row) => row.title },
+                { head: "State", cell: (row) => <Standing of={row} secrets={shown} /> },
                 {
                   head: "",
                   cell: (row) => may("write") && (
@@ -231,7 +231,7 @@ export function Secrets() {
             columns={[
               { head: "Level", cell: (row) => <Badge status={row.level} /> },
               { head: "Node", cell: (row) => row.node_id ?? "all" },
-              { head: "What", cell: (row) => row.message },
+              { head: "Message", cell: (row) => row.message },
               { head: "What to do", cell: (row) => row.remedy ?? "–" },
             ]}
           />
@@ -239,7 +239,7 @@ export function Secrets() {
       </Faces>
       {asked && (
         <Confirm title={asked.title} about={<p>{asked.about}</p>} action={asked.action} typed={asked.typed} command={asked.command} close={() => { ask(undefined); secrets.reload(); }}
-          work={async () => { await post(asked.path); say("It has begun"); }} />
+          work={async () => { await post(asked.path); say("Started"); }} />
       )}
     </>
   );
@@ -252,7 +252,7 @@ function MasterKey({ secrets, ask }: { secrets: O["Secrets"]; ask: (rotation: Ro
   if (key) {
     return (
       <p>
-        All nodes were given <code>{key}</code>, and nothing is sealed under it yet.{" "}
+        All nodes have the new key <code>{key}</code>, and nothing is sealed under it yet.{" "}
         {may("write") && (
           <button type="button" class="danger" onClick={() => ask(exchangeTo(key))}>
             Exchange the master key
@@ -261,11 +261,11 @@ function MasterKey({ secrets, ask }: { secrets: O["Secrets"]; ask: (rotation: Ro
       </p>
     );
   }
-  if (secrets.state === "waiting") return <p class="stale">Not all nodes were given the same new master key, with the present one as the previous. Restart those that are missing below.</p>;
+  if (secrets.state === "waiting") return <p class="stale">Not all nodes have the same new master key, with the current one as the previous one. Configure and restart those that are missing below.</p>;
   return (
     <p class="fine">
-      To exchange it: make another one (<code>openssl rand -hex 32</code>), name it in <code>secrets.master_key_file</code> and the present one in <code>secrets.previous_master_key_file</code> of each
-      node, and restart the nodes one after the other. The button appears here then.
+      To replace it, create a new key (<code>openssl rand -hex 32</code>). On each node, name it in <code>secrets.master_key_file</code> and the current one in{" "}
+      <code>secrets.previous_master_key_file</code>, then restart the nodes one after the other. After that, a button to exchange the keys appears here.
     </p>
   );
 }
@@ -276,8 +276,8 @@ function Standing({ of, secrets }: { of: Rotation; secrets: O["Secrets"] }) {
     if (!data) return <>never rotated</>;
     return (
       <>
-        <Badge status={data.state} /> began <Time at={data.began_at} />
-        {data.former_keys > 0 && `, ${number(data.former_keys)} former keys`}
+        <Badge status={data.state} /> started <Time at={data.began_at} />
+        {data.former_keys > 0 && `, ${number(data.former_keys)} old keys`}
       </>
     );
   }
@@ -286,7 +286,7 @@ function Standing({ of, secrets }: { of: Rotation; secrets: O["Secrets"] }) {
     return (
       <>
         rotated <Time at={session.rotated_at} />
-        {session.former_until && <>, the key before ends <Time at={session.former_until} /></>}
+        {session.former_until && <>, the previous key expires <Time at={session.former_until} /></>}
       </>
     );
   }
@@ -294,7 +294,7 @@ function Standing({ of, secrets }: { of: Rotation; secrets: O["Secrets"] }) {
   return (
     <>
       <Badge status={authority.state} /> {authority.rotated_at && <>rotated <Time at={authority.rotated_at} /></>}
-      {authority.waits_for.length > 0 && `, waits for node ${authority.waits_for.join(", ")}`}
+      {authority.waits_for.length > 0 && `, waiting for node ${authority.waits_for.join(", ")}`}
     </>
   );
 }
@@ -310,11 +310,11 @@ export function Releases() {
           <>
             <p>
               The cluster's format is {shown.format}
-              {shown.highest === null ? "; a node does not answer, so that nobody knows what all understand." : `; all nodes understand ${shown.highest}.`}
+              {shown.highest === null ? "; a node does not answer, so it is not known what all nodes understand." : `; all nodes understand ${shown.highest}.`}
             </p>
             {shown.highest !== null && shown.highest > shown.format && (
               <p class="next">
-                The format can be raised, once no node is to go back to an older release.{" "}
+                The format can be raised once you are sure that no node will go back to an older release.{" "}
                 {may("write") && (
                   <button type="button" class="danger" onClick={() => raise(shown.highest!)}>
                     Raise to {shown.highest}
@@ -336,7 +336,7 @@ export function Releases() {
         )}
       </Faces>
       {to !== undefined && (
-        <Confirm title={`Raise the format to ${to}`} about={<p>From then on no node can go back to an older release. This cannot be undone, but by a backup.</p>} action="Raise" typed={String(to)}
+        <Confirm title={`Raise the format to ${to}`} about={<p>After that, no node can go back to an older release. Only a backup can undo this.</p>} action="Raise" typed={String(to)}
           command="gateway format raise" close={() => { raise(undefined); format.reload(); }} work={() => post("/v1/admin/format/raise")} />
       )}
     </>

@@ -38,9 +38,9 @@ export function Keys() {
         API keys
       </Title>
       <p>
-        <a href={href("keys", { revoked: revoked ? "" : "1" })}>{revoked ? "Hide revoked keys" : "Show revoked keys, too"}</a>
+        <a href={href("keys", { revoked: revoked ? "" : "1" })}>{revoked ? "Hide revoked keys" : "Show revoked keys"}</a>
       </p>
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>A key lets a program of yours call the interface.</p>}>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>An API key lets your programs call the API.</p>}>
         {({ data }) => (
           <>
             <Table
@@ -49,12 +49,12 @@ export function Keys() {
               id={(row) => row.id}
               columns={[
                 { head: "Name", cell: (row) => <Theirs text={row.name} /> },
-                { head: "Begins with", cell: (row) => <code>{row.prefix}</code> },
+                { head: "Prefix", cell: (row) => <code>{row.prefix}</code> },
                 { head: "State", cell: (row) => <Badge status={row.status} /> },
-                { head: "May", cell: (row) => granted(row.scopes) },
-                { head: "Of", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "the account") },
+                { head: "Scopes", cell: (row) => granted(row.scopes) },
+                { head: "Channel", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "all") },
                 { head: "Last used", cell: (row) => <Time at={row.last_used_at} /> },
-                { head: "Ends", cell: (row) => <Time at={row.expires_at} /> },
+                { head: "Expires", cell: (row) => <Time at={row.expires_at} /> },
                 {
                   head: "",
                   cell: (row) =>
@@ -71,7 +71,7 @@ export function Keys() {
         )}
       </Faces>
       {gone && (
-        <Confirm title="Revoke the key" about={<p>Programs that use <strong><Theirs text={gone.name} /></strong> are refused on every node at once.</p>} action="Revoke"
+        <Confirm title="Revoke the key" about={<p>Programs that use <strong><Theirs text={gone.name} /></strong> are refused at once, on every node.</p>} action="Revoke"
           close={() => setGone(undefined)} work={() => remove(`/v1/api-keys/${gone.id}`).then(list.reload)} />
       )}
       {may("keys") && param("create") && <Create close={() => { leave(href("keys")); list.reload(); }} />}
@@ -95,7 +95,7 @@ function Create({ close }: { close: () => void }) {
   const toggle = (scope: string, on: boolean) => setScopes(on ? [...scopes, scope] : scopes.filter((other) => other !== scope));
   if (made) {
     return (
-      <Dialog title="The key" close={close}>
+      <Dialog title="Your new key" close={close}>
         <Secret label={plain(made.name)} secret={made.secret} />
         <Done close={close} />
       </Dialog>
@@ -109,28 +109,28 @@ function Create({ close }: { close: () => void }) {
           void run(async () => {
             const key = await post<M["IssuedKey"]>("/v1/api-keys", { name, scopes, ...(channel && { channel_id: channel }), ...(ends && { expires_at: asUtc(ends) }) });
             if (isShown()) setMade(key);
-            else say(`${plain(key.name)} is made, and was shown to nobody: revoke it`);
+            else say(`${plain(key.name)} was created, but nobody has seen it: revoke it`);
           });
         }}
       >
         <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
         {areMany.current && (
-          <Field label="Find a channel" name="find" autocomplete="off" value={find} hint="By its name or number; the newest hundred that fit are listed below."
+          <Field label="Find a channel" name="find" autocomplete="off" value={find} hint="By name or number. The newest hundred that match are listed below."
             onInput={(event) => { setFind(event.currentTarget.value); setChannel(""); }} />
         )}
         {/* Whoever looks for a channel wants no key to all of them. */}
         <Field label="Channel" name="channel_id" required={find !== ""} value={channel} error={error} onChange={(event) => setChannel(event.currentTarget.value)}>
-          <option value="">{find === "" ? "all of the account" : "choose one"}</option>
+          <option value="">{find === "" ? "all channels" : "choose one"}</option>
           {channels.data?.data.map((row) => (
             <option key={row.id} value={row.id}>
               {plain(row.name)}
             </option>
           ))}
         </Field>
-        <Field label="Ends (UTC)" name="expires_at" type="datetime-local" value={ends} error={error} hint="Empty for never." onInput={(event) => setEnds(event.currentTarget.value)} />
+        <Field label="Expires (UTC)" name="expires_at" type="datetime-local" value={ends} error={error} hint="Leave empty for a key that does not expire." onInput={(event) => setEnds(event.currentTarget.value)} />
         <fieldset>
-          <legend>What it may do</legend>
-          <p class="fine">{scopes.length === 0 ? "Nothing is chosen: it may do everything." : `It may: ${granted(scopes)}.`}</p>
+          <legend>What it can do</legend>
+          <p class="fine">{scopes.length === 0 ? "Nothing is selected, so it can do everything." : `It can use: ${granted(scopes)}.`}</p>
           <table class="scopes">
             <thead>
               <tr>

@@ -46,7 +46,7 @@ export function Messages({ channel }: { channel: Channel }) {
         </Field>
         <CopyButton text={asCurl("GET", `${path}${search ? `?${search}` : ""}`)}>Copy as curl</CopyButton>
         <button type="button" class="quiet" onClick={list.reload}>
-          Load again
+          Reload
         </button>
         <MoreFilters isSet={WRITTEN.some((name) => query[name] !== "")}>
           {WRITTEN.map((name) => (
@@ -58,7 +58,7 @@ export function Messages({ channel }: { channel: Channel }) {
       <Listing
         of={list}
         name={query.order === "asc" ? "Messages, the oldest first" : "Messages, the newest first"}
-        empty={<p>No message fits.</p>}
+        empty={<p>No messages match.</p>}
         columns={[
           { head: "Time", cell: (row) => <Time at={row.occurred_at} /> },
           { head: "Direction", cell: (row) => <>{row.direction === "outbound" ? "→ out" : "← in"}</> },
@@ -92,13 +92,13 @@ export function Messages({ channel }: { channel: Channel }) {
 }
 
 function Deliveries({ of }: { of: M["MessageDelivery"][] }) {
-  if (of.length === 0) return <p>No webhook carried it.</p>;
+  if (of.length === 0) return <p>It was not delivered to any webhook.</p>;
   return (
     <ul>
       {of.map((row) => (
         <li key={row.id}>
           <a href={href("deliveries", { id: row.id })}>{row.event}</a> <Badge status={row.state} title={DELIVERY[row.state]} />{" "}
-          {row.last_http_status} after {row.attempt_count} attempts
+          {row.last_http_status} after {row.attempt_count === 1 ? "1 attempt" : `${row.attempt_count} attempts`}
         </li>
       ))}
     </ul>

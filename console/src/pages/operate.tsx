@@ -26,7 +26,7 @@ export function Placed() {
         <Field label="Customer id" name="customer_id" value={customer} error={list.error} onChange={(event) => go(href("channels", { customer_id: event.currentTarget.value.trim() }))} />
       </form>
       <Failure error={error} />
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>There is no channel.</p>}>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>No channels.</p>}>
         {({ data }) => (
           <>
             <Table
@@ -71,8 +71,8 @@ export function Placed() {
         )}
       </Faces>
       {off && (
-        <WithReason title={`Disable ${plain(off.name)}`} action="Disable" path={`/v1/admin/channels/${off.id}/disable`} done="It is disabled" danger close={() => { setOff(undefined); list.reload(); }}>
-          Its session ends, and nothing but an operator enables it again.
+        <WithReason title={`Disable ${plain(off.name)}`} action="Disable" path={`/v1/admin/channels/${off.id}/disable`} done="The channel is disabled" danger close={() => { setOff(undefined); list.reload(); }}>
+          Its session ends, and only an operator can enable it again.
         </WithReason>
       )}
     </>
@@ -96,9 +96,9 @@ function WithReason({ title, action, path, done, danger, close, children }: { ti
         }}
       >
         <p>{children}</p>
-        <Field label="Why" name="reason" maxLength={255} autofocus required value={reason} error={error} hint="Goes into the customer's audit log." onInput={(event) => setReason(event.currentTarget.value)} />
+        <Field label="Reason" name="reason" maxLength={255} autofocus required value={reason} error={error} hint="The customer sees it in the audit log." onInput={(event) => setReason(event.currentTarget.value)} />
         <p class="fine">
-          The same by command: <code>{asCurl("POST", path, { reason })}</code>
+          Or run: <code>{asCurl("POST", path, { reason })}</code>
         </p>
         <Failure error={error} />
         <FormEnd close={close} label={action} danger={danger} disabled={busy} />
@@ -124,13 +124,13 @@ export function Stuck() {
   const list = useLoad((signal) => get<Page<O["StuckEndpoint"]>>("/v1/admin/webhooks/stuck", {}, signal), [], { every: 10_000 });
   return (
     <>
-      <Title extra={<CopyButton text="gateway webhooks stuck">As a command</CopyButton>}>Webhooks that are stuck</Title>
-      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>Nothing waits for long.</p>}>
+      <Title extra={<CopyButton text="gateway webhooks stuck">As a command</CopyButton>}>Stuck webhooks</Title>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>No webhooks are stuck.</p>}>
         {({ data, next_cursor }) => [
           ...byHost(data).map(([name, rows]) => (
             <section key={name}>
               <h2>
-                <Theirs text={name} /> <span class="fine">{`${number(rows.reduce((sum, row) => sum + row.waiting, 0))}${rows.some((row) => row.or_more) ? " or more" : ""} wait`}</span>
+                <Theirs text={name} /> <span class="fine">{`${number(rows.reduce((sum, row) => sum + row.waiting, 0))}${rows.some((row) => row.or_more) ? " or more" : ""} waiting`}</span>
               </h2>
               <Table
                 name={`Endpoints at ${plain(name)} for which deliveries wait`}
@@ -168,8 +168,8 @@ export function Stuck() {
         ]}
       </Faces>
       {asked && (
-        <WithReason title="Switch on again" action="Switch on" path={`/v1/admin/webhook-endpoints/${asked.endpoint_id}/enable`} done="It is switched on" close={() => { ask(undefined); list.reload(); }}>
-          <Theirs text={asked.url} /> is called again, first with what has waited longest. It is switched off as before when it goes on failing.
+        <WithReason title="Switch on again" action="Switch on" path={`/v1/admin/webhook-endpoints/${asked.endpoint_id}/enable`} done="The endpoint is switched on" close={() => { ask(undefined); list.reload(); }}>
+          <Theirs text={asked.url} /> is called again, starting with what has waited longest. If it keeps failing, it is switched off again.
         </WithReason>
       )}
     </>
@@ -323,7 +323,7 @@ function Steps({ name, steps, from }: { name: string; steps: Step[]; from: numbe
         { head: "Time (UTC)", cell: ({ row }) => ("step" in row ? <code title={row.step.at}>{row.step.at.slice(11, 23)}</code> : "") },
         { head: "After", cell: ({ row }) => ("step" in row ? span(at(row.step) - from) : ""), end: true },
         { head: "Step", cell: ({ row }) => ("step" in row ? row.step.step : <span class="none">{span(row.gap)} without a step</span>) },
-        { head: "What", cell: ({ row }) => ("step" in row ? plain(row.step.detail) : <span class="none">until {row.before.step}</span>) },
+        { head: "Details", cell: ({ row }) => ("step" in row ? plain(row.step.detail) : <span class="none">until {row.before.step}</span>) },
         ...(steps.some((step) => step.delivery_id) ? [{ head: "Delivery", cell: ({ row }: { row: Row }) => ("step" in row ? <Id id={row.step.delivery_id} /> : "") }] : []),
       ]}
     />

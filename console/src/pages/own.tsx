@@ -16,7 +16,7 @@ export function OwnPassword({ done }: { done: () => void }) {
         event.preventDefault();
         void run(async () => {
           await changePassword(current, next);
-          say("The password is changed");
+          say("Your password was changed");
           setCurrent("");
           setNext("");
           done();
@@ -24,10 +24,10 @@ export function OwnPassword({ done }: { done: () => void }) {
       }}
     >
       <h2>Your password</h2>
-      <Field label="The present one" name="current_password" type="password" autocomplete="current-password" required value={current} error={error}
+      <Field label="Current password" name="current_password" type="password" autocomplete="current-password" required value={current} error={error}
         onInput={(event) => setCurrent(event.currentTarget.value)} />
-      <Field label="The new one" name="new_password" type="password" autocomplete="new-password" required minLength={12} maxLength={128} value={next} error={error}
-        hint="Twelve characters or more. You stay signed in here, and nowhere else." onInput={(event) => setNext(event.currentTarget.value)} />
+      <Field label="New password" name="new_password" type="password" autocomplete="new-password" required minLength={12} maxLength={128} value={next} error={error}
+        hint="At least twelve characters. You stay signed in here, and your other sessions end." onInput={(event) => setNext(event.currentTarget.value)} />
       <Failure error={error} />
       <button type="submit" disabled={busy}>
         Change the password
@@ -43,7 +43,7 @@ export function OwnSessions() {
   const end = (row: M["Session"]) =>
     run(async () => {
       await remove(`/v1/account/sessions/${row.id}`);
-      say("Ended");
+      say("The session was ended");
       list.reload();
     });
   return (
@@ -75,12 +75,12 @@ export function OwnSessions() {
           />
         )}
       </Faces>
-      <p class="fine">The audit log has the address and the browser of each login.</p>
+      <p class="fine">The audit log shows the address and the browser of each login.</p>
       <button type="button" class="danger" onClick={() => setLeaves(true)}>
         Sign out everywhere
       </button>
       {leaves && (
-        <Confirm title="Sign out everywhere" about={<p>All your sessions end at once, this one too.</p>} action="Sign out" close={() => setLeaves(false)} work={signOutEverywhere} />
+        <Confirm title="Sign out everywhere" about={<p>All your sessions end at once, including this one.</p>} action="Sign out" close={() => setLeaves(false)} work={signOutEverywhere} />
       )}
     </section>
   );

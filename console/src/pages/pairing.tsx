@@ -23,10 +23,10 @@ const BEGINS = ["pending", "qr", "logged_out"];
 /** What to do about the end of a pairing or a session. */
 const ENDED: Record<string, string> = {
   banned: "Pair another number.",
-  pairing_refused: "The phone may have as many linked devices as it can: unlink one there, then start again.",
+  pairing_refused: "The phone may have reached its limit of linked devices. Unlink one there, then start again.",
   client_outdated: "Ask the operator to upgrade the gateway.",
-  no_worker: "Ask the operator for another node, or try again later.",
-  qr_timeout: "Have the phone at hand, then start again.",
+  no_worker: "Try again later, or ask the operator to add a node.",
+  qr_timeout: "Have your phone ready, then start again.",
 };
 
 export function Pairing({ channel, reload }: { channel: Channel; reload: () => void }) {
@@ -64,18 +64,18 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
       <section class="pairing-state" role="status">
         <span class="spinner" aria-hidden="true" />
         <h2>{status === "connecting" ? "Connecting" : "Reconnecting"}</h2>
-        <p>The phone is known. This takes a second or two.</p>
+        <p>The phone was recognised. This takes a second or two.</p>
       </section>
     );
   }
-  if (status === "disabled_by_admin") return <p class="failure">This channel is disabled. It is enabled on the part <a href={href("channel", { id: channel.id, tab: "status" })}>Status</a>, or by the operator, where the operator has disabled it.</p>;
-  if (!may("write")) return <p>Your role lets you look. Somebody who may change things pairs the number.</p>;
+  if (status === "disabled_by_admin") return <p class="failure">This channel is disabled. It can be enabled under <a href={href("channel", { id: channel.id, tab: "status" })}>Status</a>, or by the operator if the operator disabled it.</p>;
+  if (!may("write")) return <p>Your role cannot pair numbers. Ask somebody who can make changes.</p>;
   if (ended || began === null || !(BEGINS.includes(status) || status === began)) {
     return (
       <section class="pairing-state">
-        <h2>{ended ? "No phone scanned it" : "Not connected"}</h2>
+        <h2>{ended ? "No phone scanned the code" : "Not connected"}</h2>
         {ended ? (
-          <p>The codes were shown for some minutes. Have the phone at hand, then start again.</p>
+          <p>The codes have expired. Have your phone ready, then start again.</p>
         ) : (
           <p>
             The channel is <strong>{status}</strong>
@@ -95,7 +95,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
           </button>
           {PAIRED.concat("stopped_by_user", "error", "failed").includes(status) && (
             <Lifecycle channel={channel} call="connect" reload={reload}>
-              Connect with its credentials
+              Connect without a new code
             </Lifecycle>
           )}
         </div>
@@ -186,7 +186,7 @@ function Scan({ channel, broken, hadCode, stop }: { channel: Channel; broken: bo
             <circle class="track" cx="10" cy="10" r="8" />
             <circle cx="10" cy="10" r="8" pathLength={100} stroke-dasharray={`${Math.min(1, left / life) * 100} 100`} />
           </svg>
-          {code ? (left > 0 ? `This code is good for ${seconds} s` : "The next code is on its way") : "The code is on its way"}
+          {code ? (left > 0 ? `This code expires in ${seconds} s` : "The next code is on its way") : "The code is on its way"}
         </p>
         {error && <Failure error={error} retry={() => void ask()} />}
         <p>
@@ -229,7 +229,7 @@ function SimulatedPhone({ raw }: { raw: string | undefined }) {
   return (
     <div class="next">
       <h2>No phone at hand?</h2>
-      <p>This gateway speaks to a simulated network, which no real phone can join. Let a simulated one scan the code.</p>
+      <p>This gateway uses a simulated network, which real phones cannot join. Let a simulated phone scan the code.</p>
       <button type="button" disabled={busy || !raw} onClick={() => raw && void run(() => scanWithSimulatedPhone(raw))}>
         Scan with a simulated phone
       </button>
@@ -307,7 +307,7 @@ function Connected({ channel }: { channel: Channel }) {
           </>
         ) : (
           <a class="button" href={href("channel", { id: channel.id, tab: "chats" })}>
-            Its chats
+            Open its chats
           </a>
         )}
       </p>

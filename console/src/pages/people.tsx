@@ -10,10 +10,10 @@ type Member = M["Member"];
 type Role = Who["role"];
 
 const ROLES: Record<Role, string> = {
-  owner: "Does everything, and may delete the account.",
-  admin: "Does everything but delete the account.",
-  member: "Does everything but make keys and change the account.",
-  viewer: "Looks, and changes nothing.",
+  owner: "Can do everything, including deleting the account.",
+  admin: "Can do everything except delete the account.",
+  member: "Can do everything except create keys and change the account.",
+  viewer: "Can see everything and ask for help, but changes nothing.",
 };
 
 /** Owners are made by owners. */
@@ -58,7 +58,7 @@ export function Members() {
               { head: "E-mail address", cell: (row) => <><Theirs text={row.email} />{isSelf(row) && " (you)"}</> },
               { head: "State", cell: (row) => <Badge status={row.status} title={MEMBER[row.status]} /> },
               { head: "Role", cell: (row) => row.role },
-              { head: "May", cell: (row) => ROLES[row.role] },
+              { head: "Permissions", cell: (row) => ROLES[row.role] },
               { head: "Last login", cell: (row) => <Time at={row.last_login_at} /> },
               {
                 head: "",
@@ -92,7 +92,7 @@ export function Members() {
       {asked?.what === "remove" && (
         <Confirm
           title={isSelf(asked.member) ? "Leave the account" : `Remove ${plain(asked.member.email)}`}
-          about={<p>{asked.member.status === "invited" ? "The invitation is void at once." : "All sessions of the member end at once. Keys that it made go on."}</p>}
+          about={<p>{asked.member.status === "invited" ? "The invitation stops working at once." : "All sessions of this member end at once. Keys created by this member keep working."}</p>}
           action={isSelf(asked.member) ? "Leave" : "Remove"}
           close={close}
           work={() => remove(`/v1/account/members/${asked.member.id}`).then(isSelf(asked.member) ? signOut : list.reload)}
@@ -141,12 +141,12 @@ function Invited({ invited, close }: { invited: M["InvitedMember"]; close: () =>
     <Dialog title="Invited" close={close}>
       {mailed ? (
         <p>
-          A message is on its way to <Theirs text={invited.email} />. Its link is good once, and ends <Time at={expires_at} />.
+          A message is on its way to <Theirs text={invited.email} />. Its link works once and expires <Time at={expires_at} />.
         </p>
       ) : (
         <>
           <p>
-            This deployment sends no mail: give this to <Theirs text={invited.email} />. It is good once, and ends <Time at={expires_at} />.
+            This deployment sends no e-mail, so pass this on to <Theirs text={invited.email} /> yourself. It works once and expires <Time at={expires_at} />.
           </p>
           <Secret label={url ? "The link" : "The token, for PUT /v1/auth/password/reset"} secret={url ?? token ?? ""} />
         </>
@@ -166,13 +166,13 @@ function ChangeRole({ member, close }: { member: Member; close: () => void }) {
           event.preventDefault();
           void run(async () => {
             await patch(`/v1/account/members/${member.id}`, { role });
-            say("Changed");
+            say("The role was changed");
             close();
           });
         }}
       >
         <RoleField role={role} set={setRole} />
-        <p class="fine">It acts with the member's next call.</p>
+        <p class="fine">It takes effect with the member's next request.</p>
         <Failure error={error} />
         <FormEnd close={close} label="Change" disabled={busy || role === member.role} />
       </form>

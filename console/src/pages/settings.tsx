@@ -9,28 +9,28 @@ type Name = Exclude<keyof Settings, "updated_at">;
 
 const FLAGS: [Name, string][] = [
   ["always_online", "Show as online all the time"],
-  ["mark_read_on_receive", "Send read receipts as messages come in"],
+  ["mark_read_on_receive", "Send read receipts as messages arrive"],
   ["simulate_typing", "Show typing before a text is sent"],
-  ["link_preview", "Show what a link leads to"],
-  ["auto_download_media", "Fetch media as it comes in"],
+  ["link_preview", "Add previews to links"],
+  ["auto_download_media", "Download media as it arrives"],
   ["reject_calls", "Reject calls"],
-  ["emit_device_sent", "Events for what the phone itself sends"],
+  ["emit_device_sent", "Send events for messages sent on the phone itself"],
   ["ignore_groups", "Ignore groups"],
   ["ignore_broadcasts", "Ignore broadcast lists"],
   ["ignore_newsletters", "Ignore newsletters"],
   ["ignore_stories", "Ignore stories"],
-  ["store_bodies", "Keep the texts of messages"],
-  ["sync_full_history", "Take over the phone's whole history at the next pairing"],
+  ["store_bodies", "Keep the text of messages"],
+  ["sync_full_history", "Import the phone's whole history at the next pairing"],
 ];
 const TEXTS: [Name, string, string][] = [
-  ["device_name", "Name of this device on the phone", "From the next pairing on."],
-  ["reject_call_message", "Text to callers who are rejected", "Empty for none."],
-  ["proxy_url", "Proxy", "From the next connection on; empty for none."],
+  ["device_name", "Name of this device on the phone", "Takes effect at the next pairing."],
+  ["reject_call_message", "Message to rejected callers", "Leave empty for none."],
+  ["proxy_url", "Proxy", "Takes effect at the next connection. Leave empty for none."],
 ];
 const NUMBERS: [Name, string, string][] = [
-  ["history_retention_days", "Days for which messages are kept", "Empty for the deployment's."],
-  ["media_retention_days", "Days for which media is kept", "Empty for the deployment's."],
-  ["auto_download_max_bytes", "Largest media that is fetched, in bytes", ""],
+  ["history_retention_days", "Days to keep messages", "Leave empty for the deployment's default."],
+  ["media_retention_days", "Days to keep media", "Leave empty for the deployment's default."],
+  ["auto_download_max_bytes", "Largest media to download, in bytes", ""],
 ];
 
 const TYPES = ["image", "video", "audio", "document", "sticker"] as const;
@@ -85,7 +85,7 @@ export function Settings({ channel }: { channel: Channel }) {
     await call(method, path, { headers, ...(method === "PATCH" && { body: changes }) });
     setChanges({});
     loaded.reload();
-    say(method === "PATCH" ? "Saved" : "All settings are the defaults again");
+    say(method === "PATCH" ? "Saved" : "All settings were reset to their defaults");
   };
   const change = (name: Name, value: unknown) => setChanges({ ...changes, [name]: value });
   return (
@@ -113,7 +113,7 @@ export function Settings({ channel }: { channel: Channel }) {
                   </label>
                 ))}
                 <fieldset>
-                  <legend>{label("auto_download_types", "Kinds of media that are fetched")}</legend>
+                  <legend>{label("auto_download_types", "Types of media to download")}</legend>
                   {TYPES.map((type) => (
                     <label key={type} class="check">
                       <input type="checkbox" name={`auto_download_types.${type}`} checked={now.auto_download_types.includes(type)}
@@ -133,7 +133,7 @@ export function Settings({ channel }: { channel: Channel }) {
                   <Field key={name} label={label(name, text)} name={name} hint={hint} error={error} type="number" value={(now[name] as number | null) ?? ""}
                     onInput={(event) => change(name, event.currentTarget.value === "" ? null : Number(event.currentTarget.value))} />
                 ))}
-                <Field label={label("presence_on_connect", "Presence on connecting")} name="presence_on_connect" value={now.presence_on_connect}
+                <Field label={label("presence_on_connect", "Presence when connecting")} name="presence_on_connect" value={now.presence_on_connect}
                   onChange={(event) => change("presence_on_connect", event.currentTarget.value)}>
                   {["available", "unavailable", "none"].map((word) => (
                     <option key={word} value={word}>
@@ -154,12 +154,12 @@ export function Settings({ channel }: { channel: Channel }) {
                       }} />
                   ))}
                 </div>
-                {moved && <p class="stale">Somebody else changed the settings meanwhile. Load them again, then change them.</p>}
+                {moved && <p class="stale">Somebody else changed these settings meanwhile. Reload them, then make your changes.</p>}
                 <Failure error={error} {...(moved && { retry: () => { clear(); loaded.reload(); } })} />
                 {may("write") && (
                   <div class="actions">
                     <button type="button" class="quiet" disabled={busy} onClick={() => setResets(true)}>
-                      Back to the defaults
+                      Reset to defaults
                     </button>
                     <button type="submit" disabled={busy || Object.keys(changes).length === 0}>
                       Save
@@ -169,7 +169,7 @@ export function Settings({ channel }: { channel: Channel }) {
               </fieldset>
             </form>
             {resets && (
-              <Confirm title="Back to the defaults" about={<p>Every setting of this channel is the default again, the proxy, too. What they are now is kept nowhere.</p>} action="Back to the defaults"
+              <Confirm title="Reset to defaults" about={<p>All settings of this channel go back to their defaults, including the proxy. The current values are not kept.</p>} action="Reset to defaults"
                 command={asCurl("DELETE", path)} close={() => { setResets(false); loaded.reload(); }} work={() => act("DELETE", etag)} />
             )}
           </>

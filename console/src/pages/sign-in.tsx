@@ -11,10 +11,10 @@ export function SignIn() {
       {why.value && <p role="status">{why.value}</p>}
       {!isSecureContext && (
         <p class="failure" role="note">
-          This page came over plain HTTP from another machine.{" "}
+          This page was loaded over plain HTTP from another machine.{" "}
           {door === "members"
-            ? "Nobody can sign in on such a page. Open it by HTTPS, or at localhost on the machine of the node."
-            : "Whoever listens on the way reads the token."}
+            ? "You cannot sign in here. Open it over HTTPS, or at localhost on the node's own machine."
+            : "Anybody who listens on the network can read the token."}
         </p>
       )}
       {door === "members" ? <Member /> : <Operator />}
@@ -42,7 +42,7 @@ function Member() {
       <Failure error={error} />
       <div class="actions">
         <button type="button" class="link" onClick={() => setForgotten(true)}>
-          Forgot the password?
+          Forgot your password?
         </button>
         <button type="submit" disabled={busy}>
           Sign in
@@ -66,10 +66,10 @@ function Choose() {
         }}
       >
         <Field label="Password" name="password" type="password" autocomplete="new-password" required autofocus minLength={12} maxLength={128} value={password} error={error}
-          hint="Twelve characters or more." onInput={(event) => setPassword(event.currentTarget.value)} />
+          hint="At least twelve characters." onInput={(event) => setPassword(event.currentTarget.value)} />
         {error?.status === 401 ? (
           <p class="failure" role="alert">
-            This link was used already, has ended, or another one took its place. Ask for another.
+            This link has already been used, has expired, or was replaced by a newer one. Ask for a new one.
           </p>
         ) : (
           <Failure error={error} />
@@ -98,15 +98,15 @@ function Forgotten({ close }: { close: () => void }) {
         void run(async () => setSent(await askForReset(email)));
       }}
     >
-      <p>A message with a link lets you choose another password.</p>
+      <p>You will get a message with a link to choose a new password.</p>
       <Field label="E-mail address" name="email" type="email" autocomplete="username" required autofocus value={email} error={error}
         onInput={(event) => setEmail(event.currentTarget.value)} />
       <Failure error={error} />
       {sent !== undefined && (
         <p class={sent ? "next" : "stale"} role="status">
           {sent
-            ? "If a member has this address, a message is on its way to it. Its link is good for an hour."
-            : "This deployment sends no mail. An owner of the account can remove and invite you again; the operator can give you another password."}
+            ? "If a member has this address, a message is on its way. Its link works for an hour."
+            : "This deployment sends no e-mail. An owner of your account can remove you and invite you again, or the operator can set a new password for you."}
         </p>
       )}
       <div class="actions">

@@ -7,12 +7,12 @@ import type { Channel, M, Status } from "../types";
 import { REASON } from "../words";
 
 const CALLS: { call: string; label: string; from: Status[]; about: string }[] = [
-  { call: "connect", label: "Connect", from: ["pending", "logged_out", "disconnected", "stopped_by_user", "error", "failed"], about: "Opens a session, or shows a code where there are no credentials." },
-  { call: "restart", label: "Restart", from: ["qr", "connecting", "reconnecting", "connected", "disconnected", "stopped_by_user", "error", "failed"], about: "Closes the session and opens another one." },
+  { call: "connect", label: "Connect", from: ["pending", "logged_out", "disconnected", "stopped_by_user", "error", "failed"], about: "Opens a session, or shows a code if there are no credentials." },
+  { call: "restart", label: "Restart", from: ["qr", "connecting", "reconnecting", "connected", "disconnected", "stopped_by_user", "error", "failed"], about: "Closes the session and opens a new one." },
   { call: "disconnect", label: "Disconnect", from: ["qr", "connecting", "reconnecting", "connected", "disconnected"], about: "Closes the session; the credentials are kept." },
   { call: "logout", label: "Log out", from: ["connecting", "reconnecting", "connected", "disconnected", "stopped_by_user", "error", "failed"], about: "Ends the pairing; the phone has to scan a code again." },
-  { call: "disable", label: "Disable", from: ["pending", "qr", "connecting", "reconnecting", "connected", "disconnected", "logged_out", "stopped_by_user", "error", "failed"], about: "Closes the session, and lets nothing open one until the channel is enabled." },
-  { call: "enable", label: "Enable", from: ["disabled_by_admin"], about: "Lets it run again. What the operator has disabled, the operator alone enables." },
+  { call: "disable", label: "Disable", from: ["pending", "qr", "connecting", "reconnecting", "connected", "disconnected", "logged_out", "stopped_by_user", "error", "failed"], about: "Closes the session and keeps it closed until the channel is enabled." },
+  { call: "enable", label: "Enable", from: ["disabled_by_admin"], about: "Lets it run again. If the operator disabled it, only the operator can enable it." },
 ];
 
 /** How high a status stands in the line: it sends, it is on its way, or it does neither. */
@@ -42,7 +42,7 @@ function Line({ of }: { of: M["StatusChange"][] }) {
         })}
       </svg>
       <figcaption class="fine">
-        From <Time at={from} /> until now; connected for {Math.round(share * 100)} % of it. High: connected; half: on its way; low: neither.
+        From <Time at={from} /> until now. Connected {Math.round(share * 100)} % of the time. High: connected; half: connecting; low: not connected.
       </figcaption>
     </figure>
   );
@@ -84,7 +84,7 @@ export function StatusPart({ channel, reload }: { channel: Channel; reload: () =
             <button type="button" class="danger" onClick={() => setAsked("delete")}>
               Delete
             </button>
-            <p class="fine">Ends the session, forgets the credentials, and takes the channel out of every list.</p>
+            <p class="fine">Ends the session, deletes the credentials and removes the channel from every list.</p>
           </div>
         </div>
       )}
@@ -102,7 +102,7 @@ export function StatusPart({ channel, reload }: { channel: Channel; reload: () =
                 { head: "Time", cell: (row) => <Time at={row.at} /> },
                 { head: "From", cell: (row) => <Badge status={row.from} /> },
                 { head: "To", cell: (row) => <Badge status={row.to} /> },
-                { head: "Because", cell: (row) => <>{REASON[row.reason] ?? row.reason}{row.details && <> (the ban ends <Time at={row.details.ban_until} />)</>}</> },
+                { head: "Reason", cell: (row) => <>{REASON[row.reason] ?? row.reason}{row.details && <> (the ban ends <Time at={row.details.ban_until} />)</>}</> },
                 { head: "Node", cell: (row) => row.node_id, end: true },
               ]}
             />
@@ -113,13 +113,13 @@ export function StatusPart({ channel, reload }: { channel: Channel; reload: () =
         <Confirm title="Log out" about={<p>The pairing ends, and the phone has to scan a code again.</p>} action="Log out" close={() => setAsked("")} work={() => post(`/v1/channels/${channel.id}/logout`).then(reload)} />
       )}
       {asked === "disable" && (
-        <Confirm title="Disable" about={<p>The session ends, and nothing but <strong>Enable</strong> lets the channel run again. Its credentials are kept.</p>} action="Disable"
+        <Confirm title="Disable" about={<p>The session ends, and the channel does not run again until you press <strong>Enable</strong>. Its credentials are kept.</p>} action="Disable"
           command={asCurl("POST", `/v1/channels/${channel.id}/disable`)} close={() => setAsked("")} work={() => post(`/v1/channels/${channel.id}/disable`).then(reload)} />
       )}
       {asked === "delete" && (
         <Confirm
           title="Delete the channel"
-          about={<p>Its session ends and its credentials are forgotten. Its deliveries stay readable.</p>}
+          about={<p>Its session ends and its credentials are deleted. Its deliveries can still be read.</p>}
           action="Delete"
           typed={channel.name}
           command={asCurl("DELETE", `/v1/channels/${channel.id}`)}

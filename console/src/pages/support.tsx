@@ -49,16 +49,16 @@ function All() {
         </Field>
         {customer_id && (
           <a class="button is-quiet" href={href(PAGE_NAME, { status })}>
-            Of all customers
+            Show all customers
           </a>
         )}
       </form>
       <Listing
         of={list}
         name="Tickets, the newest first"
-        empty={<p>{door === "members" ? "Ask whatever you like; the operator answers here." : "Nobody has asked anything."}</p>}
+        empty={<p>{door === "members" ? "No tickets. If you have a question, ask for help; the operator answers here." : "No tickets."}</p>}
         columns={[
-          { head: "No", cell: (row) => row.number, end: true },
+          { head: "Number", cell: (row) => row.number, end: true },
           { head: "Subject", cell: (row) => <a href={href(PAGE_NAME, { id: row.id })}><Theirs text={row.subject} /></a> },
           { head: "Status", cell: (row) => <Badge status={row.status} /> },
           { head: "Priority", cell: (row) => row.priority },
@@ -89,7 +89,7 @@ function Ask() {
           void run(async () => {
             const made = await post<Row>(PATH, { subject, message, category, priority, ...(request && { request_id: request }) });
             if (isShown()) go(href("support", { id: made.id }), true);
-            else say("Your question is sent");
+            else say("Your question was sent");
           });
         }}
       >
@@ -110,7 +110,7 @@ function Ask() {
             ))}
           </Field>
         </div>
-        <TextField label="What is the matter" name="message" value={message} longest={5_000} set={setMessage} />
+        <TextField label="What is the problem?" name="message" value={message} longest={5_000} set={setMessage} />
         {request && (
           <p class="fine">
             About the request <Id id={request} />
@@ -156,7 +156,7 @@ function One({ id }: { id: string }) {
                   const status = event.currentTarget.value;
                   void run(async () => {
                     await patch(path, { status });
-                    say(`It is ${status} now`);
+                    say(`The ticket is now ${status}`);
                     shown.reload();
                   });
                 }}>
@@ -181,7 +181,7 @@ function One({ id }: { id: string }) {
             </ol>
             <Failure error={error} />
             {ticket.status === "closed" ? (
-              <p class="none">It is closed. {door === "members" && "Open another one if you have more to ask."}</p>
+              <p class="none">This ticket is closed. {door === "members" && "Open a new one if you have more to ask."}</p>
             ) : door === "members" || may("write") ? (
               <form
                 onSubmit={(event) => {

@@ -47,14 +47,14 @@ export function Timeline() {
     <>
       <Title extra={<CopyButton text={asCurl("GET", withQuery("/v1/admin/timeline", { kind }))}>As a command</CopyButton>}>Timeline</Title>
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
-        <Field label="Of" name="hours" value={hours} onChange={(event) => choose("hours", event.currentTarget.value)}>
+        <Field label="Period" name="hours" value={hours} onChange={(event) => choose("hours", event.currentTarget.value)}>
           {HOURS.map(([value, label]) => (
             <option key={value} value={value}>
               {label}
             </option>
           ))}
         </Field>
-        <Field label="What" name="kind" value={kind} onChange={(event) => choose("kind", event.currentTarget.value)}>
+        <Field label="Kind" name="kind" value={kind} onChange={(event) => choose("kind", event.currentTarget.value)}>
           <option value="">everything</option>
           {Object.entries(KIND).map(([word, about]) => (
             <option key={word} value={word}>
@@ -69,7 +69,7 @@ export function Timeline() {
             {(kind === "" || kind === "node") && <Lines nodes={nodes} entries={data} from={Date.parse(since)} to={until} />}
             {isNothing({ data, next_cursor }) ? (
               <div class="empty">
-                <p>Nothing happened in this time. Nodes that come and go, take-overs, changes of the layout, checks and backups stand here.</p>
+                <p>Nothing happened in this period. Nodes that come and go, take-overs, layout changes, checks and backups appear here.</p>
               </div>
             ) : (
               <Table
@@ -78,8 +78,8 @@ export function Timeline() {
                 id={(row) => row.id}
                 columns={[
                   { head: "When", cell: (row) => <Time at={row.at} /> },
-                  { head: "What", cell: (row) => <Word class={`kind is-${row.kind}`} about={KIND[row.kind] ?? ""}>{row.kind}</Word> },
-                  { head: "In words", cell: (row) => <Theirs text={row.summary} /> },
+                  { head: "Kind", cell: (row) => <Word class={`kind is-${row.kind}`} about={KIND[row.kind] ?? ""}>{row.kind}</Word> },
+                  { head: "What happened", cell: (row) => <Theirs text={row.summary} /> },
                   { head: "By", cell: (row) => <By entry={row} /> },
                 ]}
               />
@@ -172,10 +172,10 @@ function Lines({ nodes, entries, from, to }: { nodes: O["Node"][]; entries: Entr
       {marks.length > 0 && (
         <p>
           <button type="button" class="quiet" disabled={!next(-1)} onClick={() => pick(next(-1)?.id)}>
-            Mark before
+            Previous mark
           </button>{" "}
           <button type="button" class="quiet" disabled={!next(1)} onClick={() => pick(next(1)?.id)}>
-            Mark after
+            Next mark
           </button>{" "}
           <span role="status">
             {shown && (

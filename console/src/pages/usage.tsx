@@ -80,7 +80,7 @@ export function Usage() {
         {({ by, rows, limits, names }) => (
           <>
             <div class="tiles">
-              <Tile label="Calls left for your programs" value={number(limits.per_customer.remaining)} about={`of ${number(limits.per_customer.limit)}; the console takes none`} />
+              <Tile label="API requests left" value={number(limits.per_customer.remaining)} about={`of ${number(limits.per_customer.limit)}; the console uses none`} />
               <Tile label="Sent" value={number(rows.reduce((sum, row) => sum + row.sent, 0))} />
               <Tile label="Received" value={number(rows.reduce((sum, row) => sum + row.received, 0))} />
               <Tile label="Failed" value={number(rows.reduce((sum, row) => sum + row.failed, 0))} />

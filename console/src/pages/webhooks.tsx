@@ -9,7 +9,7 @@ import { EVENT, OFF } from "../words";
 type Endpoint = M["WebhookEndpoint"];
 
 /** What an endpoint hears of. */
-const CHATS: Record<Endpoint["chat_type_filter"], string> = { all: "all chats", direct_only: "direct chats alone", groups_only: "groups alone" };
+const CHATS: Record<Endpoint["chat_type_filter"], string> = { all: "all chats", direct_only: "direct chats only", groups_only: "groups only" };
 
 export function Webhooks() {
   const id = param("id");
@@ -20,7 +20,7 @@ function health(row: Endpoint) {
   if (row.disabled_reason) return <Badge status="off" title={`Switched off: ${OFF[row.disabled_reason] ?? row.disabled_reason}`} />;
   if (!row.enabled) return <Badge status="off" title="Switched off by hand" />;
   if (row.failing_since) return <Badge status="failing" title={`Failing since ${row.failing_since}`} />;
-  return <Badge status="ok" title="Nothing is known against it" />;
+  return <Badge status="ok" title="No problems known" />;
 }
 
 function All() {
@@ -41,7 +41,7 @@ function All() {
       <Faces
         of={list}
         isEmpty={({ data }) => data.length === 0}
-        empty={<p>An endpoint is a URL of yours that hears of events, signed, as they happen.</p>}
+        empty={<p>An endpoint is a URL of yours that receives signed events as they happen.</p>}
       >
         {({ data }) => (
           <Table
@@ -51,7 +51,7 @@ function All() {
             columns={[
               { head: "URL", cell: (row) => <a href={href("webhooks", { id: row.id })}><Theirs text={row.url} /></a> },
               { head: "Events", cell: (row) => (row.events.includes("*" as never) ? "all" : row.events.join(", ")) },
-              { head: "Of", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "the account") },
+              { head: "Channel", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "all") },
               { head: "Health", cell: health },
               { head: "Last success", cell: (row) => <Time at={row.last_success_at} /> },
             ]}
@@ -85,7 +85,7 @@ function One({ id }: { id: string }) {
         {({ endpoint, stats }) => (
           <>
             <p class="fine">
-              <Id id={endpoint.id} /> · {endpoint.channel_id ? "of one channel" : "of the whole account"} · {CHATS[endpoint.chat_type_filter]}
+              <Id id={endpoint.id} /> · {endpoint.channel_id ? "one channel" : "all channels"} · {CHATS[endpoint.chat_type_filter]}
               {endpoint.failing_since && (
                 <>
                   {" "}
@@ -99,7 +99,7 @@ function One({ id }: { id: string }) {
               <Tile label="Delivered" value={number(stats.delivered)} />
               <Tile label="Waiting" value={number(stats.pending + stats.retrying + stats.paused)} about={`${number(stats.retrying)} retrying`} warn={stats.retrying > 0} />
               <Tile label="Exhausted" value={number(stats.exhausted)} warn={stats.exhausted > 0} />
-              <Tile label="Answers in" value={millis(stats.p50_latency_ms)} about={`p95 ${millis(stats.p95_latency_ms)}`} />
+              <Tile label="Response time" value={millis(stats.p50_latency_ms)} about={`p95 ${millis(stats.p95_latency_ms)}`} />
             </div>
             <p>
               <a href={href("deliveries", { endpoint_id: id })}>Its deliveries</a>
@@ -140,12 +140,12 @@ function One({ id }: { id: string }) {
             {asked === "edit" && <Edit endpoint={endpoint} close={() => setAsked("")} done={() => { setAsked(""); shown.reload(); }} />}
             {asked === "recover" && <Recover path={path} close={() => { setAsked(""); shown.reload(); }} />}
             {asked === "purge" && (
-              <Confirm title="Purge" about={<p>Everything that waits for this endpoint is given up without another attempt.</p>} action="Purge" typed={new URL(endpoint.url).host}
+              <Confirm title="Purge" about={<p>All deliveries that wait for this endpoint are given up without another attempt.</p>} action="Purge" typed={new URL(endpoint.url).host}
                 command={asCurl("DELETE", `/v1/webhook-deliveries?endpoint_id=${id}`)} close={() => setAsked("")}
                 work={() => remove("/v1/webhook-deliveries", { endpoint_id: id }).then(shown.reload)} />
             )}
             {asked === "delete" && (
-              <Confirm title="Delete the endpoint" about={<p>Deliveries that wait for it fail until they are exhausted.</p>} action="Delete"
+              <Confirm title="Delete the endpoint" about={<p>Deliveries that still wait for it will fail.</p>} action="Delete"
                 typed={new URL(endpoint.url).host} command={asCurl("DELETE", path)} close={() => setAsked("")} work={() => remove(path).then(() => go(href("webhooks")))} />
             )}
           </>
@@ -184,8 +184,8 @@ function Test({ path }: { path: string }) {
     <section>
       <h2>Test</h2>
       <div class="filters is-wide">
-        <Field label="What is sent" name="test-event" value={event} onChange={(chosen) => setEvent(chosen.currentTarget.value)}>
-          <option value="">webhook.test, which says nothing</option>
+        <Field label="Event to send" name="test-event" value={event} onChange={(chosen) => setEvent(chosen.currentTarget.value)}>
+          <option value="">webhook.test, a test without content</option>
           {Object.keys(EVENT).map((name) => (
             <option key={name} value={name}>
               an example of {name}
@@ -205,7 +205,7 @@ function Test({ path }: { path: string }) {
       <Failure error={error} />
       {result && (
         <p role="status" class={result.ok ? "is-good" : "failure"}>
-          {result.ok ? "The receiver took it" : result.error?.message ?? "It failed"}: status {result.http_status || "none"} after {number(result.elapsed_ms)} ms, signed with{" "}
+          {result.ok ? "The receiver accepted it" : result.error?.message ?? "It failed"}: status {result.http_status || "none"} after {number(result.elapsed_ms)} ms, signed with{" "}
           {result.signed_with === "endpoint" ? "the endpoint's secret" : "the account's default secret"}
         </p>
       )}
@@ -298,7 +298,7 @@ function Signing({ path, may }: { path: string; may: boolean }) {
     <section>
       <h2>Signature</h2>
       <p>
-        Every request bears <code>X-Gateway-Signature: t=SECONDS,v1=HEX</code>: HMAC-SHA256 of <code>t.body</code> under the secret.
+        Every request carries <code>X-Gateway-Signature: t=SECONDS,v1=HEX</code>: HMAC-SHA256 of <code>t.body</code> under the secret.
       </p>
       {secret ? (
         <p>
@@ -306,13 +306,13 @@ function Signing({ path, may }: { path: string; may: boolean }) {
           {secret.is_default && "(the account's default)"}
         </p>
       ) : !may ? (
-        <p class="fine">It is the account's default secret, which owners and admins see.</p>
+        <p class="fine">It is the account's default secret, which only owners and admins can see.</p>
       ) : (
         <p>
           <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => setSecret(await get<M["SigningSecret"]>(`${path}/signing-secret`)))}>
             Show the secret
           </button>{" "}
-          <span class="fine">Each look at it is on record in the audit log.</span>
+          <span class="fine">Showing it is recorded in the audit log.</span>
         </p>
       )}
       <Failure error={error} />
@@ -352,11 +352,11 @@ function Recover({ path, close }: { path: string; close: () => void }) {
           });
         }}
       >
-        <p>Makes deliveries that were given up due again, under the same event ids.</p>
-        <Field label="Of the last hours" name="since" type="number" required min={1} max={720} value={hours} error={error}
+        <p>Retries deliveries that were given up, with the same event ids.</p>
+        <Field label="From the last hours" name="since" type="number" required min={1} max={720} value={hours} error={error}
           onInput={(event) => { setHours(event.currentTarget.value); setCounted(undefined); setDone(undefined); }} />
         <Failure error={error} />
-        {done !== undefined && <p role="status">{number(done)} deliveries are due again.</p>}
+        {done !== undefined && <p role="status">{number(done)} deliveries will be retried.</p>}
         <FormEnd close={close} label={counted === undefined ? "Count them" : `Recover ${number(counted)}`} disabled={busy || counted === 0 || done !== undefined} />
       </form>
     </Dialog>
@@ -401,11 +401,11 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
         }}
       >
         <Field label="URL" name="url" type="url" required autofocus placeholder="https://example.com/hook" value={url} error={error} onInput={(event) => setUrl(event.currentTarget.value)} />
-        {channel && !endpoint && <p class="fine">It hears of one channel alone.</p>}
+        {channel && !endpoint && <p class="fine">It receives the events of one channel only.</p>}
         <fieldset>
           <legend>Events</legend>
           <label class="check">
-            <input type="checkbox" checked={every} onChange={(event) => setEvents(event.currentTarget.checked ? ["*"] : ["message.received"])} /> All, and those that come to be
+            <input type="checkbox" checked={every} onChange={(event) => setEvents(event.currentTarget.checked ? ["*"] : ["message.received"])} /> All events, including future ones
           </label>
           {!every && (
             <div class="picker">
@@ -438,18 +438,18 @@ function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => voi
             </option>
           ))}
         </Field>
-        <Field label={endpoint?.has_custom_signing_secret ? "Another signing secret" : "Signing secret"} name="signing_secret" autocomplete="off" value={secret} error={error}
-          hint="16 to 255 characters; empty keeps what there is, or the account's default." onInput={(event) => setSecret(event.currentTarget.value)} />
+        <Field label={endpoint?.has_custom_signing_secret ? "New signing secret" : "Signing secret"} name="signing_secret" autocomplete="off" value={secret} error={error}
+          hint="16 to 255 characters. Leave empty to keep the current one, or the account's default." onInput={(event) => setSecret(event.currentTarget.value)} />
         <div class={wrong.length > 0 ? "field is-wrong" : "field"}>
-          <label for="headers">More headers</label>
+          <label for="headers">Extra headers</label>
           <textarea id="headers" rows={2} placeholder="X-Api-Key: value" disabled={bare} aria-invalid={wrong.length > 0} aria-describedby="headers-about" value={headers} onInput={(event) => setHeaders(event.currentTarget.value)} />
           <p id="headers-about" class="fine">
-            {wrong.length > 0 ? wrong.map((issue) => issue.message).join("; ") : known.length > 0 && `Now: ${known.join(", ")}; what stands here takes their place.`}
+            {wrong.length > 0 ? wrong.map((issue) => issue.message).join("; ") : known.length > 0 && `Currently: ${known.join(", ")}. What you enter here replaces them.`}
           </p>
         </div>
         {known.length > 0 && (
           <label class="check">
-            <input type="checkbox" checked={bare} onChange={(event) => setBare(event.currentTarget.checked)} /> Take them away
+            <input type="checkbox" checked={bare} onChange={(event) => setBare(event.currentTarget.checked)} /> Remove them
           </label>
         )}
         <Failure error={error} />

@@ -56,7 +56,7 @@ pub fn same(depot: &Depot, found: &GroupPart, part: &GroupPart) -> Result<(), Re
         return Err(damaged(
             depot,
             &group_name(part.group),
-            "is whole, but not the one that the manifest tells of".to_owned(),
+            "is complete, but not the one that the manifest names".to_owned(),
         ));
     }
     Ok(())
@@ -89,7 +89,7 @@ pub fn media(depot: &Depot, sha256: &str, bytes: u64) -> Result<(), Refusal> {
     };
     let found = read().map_err(|error| damaged(depot, &name, format!("cannot be read: {error}")))?;
     if found != (bytes, sha256.to_owned()) {
-        return Err(damaged(depot, &name, "is damaged: its hash is another one".to_owned()));
+        return Err(damaged(depot, &name, "is damaged: its hash differs".to_owned()));
     }
     Ok(())
 }

@@ -84,8 +84,8 @@ impl Depot {
         };
         match is_empty {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Refusal::new(&subject, "is not empty", "name an empty place for each backup")),
-            Err(error) => Err(Refusal::new(&subject, error.to_string(), "name a place that this process may write")),
+            Ok(false) => Err(Refusal::new(&subject, "is not empty", "name an empty place; each backup needs its own")),
+            Err(error) => Err(Refusal::new(&subject, error.to_string(), "name a place that this process can write to")),
         }
     }
 
@@ -172,7 +172,7 @@ pub fn by_flags(bucket: &str, prefix: &str, args: &BucketArgs) -> Result<BucketC
     let path = args.s3_secret_access_key_file.as_deref();
     let path = path.ok_or_else(|| Refusal::new(flag, "is missing", "give it, or set its variable (see --help)"))?;
     let secret = fs::read_to_string(path).map_err(|error| {
-        Refusal::new(format!("{flag} {}", path.display()), error.to_string(), "name a file that this process may read")
+        Refusal::new(format!("{flag} {}", path.display()), error.to_string(), "name a file that this process can read")
     })?;
     Ok(BucketConfig {
         endpoint,

@@ -80,7 +80,7 @@ impl Manifest {
         let text = read().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Refusal::new(
                 &subject,
-                "is missing: this is no backup, or one that was not finished",
+                "is missing: this is not a backup, or it was not finished",
                 "name the place of a backup that `gateway backup` has finished",
             ),
             _ => Refusal::new(&subject, error.to_string(), "make it readable"),

@@ -89,7 +89,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
         anyhow::Ok(restorer)
     };
     let restorer = write().map_err(|error| {
-        let room = if is_full(&error) { "there is no room: make some, and " } else { "" };
+        let room = if is_full(&error) { "there is no room: free some, and " } else { "" };
         error.context(format!("{room}empty {} before you try again", folder.display()))
     })?;
     DataFolder::found(folder, cluster_id, node, storage_id, format).with_context(|| folder.display().to_string())?;
@@ -116,10 +116,10 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     if manifest.media_gone > 0 {
         say(format!("  media whose bytes were gone when the backup was taken: {}", manifest.media_gone));
     }
-    say("  make sure that the old cluster does not run any more before you connect a channel");
+    say("  make sure that the old cluster no longer runs before you connect a channel");
     say(format!("  operators need     {} (a new token)", place.operator_token_file().display()));
     say(format!("  start it with      gateway run --config {}", place.config_file().display()));
-    say("  then let others in gateway token (here), gateway join (there)");
+    say("  then add others    gateway token (here), gateway join (there)");
     Ok(())
 }
 
@@ -129,7 +129,7 @@ fn keyring(args: &RestoreArgs) -> Result<Keyring, Refusal> {
     let previous = args.previous_master_key_file.as_deref();
     let previous = previous.map(|path| files::master_key(PREVIOUS, path)).transpose()?;
     if previous.as_ref().is_some_and(|previous| previous.id() == current.id()) {
-        return Err(Refusal::new(PREVIOUS, "is the same key as the present one", "leave it out"));
+        return Err(Refusal::new(PREVIOUS, "is the same key as the current one", "leave it out"));
     }
     Ok(Keyring { current, previous })
 }
@@ -182,7 +182,7 @@ fn subject(folder: &Path) -> String {
 }
 
 fn unusable(folder: &Path, error: io::Error) -> Refusal {
-    Refusal::new(subject(folder), error.to_string(), "name a folder that this process may write")
+    Refusal::new(subject(folder), error.to_string(), "name a folder that this process can write to")
 }
 
 /// Puts the states of all groups into a data folder, as they are to be in the new cluster.

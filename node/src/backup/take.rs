@@ -59,7 +59,7 @@ pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<
     };
     let Err(error) = backup.take_all(shards).await else { return Ok(backup.manifest) };
     let error = match is_full(&error) {
-        true => error.context("there is no room for the backup: make some, or name another place with --to"),
+        true => error.context("there is no room for the backup: free some, or name another place with --to"),
         false => error,
     };
     // The manifest first: without it there is no backup.
@@ -68,7 +68,7 @@ pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<
     let written = iter::once(MANIFEST.to_owned()).chain(groups).chain(media);
     Err(match backup.to.remove(written).await {
         Ok(()) => error,
-        Err(left) => error.context(format!("remove by hand what was written ({left:#})")),
+        Err(left) => error.context(format!("remove what was written by hand ({left:#})")),
     })
 }
 

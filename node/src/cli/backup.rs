@@ -22,14 +22,14 @@ impl FromStr for Location {
     fn from_str(text: &str) -> Result<Self, String> {
         let Some(rest) = text.strip_prefix("s3://") else {
             return match text.split_once("://") {
-                Some((scheme, _)) => Err(format!("{scheme}:// is not known; give a folder, or s3://BUCKET/PREFIX")),
+                Some((scheme, _)) => Err(format!("{scheme}:// is not supported; give a folder, or s3://BUCKET/PREFIX")),
                 None => Ok(Self::Folder(text.into())),
             };
         };
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_matches('/');
         if bucket.is_empty() || prefix.is_empty() {
-            return Err("a backup has a prefix of its own in its bucket: s3://BUCKET/PREFIX".to_owned());
+            return Err("give each backup its own prefix in the bucket: s3://BUCKET/PREFIX".to_owned());
         }
         Ok(Self::Bucket { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
     }
@@ -53,13 +53,13 @@ pub struct BucketArgs {
     /// Its region
     #[arg(long, value_name = "NAME", env = "GATEWAY_S3_REGION", default_value = "us-east-1", help_heading = "Bucket")]
     pub s3_region: String,
-    /// Who writes or reads
+    /// The access key id
     #[arg(long, value_name = "ID", env = "GATEWAY_S3_ACCESS_KEY_ID", help_heading = "Bucket")]
     pub s3_access_key_id: Option<String>,
-    /// The file that holds its secret
+    /// The file that holds the secret access key
     #[arg(long, value_name = "FILE", env = "GATEWAY_S3_SECRET_ACCESS_KEY_FILE", help_heading = "Bucket")]
     pub s3_secret_access_key_file: Option<PathBuf>,
-    /// Put the bucket into the host name and not into the path, as Amazon's service wants it
+    /// Put the bucket into the host name instead of the path, as Amazon's service requires
     #[arg(long, help_heading = "Bucket")]
     pub s3_virtual_hosts: bool,
     /// Allow http://
@@ -71,7 +71,7 @@ pub struct BucketArgs {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "The cluster runs on meanwhile. What is secret stays sealed: keep the master key apart from the backup.\n\n\
+    after_help = "The cluster keeps running meanwhile. Secrets stay sealed: keep the master key apart from the backup.\n\n\
         Examples:\n  \
         gateway backup --to /backup/2026-11-21\n  \
         gateway backup verify /backup/2026-11-21\n  \
@@ -83,7 +83,7 @@ pub struct BucketArgs {
 pub struct BackupArgs {
     #[command(subcommand)]
     pub command: Option<BackupCommand>,
-    /// An empty folder, which is made if it is not there, or s3://BUCKET/PREFIX with nothing under it
+    /// An empty folder, which is created if needed, or s3://BUCKET/PREFIX with nothing under it
     #[arg(long, value_name = "PLACE", required = true)]
     pub to: Option<Location>,
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub struct BackupArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum BackupCommand {
-    /// Read a backup through and say whether it is whole
+    /// Read a whole backup and say whether it is complete
     #[command(after_help = "Example:\n  gateway backup verify /backup/2026-11-21")]
     Verify {
         /// The folder, or s3://BUCKET/PREFIX
@@ -102,7 +102,7 @@ pub enum BackupCommand {
         place: Location,
         #[command(flatten)]
         bucket: BucketArgs,
-        /// JSON for programs, instead of lines
+        /// Print JSON for programs
         #[arg(long)]
         json: bool,
     },
@@ -110,8 +110,8 @@ pub enum BackupCommand {
 
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Makes a new cluster of one node; let others in with `gateway join`. No channel starts by itself: each \
-        waits for a `connect`, which says that the old cluster does not hold its session any more.\n\n\
+    after_help = "Creates a new cluster of one node; add others with `gateway join`. No channel starts by itself: each \
+        waits for a `connect`, by which you confirm that the old cluster no longer holds its session.\n\n\
         Example:\n  \
         gateway restore --from /backup/2026-11-21 --master-key-file master.key \\\n      \
         --advertise node-1.lan:8082 --network simulator.lan:8091 \\\n      \
@@ -119,22 +119,22 @@ pub enum BackupCommand {
         gateway run --config /etc/gateway/gateway.toml"
 )]
 pub struct RestoreArgs {
-    /// What `gateway backup` made: a folder, or s3://BUCKET/PREFIX
+    /// The backup: a folder, or s3://BUCKET/PREFIX
     #[arg(long, value_name = "PLACE")]
     pub from: Location,
     #[command(flatten)]
     pub bucket: BucketArgs,
-    /// The master key of the cluster that the backup is of
+    /// The master key of the cluster that was backed up
     #[arg(long, value_name = "FILE")]
     pub master_key_file: PathBuf,
-    /// The one before it, when the backup was taken while the two were exchanged
+    /// The previous master key, if the backup was taken while the two were exchanged
     #[arg(long, value_name = "FILE")]
     pub previous_master_key_file: Option<PathBuf>,
     #[command(flatten)]
     pub node: NodeArgs,
     #[command(flatten)]
     pub cluster: NewClusterArgs,
-    /// JSON for programs, instead of lines
+    /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
 }

@@ -9,7 +9,7 @@ use super::operator::{OperatorArgs, id};
 
 #[derive(Debug, Subcommand)]
 pub enum CustomerCommand {
-    /// Make a customer with its first key, which is shown this once
+    /// Create a customer with its first API key, which is shown only once
     #[command(after_help = "Examples:\n  \
             gateway customer create \"Acme Ltd\"\n  \
             gateway customer create Acme plan.channel_limit=5 \\\n      \
@@ -18,7 +18,7 @@ pub enum CustomerCommand {
     Create {
         /// Its name
         name: String,
-        /// Where it is written to
+        /// Its e-mail address
         #[arg(long, value_name = "ADDRESS")]
         email: Option<String>,
         #[command(flatten)]
@@ -31,10 +31,10 @@ pub enum CustomerCommand {
             gateway customer list\n  \
             gateway customer list --json | jq '.data[] | select(.plan.overdue_since)'")]
     List(OperatorArgs),
-    /// Change what a customer may have and do
+    /// Change the plan and the limits of a customer
     #[command(
         after_help = "Each KEY is one of the plan or of the limits, as GET /v1/admin/customers/{id} shows them; null \
-            takes a limit back. A bucket is given whole.\n\n\
+            restores the default. Give both parts of a bucket.\n\n\
             Examples:\n  \
             gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 \\\n      \
             plan.channel_limit=20\n  \
@@ -52,7 +52,7 @@ pub enum CustomerCommand {
         #[command(flatten)]
         operator: OperatorArgs,
     },
-    /// Take no sends and no new channels of a customer from now on; it can still read
+    /// Refuse a customer's sends and new channels from now on; it can still read
     #[command(
         after_help = "Its payment counts as overdue: sends, stories and new channels answer 402 payment_overdue, and \
             channels stay connected.\n\n\
@@ -75,15 +75,15 @@ pub enum CustomerCommand {
 /// What of a customer is set, by name.
 #[derive(Args, Clone, Debug)]
 pub struct LimitsArgs {
-    /// What is set, as in plan.channel_limit=5
+    /// What to set, as in plan.channel_limit=5
     #[arg(value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Make a member of a customer
-    #[command(after_help = "Without --password-file a password is made up and shown this once.\n\n\
+    /// Create a member of a customer
+    #[command(after_help = "Without --password-file a password is generated and shown only once.\n\n\
             Examples:\n  \
             gateway user create 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 ann@example.com\n  \
             gateway user create 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 ann@example.com \\\n      \
@@ -96,12 +96,12 @@ pub struct UserCreateArgs {
     /// The customer
     #[arg(value_parser = id)]
     pub customer: Uuid,
-    /// The address with which the member logs in
+    /// The e-mail address with which the member signs in
     pub email: String,
-    /// What the member may do [default: owner]
+    /// The member's role: owner, admin, member or viewer [default: owner]
     #[arg(long, value_name = "ROLE")]
     pub role: Option<String>,
-    /// The file that holds its password, 12 characters or more; - for standard input
+    /// The file that holds the password, at least 12 characters; - for standard input
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     #[command(flatten)]
@@ -110,7 +110,7 @@ pub struct UserCreateArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Revoke an API key: once this has ended, no node accepts it
+    /// Revoke an API key: when this command returns, no node accepts it any more
     #[command(after_help = "Examples:\n  \
             gateway key revoke zpk_a1b2c3d4\n  \
             gateway key revoke 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11")]

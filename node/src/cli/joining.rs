@@ -11,13 +11,13 @@ use crate::config::HostPort;
 /// Where a new node lives, and how it is reached.
 #[derive(Args, Clone, Debug)]
 pub struct NodeArgs {
-    /// Where its configuration, certificates and keys are written
+    /// The folder for its configuration, certificates and keys
     #[arg(long, value_name = "DIR", default_value = "/etc/gateway")]
     pub dir: PathBuf,
-    /// Where its data lies
+    /// The folder for its data
     #[arg(long, value_name = "DIR", default_value = "/var/lib/gateway")]
     pub data_dir: PathBuf,
-    /// Where the other nodes reach it
+    /// The address at which the other nodes reach it
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise: HostPort,
     /// Where it listens for the other nodes
@@ -35,7 +35,7 @@ pub struct NodeArgs {
     /// Its share of the shards, relative to the other nodes
     #[arg(long, default_value_t = 1)]
     pub weight: u32,
-    /// Sessions that it holds at most
+    /// The most sessions that it holds
     #[arg(long, default_value_t = 50_000)]
     pub max_channels: u32,
 }
@@ -52,13 +52,13 @@ impl NodeArgs {
 /// What a new cluster is told of the world, whether it begins empty or out of a backup.
 #[derive(Args, Clone, Debug)]
 pub struct NewClusterArgs {
-    /// Where customers reach the cluster
+    /// The URL at which customers reach the cluster
     #[arg(long, value_name = "URL")]
     pub base_url: String,
     /// The simulator's network port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8091")]
     pub network: HostPort,
-    /// For nodes in data centres apart
+    /// Use timing for nodes in different data centres
     #[arg(long)]
     pub wan: bool,
 }
@@ -73,17 +73,17 @@ pub struct InitArgs {
     pub node: NodeArgs,
     #[command(flatten)]
     pub cluster: NewClusterArgs,
-    /// How many nodes the cluster is to have; the usual number of shards follows from it and from this machine's cores
+    /// How many nodes the cluster will have; the default number of shards follows from it and this machine's cores
     #[arg(long, default_value_t = REPLICAS)]
     pub nodes: usize,
-    /// Raft groups for channels; fixed for the cluster's life
+    /// The number of shards, which cannot be changed later
     #[arg(long)]
     pub shards: Option<u16>,
 }
 
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Run it again with the same token when it failed half-way: once, within ten minutes.\n\nExamples:\n  \
+    after_help = "If it fails half-way, run it again with the same token: once, within ten minutes.\n\nExamples:\n  \
         gateway join --token-file token --via node-1.lan:8082 \\\n      \
         --advertise node-2.lan:8082\n  \
         ssh node-1.lan gateway token | gateway join --token - \\\n      \
@@ -91,8 +91,8 @@ pub struct InitArgs {
         gateway run --config /etc/gateway/gateway.toml"
 )]
 pub struct JoinArgs {
-    /// Made by `gateway token` on a node of the cluster; lets one node in. Other users of the machine may see flags, so
-    /// rather give a file, or `-` for standard input
+    /// The token that `gateway token` printed on a node of the cluster. Other users of this machine may see flags, so
+    /// prefer a file, or `-` for standard input
     #[arg(long, env = "GATEWAY_JOIN_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// The file that holds the token; `-` is standard input

@@ -10,7 +10,7 @@ use super::operator::{OperatorArgs, duration};
 
 #[derive(Args, Debug)]
 pub struct TokenArgs {
-    /// How long it can be used, as in 10m or 1h; 10s to 7d
+    /// How long the token is valid, as in 10m or 1h; 10s to 7d
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = life)]
     pub expires: Duration,
     #[command(flatten)]
@@ -25,7 +25,7 @@ fn life(text: &str) -> Result<Duration, String> {
     if life.subsec_nanos() == 0 && LIFE.contains(&life.as_secs()) {
         Ok(life)
     } else {
-        Err("a time of whole seconds from 10s to 7d".to_owned())
+        Err("give a time of whole seconds from 10s to 7d".to_owned())
     }
 }
 
@@ -34,7 +34,7 @@ fn life(text: &str) -> Result<Duration, String> {
 pub struct NodeRef {
     /// The node's number
     pub node: NodeId,
-    /// Return when it is done, and not when it has begun; who stops the command then takes nothing back
+    /// Wait until it is done instead of returning once it has begun; stopping the command then undoes nothing
     #[arg(long)]
     pub wait: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub struct ConfirmArgs {
 pub struct RemoveArgs {
     #[command(flatten)]
     pub node: NodeRef,
-    /// Although one node can be lost now, and none could then
+    /// Remove it even if no node could be lost afterwards
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
@@ -64,25 +64,25 @@ pub struct RemoveArgs {
 pub struct DrainArgs {
     #[command(flatten)]
     pub node: NodeRef,
-    /// Although another node does not answer, or is drained
+    /// Drain it even if another node does not answer, or is drained
     #[arg(long)]
     pub force: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
-    /// Remove a node for good, dead or alive; what it holds goes elsewhere first
+    /// Remove a node for good, dead or alive; what it holds moves elsewhere first
     #[command(
         after_help = "Refused when a group would be left without a quorum that answers, or would wait for a node \
-            that does not; and, without --force, where one node can be lost now and none could then. There is no way back: \
-            it says what it will do, and asks.\n\n\
+            that does not; and, without --force, where one node can be lost now and none could then. This cannot be \
+            undone: it says what it will do, and asks first.\n\n\
             Examples:\n  \
             gateway node remove 3 --wait        then stop it; its id is not used again\n  \
             gateway node remove 3 --wait --yes  in a script\n  \
-            gateway token                       let its successor in"
+            gateway token                       add its successor"
     )]
     Remove(RemoveArgs),
-    /// Give a node another share of the shards
+    /// Change a node's share of the shards
     #[command(after_help = "Example:\n  gateway node weigh 2 3 && gateway layout plan")]
     Weigh {
         /// The node's number
@@ -97,22 +97,22 @@ pub enum NodeCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum LayoutCommand {
-    /// Show where the shards lie, and the last change
+    /// Show where the shards are, and the last change
     #[command(after_help = "Example:\n  gateway layout show")]
     Show(OperatorArgs),
-    /// Show which moves the present nodes want, and what they cost; changes nothing
+    /// Show which moves would balance the shards, and what they cost; changes nothing
     #[command(after_help = "Example:\n  gateway layout plan")]
     Plan(OperatorArgs),
-    /// Show these moves, ask, begin them and show how they go; the cluster goes on with them when this command is stopped
+    /// Show these moves, ask, start them and show their progress; the cluster goes on if this command is stopped
     #[command(after_help = "Examples:\n  \
             gateway layout apply\n  \
             gateway layout apply --at-once 4 --detach --yes\n  \
             gateway layout apply --number 7    unless another change began since")]
     Apply(ApplyArgs),
-    /// Show how the change that is under way goes, until it is over
+    /// Follow the change that is in progress until it is over
     #[command(after_help = "Example:\n  gateway layout apply --detach --yes && gateway layout watch")]
     Watch(OperatorArgs),
-    /// Drop the moves that have not begun
+    /// Cancel the moves that have not begun
     #[command(after_help = "Example:\n  gateway layout cancel")]
     Cancel(OperatorArgs),
 }
@@ -125,7 +125,7 @@ pub struct ApplyArgs {
     /// Only if no other change of the layout has begun since the plan with this number
     #[arg(long, value_name = "NUMBER")]
     pub number: Option<u64>,
-    /// Return when the moves have begun
+    /// Return once the moves have begun
     #[arg(long)]
     pub detach: bool,
     #[command(flatten)]
@@ -136,19 +136,19 @@ pub struct ApplyArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ShardCommand {
-    /// Move a shard to a node by hand: its lead alone, where the node has a replica
+    /// Move a shard to a node: only its lead, where the node has a replica
     #[command(
-        after_help = "It stays there until shards are dealt anew: the next gateway layout apply may want it back, and \
-            see gateway layout plan.\n\n\
+        after_help = "It stays there until the layout changes: the next gateway layout apply may move it back, which \
+            gateway layout plan shows.\n\n\
             Example:\n  gateway shard move 7 --to 2 --wait"
     )]
     Move {
         /// The shard's number, as gateway shards shows it
         shard: ShardId,
-        /// The node that shall lead it
+        /// The node that is to lead it
         #[arg(long, value_name = "NODE")]
         to: NodeId,
-        /// Return when the node leads it, and not when the move has begun; who stops the command then takes nothing back
+        /// Wait until the node leads it instead of returning once the move has begun; stopping the command then undoes nothing
         #[arg(long)]
         wait: bool,
         #[command(flatten)]

@@ -73,7 +73,7 @@ pub fn settings(auth: &Auth) -> Result<AuthConfig, Refusal> {
         let Some(url) = url else { continue };
         if Url::parse(url).is_err() || !url.contains("{token}") {
             let remedy = "write https://your.page/...?token={token}";
-            return Err(Refusal::new(key, "is no URL with {token} in it", remedy));
+            return Err(Refusal::new(key, "is not a URL with {token} in it", remedy));
         }
     }
     let mail = mail(&auth.mail)?;
@@ -136,7 +136,7 @@ fn trusted_url(key: &str, text: &str) -> Result<(), Refusal> {
         ("http", Some(host)) => is_loopback(host),
         _ => false,
     });
-    if trusted { Ok(()) } else { Err(Refusal::new(key, "is no https URL", "write https://issuer.example.com")) }
+    if trusted { Ok(()) } else { Err(Refusal::new(key, "is not an https URL", "write https://issuer.example.com")) }
 }
 
 #[cfg(test)]

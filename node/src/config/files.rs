@@ -95,11 +95,11 @@ pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorT
         };
         validate::operator_name(&subject, name)?;
         let Some(access) = Access::parse(role) else {
-            return Err(Refusal::new(subject, format!("\"{role}\" is no role"), "write read or write"));
+            return Err(Refusal::new(subject, format!("\"{role}\" is not a role"), "write read or write"));
         };
         let named = OperatorToken::named(name.to_owned(), validate::operator_hash(&subject, hash)?, access);
         if tokens.iter().any(|known| known.operator.name == named.operator.name) {
-            return Err(Refusal::new(subject, "names an operator again", "give every operator a name of its own"));
+            return Err(Refusal::new(subject, "names an operator twice", "give every operator a different name"));
         }
         tokens.push(named);
     }
@@ -132,7 +132,7 @@ pub fn keyring(config: &Config) -> Result<Keyring, Refusal> {
     };
     if previous.id() == current.id() {
         let remedy = "make a new key for secrets.master_key_file (openssl rand -hex 32), or leave this one out";
-        return Err(Refusal::new(subject, "is the same key as the present one", remedy));
+        return Err(Refusal::new(subject, "is the same key as the current one", remedy));
     }
     Ok(Keyring { current, previous: Some(previous) })
 }
@@ -305,7 +305,7 @@ fn belong_together(
 ) -> Result<CertifiedKey, Refusal> {
     let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).map_err(|_| {
         let remedy = format!("name the key that belongs to {cert_key}");
-        Refusal::new(subject, "holds no private key in PEM", remedy)
+        Refusal::new(subject, "holds no PEM private key", remedy)
     })?;
     let signing = ring::default_provider()
         .key_provider
@@ -325,7 +325,7 @@ fn belong_together(
 pub fn proves(ca_pem: &str, cert_pem: &str, id: model::id::NodeId) -> Result<(), String> {
     let parse = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
     let (authority, chain) = (parse(ca_pem), parse(cert_pem));
-    let (Ok(authority), Ok(chain)) = (authority, chain) else { return Err("it is no certificate in PEM".to_owned()) };
+    let (Ok(authority), Ok(chain)) = (authority, chain) else { return Err("it is not a PEM certificate".to_owned()) };
     let (own, intermediates) = chain.split_first().ok_or("it holds no certificate")?;
     verify(&authority, own, intermediates, &node_name(id))
 }
@@ -356,7 +356,7 @@ fn certificates(key: &str, path: &Path) -> Result<(String, Vec<CertificateDer<'s
     let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     match parsed {
         Ok(certificates) if !certificates.is_empty() => Ok((text, certificates)),
-        _ => Err(Refusal::new(named(key, path), "holds no certificate in PEM", "name a PEM file with certificates")),
+        _ => Err(Refusal::new(named(key, path), "holds no PEM certificate", "name a PEM file with certificates")),
     }
 }
 

@@ -26,10 +26,12 @@ pub fn settings(config: &Config) -> Result<SupportConfig, Refusal> {
     let refused = |key, problem: &str, remedy: &str| Err(Refusal::new(key, problem, remedy));
     match (&config.support.forward_url, &config.support.email) {
         (None, None) => Ok(SupportConfig::Nobody),
-        (Some(_), Some(_)) => refused("support.email", "is given beside support.forward_url", "keep one of the two"),
+        (Some(_), Some(_)) => {
+            refused("support.email", "is given together with support.forward_url", "keep one of the two")
+        }
         (Some(url), None) => match Url::parse(&url.0).ok().filter(|url| matches!(url.scheme(), "http" | "https")) {
             Some(_) => Ok(SupportConfig::Url(url.0.clone())),
-            None => refused("support.forward_url", "is no http or https URL", "write https://your.helpdesk/..."),
+            None => refused("support.forward_url", "is not an http or https URL", "write https://your.helpdesk/..."),
         },
         (None, Some(address)) => {
             let Some(address) = model::member::fold_email(address) else {

@@ -52,7 +52,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     history(config)?;
     auth::settings(&config.auth)?;
     let is_url = config.traces.endpoint.as_deref().is_none_or(is_http_url);
-    ensure(is_url, "traces.endpoint", "is no http or https URL", "write http://host:4318")?;
+    ensure(is_url, "traces.endpoint", "is not an http or https URL", "write http://host:4318")?;
     let is_share = (0.0..=1.0).contains(&config.traces.sample);
     ensure(is_share, "traces.sample", "is not from 0 to 1", "write 0.1 for a tenth")?;
     support::settings(config)?;
@@ -102,7 +102,7 @@ fn reachable(key: &str, address: &HostPort) -> Result<(), Refusal> {
     ensure(
         !address.is_unspecified(),
         key,
-        "is no address that other machines reach",
+        "is not an address that other machines can reach",
         "name this machine as they know it, as in node-1.lan:8082",
     )
 }
@@ -111,7 +111,7 @@ fn ports(config: &Config) -> Result<(), Refusal> {
     ensure(
         is_base_url(&config.api.base_url),
         "api.base_url",
-        "is no http or https URL, or has a user, a query or a fragment: links to media begin with it",
+        "is not an http or https URL, or has a user, a query or a fragment: links to media begin with it",
         "write https://host[:port]",
     )?;
     cors_origins(&config.api.cors_origins)?;
@@ -119,20 +119,20 @@ fn ports(config: &Config) -> Result<(), Refusal> {
     ensure(
         strange.is_none(),
         "api.console_frame_ancestors",
-        "has what no browser knows as an origin",
+        "has a value that is not an origin",
         "write https://app.example.com, without a path",
     )?;
     ensure(
         !config.api.proxy_protocol || !config.api.trusted_proxies.is_empty(),
         "api.proxy_protocol",
-        "is on, and api.trusted_proxies names nobody to believe",
-        "name the balancers there",
+        "is on, but api.trusted_proxies is empty",
+        "list the balancers there",
     )?;
     let mut names = HashSet::new();
     for (index, token) in config.ops.tokens.iter().enumerate() {
         let key = |name: &str| format!("ops.tokens[{index}].{name}");
         operator_name(&key("name"), &token.name)?;
-        ensure(names.insert(&token.name), &key("name"), "stands twice", "give every operator a name of its own")?;
+        ensure(names.insert(&token.name), &key("name"), "is used twice", "give every operator a different name")?;
         operator_hash(&key("sha256"), &token.sha256)?;
     }
     one_of("ops.token", config.ops.token.as_ref(), config.ops.token_file.as_deref())?;
@@ -143,7 +143,9 @@ fn ports(config: &Config) -> Result<(), Refusal> {
 fn one_of(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<(), Refusal> {
     let file_key = format!("{key}_file");
     match (secret, file) {
-        (Some(_), Some(_)) => Err(Refusal::new(file_key, format!("is given beside {key}"), "keep one of the two")),
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(file_key, format!("is given together with {key}"), "keep one of the two"))
+        }
         (None, None) => Err(Refusal::new(file_key, "is missing", format!("set it, or {key}"))),
         _ => Ok(()),
     }
@@ -183,7 +185,7 @@ fn cors_origins(origins: &[String]) -> Result<(), Refusal> {
     match origins.iter().find(|origin| !is_origin(origin)).filter(|_| !is_alone) {
         None => Ok(()),
         Some(wrong) => {
-            let problem = format!("has \"{wrong}\", which no browser sends as an origin");
+            let problem = format!("has \"{wrong}\", which is not an origin");
             Err(Refusal::new("api.cors_origins", problem, "write https://app.example.com, or \"*\" alone"))
         }
     }
@@ -222,24 +224,24 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
         cluster.shards.is_none_or(|shards| (1..=1_024).contains(&shards)),
         "cluster.shards",
         "is not within 1 to 1024",
-        "leave it out: the usual number is chosen by cores and nodes",
+        "leave it out: the default follows from cores and nodes",
     )?;
     ensure(
         cluster.moves_mib_per_second > 0,
         "cluster.moves_mib_per_second",
         "is 0, so that no shard would ever move",
-        "64 fits most clusters",
+        "64 suits most clusters",
     )?;
     let mut ids = HashSet::new();
     let mut peers = HashSet::new();
     for (index, member) in cluster.nodes.iter().enumerate() {
         let key = |name: &str| format!("cluster.nodes[{index}].{name}");
         ensure(member.id > 0, &key("id"), "is 0", "number nodes from 1")?;
-        ensure(ids.insert(member.id), &key("id"), "stands twice", "give every node its own id")?;
+        ensure(ids.insert(member.id), &key("id"), "is used twice", "give every node its own id")?;
         reachable(&key("peer"), &member.peer)?;
-        ensure(peers.insert(&member.peer), &key("peer"), "stands twice", "give every node its own address")?;
+        ensure(peers.insert(&member.peer), &key("peer"), "is used twice", "give every node its own address")?;
         let is_url = member.api.as_deref().is_none_or(is_http_url);
-        ensure(is_url, &key("api"), "is no http or https URL", "write http://host:port")?;
+        ensure(is_url, &key("api"), "is not an http or https URL", "write http://host:port")?;
     }
     if cluster.joined {
         let others = cluster.nodes.iter().any(|member| member.id != config.node.id);
@@ -247,7 +249,7 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
     }
     if config.own_member().is_none() {
         let problem = format!("has no entry with id {} (node.id)", config.node.id);
-        return Err(Refusal::new("cluster.nodes", problem, "list every node, this one too"));
+        return Err(Refusal::new("cluster.nodes", problem, "list every node, including this one"));
     }
     Ok(())
 }
@@ -303,7 +305,7 @@ fn network(config: &Config) -> Result<(), Refusal> {
     ensure(
         network.phones.as_deref().is_none_or(is_simulator),
         "network.phones",
-        "is no control port of a simulator of this machine",
+        "is not the control port of a simulator on this machine",
         "write http://127.0.0.1:8090, or leave it out: it is for trying the console out",
     )?;
     let Suffixes { phone, group, newsletter } = network.suffixes();
@@ -316,8 +318,13 @@ fn network(config: &Config) -> Result<(), Refusal> {
     for (key, suffix) in suffixes {
         let well_formed =
             !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-        ensure(well_formed, key, "is not of word characters, dots and hyphens", "write it without the @")?;
-        ensure(seen.insert(suffix), key, "is taken by another kind of address", "give each kind its own suffix")?;
+        ensure(
+            well_formed,
+            key,
+            "is not made of letters, digits, underscores, dots and hyphens",
+            "write it without the @",
+        )?;
+        ensure(seen.insert(suffix), key, "is used by another kind of address", "give each kind its own suffix")?;
     }
     let starts = network.session_starts() > 0;
     ensure(starts, "network.session_starts_per_second", "is 0", "1200 is usual, 50 with whatsapp")
@@ -345,7 +352,7 @@ fn real_network(network: &Network) -> Result<(), Refusal> {
     ensure(whatsapp.threads <= 64, "network.whatsapp.threads", "is over 64", "0 takes half the cores")?;
     let parts: Vec<_> = whatsapp.version.split('.').map(str::parse::<u32>).collect();
     let is_version = whatsapp.version.is_empty() || (parts.len() == 3 && parts.iter().all(Result::is_ok));
-    ensure(is_version, "network.whatsapp.version", "is no version", "write it as 2.3000.N, or leave it out")?;
+    ensure(is_version, "network.whatsapp.version", "is not a version", "write it like 2.3000.N, or leave it out")?;
     #[cfg(feature = "testnet")]
     for (key, url, scheme) in [
         ("network.whatsapp.endpoint", &whatsapp.endpoint, "ws"),
@@ -353,7 +360,7 @@ fn real_network(network: &Network) -> Result<(), Refusal> {
     ] {
         let is_near =
             |url: &str| Url::parse(url).is_ok_and(|url| url.scheme() == scheme && url.host().is_some_and(is_loopback));
-        let problem = "is no URL of a test network on a loopback address";
+        let problem = "is not the URL of a test network on a loopback address";
         ensure(url.as_deref().is_none_or(is_near), key, problem, "this build speaks to no other network")?;
     }
     Ok(())
@@ -429,7 +436,7 @@ fn disk(disk: Disk) -> Result<(), Refusal> {
         ensure(mark.percent <= 100, &format!("{key}.percent"), "is over 100", "give 15 and 5, say")?;
     }
     let ordered = disk.low.percent >= disk.full.percent;
-    ensure(ordered, "disk.low.percent", "is below disk.full.percent", "media end before sends do")
+    ensure(ordered, "disk.low.percent", "is below disk.full.percent", "media must stop before sends do")
 }
 
 /// A node speaks over a dozen connections to each of the others.
@@ -444,7 +451,7 @@ fn connections(connections: Connections) -> Result<(), Refusal> {
 /// # Errors
 /// A [`Refusal`] that names the key.
 pub fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
-    ensure(is_http_url(&s3.endpoint), "media.s3.endpoint", "is no http or https URL", "write https://host[:port]")?;
+    ensure(is_http_url(&s3.endpoint), "media.s3.endpoint", "is not an http or https URL", "write https://host[:port]")?;
     let sealed = s3.allow_http || s3.endpoint.starts_with("https://");
     ensure(sealed, "media.s3.endpoint", "is plain http", "use https, or set media.s3.allow_http")?;
     ensure(!s3.bucket.is_empty(), "media.s3.bucket", "is empty", "name the bucket")?;

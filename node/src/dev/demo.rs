@@ -172,7 +172,7 @@ impl Stage<'_> {
         let is_settled = |status: &str| !matches!(status, "connecting" | "reconnecting" | "disconnected");
         match self.status_once(channel, is_settled).await?.as_str() {
             "connected" => {
-                self.terminal.good("status", "connected already, with the credentials of an earlier run");
+                self.terminal.good("status", "already connected, with the credentials of an earlier run");
                 return Ok(());
             }
             "stopped_by_user" => {
@@ -204,7 +204,7 @@ impl Stage<'_> {
             let (raw, expires_at) = self.qr(channel).await?;
             self.terminal.qr(&raw)?;
             self.terminal.command(
-                &format!("scan it with the phone of this network, before {expires_at}"),
+                &format!("scan it with the demo's phone before {expires_at}"),
                 &post_line(
                     &format!("{}/phones/{OWN_PHONE}/link", self.cluster.simulator),
                     None,

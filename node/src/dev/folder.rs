@@ -88,7 +88,7 @@ impl Folder {
         let is_empty = fs::read_dir(&folder.root).map(|mut entries| entries.next().is_none()).unwrap_or(true);
         if former.is_none() && !is_empty {
             let remedy = "name an empty folder, or one that gateway dev has made";
-            return Err(Refusal::new(shown, "is neither empty nor a development cluster's", remedy));
+            return Err(Refusal::new(shown, "is neither empty nor the folder of a development cluster", remedy));
         }
         let Some(plan) = former.filter(|_| !fresh) else {
             let (nodes, base_port) = (nodes.unwrap_or(3), base_port.unwrap_or(8000));
@@ -97,14 +97,14 @@ impl Folder {
         };
         if nodes.is_some_and(|nodes| nodes != plan.nodes) {
             let problem = format!("holds a cluster of {} nodes", plan.nodes);
-            return Err(Refusal::new(shown, problem, "leave out --nodes, or give --fresh to forget it"));
+            return Err(Refusal::new(shown, problem, "leave out --nodes, or give --fresh to delete it"));
         }
         if base_port.is_some_and(|port| port != plan.base_port) {
             let problem = format!("holds a cluster on base port {}", plan.base_port);
-            return Err(Refusal::new(shown, problem, "leave out --base-port, or give --fresh to forget it"));
+            return Err(Refusal::new(shown, problem, "leave out --base-port, or give --fresh to delete it"));
         }
         if network.is_some_and(|network| network != plan.network) {
-            let remedy = "leave out --network, or give --fresh to forget it";
+            let remedy = "leave out --network, or give --fresh to delete it";
             return Err(Refusal::new(shown, "holds a cluster on another network", remedy));
         }
         Ok((folder, plan))
@@ -120,7 +120,7 @@ impl Folder {
             fs::remove_dir_all(&self.root).with_context(|| format!("emptying {shown}"))?;
         }
         fs::create_dir_all(&self.root).map_err(|error| {
-            Refusal::new(format!("--data {shown}"), error.to_string(), "name a folder that this process may write")
+            Refusal::new(format!("--data {shown}"), error.to_string(), "name a folder that this process can write to")
         })?;
         write_json(&self.root.join(MARKER), &plan)?;
         self.make_secrets(plan)

@@ -78,7 +78,7 @@ pub fn ensure_free(ports: impl IntoIterator<Item = (String, SocketAddr)>) -> Res
         // A listener of std sets SO_REUSEADDR: what lingers of a former run does not count as taken.
         TcpListener::bind(address).map_err(|error| {
             let problem = format!("cannot be {whose}: {error}");
-            Refusal::new(format!("port {}", address.port()), problem, "free it or choose another --base-port")
+            Refusal::new(format!("port {}", address.port()), problem, "free it, or choose another --base-port")
         })?;
     }
     Ok(())

@@ -55,8 +55,8 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
     let (id, nodes) = (welcome.id, welcome.nodes.len());
     settle(welcome, own, folder, &place).with_context(|| {
         format!(
-            "the cluster has made node {id} for this machine, and it is not finished: mend what follows and run this \
-             again with the same token and --dir, or take it out with gateway node remove {id}"
+            "the cluster has created node {id} for this machine, but it is not finished: fix the following and run this \
+             again with the same token and --dir, or remove it with gateway node remove {id}"
         )
     })?;
     // The configuration stands: nobody asks again.
@@ -68,9 +68,9 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
 
 /// The token, from the file or out of the flag; the file goes first, as the flag may come from the environment.
 fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
-    let remedy = "make one with gateway token on a node of the cluster";
+    let remedy = "create one with gateway token on a node of the cluster";
     let unreadable = |subject: &str, error: std::io::Error| {
-        Refusal::new(subject, error.to_string(), "name a file that you may read, or - for standard input")
+        Refusal::new(subject, error.to_string(), "name a file that you can read, or - for standard input")
     };
     let from_input = |subject: &str| {
         let mut line = String::new();
@@ -157,7 +157,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
             Refusal::new(&subject, problem, "name the peer port of a node of the cluster that made the token")
         }
         UnauthenticatedError::Unreachable(reason) => {
-            let remedy = "name the peer port (8082) of a node that runs, with the same token and --dir as now: if the \
+            let remedy = "name the peer port (8082) of a running node, with the same token and --dir as now: if the \
                           question was answered, it is answered again, once";
             Refusal::new(&subject, reason, remedy)
         }
@@ -165,7 +165,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
     match msgpack::from_slice::<words::Answer>(&answer).context("reading the cluster's answer")? {
         Answer::Welcome(welcome) => Ok(*welcome),
         Answer::Refused(reason) => {
-            let remedy = "mend what it names and run this again, or give another token (gateway token)";
+            let remedy = "fix what it names and run this again, or give another token (gateway token)";
             Err(Refusal::new(subject, format!("does not let this machine in: {reason}"), remedy).into())
         }
     }

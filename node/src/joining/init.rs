@@ -45,7 +45,7 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     ));
     say(format!("  operators need     {}", place.operator_token_file().display()));
     say(format!("  start it with      gateway run --config {}", place.config_file().display()));
-    say("  then let others in gateway token (here), gateway join (there)");
+    say("  then add others    gateway token (here), gateway join (there)");
     Ok(())
 }
 

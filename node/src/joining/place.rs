@@ -140,5 +140,5 @@ fn subject(folder: &Path) -> String {
 }
 
 fn unusable(folder: &Path, error: std::io::Error) -> Refusal {
-    Refusal::new(subject(folder), error.to_string(), "name a folder that this process may write")
+    Refusal::new(subject(folder), error.to_string(), "name a folder that this process can write to")
 }

@@ -62,9 +62,9 @@ impl Access {
             Source::Config(path) => of_config(&path)?,
             Source::Dev(folder) => of_dev(&folder)?,
             Source::Nothing if args.ops.is_empty() => {
-                let remedy = "name a node with --ops or GATEWAY_OPS, its file with --config, or the folder of gateway dev \
-                              with --data";
-                return Err(Refusal::new("the operator's port", "nothing says where it is", remedy));
+                let remedy = "name a node with --ops or GATEWAY_OPS, its configuration with --config, or the folder of \
+                              gateway dev with --data";
+                return Err(Refusal::new("the operators' port", "is not known", remedy));
             }
             Source::Nothing => {
                 let remedy = "give it with --token-file, GATEWAY_OPERATOR_TOKEN_FILE or GATEWAY_OPERATOR_TOKEN";
@@ -82,7 +82,7 @@ impl Access {
 
 /// What is to be done where no node of a cluster of `gateway dev` answers.
 pub fn how_dev_starts(folder: &Path) -> String {
-    format!("see that the cluster runs: gateway dev --data {} starts it", folder.display())
+    format!("check that the cluster is running: gateway dev --data {} starts it", folder.display())
 }
 
 /// A secret that was given by a flag, by the file that another flag names, or by the environment, which may stand for either
@@ -102,14 +102,14 @@ pub fn given_secret(
         (None, Some(path)) => {
             let subject = format!("{flag}-file ({})", path.display());
             let text = std::fs::read_to_string(path)
-                .map_err(|error| Refusal::new(&subject, error.to_string(), "name a file that you may read"))?;
+                .map_err(|error| Refusal::new(&subject, error.to_string(), "name a file that you can read"))?;
             (subject, text)
         }
         (None, None) => return Ok(None),
     };
     let secret = text.trim();
     if secret.is_empty() || !secret.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
-        return Err(Refusal::new(subject, "is empty, or not one line of ASCII", "give the secret alone"));
+        return Err(Refusal::new(subject, "is empty, or not one line of ASCII", "give only the secret"));
     }
     Ok(Some(secret.to_owned()))
 }
@@ -133,7 +133,7 @@ fn source(args: &OperatorArgs) -> Result<Source, Refusal> {
         // Whoever names a node and brings a token needs no file.
         Err(_) if !args.ops.is_empty() => Ok(Source::Nothing),
         Err(error) => {
-            let remedy = "ask as a user who may read it, or name a node with --ops and a token with --token-file";
+            let remedy = "run this as a user who can read it, or name a node with --ops and a token with --token-file";
             Err(Refusal::new(usual.display().to_string(), error.to_string(), remedy))
         }
     }

@@ -45,7 +45,7 @@ pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
     let last = operator.at_most(&format!("/v1/admin/audit-log?limit=100{filters}"), args.lines).await?;
     let mut newest = show(args, &last, &mut HashSet::new())?;
     if last.is_empty() && args.lines > 0 && !args.operator.json {
-        warn("gateway: the audit log has no such entry yet");
+        warn("gateway: the audit log has no matching entries yet");
     }
     shown.extend(last.iter().filter_map(|row| row["id"].as_str()).map(str::to_owned));
     if !args.follow {

@@ -40,7 +40,7 @@ pub async fn run(command: ChannelCommand) -> anyhow::Result<Verdict> {
 async fn export(channel: &ChannelArgs, to: &Path, passphrase_file: &Path) -> anyhow::Result<Verdict> {
     let file = to.display().to_string();
     if to.exists() {
-        return Err(Refusal::new(file, "is there already", "name another file").into());
+        return Err(Refusal::new(file, "already exists", "name another file").into());
     }
     let body = json!({ "passphrase": passphrase(passphrase_file)? });
     let operator = Operator::new(&channel.operator)?;

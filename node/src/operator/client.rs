@@ -28,8 +28,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// What is to be done where somebody else answers, or nobody.
-const OPERATORS_PORT: &str = "name with --ops or GATEWAY_OPS the operator's port, usually 8081, of a node that runs; \
-                              as https:// where it has a certificate";
+const OPERATORS_PORT: &str = "name the operators' port (usually 8081) of a running node with --ops or GATEWAY_OPS, \
+                              with https:// if it has a certificate";
 
 /// What came of fetching bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Operator {
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
                 Err(error) if !error.is::<Refusal>() => {
-                    return Err(error.context("what was begun goes on by itself; look again later"));
+                    return Err(error.context("what was started continues by itself; check again later"));
                 }
                 answered => return answered,
             }
@@ -207,7 +207,7 @@ impl Operator {
                         last = Some(error);
                     }
                     Err(error) => {
-                        return Err(error.context("nobody knows whether it was done; look before you try again"));
+                        return Err(error.context("it is not known whether this was done; check before you try again"));
                     }
                 }
             }
@@ -241,7 +241,9 @@ impl Operator {
                 Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
                     last = Some(error);
                 }
-                Err(error) => return Err(error.context("nobody knows whether it was done; look before you try again")),
+                Err(error) => {
+                    return Err(error.context("it is not known whether this was done; check before you try again"));
+                }
             }
         }
         Err(unanswered(last, &self.remedy))
@@ -268,7 +270,7 @@ pub fn in_path(text: &str) -> String {
 /// # Errors
 /// When it has another shape.
 pub fn as_type<T: DeserializeOwned>(path: &str, answer: Value) -> anyhow::Result<T> {
-    serde_json::from_value(answer).with_context(|| format!("the answer to {path} is not of this release"))
+    serde_json::from_value(answer).with_context(|| format!("the answer to {path} is from another release"))
 }
 
 /// Shows an answer: to programs as it came, to people by `print`. What it says is for the verdict.
@@ -333,10 +335,10 @@ fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Valu
         // Every route that is asked for is one of that port.
         StatusCode::NOT_FOUND if message.contains("no such route") => OPERATORS_PORT,
         StatusCode::NOT_FOUND => match body.pointer("/error/details/resource").and_then(Value::as_str) {
-            Some("node") => "gateway nodes lists those that there are",
-            Some("shard") => "gateway shards lists those that there are",
-            Some("customer") => "gateway customer list shows those that there are",
-            Some("api_key") => "gateway keys lists those that there are",
+            Some("node") => "gateway nodes lists the nodes",
+            Some("shard") => "gateway shards lists the shards",
+            Some("customer") => "gateway customer list lists the customers",
+            Some("api_key") => "gateway keys lists the keys",
             _ => "check the id",
         },
         // Wrong tokens came from this address; whoever has a right one waits.
@@ -401,7 +403,7 @@ mod tests {
             let body = json!({ "error": { "code": "not_found", "message": "no such thing", "details": details } });
             failure(404, body).to_string()
         };
-        assert!(missing(json!({ "resource": "api_key" })).ends_with("; gateway keys lists those that there are"));
+        assert!(missing(json!({ "resource": "api_key" })).ends_with("; gateway keys lists the keys"));
         assert!(missing(json!({ "resource": "channel" })).ends_with("; check the id"));
         assert!(missing(Value::Null).ends_with("; check the id"));
     }

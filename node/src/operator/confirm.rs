@@ -13,7 +13,7 @@ pub fn confirm(args: &ConfirmArgs, command: &str) -> anyhow::Result<()> {
     if args.yes {
         return Ok(());
     }
-    Ok(judge(command, ask("Do it? [y/N]")?.as_deref())?)
+    Ok(judge(command, ask("Continue? [y/N]")?.as_deref())?)
 }
 
 /// Shows what a command would do. Where a program reads the answer, only to whoever is asked, beside the question.
@@ -29,7 +29,7 @@ fn judge(command: &str, answer: Option<&str>) -> Result<(), Refusal> {
     let (problem, remedy) = match answer.map(str::to_lowercase).as_deref() {
         Some("y" | "yes") => return Ok(()),
         Some(_) => ("nothing was changed", "answer y, or give --yes"),
-        None => ("asks before it changes anything, and there is no terminal to ask at", "give --yes in a script"),
+        None => ("asks before it changes anything, and there is no terminal to ask on", "give --yes in a script"),
     };
     Err(Refusal::new(command, problem, remedy))
 }

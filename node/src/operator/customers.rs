@@ -35,7 +35,7 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
             let answer = Operator::new(&args)?.post(PATH, &Value::Object(body)).await?;
             told(&args, PATH, answer, |CreatedView { customer, api_key }| {
                 print(&[customer]);
-                say(format!("\nAPI key  {}\nIt is not shown again.", api_key.secret));
+                say(format!("\nAPI key  {}\nIt will not be shown again.", api_key.secret));
             })
         }
         CustomerCommand::List(args) => {
@@ -46,8 +46,8 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
         CustomerCommand::Limit { id, limits, operator: args } => {
             let body = body(&limits.set)?;
             if body.is_empty() {
-                let remedy = "name it as in plan.channel_limit=5";
-                return Err(Refusal::new("gateway customer limit", "nothing is to be changed", remedy).into());
+                let remedy = "write it like plan.channel_limit=5";
+                return Err(Refusal::new("gateway customer limit", "names nothing to change", remedy).into());
             }
             change(&args, id, body.into()).await
         }
@@ -101,19 +101,19 @@ fn can_be_set(steps: &[&str]) -> bool {
 fn body(set: &[String]) -> Result<Map<String, Value>, Refusal> {
     let mut body = Map::new();
     for each in set {
-        let refused = |problem| Refusal::new(each, problem, "write it as in plan.channel_limit=5");
+        let refused = |problem| Refusal::new(each, problem, "write it like plan.channel_limit=5");
         let (key, text) = each.split_once('=').ok_or_else(|| refused("has no \"=\""))?;
         let steps: Vec<&str> = key.split('.').collect();
         let Some((last, path)) = steps.split_last().filter(|_| can_be_set(&steps)) else {
             let remedy = "set plan.name, .channel_limit, .trial_ends_at or .overdue_since, limits.customer or .channel \
                           with .burst and .refill_per_second, or limits.storage with .media_bytes, .keys, .labels, \
                           .endpoints or .tickets_open";
-            return Err(Refusal::new(each, "is nothing that can be set", remedy));
+            return Err(Refusal::new(each, "cannot be set", remedy));
         };
         let mut inner = &mut body;
         for step in path {
             let entry = inner.entry(*step).or_insert_with(|| Value::Object(Map::new()));
-            inner = entry.as_object_mut().ok_or_else(|| refused("is a part of what was given whole"))?;
+            inner = entry.as_object_mut().ok_or_else(|| refused("is part of a value that was given as a whole"))?;
         }
         let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
         if inner.insert((*last).to_owned(), value).is_some() {
@@ -145,7 +145,7 @@ pub async fn user(command: UserCommand) -> anyhow::Result<Verdict> {
     table.row([id.to_string(), email, role.as_str().to_owned()]);
     table.print_or("");
     if let Some(password) = made_up {
-        say(format!("\npassword  {password}\nIt is not shown again."));
+        say(format!("\npassword  {password}\nIt will not be shown again."));
     }
     Ok(Verdict::Well)
 }

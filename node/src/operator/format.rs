@@ -62,7 +62,7 @@ fn highest_in_words(format: Format, highest: Option<Format>) -> String {
     match highest {
         None => "a node does not answer".to_owned(),
         Some(highest) if highest > format => {
-            format!("all nodes understand {highest}: gateway format raise, once no node is to go back")
+            format!("all nodes understand {highest}: use gateway format raise once no node will go back")
         }
         Some(_) => "no higher one is understood by all nodes".to_owned(),
     }

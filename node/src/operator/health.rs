@@ -28,7 +28,7 @@ fn print(status: &StatusView) {
     let releases: Vec<String> =
         status.releases.iter().map(|(release, nodes)| format!("{release} on {}", named(nodes))).collect();
     line("release", format!("{}; the cluster has format {}", releases.join(", "), status.format));
-    line("shards", format!("{} of {} whole, the directory among them", status.shards.ready, status.shards.total));
+    line("shards", format!("{} of {} complete, including the directory", status.shards.ready, status.shards.total));
     let channels: u64 = status.channels.values().sum();
     let by_status: Vec<String> = status
         .channels
@@ -57,7 +57,7 @@ pub async fn check(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
     let check = shown(args, PATH, answer, |check: &CheckView| {
         findings(&check.checks);
-        let (can, cannot) = ("any one node can be lost now", "a node cannot be lost now");
+        let (can, cannot) = ("any one node can be lost now", "no node can be lost now");
         say(format!("\n{}: {}", word(&check.status), if check.can_lose_a_node { can } else { cannot }));
     })?;
     Ok(verdict(&check))

@@ -30,7 +30,7 @@ const LEAD_PATIENCE: Duration = Duration::from_secs(60);
 const RUNS: &str = "running";
 
 /// Said when a plan has no moves.
-const WELL_PLACED: &str = "every shard lies where the present nodes want it";
+const WELL_PLACED: &str = "every shard is already where it should be";
 
 pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
     match command {
@@ -41,7 +41,7 @@ pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
         LayoutCommand::Cancel(args) => {
             let answer = Operator::new(&args)?.post("/v1/admin/layout/cancel", &json!({})).await?;
             told(&args, PATH, answer, |change: ChangeView| {
-                say(format!("{} moves are dropped, {} come to their end", change.cancelled, change.running));
+                say(format!("{} moves are cancelled, {} are being finished", change.cancelled, change.running));
             })
         }
     }
@@ -54,7 +54,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
     let answer = operator.post(&path, &json!({ "node_id": to })).await?;
     told(&args, &path, answer, |Moved { shard, from, to }| {
         show::prose(&format!(
-            "shard {shard} moves from node {from} to node {to}; the next gateway layout apply may want it back"
+            "shard {shard} moves from node {from} to node {to}; the next gateway layout apply may move it back"
         ));
     })?;
     if !wait {
@@ -68,7 +68,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
     if !args.json {
         say(match placed {
             Verdict::Well => format!("node {to} leads shard {shard}"),
-            Verdict::Degraded => format!("the move of shard {shard} was given up: look with gateway layout show"),
+            Verdict::Degraded => format!("the move of shard {shard} was given up: see gateway layout show"),
         });
     }
     Ok(placed)
@@ -84,9 +84,7 @@ async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::
         }
         if Instant::now() > deadline {
             let leads = leader.map_or_else(|| "nobody leads".to_owned(), |leader| format!("node {leader} still leads"));
-            bail!(
-                "{leads} shard {shard}, {LEAD_PATIENCE:?} after it was given to node {node}: look with gateway shards"
-            );
+            bail!("{leads} shard {shard}, {LEAD_PATIENCE:?} after it was given to node {node}: see gateway shards");
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
@@ -126,7 +124,7 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let plan: PlanView = as_type(path, answer)?;
     show_plan(&operator, &plan).await?;
     if !plan.moves.is_empty() {
-        say(format!("begin it with gateway layout apply --number {}", plan.number));
+        say(format!("start it with gateway layout apply --number {}", plan.number));
     }
     Ok(Verdict::Well)
 }
@@ -138,9 +136,9 @@ async fn show_plan(operator: &Operator, plan: &PlanView) -> anyhow::Result<()> {
         table.row([each.shard.to_string(), listed(&each.from), listed(&each.to), each.leader.to_string()]);
     }
     let change = running(operator).await?;
-    table.print_or(if change.is_some() { "nothing is to be moved beside what moves already" } else { WELL_PLACED });
+    table.print_or(if change.is_some() { "nothing needs to move besides what is moving already" } else { WELL_PLACED });
     if let Some(change) = change {
-        say(format!("change {} is under way: see it with gateway layout watch", change.number));
+        say(format!("change {} is in progress: follow it with gateway layout watch", change.number));
     }
     let mut bears = Table::new(&["NODE", "LEADS", "LEADS AFTER", "LOAD", "LOAD AFTER"]);
     for node in &plan.nodes {
@@ -161,7 +159,7 @@ async fn show_plan(operator: &Operator, plan: &PlanView) -> anyhow::Result<()> {
 
 fn cost_in_words(plan: &PlanView) -> String {
     let Cost { replicas, leads, channels } = plan.cost;
-    format!("{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then")
+    format!("{replicas} replicas will be copied; {leads} shards with {channels} channels will get another leader")
 }
 
 async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
@@ -173,7 +171,7 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
         && !args.detach
     {
         if !args.operator.json {
-            say(format!("change {} is under way and goes on", change.number));
+            say(format!("change {} is in progress and continues", change.number));
         }
         follow(&operator, if args.operator.json { Tells::Nothing } else { Tells::Progress }).await?;
     }
@@ -181,8 +179,8 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
     // Nothing to do is no failure of a script that sees to it that nothing is left to do.
     let plan: PlanView = as_type(PLAN, planned.clone())?;
     if let Some(number) = args.number.filter(|number| *number != plan.number) {
-        let problem = format!("the layout was changed since: a plan of now has the number {}", plan.number);
-        return Err(Refusal::new(format!("--number {number}"), problem, "look at gateway layout plan again").into());
+        let problem = format!("the layout has changed since; the current plan has the number {}", plan.number);
+        return Err(Refusal::new(format!("--number {number}"), problem, "see gateway layout plan again").into());
     }
     if plan.moves.is_empty() {
         if args.operator.json {
@@ -251,7 +249,7 @@ async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
         }
         let Some(change) = change else {
             if tells == Tells::Progress {
-                say("the layout was never changed");
+                say("the layout has never been changed");
             }
             return Ok(Verdict::Well);
         };

@@ -36,11 +36,11 @@ fn removal_in_words(RemovalView { node, left }: &RemovalView) -> String {
     let NodeView { id, address, state, replicas, owns, .. } = node;
     let led = match owns.as_deref().map_or(0, <[u16]>::len) {
         0 => String::new(),
-        1 => ", 1 shard is led by another node".to_owned(),
-        several => format!(", {several} shards are led by others"),
+        1 => ", 1 shard gets another leader".to_owned(),
+        several => format!(", {several} shards get other leaders"),
     };
     format!(
-        "node {id} ({address}, {state}) is removed for good: its {replicas} replicas go elsewhere where there is room{led}\n{}",
+        "node {id} ({address}, {state}) will be removed for good: its {replicas} replicas move to other nodes with room{led}\n{}",
         left_in_words(left)
     )
 }
@@ -57,10 +57,8 @@ fn left_in_words(left: &LeftView) -> String {
         _ => format!(", of which nodes {} do not answer", listed(&left.away)),
     };
     let then = match left.can_lose_a_node {
-        true => "any one can be lost then",
-        false => {
-            "then none can be lost: let another one in (gateway token, gateway join), or start those that are away"
-        }
+        true => "any one of them can then be lost",
+        false => "then none can be lost: add another one (gateway token, gateway join), or start those that are down",
     };
     format!("{nodes}{away}: {then}")
 }
@@ -77,9 +75,9 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
     say(&token);
     // Made is made: it is good also where nobody says through whom.
     let nodes = nodes(&operator).await.unwrap_or_default();
-    say(format!("lets one node in until {}; on its machine:", expires_at.to_iso()));
+    say(format!("one node can join with this token until {}; on its machine, run:", expires_at.to_iso()));
     say(format!("  {}", joining_line(&nodes)));
-    say("which reads the token from its standard input");
+    say("which reads the token from standard input");
     Ok(Verdict::Well)
 }
 
@@ -123,7 +121,7 @@ async fn until_it_owns_nothing(operator: &Operator, args: &NodeRef) -> anyhow::R
             return Ok(());
         }
         if is_late {
-            bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: look with gateway shards");
+            bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: see gateway shards");
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
@@ -142,11 +140,11 @@ pub async fn undrain(args: &NodeRef) -> anyhow::Result<Verdict> {
         && let Some(row) = one(&operator, node).await?.filter(|row| row.state != READY)
     {
         if Instant::now() > deadline {
-            bail!("node {node} is {} after {DRAIN_PATIENCE:?}: look with gateway nodes", row.state);
+            bail!("node {node} is {} after {DRAIN_PATIENCE:?}: see gateway nodes", row.state);
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    told(&args.operator, &answer, &format!("node {node} may lead again"));
+    told(&args.operator, &answer, &format!("node {node} can lead shards again"));
     Ok(Verdict::Well)
 }
 
@@ -158,7 +156,7 @@ pub async fn node(command: NodeCommand) -> anyhow::Result<Verdict> {
             let path = format!("/v1/admin/nodes/{node}");
             let answer = operator.change(Method::PATCH, &path, Some(&json!({ "weight": weight }))).await?;
             let weight = as_type::<NodeView>(&path, answer.clone())?.weight;
-            told(&args, &answer, &format!("node {node} weighs {weight}; see gateway layout plan"));
+            told(&args, &answer, &format!("node {node} has the weight {weight}; see gateway layout plan"));
             Ok(Verdict::Well)
         }
     }
@@ -191,8 +189,8 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
                 status.end();
             }
             bail!(
-                "node {node} has kept {} replicas for {MOVE_PATIENCE:?}: look with gateway layout show; it leaves as soon as \
-                 they have gone",
+                "node {node} still has {} replicas after {MOVE_PATIENCE:?}: see gateway layout show; it leaves as soon as they \
+                 have moved",
                 row.replicas
             );
         }
@@ -202,7 +200,7 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     if begun.is_some() && !args.operator.json {
         status.end();
     }
-    let done = if args.wait { "is removed" } else { "leaves; it is removed when nothing is placed on it any more" };
+    let done = if args.wait { "is removed" } else { "is leaving; it is removed when nothing is placed on it any more" };
     told(&args.operator, &answer, &format!("node {node} {done}"));
     Ok(Verdict::Well)
 }
@@ -266,7 +264,7 @@ mod tests {
         let mut answer = node_3();
         answer["left"] = json!({ "nodes": 2, "away": [], "can_lose_a_node": false });
         let words = removal_in_words(&serde_json::from_value(answer).unwrap());
-        for part in ["node 3 (node-3:8082, ready)", "its 16 replicas", "2 shards are led by others", "2 nodes are left"]
+        for part in ["node 3 (node-3:8082, ready)", "its 16 replicas", "2 shards get other leaders", "2 nodes are left"]
         {
             assert!(words.contains(part), "{part}: {words}");
         }
@@ -287,7 +285,7 @@ mod tests {
         let words = |nodes, away: &[NodeId], can_lose_a_node| {
             left_in_words(&LeftView { nodes, away: away.iter().copied().collect(), can_lose_a_node })
         };
-        assert_eq!(words(3, &[], true), "3 nodes are left: any one can be lost then");
+        assert_eq!(words(3, &[], true), "3 nodes are left: any one of them can then be lost");
         assert!(words(1, &[], false).starts_with("1 node is left: then none can be lost"));
         let away = words(4, &[13], false);
         assert!(away.starts_with("4 nodes are left, of which node 13 does not answer: then none"), "{away}");

@@ -50,7 +50,7 @@ async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     table.print_or("nothing is sealed yet");
     for node in &secrets.nodes {
         if let Some(error) = &node.error {
-            say(format!("node {} does not say which keys it has: {error}", node.node_id));
+            say(format!("node {} did not say which keys it has: {error}", node.node_id));
         }
     }
     say(conclusion(&secrets));
@@ -71,12 +71,12 @@ fn of_data_keys(rotation: Option<&DataKeysView>) -> String {
         return "the customers' data keys were never rotated".to_owned();
     };
     match (&**state, ended_at) {
-        (_, Some(at)) => format!("the customers' data keys were rotated; the former ones were dropped at {at}"),
-        ("changing", _) => "customers get other data keys".to_owned(),
+        (_, Some(at)) => format!("the customers' data keys were rotated; the old ones were dropped at {at}"),
+        ("changing", _) => "customers are getting new data keys".to_owned(),
         ("keeping", _) => {
-            format!("nothing is sealed with former data keys; {former_keys} of them are kept for a while")
+            format!("nothing is sealed with old data keys any more; {former_keys} of them are kept for a while")
         }
-        _ => format!("what former data keys have sealed is sealed anew; shards {} are left", listed(shards_left)),
+        _ => format!("what old data keys have sealed is being sealed again; shards {} are left", listed(shards_left)),
     }
 }
 
@@ -111,9 +111,11 @@ async fn rotate_authority(args: &OperatorArgs, detach: bool) -> anyhow::Result<V
 fn of_session_key(key: &SessionKeyView) -> String {
     match (key.rotated_at, key.former_until) {
         (None, _) => "the key of session tokens was never rotated".to_owned(),
-        (Some(at), None) => format!("the key of session tokens is of {at}"),
+        (Some(at), None) => format!("the key of session tokens was rotated at {at}"),
         (Some(at), Some(until)) => {
-            format!("the key of session tokens is of {at}; tokens of the one before are taken until {until} at most")
+            format!(
+                "the key of session tokens was rotated at {at}; tokens of the previous one work until {until} at most"
+            )
         }
     }
 }
@@ -121,17 +123,17 @@ fn of_session_key(key: &SessionKeyView) -> String {
 /// How far a rotation of the authority is, and what it waits for.
 fn of_authority(authority: Option<&AuthorityView>) -> String {
     let Some(AuthorityView { rotated_at, state, waits_for, .. }) = authority else {
-        return "the cluster does not have the key of the authority by which nodes know each other".to_owned();
+        return "the cluster does not have the key of the authority that certifies the nodes".to_owned();
     };
     let waits = match waits_for[..] {
         [] => String::new(),
-        _ => format!("; it waits for nodes {}", listed(waits_for)),
+        _ => format!("; waiting for nodes {}", listed(waits_for)),
     };
     match (&**state, rotated_at) {
-        (SETTLED, None) => "the authority by which nodes know each other is the first".to_owned(),
-        (SETTLED, Some(at)) => format!("the authority by which nodes know each other is of {at}"),
-        ("overlapping", _) => format!("nodes make themselves certificates of the new authority{waits}"),
-        _ => format!("nodes come to trust the new authority{waits}"),
+        (SETTLED, None) => "the authority that certifies the nodes was never rotated".to_owned(),
+        (SETTLED, Some(at)) => format!("the authority that certifies the nodes was rotated at {at}"),
+        ("overlapping", _) => format!("nodes are creating certificates of the new authority{waits}"),
+        _ => format!("nodes are starting to trust the new authority{waits}"),
     }
 }
 
@@ -188,11 +190,11 @@ fn progress(secrets: &SecretsView) -> String {
 fn conclusion(secrets: &SecretsView) -> String {
     match (&secrets.exchange, &*secrets.state) {
         (_, "waiting") => waiting(secrets),
-        (_, "rewrapping") => format!("{} data keys are still to be sealed anew", secrets.remaining),
+        (_, "rewrapping") => format!("{} data keys are still to be sealed again", secrets.remaining),
         (None, _) => format!("everything is sealed under {}, which was never exchanged", secrets.master_key),
-        (Some(exchange), _) if !exchange.old_key_may_go => "an exchange is about to end".to_owned(),
+        (Some(exchange), _) if !exchange.old_key_may_go => "an exchange is about to finish".to_owned(),
         (Some(ExchangeView { from, signs_with_both_until, .. }), _) => {
-            let may_go = format!("nothing is sealed under the old key {from}: it may go");
+            let may_go = format!("nothing is sealed under the old key {from}: it is no longer needed");
             if *signs_with_both_until > Timestamp::now() {
                 format!(
                     "{may_go}; until {signs_with_both_until} nodes that keep it sign with the old default secrets too, \
@@ -259,15 +261,15 @@ mod tests {
             Some(ExchangeView { from, began_at, ended_at: None, old_key_may_go, signs_with_both_until: until })
         };
         let running = secrets("rewrapping", 4, exchange(false, Timestamp(0)));
-        assert!(!conclusion(&running).contains("may go"));
+        assert!(!conclusion(&running).contains("no longer needed"));
         assert_eq!(progress(&running), format!("[{}{}] 6/10 data keys under new0", "#".repeat(18), ".".repeat(12)));
         assert_eq!(verdict(&running), Verdict::Degraded);
         let over = secrets("settled", 0, exchange(true, Timestamp(0)));
-        assert_eq!(conclusion(&over), "nothing is sealed under the old key old0: it may go");
+        assert_eq!(conclusion(&over), "nothing is sealed under the old key old0: it is no longer needed");
         assert_eq!(verdict(&over), Verdict::Well);
         let of_today = secrets("settled", 0, exchange(true, Timestamp(Timestamp::now().0 + 60_000)));
         assert!(conclusion(&of_today).contains("default secrets too"));
-        assert!(!conclusion(&secrets("settled", 0, None)).contains("may go"));
+        assert!(!conclusion(&secrets("settled", 0, None)).contains("no longer needed"));
     }
 
     #[test]
@@ -276,11 +278,15 @@ mod tests {
             let (id, state, waits_for) = (String::new(), state.into(), waits_for.to_vec());
             of_authority(Some(&AuthorityView { id, rotated_at: None, state, began_at: None, waits_for }))
         };
-        assert_eq!(told("announced", &[2, 3]), "nodes come to trust the new authority; it waits for nodes 2,3");
-        assert_eq!(told("overlapping", &[]), "nodes make themselves certificates of the new authority");
-        assert!(told(SETTLED, &[]).ends_with("is the first") && of_authority(None).contains("does not have"));
+        assert_eq!(told("announced", &[2, 3]), "nodes are starting to trust the new authority; waiting for nodes 2,3");
+        assert_eq!(told("overlapping", &[]), "nodes are creating certificates of the new authority");
+        assert!(told(SETTLED, &[]).ends_with("was never rotated") && of_authority(None).contains("does not have"));
         let key = |former_until| of_session_key(&SessionKeyView { rotated_at: Some(Timestamp(0)), former_until });
-        assert!(key(Some(Timestamp(1_200_000))).contains("00:20:00") && !key(None).contains("before"), "{}", key(None));
+        assert!(
+            key(Some(Timestamp(1_200_000))).contains("00:20:00") && !key(None).contains("previous"),
+            "{}",
+            key(None)
+        );
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Receiver {
             rand::rng().fill_bytes(&mut random);
             let secret = format!("whsec_{}", hex::encode(random));
             // Not on standard output, which may be the events for a program.
-            warn(format_args!("gateway: signed with {secret}; --signing-secret gives another one"));
+            warn(format_args!("gateway: signed with {secret}; choose another one with --signing-secret"));
             secret
         });
         Ok(Self { client: client.build().context("making an HTTP client")?, url, secret })

@@ -77,7 +77,7 @@ impl Listening {
         for node in self.account.nodes.clone().iter().cycle() {
             match self.listen(node).await {
                 Ok(()) if !is_read() => return Ok(()),
-                Ok(()) => warn(format_args!("gateway: {node} ended the stream; going on")),
+                Ok(()) => warn(format_args!("gateway: {node} ended the stream; reconnecting")),
                 Err(error) if error.is::<Refusal>() => return Err(error),
                 Err(error) => {
                     let error = match distrust(&error) {
@@ -113,7 +113,7 @@ impl Listening {
             }
             if !is_heard {
                 // From here on nothing is missed: what the stream is called says where it begins.
-                warn(format_args!("gateway: listening at {node}; Ctrl-C ends it"));
+                warn(format_args!("gateway: listening at {node}; press Ctrl-C to stop"));
                 is_heard = true;
             }
             for frame in whole {
@@ -159,11 +159,11 @@ impl Listening {
             match (frame.event.as_str(), &self.began) {
                 // There is no event of that id, and so the stream begins with the oldest that the gateway has.
                 ("stream.gap", Some(began)) if self.last.is_none() => warn(format_args!(
-                    "gateway: no event had come before the cut; going on with those since {} that the gateway still has",
+                    "gateway: no event had come before the interruption; continuing with those since {} that the gateway still has",
                     began.time()
                 )),
-                ("stream.gap", _) => warn("gateway: some events are lost to the stream: it was cut for too long"),
-                ("stream.overflow", _) => warn("gateway: events came faster than they were read; going on"),
+                ("stream.gap", _) => warn("gateway: some events were missed: the stream was interrupted for too long"),
+                ("stream.overflow", _) => warn("gateway: events came faster than they were read; continuing"),
                 _ => {}
             }
             return;

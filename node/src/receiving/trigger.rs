@@ -27,11 +27,11 @@ pub async fn run(args: TriggerArgs) -> anyhow::Result<()> {
         let receiver = Receiver::new(url.clone(), signing_secret)?;
         let sent = receiver.send(event.as_str(), example.id.as_str(), body).await;
         let (status, took) =
-            sent.map_err(|error| anyhow!("{}; see that a receiver listens there", in_short(&error)))?;
+            sent.map_err(|error| anyhow!("{}; check that a receiver listens there", in_short(&error)))?;
         if !status.is_success() {
-            bail!("{url} answered {event} with {status}, which is no 2xx");
+            bail!("{url} answered {event} with {status} instead of a 2xx");
         }
-        say(format_args!("{event} was taken by {url}: {status} after {} ms", took.as_millis()));
+        say(format_args!("{event} was accepted by {url}: {status} after {} ms", took.as_millis()));
         return Ok(());
     }
     let account = Account::find(&account)?;
@@ -42,11 +42,11 @@ pub async fn run(args: TriggerArgs) -> anyhow::Result<()> {
     let path = format!("/v1/webhook-endpoints/{endpoint}/test");
     let result = ask(&account, Method::POST, &path, Some(&json!({ "event": event }))).await?;
     if result["ok"] != true {
-        let said = result["error"]["message"].as_str().unwrap_or("no reason is known");
-        bail!("endpoint {endpoint} did not take {event}: {said}");
+        let said = result["error"]["message"].as_str().unwrap_or("for an unknown reason");
+        bail!("endpoint {endpoint} did not accept {event}: {said}");
     }
     say(format_args!(
-        "{event} was taken by endpoint {endpoint}: {} after {} ms",
+        "{event} was accepted by endpoint {endpoint}: {} after {} ms",
         result["http_status"], result["latency_ms"]
     ));
     Ok(())

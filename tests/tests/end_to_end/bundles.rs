@@ -63,7 +63,7 @@ async fn a_channel_moves_to_another_cluster_without_a_new_qr_and_the_first_does_
     let said = source.command(&command).await.succeeded().stdout;
     assert!(said.contains(&file), "{said}");
     let again = source.command(&command).await;
-    assert!(again.code() == Some(2) && again.stderr.contains("is there already"), "{again:?}");
+    assert!(again.code() == Some(2) && again.stderr.contains("already exists"), "{again:?}");
     let bundle = fs::read(&file).unwrap();
     let exported = export(&operator, &channel.id).await;
     assert_eq!((exported.status, exported.content_type()), (200, Some("application/octet-stream")));

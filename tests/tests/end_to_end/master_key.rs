@@ -196,6 +196,6 @@ async fn the_master_key_is_exchanged_under_a_kill_and_signatures_and_sessions_ho
     does_not_verify(&other, &of_old);
     assert_eq!((signatures(&own), signatures(&other)), (1, 1));
     let status = cluster.command(&["secrets", "status"]).await.succeeded().stdout;
-    assert!(status.contains("it may go"), "{status}");
+    assert!(status.contains("it is no longer needed"), "{status}");
     assert_eq!(tenant.simulator().stat("conflicts").await, 0);
 }

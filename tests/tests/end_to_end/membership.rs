@@ -161,7 +161,11 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let identity = std::fs::read_to_string(grown.dir(second).join("data/identity.json")).unwrap();
     let storage_id = serde_json::from_str::<Value>(&identity).unwrap()["storage_id"].clone();
     let token_file = grown.dir(third).with_extension("token");
-    std::fs::write(&token_file, format!("{token}\nlets one node in until then; on its machine:\n")).unwrap();
+    std::fs::write(
+        &token_file,
+        format!("{token}\none node can join with this token until then; on its machine, run:\n"),
+    )
+    .unwrap();
     let repeat = async || {
         let _ = std::fs::remove_dir_all(grown.dir(third));
         std::fs::create_dir(grown.dir(third)).unwrap();

@@ -207,7 +207,7 @@ async fn wrong_use_ends_with_2_and_a_cluster_that_is_not_there_with_1() {
         (&["nodes", "--ops", "127.0.0.1:1"], 1, "127.0.0.1:1"),
         (&["webhooks", "stuck", "--older-than", "90d"], 2, "older_than_seconds"),
         (&["webhooks", "stuck", "--older-than", "soon"], 2, "1h 30m"),
-        (&["customer", "create", "Acme", "plan.channels_limit=5"], 2, "is nothing that can be set"),
+        (&["customer", "create", "Acme", "plan.channels_limit=5"], 2, "cannot be set"),
     ];
     for (args, code, says) in table {
         let Finished { status, stdout, stderr } = cluster.command(args).await;
@@ -258,8 +258,8 @@ async fn what_cannot_be_taken_back_is_shown_and_done_only_when_it_is_wanted() {
         }
     };
     refused(&["node", "remove", "3"], &["of the 2 that would be left none could", "force"]).await;
-    refused(&["node", "remove", "3", "--force"], &["node 3 (127.0.0.1:", "is removed for good", "--yes"]).await;
-    refused(&["node", "remove", "3", "--force", "--json"], &["is removed for good", "--yes"]).await;
+    refused(&["node", "remove", "3", "--force"], &["node 3 (127.0.0.1:", "will be removed for good", "--yes"]).await;
+    refused(&["node", "remove", "3", "--force", "--json"], &["will be removed for good", "--yes"]).await;
     let asked = cluster.command(&["node", "remove", "3", "--force", "--json"]).await;
     assert_eq!(asked.stdout, "", "a program reads the answer alone: {asked:?}");
     refused(&["node", "remove", "9", "--yes"], &["not_found"]).await;
@@ -283,7 +283,7 @@ async fn customers_their_members_and_their_keys_are_made_and_ended_by_commands()
     let api = cluster.api(1, &tests::http::client()).with_key(&secret);
     api.get("/v1/account").await.expect(200);
     let told = shown(&cluster, &["customer", "create", "Shown"]).await;
-    assert!(told.contains("zpk_") && told.contains("not shown again"), "{told}");
+    assert!(told.contains("zpk_") && told.contains("not be shown again"), "{told}");
     assert!(shown(&cluster, &["customer", "list"]).await.contains(&id));
     let (all, _) = json_of(&cluster, &["customer", "list"]).await;
     assert!(rows(&all).iter().any(|row| row["id"] == json!(id)) && !all.to_string().contains(&secret), "{all}");

@@ -49,7 +49,7 @@ async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_fa
     assert_eq!((sum("leads"), sum("leads_after")), (SHARDS as f64, SHARDS as f64), "{plan}");
     assert!(sum("load") >= SHARDS as f64 && (sum("load") - sum("load_after")).abs() < 0.01, "{plan}");
     let shown = grown.command(1, &["layout", "plan"]).await.succeeded().stdout;
-    assert!(shown.contains("replicas are copied") && shown.contains("LOAD"), "{shown}");
+    assert!(shown.contains("replicas will be copied") && shown.contains("LOAD"), "{shown}");
 
     let stale = json!({ "number": plan["number"].as_u64().unwrap() + 1 });
     grown.operator(1).post("/v1/admin/layout/apply", stale).await.expect_error(409, "concurrent_modification");

@@ -124,7 +124,7 @@ async fn what_comes_while_the_stream_is_cut_before_its_first_event_is_heard_afte
     cluster.kill(others[0]);
     let sent = tenant.api(owner).post(&channel.path("/messages"), text(&ann, "while it is away")).await.expect(202);
     listening.says("out", sent["message_id"].as_str().unwrap()).await;
-    listening.says("err", "no event had come before the cut").await;
+    listening.says("err", "no event had come before the interruption").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,7 +148,7 @@ async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_i
     let endpoint = tenant.endpoint(&receiver.url("/one"), &["message.sent"], more).await;
     let (code, out, said) = trigger("order.placed", &[]).await;
     assert_eq!(code, Some(0), "{said}");
-    assert!(out.contains("order.placed was taken by endpoint"), "{out}");
+    assert!(out.contains("order.placed was accepted by endpoint"), "{out}");
     let got = receiver.of("/one", "order.placed").pop().unwrap();
     got.verify(SECRET);
     assert!(got.headers.get("x-gateway-delivery-id").is_none(), "it is no delivery");
@@ -180,7 +180,7 @@ async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_i
     assert_eq!(got.json()["test"], true);
 
     let (code, _, said) = run(&["trigger", "order.placed", "--forward-to", "127.0.0.1:1"], folder.path()).await;
-    assert!(code == Some(1) && said.contains("see that a receiver listens there"), "{code:?} {said}");
+    assert!(code == Some(1) && said.contains("check that a receiver listens there"), "{code:?} {said}");
     assert_eq!(said.matches("127.0.0.1:1").count(), 1, "it is said once: {said}");
 
     // The route by itself.

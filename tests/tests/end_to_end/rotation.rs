@@ -108,7 +108,7 @@ async fn session_tokens_of_the_key_before_are_good_beside_those_of_the_new_one_w
     assert_eq!(operator.get(SECRETS).await.expect(200)["session_key"]["rotated_at"], Value::Null);
 
     let said = cluster.command(&["secrets", "rotate", "session-key"]).await.succeeded().stdout;
-    assert!(said.contains("tokens of the one before are taken until"), "{said}");
+    assert!(said.contains("tokens of the previous one work until"), "{said}");
     works(&before).await;
     let after = login(&tenant.api(2), &member.email, PASSWORD).await;
     works(&after).await;

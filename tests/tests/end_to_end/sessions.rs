@@ -84,6 +84,7 @@ async fn a_role_says_what_a_session_may_do_and_another_role_acts_at_once() {
         (Method::GET, "/v1/account", Value::Null, [true; 4]),
         (Method::GET, "/v1/account/members", Value::Null, [true; 4]),
         (Method::GET, "/v1/account/audit-log", Value::Null, [true; 4]),
+        (Method::POST, "/v1/support/tickets", json!({}), [true; 4]),
         (Method::POST, "/v1/channels", json!({ "name": "x" }), [false, true, true, true]),
         (Method::POST, "/v1/webhook-endpoints", json!({}), [false, true, true, true]),
         (Method::POST, "/v1/api-keys", json!({ "name": "x" }), [false, false, true, true]),
