@@ -131,7 +131,6 @@ pub struct Api {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub console_frame_ancestors: Vec<String>,
     /// HTTPS instead of plain HTTP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ApiTls>,
 }
 
@@ -153,19 +152,15 @@ pub const ANY_ORIGIN: &str = "*";
 pub struct Ops {
     pub listen: SocketAddr,
     /// The token that all nodes and operators share: it opens everything.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
     /// More tokens, one a line as in `NAME ROLE SHA256`; looked at again and again, so that one that is taken out opens
     /// nothing within seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_file: Option<PathBuf>,
     /// Operators find the console under `/console`.
     #[serde(default = "defaults::operators_console", skip_serializing_if = "is_on")]
     pub console: bool,
     /// HTTPS instead of plain HTTP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ApiTls>,
     /// More tokens, each of one operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -190,7 +185,6 @@ pub struct OpsToken {
 pub struct Peer {
     pub listen: SocketAddr,
     /// Where the others reach this node; `cluster.nodes` is taken when it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<HostPort>,
     pub ca_file: PathBuf,
     /// Names `node-<id>.gateway.internal`, for server and client use.
@@ -198,7 +192,6 @@ pub struct Peer {
     pub key_file: PathBuf,
     /// The authority's own key, of the node that made the cluster: taken over by the cluster at its first start, and
     /// not needed afterwards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_key_file: Option<PathBuf>,
     /// How long the node's next certificate lives. It is made in time, once the cluster has its authority's key; the file
     /// is that of the first one.
@@ -232,7 +225,6 @@ pub struct Cluster {
     /// Nodes of another cluster are not spoken to.
     pub cluster_id: Uuid,
     /// Raft groups for channels; fixed when the cluster is made. See [`Cluster::shard_count`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<u16>,
     #[serde(default)]
     pub timing: Timing,
@@ -272,7 +264,6 @@ pub struct Member {
     pub id: NodeId,
     pub peer: HostPort,
     /// The URL of its customers' listener.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }
 
@@ -281,17 +272,12 @@ pub struct Member {
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
     /// 32 bytes in hex (64 characters) or base64 (44).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master_key: Option<Secret>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
     /// The key that `gateway secrets rewrap` takes out of use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_master_key: Option<Secret>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_master_key_file: Option<PathBuf>,
     /// How long data keys are kept after a rotation, once nothing is sealed with them: longer than any backup takes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_former_data_keys: Option<HumanDuration>,
 }
 
@@ -304,7 +290,6 @@ pub struct Webhooks {
     /// Private ranges that receivers may lie in.
     pub allow_cidrs: Vec<IpNet>,
     /// More authorities that receivers' certificates may come from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// Sends the Standard Webhooks headers beside the gateway's own.
     pub standard_headers: bool,
@@ -428,7 +413,6 @@ pub struct History {
     /// How many days messages are kept; 0 stores nothing.
     pub retention_days: u16,
     /// Instead of days, to the second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<HumanDuration>,
     /// Whether messages are kept with their bodies, and not as metadata only.
     pub store_bodies: bool,
@@ -517,7 +501,6 @@ pub enum LogFormat {
 #[serde(deny_unknown_fields, default)]
 pub struct Traces {
     /// A collector's base URL for OTLP over HTTP.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// The part of all traces that is recorded, from 0 to 1; the same on every node, or traces have holes.
     pub sample: f64,

@@ -19,13 +19,10 @@ pub struct Auth {
     #[serde(skip_serializing_if = "super::is_on")]
     pub verify_first: bool,
     /// A page that confirms an address, with `{token}` in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verify_url: Option<String>,
     /// A page on which a member chooses a password, with `{token}` in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub password_url: Option<String>,
     pub mail: Mail,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub oidc: Option<OidcConfig>,
 }
 
@@ -46,18 +43,13 @@ impl Default for Auth {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mail {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// That of `security`, when it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     pub security: SmtpSecurity,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
     /// `Name <address>` or an address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Writes messages to the log instead: for development, since whoever reads the log has their tokens.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

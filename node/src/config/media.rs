@@ -16,7 +16,6 @@ pub struct Media {
     /// Days from the receipt of bytes to their end, 1 to 365.
     pub retention_days: u16,
     /// In place of `retention_days`, for less than a day: tests use it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<HumanDuration>,
     /// How long a link to media can be used.
     pub link_life: HumanDuration,
@@ -24,7 +23,6 @@ pub struct Media {
     pub sweep_interval: HumanDuration,
     /// How long bytes that nothing refers to stay.
     pub orphan_grace: HumanDuration,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub s3: Option<MediaBucket>,
 }
 
@@ -47,9 +45,7 @@ pub struct MediaBucket {
     #[serde(default = "region")]
     pub region: String,
     pub access_key_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_access_key: Option<Secret>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_access_key_file: Option<PathBuf>,
     /// Before every key.
     #[serde(default = "prefix")]
