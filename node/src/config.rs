@@ -34,6 +34,7 @@ pub use auth::Auth;
 pub use media::{Media, MediaBucket, MediaStore};
 pub use network::{Driver, Network, Whatsapp};
 pub use support::Support;
+use values::sections;
 pub use values::{HostPort, HumanDuration, Secret, Timing};
 
 /// `[limits]`: the token buckets of addresses, customers and channels.
@@ -46,7 +47,7 @@ pub use raft::transport::admission::Admission as Connections;
 /// The commented file that `gateway config example` prints.
 pub const EXAMPLE: &str = include_str!("../../deploy/gateway.toml");
 
-/// Everything that a node is told from outside.
+/// Everything that a node is told from outside. It is written as TOML alone, which leaves out what is not set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -143,6 +144,9 @@ pub struct ApiTls {
     pub key_file: PathBuf,
 }
 
+/// In seconds.
+const DAY: u64 = 86_400;
+
 /// In `api.cors_origins`.
 pub const ANY_ORIGIN: &str = "*";
 
@@ -158,7 +162,7 @@ pub struct Ops {
     /// nothing within seconds.
     pub tokens_file: Option<PathBuf>,
     /// Operators find the console under `/console`.
-    #[serde(default = "defaults::operators_console", skip_serializing_if = "is_on")]
+    #[serde(default = "defaults::on", skip_serializing_if = "is_on")]
     pub console: bool,
     /// HTTPS instead of plain HTTP.
     pub tls: Option<ApiTls>,
@@ -203,7 +207,7 @@ pub struct Peer {
 impl Peer {
     /// Long enough that a cluster which stands still for a while comes back by itself, short enough that a certificate which
     /// was copied is worthless within a season.
-    pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * defaults::DAY);
+    pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * DAY);
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -232,7 +236,7 @@ pub struct Cluster {
     #[serde(default = "defaults::moves_mib_per_second")]
     pub moves_mib_per_second: u32,
     /// Leads move by themselves, a few at a time, when one node has for minutes much more to do than its share.
-    #[serde(default = "defaults::balance_leads")]
+    #[serde(default = "defaults::on")]
     pub balance_leads: bool,
     /// This node was let in by `gateway join`: it does not make the cluster, it finds it by `nodes`.
     #[serde(default)]
@@ -281,118 +285,67 @@ pub struct Secrets {
     pub keep_former_data_keys: Option<HumanDuration>,
 }
 
-/// `[webhooks]`: what deliveries may reach, and when they are tried again.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Webhooks {
-    pub allow_http: bool,
-    pub allow_loopback: bool,
-    /// Private ranges that receivers may lie in.
-    pub allow_cidrs: Vec<IpNet>,
-    /// More authorities that receivers' certificates may come from.
-    pub ca_file: Option<PathBuf>,
-    /// Sends the Standard Webhooks headers beside the gateway's own.
-    pub standard_headers: bool,
-    /// The delay before each attempt, the first included.
-    pub schedule: Vec<HumanDuration>,
-    /// An endpoint without a success for so long is switched off ...
-    pub disable_after: HumanDuration,
-    /// ... when at least so many attempts have failed ...
-    pub disable_failures: u32,
-    /// ... over at least so long.
-    pub disable_span: HumanDuration,
-    /// How often the cluster notes when an endpoint last succeeded and since when it fails. That it fails, or does no more,
-    /// is noted within seconds, a few times.
-    pub note_every: HumanDuration,
-    /// How long deliveries that reached their endpoint are kept, with their events.
-    pub keep_delivered: HumanDuration,
-    /// How long all others are kept after they were made.
-    pub keep_deliveries: HumanDuration,
-}
-
-impl Default for Webhooks {
-    fn default() -> Self {
-        Self {
-            allow_http: false,
-            allow_loopback: false,
-            allow_cidrs: Vec::new(),
-            ca_file: None,
-            standard_headers: false,
-            schedule: DEFAULT_DELAYS_SECONDS.map(|seconds| HumanDuration(Duration::from_secs(seconds))).to_vec(),
-            disable_after: HumanDuration(Duration::from_secs(120 * 3600)),
-            disable_failures: 20,
-            disable_span: HumanDuration(Duration::from_secs(24 * 3600)),
-            note_every: HumanDuration(Duration::from_secs(300)),
-            keep_delivered: HumanDuration(Duration::from_secs(7 * defaults::DAY)),
-            keep_deliveries: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
-        }
+sections! {
+    /// `[webhooks]`: what deliveries may reach, and when they are tried again.
+    Webhooks {
+        allow_http: bool = false,
+        allow_loopback: bool = false,
+        /// Private ranges that receivers may lie in.
+        allow_cidrs: Vec<IpNet> = Vec::new(),
+        /// More authorities that receivers' certificates may come from.
+        ca_file: Option<PathBuf> = None,
+        /// Sends the Standard Webhooks headers beside the gateway's own.
+        standard_headers: bool = false,
+        /// The delay before each attempt, the first included.
+        schedule: Vec<HumanDuration> = DEFAULT_DELAYS_SECONDS.map(HumanDuration::of_seconds).to_vec(),
+        /// An endpoint without a success for so long is switched off ...
+        disable_after: HumanDuration = HumanDuration::of_seconds(120 * 3600),
+        /// ... when at least so many attempts have failed ...
+        disable_failures: u32 = 20,
+        /// ... over at least so long.
+        disable_span: HumanDuration = HumanDuration::of_seconds(DAY),
+        /// How often the cluster notes when an endpoint last succeeded and since when it fails. That it fails, or does no
+        /// more, is noted within seconds, a few times.
+        note_every: HumanDuration = HumanDuration::of_seconds(300),
+        /// How long deliveries that reached their endpoint are kept, with their events.
+        keep_delivered: HumanDuration = HumanDuration::of_seconds(7 * DAY),
+        /// How long all others are kept after they were made.
+        keep_deliveries: HumanDuration = HumanDuration::of_seconds(30 * DAY),
     }
-}
 
-/// `[account]`: customers' accounts.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Account {
-    /// How long the data of a deleted account is kept.
-    pub deletion_grace: HumanDuration,
-}
-
-impl Default for Account {
-    fn default() -> Self {
-        Self { deletion_grace: HumanDuration(Duration::from_secs(30 * defaults::DAY)) }
+    /// `[account]`: customers' accounts.
+    Account {
+        /// How long the data of a deleted account is kept.
+        deletion_grace: HumanDuration = HumanDuration::of_seconds(30 * DAY),
     }
-}
 
-/// `[drain]`: how a node leaves.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Drain {
-    /// Between "not ready" and the first refused request, so that balancers notice.
-    pub initial_wait: HumanDuration,
-}
-
-impl Default for Drain {
-    fn default() -> Self {
-        Self { initial_wait: HumanDuration(Duration::from_secs(10)) }
+    /// `[drain]`: how a node leaves.
+    Drain {
+        /// Between "not ready" and the first refused request, so that balancers notice.
+        initial_wait: HumanDuration = HumanDuration::of_seconds(10),
     }
-}
 
-/// `[events]`: event streams.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Events {
-    /// After so much silence a comment is sent.
-    pub heartbeat: HumanDuration,
-    /// After so long a stream is closed, and its client connects again.
-    pub max_age: HumanDuration,
-}
-
-impl Default for Events {
-    fn default() -> Self {
-        Self { heartbeat: HumanDuration(Duration::from_secs(15)), max_age: HumanDuration(Duration::from_secs(60 * 60)) }
+    /// `[events]`: event streams.
+    Events {
+        /// After so much silence a comment is sent.
+        heartbeat: HumanDuration = HumanDuration::of_seconds(15),
+        /// After so long a stream is closed, and its client connects again.
+        max_age: HumanDuration = HumanDuration::of_seconds(60 * 60),
     }
-}
 
-/// `[raft]`: how much log this node keeps of each group, so that a node that was away catches up from it and not from a
-/// snapshot.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Raft {
-    /// Entries that stay behind the newest snapshot.
-    pub keep_entries: u64,
-    /// Applied entries between two snapshots, which let the log be cut.
-    pub snapshot_every: u64,
-    /// Bytes of a group's log after which it is cut, whatever the number of entries.
-    pub most_log_bytes: u64,
-    /// Bytes of log, and of rows, that gather before they are written to a table. A start after a crash
-    /// replays at most eight times as many, and applies the entries of twice as many bytes of rows again.
-    pub buffer_bytes: usize,
-}
-
-impl Default for Raft {
-    fn default() -> Self {
-        let LogLimits { keep_entries, snapshot_every, max_bytes } = LogLimits::default();
-        Self { keep_entries, snapshot_every, most_log_bytes: max_bytes, buffer_bytes: USUAL_BUFFER }
+    /// `[raft]`: how much log this node keeps of each group, so that a node that was away catches up from it and not from a
+    /// snapshot.
+    #[derive(Copy)]
+    Raft {
+        /// Entries that stay behind the newest snapshot.
+        keep_entries: u64 = LogLimits::default().keep_entries,
+        /// Applied entries between two snapshots, which let the log be cut.
+        snapshot_every: u64 = LogLimits::default().snapshot_every,
+        /// Bytes of a group's log after which it is cut, whatever the number of entries.
+        most_log_bytes: u64 = LogLimits::default().max_bytes,
+        /// Bytes of log, and of rows, that gather before they are written to a table. A start after a crash
+        /// replays at most eight times as many, and applies the entries of twice as many bytes of rows again.
+        buffer_bytes: usize = USUAL_BUFFER,
     }
 }
 
@@ -406,36 +359,36 @@ impl Raft {
     }
 }
 
-/// `[history]`: stored messages.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct History {
-    /// How many days messages are kept; 0 stores nothing.
-    pub retention_days: u16,
-    /// Instead of days, to the second.
-    pub retention: Option<HumanDuration>,
-    /// Whether messages are kept with their bodies, and not as metadata only.
-    pub store_bodies: bool,
-    /// How long at least a message's id and addresses are kept, so that repeats are dropped and receipts find it.
-    pub keep_ids: HumanDuration,
-    // Release 0.2.0 does not know the four that follow, and may be given this node's configuration when it joins.
-    /// How long the row of a deleted channel stays in its shard, and how many of a shard's do.
-    #[serde(skip_serializing_if = "History::is_usual_deleted_life")]
-    pub keep_deleted_channels: HumanDuration,
-    #[serde(skip_serializing_if = "History::is_usual_deleted_count")]
-    pub most_deleted_channels: usize,
-    /// How long a channel keeps the phone address behind a LID from when it first saw it, and how many it keeps.
-    #[serde(skip_serializing_if = "History::is_usual_lid_life")]
-    pub keep_lids: HumanDuration,
-    #[serde(skip_serializing_if = "History::is_usual_lid_count")]
-    pub most_lids: usize,
-    /// Between two looks at what is to be deleted, here and of webhook deliveries.
-    pub trim_every: HumanDuration,
+sections! {
+    /// `[history]`: stored messages.
+    History {
+        /// How many days messages are kept; 0 stores nothing.
+        retention_days: u16 = 30,
+        /// Instead of days, to the second.
+        retention: Option<HumanDuration> = None,
+        /// Whether messages are kept with their bodies, and not as metadata only.
+        store_bodies: bool = true,
+        /// How long at least a message's id and addresses are kept, so that repeats are dropped and receipts find it.
+        keep_ids: HumanDuration = HumanDuration::of_seconds(30 * DAY),
+        // Release 0.2.0 does not know the four that follow, and may be given this node's configuration when it joins.
+        /// How long the row of a deleted channel stays in its shard, and how many of a shard's do.
+        #[serde(skip_serializing_if = "History::is_usual_deleted_life")]
+        keep_deleted_channels: HumanDuration = HumanDuration::of_seconds(DAY),
+        #[serde(skip_serializing_if = "History::is_usual_deleted_count")]
+        most_deleted_channels: usize = 10_000,
+        /// How long a channel keeps the phone address behind a LID from when it first saw it, and how many it keeps.
+        #[serde(skip_serializing_if = "History::is_usual_lid_life")]
+        keep_lids: HumanDuration = HumanDuration::of_seconds(365 * DAY),
+        #[serde(skip_serializing_if = "History::is_usual_lid_count")]
+        most_lids: usize = 50_000,
+        /// Between two looks at what is to be deleted, here and of webhook deliveries.
+        trim_every: HumanDuration = HumanDuration::of_seconds(600),
+    }
 }
 
 impl History {
     fn is_usual_deleted_life(life: &HumanDuration) -> bool {
-        life.0 == Self::default().keep_deleted_channels.0
+        *life == Self::default().keep_deleted_channels
     }
 
     fn is_usual_deleted_count(count: &usize) -> bool {
@@ -443,7 +396,7 @@ impl History {
     }
 
     fn is_usual_lid_life(life: &HumanDuration) -> bool {
-        life.0 == Self::default().keep_lids.0
+        *life == Self::default().keep_lids
     }
 
     fn is_usual_lid_count(count: &usize) -> bool {
@@ -451,41 +404,26 @@ impl History {
     }
 
     pub fn retention(&self) -> Duration {
-        self.retention.map_or(Duration::from_secs(u64::from(self.retention_days) * defaults::DAY), |exact| exact.0)
+        self.retention.map_or(Duration::from_secs(u64::from(self.retention_days) * DAY), |exact| exact.0)
     }
 }
 
-impl Default for History {
-    fn default() -> Self {
-        Self {
-            retention_days: 30,
-            retention: None,
-            store_bodies: true,
-            keep_ids: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
-            keep_deleted_channels: HumanDuration(Duration::from_secs(defaults::DAY)),
-            most_deleted_channels: 10_000,
-            keep_lids: HumanDuration(Duration::from_secs(365 * defaults::DAY)),
-            most_lids: 50_000,
-            trim_every: HumanDuration(Duration::from_secs(600)),
-        }
+sections! {
+    /// `[log]`: what goes to stderr.
+    Log {
+        format: LogFormat = LogFormat::Text,
+        /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`, and at `warn` of
+        /// every one that fails: thousands of lines a minute while a peer is away, which `raft::transport` tells in one. The
+        /// library of the driver `whatsapp` names accounts at `info`, and writes whole stanzas at `debug`.
+        filter: String = "info,openraft=error,salvo_core=warn,whatsapp_rust=warn,wacore=warn".to_owned(),
     }
-}
 
-/// `[log]`: what goes to stderr.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Log {
-    pub format: LogFormat,
-    /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`, and at `warn` of
-    /// every one that fails: thousands of lines a minute while a peer is away, which `raft::transport` tells in one. The
-    /// library of the driver `whatsapp` names accounts at `info`, and writes whole stanzas at `debug`.
-    pub filter: String,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        let filter = "info,openraft=error,salvo_core=warn,whatsapp_rust=warn,wacore=warn".to_owned();
-        Self { format: LogFormat::Text, filter }
+    /// `[traces]`: OpenTelemetry, off unless a collector is named.
+    Traces {
+        /// A collector's base URL for OTLP over HTTP.
+        endpoint: Option<String> = None,
+        /// The part of all traces that is recorded, from 0 to 1; the same on every node, or traces have holes.
+        sample: f64 = 1.0,
     }
 }
 
@@ -494,22 +432,6 @@ impl Default for Log {
 pub enum LogFormat {
     Text,
     Json,
-}
-
-/// `[traces]`: OpenTelemetry, off unless a collector is named.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Traces {
-    /// A collector's base URL for OTLP over HTTP.
-    pub endpoint: Option<String>,
-    /// The part of all traces that is recorded, from 0 to 1; the same on every node, or traces have holes.
-    pub sample: f64,
-}
-
-impl Default for Traces {
-    fn default() -> Self {
-        Self { endpoint: None, sample: 1.0 }
-    }
 }
 
 impl Config {
@@ -541,14 +463,11 @@ impl Config {
 }
 
 mod defaults {
-    /// In seconds.
-    pub const DAY: u64 = 86_400;
-
     pub fn certificate_life() -> super::HumanDuration {
         super::HumanDuration(super::Peer::CERTIFICATE_LIFE)
     }
 
-    pub fn operators_console() -> bool {
+    pub fn on() -> bool {
         true
     }
 
@@ -560,9 +479,6 @@ mod defaults {
     }
     pub fn max_channels() -> u32 {
         50_000
-    }
-    pub fn balance_leads() -> bool {
-        true
     }
 
     pub fn moves_mib_per_second() -> u32 {
