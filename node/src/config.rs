@@ -47,6 +47,17 @@ pub use raft::transport::admission::Admission as Connections;
 /// The commented file that `gateway config example` prints.
 pub const EXAMPLE: &str = include_str!("../../deploy/gateway.toml");
 
+/// The keys that have no default.
+const LEAST: &str = r#"
+    node = { id = 1, data_dir = "" }
+    api = { listen = "127.0.0.1:8080", base_url = "" }
+    ops = { listen = "127.0.0.1:8081" }
+    peer = { listen = "127.0.0.1:8082", ca_file = "", cert_file = "", key_file = "" }
+    cluster = { cluster_id = "00000000-0000-0000-0000-000000000000", nodes = [] }
+    secrets = {}
+    network = {}
+"#;
+
 /// Everything that a node is told from outside. It is written as TOML alone, which leaves out what is not set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -435,6 +446,11 @@ pub enum LogFormat {
 }
 
 impl Config {
+    /// What is usual of everything. A configuration is made of it by saying what stands empty in [`LEAST`].
+    pub fn usual() -> Self {
+        load::parse(LEAST, "the least configuration").expect("it has every key that must be there")
+    }
+
     /// Whether this node alone is to form the cluster. What grew later is not in its configuration.
     pub fn is_alone(&self) -> bool {
         !self.cluster.joined && self.cluster.nodes.iter().all(|member| member.id == self.node.id)

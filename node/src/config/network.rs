@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::HostPort;
 
 /// `[network]`: the messaging network behind the gateway.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     #[serde(default)]
