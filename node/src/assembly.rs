@@ -93,19 +93,8 @@ pub struct Assembly {
 /// # Errors
 /// The part that could not be opened.
 pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
-    let Configured {
-        config,
-        folder,
-        identity,
-        operator_token,
-        operator_tokens,
-        keyring,
-        webhook_authorities,
-        media_secret,
-        certificate,
-        operators_certificate,
-        metrics,
-    } = configured;
+    let Configured { config, folder, identity, keyring, operator_token, metrics, .. } = configured;
+    let (certificate, operators_certificate) = (configured.certificate, configured.operators_certificate);
     let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
     let shown: Shown = Arc::new(RwLock::new(identity.clone()));
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
@@ -149,7 +138,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
 
     let attempts = AttemptConfig {
         standard_headers: config.webhooks.standard_headers,
-        extra_ca_pem: webhook_authorities.map(String::into_bytes),
+        extra_ca_pem: configured.webhook_authorities.map(String::into_bytes),
         ..AttemptConfig::new(target_policy(&config), VERSION)
     };
     let keep_former = config.secrets.keep_former_data_keys.map_or(KEEP_FORMER, |keep| keep.0);
@@ -172,7 +161,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             delivery_rules: delivery_rules(&config),
             retention: retention(&config),
             deletion_grace: config.account.deletion_grace.0,
-            media: media(&config, &folder.path, media_secret),
+            media: media(&config, &folder.path, configured.media_secret),
         },
         host.clone(),
         peers.clone(),
@@ -217,7 +206,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         supervise::spawn("a port's certificate", move || certificate.clone().keep(stop.clone()));
     }
     let backups = Jobs::new(Operator::at(&config.ops, &operator_token)?, config.media.clone());
-    let operator_tokens = OperatorTokens::new(operator_tokens);
+    let operator_tokens = OperatorTokens::new(configured.operator_tokens);
     let (looked_at, kept, stop) = (config.clone(), operator_tokens.clone(), close_ports.clone());
     supervise::spawn("the operators' tokens", move || {
         operator_tokens::keep(looked_at.clone(), operator_token.clone(), kept.clone(), stop.clone())
