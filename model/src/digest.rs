@@ -20,7 +20,7 @@ pub fn derived_key(salt: &[u8], secret: &[u8], purpose: &[u8]) -> [u8; 32] {
 
 /// FNV-1a: stable over releases and platforms, which a `Hasher` is not.
 pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    bytes
+        .into_iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
