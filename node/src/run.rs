@@ -1,12 +1,10 @@
 //! `gateway run`: the life of a node. What the operator gave is read and judged; the node listens and looks for its
 //! cluster; it serves; it hands its work over and ends.
 
-use anyhow::Context;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
 use crate::assembly;
 use crate::config::Config;
 use crate::configured::Configured;
+use crate::stop::StopSignals;
 
 /// Runs a node until it is told to stop.
 ///
@@ -50,24 +48,4 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         () = stop.next() => tracing::warn!("stopped in the middle of draining"),
     }
     Ok(())
-}
-
-/// SIGTERM of a supervisor, or Ctrl-C.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn listen() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("listening for signals");
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
