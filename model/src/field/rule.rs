@@ -65,12 +65,7 @@ pub fn integer(range: RangeInclusive<u64>) -> impl Fn(&Value) -> Judged<u64> {
         let wants = || json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() });
         let whole = value.as_f64().filter(|n| n.fract() == 0.0);
         let number = whole.ok_or_else(|| wrong_type("a whole number").wanting(wants()))?;
-        if number < *range.start() as f64 {
-            return Err(Violation::new(IssueCode::TooSmall, format!("at least {}", range.start())));
-        }
-        if number > *range.end() as f64 {
-            return Err(Violation::new(IssueCode::TooBig, format!("at most {}", range.end())));
-        }
+        within(number, *range.start() as f64, *range.end() as f64)?;
         Ok(value.as_u64().unwrap_or(number as u64))
     }
 }
@@ -80,14 +75,18 @@ pub fn number(range: RangeInclusive<f64>) -> impl Fn(&Value) -> Judged<f64> {
     move |value| {
         let wants = || json!({ "type": "number", "minimum": range.start(), "maximum": range.end() });
         let number = value.as_f64().ok_or_else(|| wrong_type("a number").wanting(wants()))?;
-        if number < *range.start() {
-            return Err(Violation::new(IssueCode::TooSmall, format!("at least {}", range.start())));
-        }
-        if number > *range.end() {
-            return Err(Violation::new(IssueCode::TooBig, format!("at most {}", range.end())));
-        }
-        Ok(number)
+        within(number, *range.start(), *range.end())
     }
+}
+
+fn within(number: f64, least: f64, most: f64) -> Judged<f64> {
+    if number < least {
+        return Err(Violation::new(IssueCode::TooSmall, format!("at least {least}")));
+    }
+    if number > most {
+        return Err(Violation::new(IssueCode::TooBig, format!("at most {most}")));
+    }
+    Ok(number)
 }
 
 /// An absolute `http` or `https` URL of at most 2,048 characters. Whether it may be fetched is judged elsewhere.

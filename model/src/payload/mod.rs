@@ -21,7 +21,6 @@ pub use self::stories::StoryViewed;
 use crate::address::Address;
 use crate::id::{ChannelId, MessageId};
 use crate::message::{MessageKey, Quoted, TYPE_NAMES};
-use crate::received::PopHalf;
 pub use crate::received::ReceivedBody;
 use crate::status::{DisconnectReason, Reason, Status, StatusDetails};
 use crate::time::Timestamp;
@@ -382,7 +381,7 @@ impl Payload {
     /// Cuts what a received message says to half its length and flags it; `false` when there is nothing to cut.
     pub(crate) fn halve_text(&mut self) -> bool {
         let Self::MessageReceived(data) = self else { return false };
-        let halved = data.body.halve() || data.mentions.pop_half();
+        let halved = data.body.halve() || data.mentions.drain(data.mentions.len() / 2..).next().is_some();
         data.truncated |= halved;
         halved
     }
