@@ -1,23 +1,15 @@
 //! What the events say: the `data` of each, and which chats an endpoint hears of.
 
-mod business;
-mod calls;
-mod chats;
+mod data;
 pub(crate) mod example;
-mod groups;
-mod presences;
-mod stories;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-pub use self::business::{CartUpdated, OrderCancelled, OrderPlaced};
-pub use self::calls::{CallOffered, CallTerminated};
-pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
-pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
-pub use self::presences::PresenceUpdated;
-pub use self::stories::StoryViewed;
-
+pub use self::data::{
+    CallOffered, CallTerminated, CartUpdated, ChatArchived, ChatField, ChatPinned, ChatUpdated, GroupCreated,
+    GroupMembers, GroupUpdated, MembersReason, OrderCancelled, OrderPlaced, PresenceUpdated, StoryViewed,
+};
 use crate::address::Address;
 use crate::id::{ChannelId, MessageId};
 use crate::message::{MessageKey, Quoted, TYPE_NAMES};
