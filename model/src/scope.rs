@@ -35,9 +35,7 @@ crate::words! {
         Limits = "limits",
         Metrics = "metrics",
     }
-}
 
-crate::words! {
     /// `read` covers GET (and HEAD), `write` every other method.
     #[derive(PartialOrd, Ord, JsonSchema)]
     Access {
