@@ -7,11 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{
-    ApiConfig, AuthConfig, Backups, ConsolePorts, CorsOrigins, EventStreamConfig, OperatorTokens, ServeError,
-    SupportConfig,
-};
-use metrics_exporter_prometheus::PrometheusHandle;
+use api::{ApiConfig, ConsolePorts, CorsOrigins, EventStreamConfig, OperatorTokens, ServeError};
 use model::id::NodeId;
 use model::limit::BucketRule;
 use model::target::TargetPolicy;
@@ -211,8 +207,31 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     supervise::spawn("the operators' tokens", move || {
         operator_tokens::keep(looked_at.clone(), operator_token.clone(), kept.clone(), stop.clone())
     });
-    let http = http(&config, (api_port, ops_port), auth, support, Arc::new(backups), operator_tokens, metrics);
-    let http = ApiConfig { tls, operator_tls, ..http };
+    let http = ApiConfig {
+        listen: config.api.listen,
+        operator_listen: config.ops.listen,
+        base_url: base_url(&config),
+        suffixes: config.network.suffixes(),
+        trusted_proxies: config.api.trusted_proxies.clone(),
+        proxy_protocol: config.api.proxy_protocol,
+        port: api_port,
+        operator_port: ops_port,
+        tls,
+        cors_origins: cors_origins(&config.api),
+        limits: config.limits,
+        console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
+        frame_ancestors: config.api.console_frame_ancestors.clone(),
+        simulated_phones: config.network.phones.as_deref().map(|url| url.trim_end_matches('/').to_owned()),
+        auth,
+        support,
+        events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
+        target_policy: target_policy(&config),
+        version: VERSION.to_owned(),
+        backups: Arc::new(backups),
+        metrics_text: Arc::new(move || telemetry::text(&metrics)),
+        operator_tls,
+        operator_tokens,
+    };
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -550,42 +569,6 @@ fn cors_origins(api: &config::Api) -> CorsOrigins {
         [] => CorsOrigins::Nobody,
         [any] if any == config::ANY_ORIGIN => CorsOrigins::Anybody,
         origins => CorsOrigins::These(origins.to_vec()),
-    }
-}
-
-fn http(
-    config: &Config,
-    (api_port, ops_port): (Arc<Port>, Arc<Port>),
-    auth: AuthConfig,
-    support: SupportConfig,
-    backups: Arc<dyn Backups>,
-    operator_tokens: OperatorTokens,
-    metrics: PrometheusHandle,
-) -> ApiConfig {
-    ApiConfig {
-        listen: config.api.listen,
-        operator_listen: config.ops.listen,
-        base_url: base_url(config),
-        suffixes: config.network.suffixes(),
-        trusted_proxies: config.api.trusted_proxies.clone(),
-        proxy_protocol: config.api.proxy_protocol,
-        port: api_port,
-        operator_port: ops_port,
-        tls: None,
-        cors_origins: cors_origins(&config.api),
-        limits: config.limits,
-        console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
-        frame_ancestors: config.api.console_frame_ancestors.clone(),
-        simulated_phones: config.network.phones.as_deref().map(|url| url.trim_end_matches('/').to_owned()),
-        auth,
-        support,
-        events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
-        target_policy: target_policy(config),
-        version: VERSION.to_owned(),
-        backups,
-        metrics_text: Arc::new(move || telemetry::text(&metrics)),
-        operator_tls: None,
-        operator_tokens,
     }
 }
 
