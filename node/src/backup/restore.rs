@@ -145,7 +145,7 @@ fn opens(from: &Depot, manifest: &Manifest, keyring: &Keyring) -> Result<Format,
         masters.extend(master_of_customer(&key, &value)?);
         Ok(())
     });
-    let damaged = |problem| check::damaged(from, &group_name(0), problem);
+    let damaged = |problem: String| check::damaged(from, &group_name(0), problem);
     let found = found.map_err(|error| damaged(error.to_string()))?;
     check::same(from, &found, part_of(manifest, 0)?)?;
     let record = record.ok_or_else(|| damaged("does not tell of a cluster".to_owned()))?;
