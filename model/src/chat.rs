@@ -79,9 +79,7 @@ crate::words! {
         Group = "group",
         Newsletter = "newsletter",
     }
-}
 
-crate::words! {
     /// The order of a list of chats.
     #[derive(Default)]
     ChatSort {

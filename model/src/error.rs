@@ -152,6 +152,8 @@ macro_rules! errors {
     };
 }
 
+pub(crate) use errors;
+
 // Authentication and scopes.
 errors! {
     auth_missing() = AuthMissing, "send the header Authorization: Bearer <API key>";

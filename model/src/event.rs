@@ -1,11 +1,10 @@
 //! Events: their names, their ids, and the envelope whose bytes are signed, stored and sent.
 
-use hmac::{Hmac, KeyInit, Mac};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 use ulid::Ulid;
 
+use crate::digest::mac;
 use crate::id::ChannelId;
 pub use crate::payload::EventName;
 use crate::payload::{Payload, example};
@@ -46,26 +45,18 @@ impl EventId {
 
     /// A new id, from 80 random bits.
     pub fn mint(now: Timestamp, random: [u8; 10]) -> Self {
-        Self::from_parts(now, random)
+        let mut wide = [0; 16];
+        wide[6..].copy_from_slice(&random);
+        let ulid = Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), u128::from_be_bytes(wide));
+        Self(format!("evt_{ulid}"))
     }
 
     /// The id of an inbound item: its time is the network's, its random part the first 80 bits of HMAC-SHA256 under the
     /// deployment's key.
     pub fn derived(deployment_key: &[u8], item: NetworkItem<'_>) -> Self {
-        let mut mac = Hmac::<Sha256>::new_from_slice(deployment_key).expect("HMAC takes a key of any length");
         let name = format!("{}|{}|{}|{}", item.channel, item.network_id, item.event, item.status);
-        mac.update(name.as_bytes());
-        let digest = mac.finalize().into_bytes();
-        let mut random = [0; 10];
-        random.copy_from_slice(&digest[..10]);
-        Self::from_parts(item.network_time, random)
-    }
-
-    fn from_parts(time: Timestamp, random: [u8; 10]) -> Self {
-        let mut wide = [0; 16];
-        wide[6..].copy_from_slice(&random);
-        let ulid = Ulid::from_parts(u64::try_from(time.0).unwrap_or(0), u128::from_be_bytes(wide));
-        Self(format!("evt_{ulid}"))
+        let digest = mac(deployment_key, &[name.as_bytes()]);
+        Self::mint(item.network_time, std::array::from_fn(|place| digest[place]))
     }
 
     /// When it was minted; of an inbound item the network's time.

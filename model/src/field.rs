@@ -235,22 +235,22 @@ impl<'a> Fields<'a> {
 
     /// A list with at least one and at most `most` items; each item's issues bear its index.
     pub fn list<T>(&self, key: &str, most: usize, rule: impl Fn(&Value) -> Judged<T>) -> Option<Vec<T>> {
-        if let Some(outline) = &self.outline {
-            outline.note(key, Times::List { least: 1, most }, false, rule);
-            return None;
-        }
-        if self.map.get(key)?.as_array().is_some_and(Vec::is_empty) {
-            self.refuse(key, Violation::new(IssueCode::Empty, "at least 1 item"));
-            return None;
-        }
-        self.items(key, most, rule)
+        self.read_list(key, 1, most, rule)
     }
 
-    fn items<T>(&self, key: &str, most: usize, rule: impl Fn(&Value) -> Judged<T>) -> Option<Vec<T>> {
+    fn read_list<T>(&self, key: &str, least: usize, most: usize, rule: impl Fn(&Value) -> Judged<T>) -> Option<Vec<T>> {
+        if let Some(outline) = &self.outline {
+            outline.note(key, Times::List { least, most }, false, rule);
+            return None;
+        }
         let Value::Array(items) = self.map.get(key)? else {
             self.refuse(key, rule::wrong_type("a list"));
             return None;
         };
+        if items.len() < least {
+            self.refuse(key, Violation::new(IssueCode::Empty, "at least 1 item"));
+            return None;
+        }
         if items.len() > most {
             self.refuse(key, Violation::new(IssueCode::TooMany, format!("at most {most} items")));
             return None;
@@ -258,7 +258,7 @@ impl<'a> Fields<'a> {
         let judge = |(index, item)| {
             let mut path = self.path_to(key);
             path.push(PathPart::Index(index));
-            self.judge(path, rule(item))
+            rule(item).map_err(|violation| self.issues.push(path, violation)).ok()
         };
         // Every item is judged before the list is given up, so that all of them are reported.
         let judged: Vec<Option<T>> = items.iter().enumerate().map(judge).collect();
@@ -273,11 +273,7 @@ impl<'a> Fields<'a> {
 
     /// As [`list`](Self::list), for a list that may be empty.
     pub fn list_or_empty<T>(&self, key: &str, most: usize, rule: impl Fn(&Value) -> Judged<T>) -> Option<Vec<T>> {
-        if let Some(outline) = &self.outline {
-            outline.note(key, Times::List { least: 0, most }, false, rule);
-            return None;
-        }
-        self.items(key, most, rule)
+        self.read_list(key, 0, most, rule)
     }
 
     /// As [`list_or_empty`](Self::list_or_empty), for a field that must be there.
@@ -349,10 +345,6 @@ impl<'a> Fields<'a> {
         let mut path = self.path.clone();
         path.push(key.into());
         path
-    }
-
-    fn judge<T>(&self, path: Vec<PathPart>, judged: Judged<T>) -> Option<T> {
-        judged.map_err(|violation| self.issues.push(path, violation)).ok()
     }
 }
 

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hmac::{Hmac, KeyInit, Mac};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
+use crate::digest::{fnv, mac};
 use crate::time::Timestamp;
 
 /// Declares a uuid-backed identifier.
@@ -137,11 +136,9 @@ impl Slot {
         Self::of_bytes(id.as_bytes())
     }
 
-    /// FNV-1a folded to ten bits: stable over releases and platforms, which a `Hasher` is not.
+    /// FNV-1a folded to ten bits.
     fn of_bytes(bytes: &[u8; 16]) -> Self {
-        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let hash = fnv(*bytes);
         Self(((hash ^ (hash >> 32)) % u64::from(SLOT_COUNT)) as u16)
     }
 }
@@ -161,13 +158,8 @@ impl MessageId {
     /// The id of a message that the gateway writes by itself because of something on a channel: the same for the same
     /// thing, so that it is written once, whoever finds it to be written.
     pub fn derived(deployment_key: &[u8], channel: ChannelId, because_of: &str) -> Self {
-        let mut mac = Hmac::<Sha256>::new_from_slice(deployment_key).expect("an HMAC takes a key of any length");
-        mac.update(channel.as_bytes());
-        mac.update(because_of.as_bytes());
-        let digest = mac.finalize().into_bytes();
-        let mut bytes = [0; 18];
-        bytes.copy_from_slice(&digest[..18]);
-        Self::mint(bytes)
+        let digest = mac(deployment_key, &[channel.as_bytes(), because_of.as_bytes()]);
+        Self::mint(std::array::from_fn(|place| digest[place]))
     }
 }
 

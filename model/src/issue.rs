@@ -1,7 +1,6 @@
 //! What is wrong with a body or a query: one [`Issue`] per broken rule, all of them reported at once.
 
 use std::cell::RefCell;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -19,12 +18,6 @@ pub enum PathPart {
 impl From<&str> for PathPart {
     fn from(key: &str) -> Self {
         Self::Key(key.to_owned())
-    }
-}
-
-impl From<usize> for PathPart {
-    fn from(index: usize) -> Self {
-        Self::Index(index)
     }
 }
 
@@ -132,7 +125,7 @@ impl Violation {
 }
 
 /// Collects the issues of one request. Readers of parts of a body share it, hence the inner mutability.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Issues(RefCell<Vec<Issue>>);
 
 impl Issues {
@@ -162,12 +155,6 @@ impl Issues {
     }
 }
 
-impl fmt::Debug for Issues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.borrow().iter()).finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,8 +162,10 @@ mod tests {
     #[test]
     fn details_are_the_list_of_issues() {
         let issues = Issues::new();
-        issues
-            .push(vec!["participants".into(), 0.into()], Violation::new(IssueCode::TooShort, "at least 3 characters"));
+        issues.push(
+            vec!["participants".into(), PathPart::Index(0)],
+            Violation::new(IssueCode::TooShort, "at least 3 characters"),
+        );
         let error = issues.into_error();
         assert_eq!(error.code, ErrorCode::InvalidRequest);
         assert_eq!(error.message, "participants[0]: at least 3 characters");

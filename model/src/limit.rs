@@ -57,12 +57,6 @@ impl BucketRule {
     /// Every call of the console, per session of a member.
     pub const PER_SESSION: Self = Self { burst: 120, refill_per_second: 20 };
 
-    /// Attempts at something: `most` at once, and then one every so many seconds. Each costs that many tokens
-    /// ([`AttemptRule::cost`]), since buckets fill by whole tokens a second.
-    fn of_attempts(rule: AttemptRule) -> Self {
-        Self { burst: rule.most.saturating_mul(rule.every_seconds), refill_per_second: 1 }
-    }
-
     fn capacity(self) -> u64 {
         u64::from(self.burst) * TOKEN
     }
@@ -77,8 +71,10 @@ pub struct AttemptRule {
 }
 
 impl AttemptRule {
+    /// `most` at once, and then one every so many seconds. Each costs that many tokens ([`Self::cost`]), since buckets fill by
+    /// whole tokens a second.
     pub fn bucket(self) -> BucketRule {
-        BucketRule::of_attempts(self)
+        BucketRule { burst: self.most.saturating_mul(self.every_seconds), refill_per_second: 1 }
     }
 
     fn cost(self) -> u64 {

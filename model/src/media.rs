@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::error::{CallError, ErrorCode};
+use crate::error::{CallError, ErrorCode, errors};
 use crate::id::MediaId;
 use crate::time::Timestamp;
 
@@ -116,36 +116,24 @@ pub enum FetchReason {
     Connect,
 }
 
-/// Errors of media.
-impl CallError {
+errors! {
     /// `expired_at` is absent when the bytes went before their time: they, or their channel, were deleted.
-    pub fn media_gone(expired_at: Option<Timestamp>) -> Self {
-        Self::new(ErrorCode::MediaGone, "the media is no longer stored")
-            .with_details(json!({ "expired_at": expired_at }))
-    }
+    media_gone(expired_at: Option<Timestamp>) = MediaGone, "the media is no longer stored", { expired_at };
+    media_token_expired(expired_at: Timestamp)
+        = MediaTokenExpired, "the link has expired; ask for the media again to get a fresh one", { expired_at };
+    media_token_tampered() = MediaTokenTampered, "the link's signature does not verify";
+    media_token_malformed() = MediaTokenMalformed, "the link is not one of this gateway's; use it as it was given";
+    /// As [`CallError::media_too_large`], where another limit holds.
+    media_too_large_over(limit_bytes: u64, size_bytes: u64)
+        = MediaTooLarge, format!("media may have at most {limit_bytes} bytes here"), { limit_bytes, size_bytes };
+    media_fetch_blocked(url: &str)
+        = MediaFetchBlocked, "the URL must name a host on the public internet", { url };
+}
 
-    pub fn media_token_expired(expired_at: Timestamp) -> Self {
-        Self::new(ErrorCode::MediaTokenExpired, "the link has expired; ask for the media again to get a fresh one")
-            .with_details(json!({ "expired_at": expired_at }))
-    }
-
-    pub fn media_token_tampered() -> Self {
-        Self::new(ErrorCode::MediaTokenTampered, "the link's signature does not verify")
-    }
-
-    pub fn media_token_malformed() -> Self {
-        Self::new(ErrorCode::MediaTokenMalformed, "the link is not one of this gateway's; use it as it was given")
-    }
-
+impl CallError {
     /// `size_bytes` is what is known of the size: the announced one, or as much as was read.
     pub fn media_too_large(size_bytes: u64) -> Self {
         Self::media_too_large_over(LARGEST_MEDIA, size_bytes)
-    }
-
-    /// As [`Self::media_too_large`], where another limit holds.
-    pub fn media_too_large_over(limit_bytes: u64, size_bytes: u64) -> Self {
-        Self::new(ErrorCode::MediaTooLarge, format!("media may have at most {limit_bytes} bytes here"))
-            .with_details(json!({ "limit_bytes": limit_bytes, "size_bytes": size_bytes }))
     }
 
     /// `http_status` goes with [`FetchReason::HttpStatus`].
@@ -162,11 +150,6 @@ impl CallError {
             details["http_status"] = json!(status);
         }
         Self::new(ErrorCode::MediaFetchFailed, format!("the URL could not be fetched: {why}")).with_details(details)
-    }
-
-    pub fn media_fetch_blocked(url: &str) -> Self {
-        Self::new(ErrorCode::MediaFetchBlocked, "the URL must name a host on the public internet")
-            .with_details(json!({ "url": url }))
     }
 }
 

@@ -24,66 +24,94 @@ pub struct MessageKey {
     pub remote_jid: Address,
 }
 
-/// The content of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Content {
+/// Declares what a message can be, with the interface's name of each: first what is stored, then what stands in no chat.
+macro_rules! contents {
+    (
+        $($(#[$says:meta])* $stored:ident $({ $($field:tt)+ })? = $name:literal,)+
+        ;
+        $($(#[$tells:meta])* $passing:ident $(($boxed:ty))? $({ $($held:tt)+ })? = $passing_name:literal,)+
+    ) => {
+        /// The content of a message.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "type")]
+        pub enum Content {
+            $($(#[$says])* #[serde(rename = $name)] $stored $({ $($field)+ })?,)+
+            $($(#[$tells])* #[serde(rename = $passing_name)] $passing $(($boxed))? $({ $($held)+ })?,)+
+        }
+
+        /// The type names that a stored message can have.
+        pub const TYPE_NAMES: &[&str] = &[$($name,)+];
+
+        impl Content {
+            /// The interface's name of the type.
+            pub fn type_name(&self) -> &'static str {
+                match self {
+                    $(Self::$stored { .. } => $name,)+
+                    $(Self::$passing { .. } => $passing_name,)+
+                }
+            }
+        }
+    };
+}
+
+contents! {
     /// A text.
-    Text { text: String },
+    Text { text: String } = "text",
     /// A picture.
-    Image { media: Media, caption: Option<String> },
+    Image { media: Media, caption: Option<String> } = "image",
     /// A film: `gif` plays in a loop and without sound, `note` is a round video note (`ptv`).
-    Video { media: Media, caption: Option<String>, gif: bool, note: bool },
+    Video { media: Media, caption: Option<String>, gif: bool, note: bool } = "video",
     /// A voice note when `media.voice` says so.
-    Audio { media: Media },
+    Audio { media: Media } = "audio",
     /// A file.
-    Document { media: Media, caption: Option<String> },
+    Document { media: Media, caption: Option<String> } = "document",
     /// A sticker.
-    Sticker { media: Media, animated: bool },
+    Sticker { media: Media, animated: bool } = "sticker",
     /// An emoji at a message; an empty one takes the reaction back.
-    Reaction { target: MessageKey, emoji: String },
+    Reaction { target: MessageKey, emoji: String } = "reaction",
     /// Another text for a message.
-    Edit { target: MessageKey, text: String },
+    Edit { target: MessageKey, text: String } = "edit",
     /// Takes a message back: `by_admin`, when a group's admin does so with another one's message.
-    Delete { target: MessageKey, by_admin: bool },
+    Delete { target: MessageKey, by_admin: bool } = "delete",
     /// A place. One that is `live` goes on being updated, and is received only.
-    Location { latitude: f64, longitude: f64, name: Option<String>, address: Option<String>, live: bool },
+    Location { latitude: f64, longitude: f64, name: Option<String>, address: Option<String>, live: bool } = "location",
     /// Business cards.
-    Contact { contacts: Vec<ContactCard> },
+    Contact { contacts: Vec<ContactCard> } = "contact",
     /// A question with answers to choose from.
-    Poll { name: String, options: Vec<String>, selectable_count: u8 },
+    Poll { name: String, options: Vec<String>, selectable_count: u8 } = "poll",
     /// Pins a message for everybody in its chat.
-    Pin { target: MessageKey, duration_seconds: u32 },
+    Pin { target: MessageKey, duration_seconds: u32 } = "pin",
     /// Takes a pin back.
-    Unpin { target: MessageKey },
+    Unpin { target: MessageKey } = "unpin",
     /// Stars a message for the channel's own account only.
-    Star { target: MessageKey },
+    Star { target: MessageKey } = "star",
     /// Takes a star back.
-    Unstar { target: MessageKey },
+    Unstar { target: MessageKey } = "unstar",
     /// A product of a business catalog.
-    Product { product_id: String },
+    Product { product_id: String } = "product",
     /// The channel's whole catalog.
-    Catalog,
-    /// Shown to an audience for a day, and no message of any chat.
-    Story(Box<Story>),
-    /// Takes a story back.
-    StoryDelete { story: MessageId },
+    Catalog = "catalog",
 
     // What follows is received only.
     /// What somebody has chosen.
-    PollVote { target: MessageKey, selected: Vec<String> },
+    PollVote { target: MessageKey, selected: Vec<String> } = "poll_vote",
     /// The button that somebody pressed.
-    ButtonReply { id: String, title: String },
+    ButtonReply { id: String, title: String } = "button_reply",
     /// The row of a list that somebody picked.
-    ListReply { id: String, title: String },
+    ListReply { id: String, title: String } = "list_reply",
     /// Products that somebody ordered.
-    Order { order_id: String, token: String, item_count: u32, total_amount: i64, currency: String },
+    Order { order_id: String, token: String, item_count: u32, total_amount: i64, currency: String } = "order",
     /// Something that is to take place. Times are in Unix seconds.
-    Event { name: String, start_at: i64, end_at: Option<i64>, location: Option<String> },
+    Event { name: String, start_at: i64, end_at: Option<i64>, location: Option<String> } = "event",
     /// A message that cannot be read, or not yet.
-    Undecryptable { reason: UndecryptableReason },
+    Undecryptable { reason: UndecryptableReason } = "undecryptable",
     /// A type that this release does not know.
-    Unknown { raw_type: String },
+    Unknown { raw_type: String } = "unknown",
+    ;
+    /// Shown to an audience for a day, and no message of any chat.
+    Story(Box<Story>) = "story",
+    /// Takes a story back.
+    StoryDelete { story: MessageId } = "story_delete",
 }
 
 /// Why a message could not be read.
@@ -172,55 +200,6 @@ pub struct LinkPreview {
     pub image_url: Option<String>,
 }
 
-/// Names the types of messages: those that are stored, and those that stand in no chat.
-macro_rules! type_names {
-    ($($stored:ident = $name:literal,)* ; $($passing:ident = $passing_name:literal,)*) => {
-        /// The type names that a stored message can have.
-        pub const TYPE_NAMES: &[&str] = &[$($name,)*];
-
-        impl Content {
-            /// The interface's name of the type.
-            pub fn type_name(&self) -> &'static str {
-                match self {
-                    $(Self::$stored { .. } => $name,)*
-                    $(Self::$passing { .. } => $passing_name,)*
-                }
-            }
-        }
-    };
-}
-
-type_names! {
-    Text = "text",
-    Image = "image",
-    Video = "video",
-    Audio = "audio",
-    Document = "document",
-    Sticker = "sticker",
-    Reaction = "reaction",
-    Edit = "edit",
-    Delete = "delete",
-    Location = "location",
-    Contact = "contact",
-    Poll = "poll",
-    Pin = "pin",
-    Unpin = "unpin",
-    Star = "star",
-    Unstar = "unstar",
-    Product = "product",
-    Catalog = "catalog",
-    PollVote = "poll_vote",
-    ButtonReply = "button_reply",
-    ListReply = "list_reply",
-    Order = "order",
-    Event = "event",
-    Undecryptable = "undecryptable",
-    Unknown = "unknown",
-    ;
-    Story = "story",
-    StoryDelete = "story_delete",
-}
-
 /// The types that can be sent, by the names that bodies give them. Of the others, but for stories, a network takes none from a device.
 pub const SEND_TYPES: &[&str] = &[
     "text", "image", "video", "audio", "document", "sticker", "reaction", "edit", "delete", "location", "contact",
@@ -264,13 +243,8 @@ impl Content {
     /// As what its bytes are shown.
     pub fn media_kind(&self) -> Option<MediaKind> {
         match self {
-            Self::Image { .. } => Some(MediaKind::Image),
-            Self::Video { .. } => Some(MediaKind::Video),
-            Self::Audio { .. } => Some(MediaKind::Audio),
-            Self::Document { .. } => Some(MediaKind::Document),
-            Self::Sticker { .. } => Some(MediaKind::Sticker),
             Self::Story(story) => story.says.media_kind(),
-            _ => None,
+            other => MediaKind::parse(other.type_name()),
         }
     }
 

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::fnv;
 use crate::issue::{IssueCode, Violation};
 
 /// The page size when none is asked for.
@@ -87,12 +88,7 @@ pub struct ListId(u64);
 impl ListId {
     /// `parts` are of a length of their own each, so that no two lists read alike.
     pub fn of(parts: &[&[u8]]) -> Self {
-        let bytes = parts.iter().copied().flatten();
-        Self(
-            bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-                (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-            }),
-        )
+        Self(fnv(parts.iter().copied().flatten().copied()))
     }
 
     /// The only list of its kind, as the operator's are.

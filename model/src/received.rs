@@ -139,7 +139,7 @@ impl ReceivedBody {
                     true
                 })
             }
-            body => body.text_mut().is_some_and(String::pop_half),
+            body => body.text_mut().is_some_and(halve_text),
         }
     }
 
@@ -200,26 +200,11 @@ impl ReceivedBody {
     }
 }
 
-/// Halves until nothing is left.
-pub(crate) trait PopHalf {
-    /// Says whether anything was left.
-    fn pop_half(&mut self) -> bool;
-}
-
-impl<T> PopHalf for Vec<T> {
-    fn pop_half(&mut self) -> bool {
-        let had_some = !self.is_empty();
-        self.truncate(self.len() / 2);
-        had_some
-    }
-}
-
-impl PopHalf for String {
-    fn pop_half(&mut self) -> bool {
-        let had_some = !self.is_empty();
-        self.truncate(self.floor_char_boundary(self.len() / 2));
-        had_some
-    }
+/// Halves until nothing is left, and says whether anything was.
+fn halve_text(text: &mut String) -> bool {
+    let had_some = !text.is_empty();
+    text.truncate(text.floor_char_boundary(text.len() / 2));
+    had_some
 }
 
 #[cfg(test)]

@@ -35,9 +35,7 @@ crate::words! {
         Limits = "limits",
         Metrics = "metrics",
     }
-}
 
-crate::words! {
     /// `read` covers GET (and HEAD), `write` every other method.
     #[derive(PartialOrd, Ord, JsonSchema)]
     Access {
@@ -165,18 +163,19 @@ impl Scopes {
 
     /// Refuses a request outside the grant with `insufficient_scope`.
     pub fn require(&self, resource: Resource, access: Access) -> Result<(), CallError> {
-        if self.allow(resource, access) {
-            return Ok(());
-        }
-        Err(CallError::insufficient_scope(&[Scope::One(resource, access).to_string()], &self.to_strings()))
+        self.require_scope(Scope::One(resource, access))
     }
 
     /// Refuses all but an unrestricted key: account, audit log, support.
     pub fn require_unrestricted(&self) -> Result<(), CallError> {
-        if self.is_unrestricted() {
+        self.require_scope(Scope::Everything)
+    }
+
+    fn require_scope(&self, scope: Scope) -> Result<(), CallError> {
+        if self.covers(scope) {
             return Ok(());
         }
-        Err(CallError::insufficient_scope(&[Scope::Everything.to_string()], &self.to_strings()))
+        Err(CallError::insufficient_scope(&[scope.to_string()], &self.to_strings()))
     }
 
     pub fn to_strings(&self) -> Vec<String> {

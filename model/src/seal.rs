@@ -10,10 +10,10 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use hkdf::Hkdf;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::digest::derived_key;
 use crate::id::CustomerId;
 
 /// The first byte of everything sealed.
@@ -177,11 +177,7 @@ crate::words::hidden!(DataKey, _this => "DataKey(..)");
 
 /// A key for one purpose out of a secret: whoever learns it learns nothing of the secret or of other purposes' keys.
 pub fn derive_key(secret: &[u8], purpose: &str) -> [u8; KEY_BYTES] {
-    let mut key = [0; KEY_BYTES];
-    Hkdf::<Sha256>::new(Some(b"gateway-derived-v1"), secret)
-        .expand(purpose.as_bytes(), &mut key)
-        .expect("32 bytes are one block of SHA-256");
-    key
+    derived_key(b"gateway-derived-v1", secret, purpose.as_bytes())
 }
 
 /// `version | nonce | ciphertext and tag`.

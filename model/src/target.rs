@@ -93,43 +93,17 @@ const BAD_PORTS: &[u16] = &[
 ];
 
 /// Domains that name hosts of the local network only. A name ends with one of them or is one.
-const INTERNAL_DOMAINS: &[&str] = &[
-    "internal",
-    "local",
-    "localdomain",
-    "lan",
-    "intranet",
-    "corp",
-    "home",
-    "home.arpa",
-    // What the name servers of clusters of containers answer to: `redis.shop.svc` and, by the search list that a container
-    // is given, `redis.shop` with the namespaces that every cluster has; then those of Consul, Nomad, Mesos and Docker.
-    "svc",
-    "pod",
-    "cluster",
-    "default",
-    "kube-system",
-    "kube-public",
-    "kube-node-lease",
-    "consul",
-    "nomad",
-    "mesos",
-    "docker",
-    "swarm",
-];
+///
+/// From `svc` on, they are what the name servers of clusters of containers answer to: `redis.shop.svc` and, by the search list
+/// that a container is given, `redis.shop` with the namespaces that every cluster has; then those of Consul, Nomad, Mesos and
+/// Docker.
+const INTERNAL_DOMAINS: &str = "internal local localdomain lan intranet corp home home.arpa \
+    svc pod cluster default kube-system kube-public kube-node-lease consul nomad mesos docker swarm";
 
 /// Metadata services of clouds, and what controls a cluster of containers: never a receiver, whatever ranges are open.
-const METADATA_NAMES: &[&str] = &[
-    "metadata.google.internal",
-    "metadata.goog",
-    "instance-data.ec2.internal",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-    "kube-system.svc",
-    "kube-system.svc.cluster.local",
-];
+const METADATA_NAMES: &str = "metadata.google.internal metadata.goog instance-data.ec2.internal \
+    kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local \
+    kube-system.svc kube-system.svc.cluster.local";
 
 /// Judges the text of a URL.
 pub fn judge_url(text: &str, policy: &TargetPolicy) -> Result<Target, Blocked> {
@@ -231,7 +205,7 @@ fn judged_name(name: &str, policy: &TargetPolicy) -> Result<TargetHost, Blocked>
     if bare.split('.').any(str::is_empty) {
         return Err(malformed("parse", "must name a host"));
     }
-    if METADATA_NAMES.iter().any(|domain| within(domain)) {
+    if METADATA_NAMES.split_ascii_whitespace().any(within) {
         return Err(blocked("suffix", NOT_PUBLIC));
     }
     if within("localhost") {
@@ -242,7 +216,7 @@ fn judged_name(name: &str, policy: &TargetPolicy) -> Result<TargetHost, Blocked>
         if !bare.contains('.') {
             return Err(blocked("single-label", NOT_PUBLIC));
         }
-        if INTERNAL_DOMAINS.iter().any(|domain| within(domain)) {
+        if INTERNAL_DOMAINS.split_ascii_whitespace().any(within) {
             return Err(blocked("suffix", NOT_PUBLIC));
         }
     }

@@ -7,11 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{
-    ApiConfig, AuthConfig, Backups, ConsolePorts, CorsOrigins, EventStreamConfig, OperatorTokens, ServeError,
-    SupportConfig,
-};
-use metrics_exporter_prometheus::PrometheusHandle;
+use api::{ApiConfig, ConsolePorts, CorsOrigins, EventStreamConfig, OperatorTokens, ServeError};
 use model::id::NodeId;
 use model::limit::BucketRule;
 use model::target::TargetPolicy;
@@ -93,19 +89,8 @@ pub struct Assembly {
 /// # Errors
 /// The part that could not be opened.
 pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
-    let Configured {
-        config,
-        folder,
-        identity,
-        operator_token,
-        operator_tokens,
-        keyring,
-        webhook_authorities,
-        media_secret,
-        certificate,
-        operators_certificate,
-        metrics,
-    } = configured;
+    let Configured { config, folder, identity, keyring, operator_token, metrics, .. } = configured;
+    let (certificate, operators_certificate) = (configured.certificate, configured.operators_certificate);
     let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
     let shown: Shown = Arc::new(RwLock::new(identity.clone()));
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
@@ -149,7 +134,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
 
     let attempts = AttemptConfig {
         standard_headers: config.webhooks.standard_headers,
-        extra_ca_pem: webhook_authorities.map(String::into_bytes),
+        extra_ca_pem: configured.webhook_authorities.map(String::into_bytes),
         ..AttemptConfig::new(target_policy(&config), VERSION)
     };
     let keep_former = config.secrets.keep_former_data_keys.map_or(KEEP_FORMER, |keep| keep.0);
@@ -172,7 +157,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             delivery_rules: delivery_rules(&config),
             retention: retention(&config),
             deletion_grace: config.account.deletion_grace.0,
-            media: media(&config, &folder.path, media_secret),
+            media: media(&config, &folder.path, configured.media_secret),
         },
         host.clone(),
         peers.clone(),
@@ -217,13 +202,36 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         supervise::spawn("a port's certificate", move || certificate.clone().keep(stop.clone()));
     }
     let backups = Jobs::new(Operator::at(&config.ops, &operator_token)?, config.media.clone());
-    let operator_tokens = OperatorTokens::new(operator_tokens);
+    let operator_tokens = OperatorTokens::new(configured.operator_tokens);
     let (looked_at, kept, stop) = (config.clone(), operator_tokens.clone(), close_ports.clone());
     supervise::spawn("the operators' tokens", move || {
         operator_tokens::keep(looked_at.clone(), operator_token.clone(), kept.clone(), stop.clone())
     });
-    let http = http(&config, (api_port, ops_port), auth, support, Arc::new(backups), operator_tokens, metrics);
-    let http = ApiConfig { tls, operator_tls, ..http };
+    let http = ApiConfig {
+        listen: config.api.listen,
+        operator_listen: config.ops.listen,
+        base_url: base_url(&config),
+        suffixes: config.network.suffixes(),
+        trusted_proxies: config.api.trusted_proxies.clone(),
+        proxy_protocol: config.api.proxy_protocol,
+        port: api_port,
+        operator_port: ops_port,
+        tls,
+        cors_origins: cors_origins(&config.api),
+        limits: config.limits,
+        console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
+        frame_ancestors: config.api.console_frame_ancestors.clone(),
+        simulated_phones: config.network.phones.as_deref().map(|url| url.trim_end_matches('/').to_owned()),
+        auth,
+        support,
+        events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
+        target_policy: target_policy(&config),
+        version: VERSION.to_owned(),
+        backups: Arc::new(backups),
+        metrics_text: Arc::new(move || telemetry::text(&metrics)),
+        operator_tls,
+        operator_tokens,
+    };
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -561,42 +569,6 @@ fn cors_origins(api: &config::Api) -> CorsOrigins {
         [] => CorsOrigins::Nobody,
         [any] if any == config::ANY_ORIGIN => CorsOrigins::Anybody,
         origins => CorsOrigins::These(origins.to_vec()),
-    }
-}
-
-fn http(
-    config: &Config,
-    (api_port, ops_port): (Arc<Port>, Arc<Port>),
-    auth: AuthConfig,
-    support: SupportConfig,
-    backups: Arc<dyn Backups>,
-    operator_tokens: OperatorTokens,
-    metrics: PrometheusHandle,
-) -> ApiConfig {
-    ApiConfig {
-        listen: config.api.listen,
-        operator_listen: config.ops.listen,
-        base_url: base_url(config),
-        suffixes: config.network.suffixes(),
-        trusted_proxies: config.api.trusted_proxies.clone(),
-        proxy_protocol: config.api.proxy_protocol,
-        port: api_port,
-        operator_port: ops_port,
-        tls: None,
-        cors_origins: cors_origins(&config.api),
-        limits: config.limits,
-        console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
-        frame_ancestors: config.api.console_frame_ancestors.clone(),
-        simulated_phones: config.network.phones.as_deref().map(|url| url.trim_end_matches('/').to_owned()),
-        auth,
-        support,
-        events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
-        target_policy: target_policy(config),
-        version: VERSION.to_owned(),
-        backups,
-        metrics_text: Arc::new(move || telemetry::text(&metrics)),
-        operator_tls: None,
-        operator_tokens,
     }
 }
 

@@ -142,6 +142,11 @@ impl Caller {
     }
 }
 
+/// Whether a call failed before anything of it was sent, so that nothing came of it.
+pub fn was_not_sent(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect)
+}
+
 /// What an answer says, when it is read as a whole.
 ///
 /// # Errors

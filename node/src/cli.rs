@@ -9,6 +9,7 @@ pub mod receiving;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -20,30 +21,21 @@ use self::receiving::{ListenArgs, TriggerArgs};
 use crate::config::Driver;
 
 /// What `gateway --version` says; `-V` says the number alone.
-const LONG_VERSION: &str = match (raft::failpoint::COMPILED, cfg!(feature = "whatsapp"), cfg!(feature = "testnet")) {
-    (false, false, _) => env!("CARGO_PKG_VERSION"),
-    (true, false, _) => concat!(env!("CARGO_PKG_VERSION"), "\nwith failpoints: a build for tests, not for customers"),
-    (false, true, false) => concat!(env!("CARGO_PKG_VERSION"), "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)"),
-    (false, true, true) => concat!(
-        env!("CARGO_PKG_VERSION"),
-        "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)\ntest network: a build for tests, not for customers"
-    ),
-    (true, true, false) => concat!(
-        env!("CARGO_PKG_VERSION"),
-        "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)\nwith failpoints: a build for tests, not for customers"
-    ),
-    (true, true, true) => concat!(
-        env!("CARGO_PKG_VERSION"),
-        "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)\ntest network: a build for tests, not for customers",
-        "\nwith failpoints: a build for tests, not for customers"
-    ),
-};
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let builds = [
+        (cfg!(feature = "whatsapp"), "license: AGPL-3.0-only as a whole (driver whatsapp)"),
+        (cfg!(feature = "testnet"), "test network: a build for tests, not for customers"),
+        (raft::failpoint::COMPILED, "with failpoints: a build for tests, not for customers"),
+    ];
+    let said = builds.into_iter().filter(|(is_so, _)| *is_so).map(|(_, line)| line);
+    std::iter::once(env!("CARGO_PKG_VERSION")).chain(said).collect::<Vec<_>>().join("\n")
+});
 
 #[derive(Debug, Parser)]
 #[command(
     name = "gateway",
     version,
-    long_version = LONG_VERSION,
+    long_version = LONG_VERSION.as_str(),
     about = "A clustered multi-tenant messaging gateway",
     after_help = "Examples:\n  \
         gateway dev                                 three nodes, simulated network\n  \

@@ -34,6 +34,7 @@ pub use auth::Auth;
 pub use media::{Media, MediaBucket, MediaStore};
 pub use network::{Driver, Network, Whatsapp};
 pub use support::Support;
+use values::sections;
 pub use values::{HostPort, HumanDuration, Secret, Timing};
 
 /// `[limits]`: the token buckets of addresses, customers and channels.
@@ -46,7 +47,18 @@ pub use raft::transport::admission::Admission as Connections;
 /// The commented file that `gateway config example` prints.
 pub const EXAMPLE: &str = include_str!("../../deploy/gateway.toml");
 
-/// Everything that a node is told from outside.
+/// The keys that have no default.
+const LEAST: &str = r#"
+    node = { id = 1, data_dir = "" }
+    api = { listen = "127.0.0.1:8080", base_url = "" }
+    ops = { listen = "127.0.0.1:8081" }
+    peer = { listen = "127.0.0.1:8082", ca_file = "", cert_file = "", key_file = "" }
+    cluster = { cluster_id = "00000000-0000-0000-0000-000000000000", nodes = [] }
+    secrets = {}
+    network = {}
+"#;
+
+/// Everything that a node is told from outside. It is written as TOML alone, which leaves out what is not set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -131,7 +143,6 @@ pub struct Api {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub console_frame_ancestors: Vec<String>,
     /// HTTPS instead of plain HTTP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ApiTls>,
 }
 
@@ -144,6 +155,9 @@ pub struct ApiTls {
     pub key_file: PathBuf,
 }
 
+/// In seconds.
+const DAY: u64 = 86_400;
+
 /// In `api.cors_origins`.
 pub const ANY_ORIGIN: &str = "*";
 
@@ -153,19 +167,15 @@ pub const ANY_ORIGIN: &str = "*";
 pub struct Ops {
     pub listen: SocketAddr,
     /// The token that all nodes and operators share: it opens everything.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
     /// More tokens, one a line as in `NAME ROLE SHA256`; looked at again and again, so that one that is taken out opens
     /// nothing within seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_file: Option<PathBuf>,
     /// Operators find the console under `/console`.
-    #[serde(default = "defaults::operators_console", skip_serializing_if = "is_on")]
+    #[serde(default = "defaults::on", skip_serializing_if = "is_on")]
     pub console: bool,
     /// HTTPS instead of plain HTTP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ApiTls>,
     /// More tokens, each of one operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -190,7 +200,6 @@ pub struct OpsToken {
 pub struct Peer {
     pub listen: SocketAddr,
     /// Where the others reach this node; `cluster.nodes` is taken when it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<HostPort>,
     pub ca_file: PathBuf,
     /// Names `node-<id>.gateway.internal`, for server and client use.
@@ -198,7 +207,6 @@ pub struct Peer {
     pub key_file: PathBuf,
     /// The authority's own key, of the node that made the cluster: taken over by the cluster at its first start, and
     /// not needed afterwards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_key_file: Option<PathBuf>,
     /// How long the node's next certificate lives. It is made in time, once the cluster has its authority's key; the file
     /// is that of the first one.
@@ -210,7 +218,7 @@ pub struct Peer {
 impl Peer {
     /// Long enough that a cluster which stands still for a while comes back by itself, short enough that a certificate which
     /// was copied is worthless within a season.
-    pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * defaults::DAY);
+    pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * DAY);
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -232,7 +240,6 @@ pub struct Cluster {
     /// Nodes of another cluster are not spoken to.
     pub cluster_id: Uuid,
     /// Raft groups for channels; fixed when the cluster is made. See [`Cluster::shard_count`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<u16>,
     #[serde(default)]
     pub timing: Timing,
@@ -240,7 +247,7 @@ pub struct Cluster {
     #[serde(default = "defaults::moves_mib_per_second")]
     pub moves_mib_per_second: u32,
     /// Leads move by themselves, a few at a time, when one node has for minutes much more to do than its share.
-    #[serde(default = "defaults::balance_leads")]
+    #[serde(default = "defaults::on")]
     pub balance_leads: bool,
     /// This node was let in by `gateway join`: it does not make the cluster, it finds it by `nodes`.
     #[serde(default)]
@@ -272,7 +279,6 @@ pub struct Member {
     pub id: NodeId,
     pub peer: HostPort,
     /// The URL of its customers' listener.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }
 
@@ -281,133 +287,76 @@ pub struct Member {
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
     /// 32 bytes in hex (64 characters) or base64 (44).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master_key: Option<Secret>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
     /// The key that `gateway secrets rewrap` takes out of use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_master_key: Option<Secret>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_master_key_file: Option<PathBuf>,
     /// How long data keys are kept after a rotation, once nothing is sealed with them: longer than any backup takes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_former_data_keys: Option<HumanDuration>,
 }
 
-/// `[webhooks]`: what deliveries may reach, and when they are tried again.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Webhooks {
-    pub allow_http: bool,
-    pub allow_loopback: bool,
-    /// Private ranges that receivers may lie in.
-    pub allow_cidrs: Vec<IpNet>,
-    /// More authorities that receivers' certificates may come from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
-    /// Sends the Standard Webhooks headers beside the gateway's own.
-    pub standard_headers: bool,
-    /// The delay before each attempt, the first included.
-    pub schedule: Vec<HumanDuration>,
-    /// An endpoint without a success for so long is switched off ...
-    pub disable_after: HumanDuration,
-    /// ... when at least so many attempts have failed ...
-    pub disable_failures: u32,
-    /// ... over at least so long.
-    pub disable_span: HumanDuration,
-    /// How often the cluster notes when an endpoint last succeeded and since when it fails. That it fails, or does no more,
-    /// is noted within seconds, a few times.
-    pub note_every: HumanDuration,
-    /// How long deliveries that reached their endpoint are kept, with their events.
-    pub keep_delivered: HumanDuration,
-    /// How long all others are kept after they were made.
-    pub keep_deliveries: HumanDuration,
-}
-
-impl Default for Webhooks {
-    fn default() -> Self {
-        Self {
-            allow_http: false,
-            allow_loopback: false,
-            allow_cidrs: Vec::new(),
-            ca_file: None,
-            standard_headers: false,
-            schedule: DEFAULT_DELAYS_SECONDS.map(|seconds| HumanDuration(Duration::from_secs(seconds))).to_vec(),
-            disable_after: HumanDuration(Duration::from_secs(120 * 3600)),
-            disable_failures: 20,
-            disable_span: HumanDuration(Duration::from_secs(24 * 3600)),
-            note_every: HumanDuration(Duration::from_secs(300)),
-            keep_delivered: HumanDuration(Duration::from_secs(7 * defaults::DAY)),
-            keep_deliveries: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
-        }
+sections! {
+    /// `[webhooks]`: what deliveries may reach, and when they are tried again.
+    Webhooks {
+        allow_http: bool = false,
+        allow_loopback: bool = false,
+        /// Private ranges that receivers may lie in.
+        allow_cidrs: Vec<IpNet> = Vec::new(),
+        /// More authorities that receivers' certificates may come from.
+        ca_file: Option<PathBuf> = None,
+        /// Sends the Standard Webhooks headers beside the gateway's own.
+        standard_headers: bool = false,
+        /// The delay before each attempt, the first included.
+        schedule: Vec<HumanDuration> = DEFAULT_DELAYS_SECONDS.map(HumanDuration::of_seconds).to_vec(),
+        /// An endpoint without a success for so long is switched off ...
+        disable_after: HumanDuration = HumanDuration::of_seconds(120 * 3600),
+        /// ... when at least so many attempts have failed ...
+        disable_failures: u32 = 20,
+        /// ... over at least so long.
+        disable_span: HumanDuration = HumanDuration::of_seconds(DAY),
+        /// How often the cluster notes when an endpoint last succeeded and since when it fails. That it fails, or does no
+        /// more, is noted within seconds, a few times.
+        note_every: HumanDuration = HumanDuration::of_seconds(300),
+        /// How long deliveries that reached their endpoint are kept, with their events.
+        keep_delivered: HumanDuration = HumanDuration::of_seconds(7 * DAY),
+        /// How long all others are kept after they were made.
+        keep_deliveries: HumanDuration = HumanDuration::of_seconds(30 * DAY),
     }
-}
 
-/// `[account]`: customers' accounts.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Account {
-    /// How long the data of a deleted account is kept.
-    pub deletion_grace: HumanDuration,
-}
-
-impl Default for Account {
-    fn default() -> Self {
-        Self { deletion_grace: HumanDuration(Duration::from_secs(30 * defaults::DAY)) }
+    /// `[account]`: customers' accounts.
+    Account {
+        /// How long the data of a deleted account is kept.
+        deletion_grace: HumanDuration = HumanDuration::of_seconds(30 * DAY),
     }
-}
 
-/// `[drain]`: how a node leaves.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Drain {
-    /// Between "not ready" and the first refused request, so that balancers notice.
-    pub initial_wait: HumanDuration,
-}
-
-impl Default for Drain {
-    fn default() -> Self {
-        Self { initial_wait: HumanDuration(Duration::from_secs(10)) }
+    /// `[drain]`: how a node leaves.
+    Drain {
+        /// Between "not ready" and the first refused request, so that balancers notice.
+        initial_wait: HumanDuration = HumanDuration::of_seconds(10),
     }
-}
 
-/// `[events]`: event streams.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Events {
-    /// After so much silence a comment is sent.
-    pub heartbeat: HumanDuration,
-    /// After so long a stream is closed, and its client connects again.
-    pub max_age: HumanDuration,
-}
-
-impl Default for Events {
-    fn default() -> Self {
-        Self { heartbeat: HumanDuration(Duration::from_secs(15)), max_age: HumanDuration(Duration::from_secs(60 * 60)) }
+    /// `[events]`: event streams.
+    Events {
+        /// After so much silence a comment is sent.
+        heartbeat: HumanDuration = HumanDuration::of_seconds(15),
+        /// After so long a stream is closed, and its client connects again.
+        max_age: HumanDuration = HumanDuration::of_seconds(60 * 60),
     }
-}
 
-/// `[raft]`: how much log this node keeps of each group, so that a node that was away catches up from it and not from a
-/// snapshot.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Raft {
-    /// Entries that stay behind the newest snapshot.
-    pub keep_entries: u64,
-    /// Applied entries between two snapshots, which let the log be cut.
-    pub snapshot_every: u64,
-    /// Bytes of a group's log after which it is cut, whatever the number of entries.
-    pub most_log_bytes: u64,
-    /// Bytes of log, and of rows, that gather before they are written to a table. A start after a crash
-    /// replays at most eight times as many, and applies the entries of twice as many bytes of rows again.
-    pub buffer_bytes: usize,
-}
-
-impl Default for Raft {
-    fn default() -> Self {
-        let LogLimits { keep_entries, snapshot_every, max_bytes } = LogLimits::default();
-        Self { keep_entries, snapshot_every, most_log_bytes: max_bytes, buffer_bytes: USUAL_BUFFER }
+    /// `[raft]`: how much log this node keeps of each group, so that a node that was away catches up from it and not from a
+    /// snapshot.
+    #[derive(Copy)]
+    Raft {
+        /// Entries that stay behind the newest snapshot.
+        keep_entries: u64 = LogLimits::default().keep_entries,
+        /// Applied entries between two snapshots, which let the log be cut.
+        snapshot_every: u64 = LogLimits::default().snapshot_every,
+        /// Bytes of a group's log after which it is cut, whatever the number of entries.
+        most_log_bytes: u64 = LogLimits::default().max_bytes,
+        /// Bytes of log, and of rows, that gather before they are written to a table. A start after a crash
+        /// replays at most eight times as many, and applies the entries of twice as many bytes of rows again.
+        buffer_bytes: usize = USUAL_BUFFER,
     }
 }
 
@@ -421,37 +370,36 @@ impl Raft {
     }
 }
 
-/// `[history]`: stored messages.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct History {
-    /// How many days messages are kept; 0 stores nothing.
-    pub retention_days: u16,
-    /// Instead of days, to the second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retention: Option<HumanDuration>,
-    /// Whether messages are kept with their bodies, and not as metadata only.
-    pub store_bodies: bool,
-    /// How long at least a message's id and addresses are kept, so that repeats are dropped and receipts find it.
-    pub keep_ids: HumanDuration,
-    // Release 0.2.0 does not know the four that follow, and may be given this node's configuration when it joins.
-    /// How long the row of a deleted channel stays in its shard, and how many of a shard's do.
-    #[serde(skip_serializing_if = "History::is_usual_deleted_life")]
-    pub keep_deleted_channels: HumanDuration,
-    #[serde(skip_serializing_if = "History::is_usual_deleted_count")]
-    pub most_deleted_channels: usize,
-    /// How long a channel keeps the phone address behind a LID from when it first saw it, and how many it keeps.
-    #[serde(skip_serializing_if = "History::is_usual_lid_life")]
-    pub keep_lids: HumanDuration,
-    #[serde(skip_serializing_if = "History::is_usual_lid_count")]
-    pub most_lids: usize,
-    /// Between two looks at what is to be deleted, here and of webhook deliveries.
-    pub trim_every: HumanDuration,
+sections! {
+    /// `[history]`: stored messages.
+    History {
+        /// How many days messages are kept; 0 stores nothing.
+        retention_days: u16 = 30,
+        /// Instead of days, to the second.
+        retention: Option<HumanDuration> = None,
+        /// Whether messages are kept with their bodies, and not as metadata only.
+        store_bodies: bool = true,
+        /// How long at least a message's id and addresses are kept, so that repeats are dropped and receipts find it.
+        keep_ids: HumanDuration = HumanDuration::of_seconds(30 * DAY),
+        // Release 0.2.0 does not know the four that follow, and may be given this node's configuration when it joins.
+        /// How long the row of a deleted channel stays in its shard, and how many of a shard's do.
+        #[serde(skip_serializing_if = "History::is_usual_deleted_life")]
+        keep_deleted_channels: HumanDuration = HumanDuration::of_seconds(DAY),
+        #[serde(skip_serializing_if = "History::is_usual_deleted_count")]
+        most_deleted_channels: usize = 10_000,
+        /// How long a channel keeps the phone address behind a LID from when it first saw it, and how many it keeps.
+        #[serde(skip_serializing_if = "History::is_usual_lid_life")]
+        keep_lids: HumanDuration = HumanDuration::of_seconds(365 * DAY),
+        #[serde(skip_serializing_if = "History::is_usual_lid_count")]
+        most_lids: usize = 50_000,
+        /// Between two looks at what is to be deleted, here and of webhook deliveries.
+        trim_every: HumanDuration = HumanDuration::of_seconds(600),
+    }
 }
 
 impl History {
     fn is_usual_deleted_life(life: &HumanDuration) -> bool {
-        life.0 == Self::default().keep_deleted_channels.0
+        *life == Self::default().keep_deleted_channels
     }
 
     fn is_usual_deleted_count(count: &usize) -> bool {
@@ -459,7 +407,7 @@ impl History {
     }
 
     fn is_usual_lid_life(life: &HumanDuration) -> bool {
-        life.0 == Self::default().keep_lids.0
+        *life == Self::default().keep_lids
     }
 
     fn is_usual_lid_count(count: &usize) -> bool {
@@ -467,41 +415,26 @@ impl History {
     }
 
     pub fn retention(&self) -> Duration {
-        self.retention.map_or(Duration::from_secs(u64::from(self.retention_days) * defaults::DAY), |exact| exact.0)
+        self.retention.map_or(Duration::from_secs(u64::from(self.retention_days) * DAY), |exact| exact.0)
     }
 }
 
-impl Default for History {
-    fn default() -> Self {
-        Self {
-            retention_days: 30,
-            retention: None,
-            store_bodies: true,
-            keep_ids: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
-            keep_deleted_channels: HumanDuration(Duration::from_secs(defaults::DAY)),
-            most_deleted_channels: 10_000,
-            keep_lids: HumanDuration(Duration::from_secs(365 * defaults::DAY)),
-            most_lids: 50_000,
-            trim_every: HumanDuration(Duration::from_secs(600)),
-        }
+sections! {
+    /// `[log]`: what goes to stderr.
+    Log {
+        format: LogFormat = LogFormat::Text,
+        /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`, and at `warn` of
+        /// every one that fails: thousands of lines a minute while a peer is away, which `raft::transport` tells in one. The
+        /// library of the driver `whatsapp` names accounts at `info`, and writes whole stanzas at `debug`.
+        filter: String = "info,openraft=error,salvo_core=warn,whatsapp_rust=warn,wacore=warn".to_owned(),
     }
-}
 
-/// `[log]`: what goes to stderr.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Log {
-    pub format: LogFormat,
-    /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`, and at `warn` of
-    /// every one that fails: thousands of lines a minute while a peer is away, which `raft::transport` tells in one. The
-    /// library of the driver `whatsapp` names accounts at `info`, and writes whole stanzas at `debug`.
-    pub filter: String,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        let filter = "info,openraft=error,salvo_core=warn,whatsapp_rust=warn,wacore=warn".to_owned();
-        Self { format: LogFormat::Text, filter }
+    /// `[traces]`: OpenTelemetry, off unless a collector is named.
+    Traces {
+        /// A collector's base URL for OTLP over HTTP.
+        endpoint: Option<String> = None,
+        /// The part of all traces that is recorded, from 0 to 1; the same on every node, or traces have holes.
+        sample: f64 = 1.0,
     }
 }
 
@@ -512,24 +445,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// `[traces]`: OpenTelemetry, off unless a collector is named.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Traces {
-    /// A collector's base URL for OTLP over HTTP.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// The part of all traces that is recorded, from 0 to 1; the same on every node, or traces have holes.
-    pub sample: f64,
-}
-
-impl Default for Traces {
-    fn default() -> Self {
-        Self { endpoint: None, sample: 1.0 }
-    }
-}
-
 impl Config {
+    /// What is usual of everything. A configuration is made of it by saying what stands empty in [`LEAST`].
+    pub fn usual() -> Self {
+        load::parse(LEAST, "the least configuration").expect("it has every key that must be there")
+    }
+
     /// Whether this node alone is to form the cluster. What grew later is not in its configuration.
     pub fn is_alone(&self) -> bool {
         !self.cluster.joined && self.cluster.nodes.iter().all(|member| member.id == self.node.id)
@@ -558,14 +479,11 @@ impl Config {
 }
 
 mod defaults {
-    /// In seconds.
-    pub const DAY: u64 = 86_400;
-
     pub fn certificate_life() -> super::HumanDuration {
         super::HumanDuration(super::Peer::CERTIFICATE_LIFE)
     }
 
-    pub fn operators_console() -> bool {
+    pub fn on() -> bool {
         true
     }
 
@@ -577,9 +495,6 @@ mod defaults {
     }
     pub fn max_channels() -> u32 {
         50_000
-    }
-    pub fn balance_leads() -> bool {
-        true
     }
 
     pub fn moves_mib_per_second() -> u32 {

@@ -46,18 +46,23 @@ pub struct ReservedFolder {
 }
 
 impl ReservedFolder {
+    /// Makes the folder where it is missing, and keeps other processes out of it.
+    fn locked(path: &Path) -> Result<Self, Refusal> {
+        Ok(Self { path: path.to_owned(), storage_id: Uuid::new_v4(), lock: lock(path)? })
+    }
+
     /// Locks a folder that is empty, or that an earlier try has made that of a node with this storage id.
     ///
     /// # Errors
     /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
     pub fn reserve(path: &Path, storage_id: Uuid) -> Result<Self, Refusal> {
-        let lock = lock(path)?;
+        let locked = Self::locked(path)?;
         if let Some(identity) = identity_of(path)?.filter(|identity| identity.storage_id != storage_id) {
             let problem = format!("belongs to node {} of cluster {}", identity.node_id, identity.cluster_id);
             let remedy = "name an empty folder; a node that is gone for good comes back under a new id and without it";
             return Err(Refusal::new(subject(path), problem, remedy));
         }
-        Ok(Self { path: path.to_owned(), storage_id, lock })
+        Ok(Self { storage_id, ..locked })
     }
 
     /// Locks the folder of a cluster's first node: one that is empty, or in which no node has begun to live.
@@ -65,7 +70,7 @@ impl ReservedFolder {
     /// # Errors
     /// A [`Refusal`] when it cannot be written, another process has it open, or a node lives there.
     pub fn unused(path: &Path) -> Result<Self, Refusal> {
-        let lock = lock(path)?;
+        let locked = Self::locked(path)?;
         if let Some(identity) = identity_of(path)? {
             if holds_stores(path) {
                 let problem = format!("belongs to node {} of cluster {}", identity.node_id, identity.cluster_id);
@@ -73,15 +78,29 @@ impl ReservedFolder {
             }
             fs::remove_file(path.join(IDENTITY_FILE)).map_err(|error| unusable(path, &error))?;
         }
-        Ok(Self { path: path.to_owned(), storage_id: Uuid::new_v4(), lock })
+        Ok(locked)
     }
 
-    /// Makes it the folder of this node.
+    /// Makes it the folder of this node, with this format where it is nobody's yet.
     ///
     /// # Errors
     /// As [`DataFolder::open`].
     pub fn claim(self, cluster_id: Uuid, node_id: NodeId, format: Format) -> Result<DataFolder, Refusal> {
-        DataFolder::open_locked(&self.path, self.lock, cluster_id, node_id, self.storage_id, format)
+        let Self { path, storage_id, lock } = self;
+        let identity = match identity_of(&path)? {
+            Some(identity) => {
+                belongs(&identity, cluster_id, node_id).map_err(|problem| {
+                    Refusal::new(subject(&path), problem, "name this node's own folder, or an empty one")
+                })?;
+                identity
+            }
+            None => {
+                let identity = FolderIdentity { format, cluster_id, node_id, storage_id };
+                write_identity(&path, &identity).map_err(|error| unusable(&path, &error))?;
+                identity
+            }
+        };
+        Ok(DataFolder { path, identity, _lock: lock })
     }
 }
 
@@ -113,7 +132,7 @@ impl DataFolder {
     /// # Errors
     /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
     pub fn open(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
-        Self::open_locked(path, lock(path)?, cluster_id, node_id, Uuid::new_v4(), Format::FIRST)
+        ReservedFolder::locked(path)?.claim(cluster_id, node_id, Format::FIRST)
     }
 
     /// Opens the folder that this node was given when it was made, of a node that would make a cluster of its own in an empty
@@ -122,39 +141,14 @@ impl DataFolder {
     /// # Errors
     /// As [`DataFolder::open`], and when it is nobody's.
     pub fn open_given(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
-        let lock = lock(path)?;
+        let locked = ReservedFolder::locked(path)?;
         if identity_of(path)?.is_none() {
             let problem = "is empty, and this node, alone in cluster.nodes, would make a second cluster in it";
             let remedy = "give it the folder that it had; where that is lost, remove the node from its cluster and let it join \
                           under a new id, or restore a backup; a new cluster is made by gateway init";
             return Err(Refusal::new(subject(path), problem, remedy));
         }
-        Self::open_locked(path, lock, cluster_id, node_id, Uuid::new_v4(), Format::FIRST)
-    }
-
-    /// A folder that is made gets this storage id and format.
-    fn open_locked(
-        path: &Path,
-        lock: File,
-        cluster_id: Uuid,
-        node_id: NodeId,
-        storage_id: Uuid,
-        format: Format,
-    ) -> Result<Self, Refusal> {
-        let identity = match identity_of(path)? {
-            Some(identity) => {
-                belongs(&identity, cluster_id, node_id).map_err(|problem| {
-                    Refusal::new(subject(path), problem, "name this node's own folder, or an empty one")
-                })?;
-                identity
-            }
-            None => {
-                let identity = FolderIdentity { format, cluster_id, node_id, storage_id };
-                write_identity(path, &identity).map_err(|error| unusable(path, &error))?;
-                identity
-            }
-        };
-        Ok(Self { path: path.to_owned(), identity, _lock: lock })
+        locked.claim(cluster_id, node_id, Format::FIRST)
     }
 }
 
@@ -166,7 +160,6 @@ fn unusable(path: &Path, error: &io::Error) -> Refusal {
     Refusal::new(subject(path), error.to_string(), "name a folder that this process can write to")
 }
 
-/// Makes the folder where it is missing, and keeps other processes out of it.
 fn lock(path: &Path) -> Result<File, Refusal> {
     let open = || {
         make_private_folder(path)?;

@@ -15,6 +15,11 @@ pub fn random_hex(bytes: usize) -> String {
     format!("{}\n", hex::encode(random))
 }
 
+/// A secret that webhooks are signed with.
+pub fn signing_secret() -> String {
+    format!("whsec_{}", random_hex(24).trim_end())
+}
+
 /// Makes a folder that its owner alone may enter; one that is there stays as it is.
 ///
 /// # Errors

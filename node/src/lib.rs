@@ -23,6 +23,7 @@ mod receiving;
 mod refusal;
 mod run;
 mod simulator;
+mod stop;
 mod telemetry;
 #[cfg(feature = "testnet")]
 mod test_network;
@@ -44,7 +45,7 @@ use refusal::Refusal;
 pub fn main() -> ExitCode {
     match execute(Cli::parse()) {
         Ok(verdict) => match console::all_said() {
-            Ok(()) => ExitCode::from(verdict.exit_code()),
+            Ok(()) => ExitCode::from(verdict as u8),
             Err(error) => {
                 console::warn(format_args!("gateway: standard output: {error}; not all of the answer was written"));
                 ExitCode::FAILURE

@@ -16,10 +16,10 @@ use salvo::Server;
 use salvo::conn::Acceptor;
 use salvo::conn::tcp::TcpAcceptor;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::SimulatorArgs;
 use crate::refusal::Refusal;
+use crate::stop::StopSignals;
 
 /// How long requests that are under way may take once the simulator is told to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(1);
@@ -81,12 +81,9 @@ fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Refusal 
 async fn serve(acceptor: impl Acceptor, simulator: &Simulator) -> anyhow::Result<()> {
     let server = Server::new(acceptor);
     let handle = server.handle();
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut signals = StopSignals::listen()?;
     let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        signals.next().await;
         handle.stop_graceful(STOP_WITHIN);
         // Ends with the server, not before.
         std::future::pending::<()>().await;

@@ -1,11 +1,10 @@
 //! `gateway test-network`: the real network's protocol on loopback, with phones that tests and people drive.
 
-use anyhow::Context;
 use testnet::{Config, TestNet};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::TestNetworkArgs;
 use crate::refusal::Refusal;
+use crate::stop::StopSignals;
 
 /// Runs the test network until the process is told to stop. It keeps nothing.
 ///
@@ -13,18 +12,14 @@ use crate::refusal::Refusal;
 /// A [`Refusal`] for an address that is not a loopback one or is taken.
 pub async fn run(args: TestNetworkArgs) -> anyhow::Result<()> {
     let TestNetworkArgs { control, chat, media, qr_time_scale } = args;
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut stop = StopSignals::listen()?;
     let started = TestNet::start(Config { control, chat, media, qr_time_scale }).await;
     let network = started.map_err(|error| {
         let ports = format!("--control {control} --chat {chat} --media {media}");
         Refusal::new(ports, error.to_string(), "stop what uses a port, or choose others of this machine")
     })?;
     tracing::info!(control = %network.control_address(), chat = %network.chat_address(), "the test network runs");
-    tokio::select! {
-        end = terminate.recv() => end,
-        end = interrupt.recv() => end,
-    }
-    .context("no signal can be heard")?;
+    stop.next().await;
     network.shutdown().await;
     Ok(())
 }

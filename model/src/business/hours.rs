@@ -39,9 +39,7 @@ crate::words! {
         Sat = "sat",
         Sun = "sun",
     }
-}
 
-crate::words! {
     #[derive(JsonSchema)]
     Mode {
         Open24h = "open_24h",

@@ -3,6 +3,7 @@
 //! No rule takes `null`: what it answers to `null` holds the JSON Schema of what it takes ([`Violation::wants`]), so that a
 //! rule is its own documentation. A rule that judges more than the rules below say of it is [`described`].
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -65,12 +66,7 @@ pub fn integer(range: RangeInclusive<u64>) -> impl Fn(&Value) -> Judged<u64> {
         let wants = || json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() });
         let whole = value.as_f64().filter(|n| n.fract() == 0.0);
         let number = whole.ok_or_else(|| wrong_type("a whole number").wanting(wants()))?;
-        if number < *range.start() as f64 {
-            return Err(Violation::new(IssueCode::TooSmall, format!("at least {}", range.start())));
-        }
-        if number > *range.end() as f64 {
-            return Err(Violation::new(IssueCode::TooBig, format!("at most {}", range.end())));
-        }
+        within(number, &range, |bound| bound as f64)?;
         Ok(value.as_u64().unwrap_or(number as u64))
     }
 }
@@ -80,14 +76,18 @@ pub fn number(range: RangeInclusive<f64>) -> impl Fn(&Value) -> Judged<f64> {
     move |value| {
         let wants = || json!({ "type": "number", "minimum": range.start(), "maximum": range.end() });
         let number = value.as_f64().ok_or_else(|| wrong_type("a number").wanting(wants()))?;
-        if number < *range.start() {
-            return Err(Violation::new(IssueCode::TooSmall, format!("at least {}", range.start())));
-        }
-        if number > *range.end() {
-            return Err(Violation::new(IssueCode::TooBig, format!("at most {}", range.end())));
-        }
-        Ok(number)
+        within(number, &range, |bound| bound)
     }
+}
+
+fn within<N: Copy + Display>(number: f64, range: &RangeInclusive<N>, wide: impl Fn(N) -> f64) -> Judged<f64> {
+    if number < wide(*range.start()) {
+        return Err(Violation::new(IssueCode::TooSmall, format!("at least {}", range.start())));
+    }
+    if number > wide(*range.end()) {
+        return Err(Violation::new(IssueCode::TooBig, format!("at most {}", range.end())));
+    }
+    Ok(number)
 }
 
 /// An absolute `http` or `https` URL of at most 2,048 characters. Whether it may be fetched is judged elsewhere.

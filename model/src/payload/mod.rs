@@ -1,27 +1,18 @@
 //! What the events say: the `data` of each, and which chats an endpoint hears of.
 
-mod business;
-mod calls;
-mod chats;
+mod data;
 pub(crate) mod example;
-mod groups;
-mod presences;
-mod stories;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-pub use self::business::{CartUpdated, OrderCancelled, OrderPlaced};
-pub use self::calls::{CallOffered, CallTerminated};
-pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
-pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
-pub use self::presences::PresenceUpdated;
-pub use self::stories::StoryViewed;
-
+pub use self::data::{
+    CallOffered, CallTerminated, CartUpdated, ChatArchived, ChatField, ChatPinned, ChatUpdated, GroupCreated,
+    GroupMembers, GroupUpdated, MembersReason, OrderCancelled, OrderPlaced, PresenceUpdated, StoryViewed,
+};
 use crate::address::Address;
 use crate::id::{ChannelId, MessageId};
 use crate::message::{MessageKey, Quoted, TYPE_NAMES};
-use crate::received::PopHalf;
 pub use crate::received::ReceivedBody;
 use crate::status::{DisconnectReason, Reason, Status, StatusDetails};
 use crate::time::Timestamp;
@@ -382,7 +373,7 @@ impl Payload {
     /// Cuts what a received message says to half its length and flags it; `false` when there is nothing to cut.
     pub(crate) fn halve_text(&mut self) -> bool {
         let Self::MessageReceived(data) = self else { return false };
-        let halved = data.body.halve() || data.mentions.pop_half();
+        let halved = data.body.halve() || data.mentions.drain(data.mentions.len() / 2..).next().is_some();
         data.truncated |= halved;
         halved
     }

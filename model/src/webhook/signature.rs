@@ -2,16 +2,14 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use hkdf::Hkdf;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 
+use crate::digest::{derived_key, mac};
 use crate::event::EventId;
 use crate::id::CustomerId;
 
 /// `v1`: lower-case hex of HMAC-SHA256 over `<t>.<body>`, under the secret's text as it is.
 pub fn sign(secret: &str, t: i64, body: &[u8]) -> String {
-    hex::encode(mac(secret, &[t.to_string().as_bytes(), b".", body]))
+    hex::encode(mac(secret.as_bytes(), &[t.to_string().as_bytes(), b".", body]))
 }
 
 /// The value of `X-Gateway-Signature`: one `v1` per secret. Several secrets only while the operator exchanges the
@@ -28,24 +26,15 @@ pub fn signature_header(secrets: &[&str], t: i64, body: &[u8]) -> String {
 /// The value of `webhook-signature`, for receivers that use a library of Standard Webhooks. The key is the raw bytes of
 /// the secret.
 pub fn standard_signature(secret: &str, event_id: &EventId, t: i64, body: &[u8]) -> String {
-    let digest = mac(secret, &[event_id.as_str().as_bytes(), b".", t.to_string().as_bytes(), b".", body]);
-    format!("v1,{}", STANDARD.encode(digest))
+    let (id, t) = (event_id.as_str(), t.to_string());
+    format!("v1,{}", STANDARD.encode(mac(secret.as_bytes(), &[id.as_bytes(), b".", t.as_bytes(), b".", body])))
 }
 
 /// A customer's secret when it has given none: derived, so that nothing is stored, and per customer, because every
 /// customer can read its own.
 pub fn default_secret(master_key: &[u8; 32], customer: CustomerId) -> String {
-    let mut secret = [0; 32];
-    Hkdf::<Sha256>::new(Some(b"webhook-default-v1"), master_key)
-        .expand(customer.to_string().as_bytes(), &mut secret)
-        .expect("32 bytes are one block of SHA-256");
+    let secret = derived_key(b"webhook-default-v1", master_key, customer.to_string().as_bytes());
     format!("gwd_{}", URL_SAFE_NO_PAD.encode(secret))
-}
-
-fn mac(secret: &str, parts: &[&[u8]]) -> [u8; 32] {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes a key of any length");
-    parts.iter().for_each(|part| mac.update(part));
-    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]

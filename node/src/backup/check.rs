@@ -53,11 +53,8 @@ pub fn group(depot: &Depot, part: &GroupPart) -> Result<(), Refusal> {
 /// What was read of a group has to be what the manifest says.
 pub fn same(depot: &Depot, found: &GroupPart, part: &GroupPart) -> Result<(), Refusal> {
     if found != part {
-        return Err(damaged(
-            depot,
-            &group_name(part.group),
-            "is complete, but not the one that the manifest names".to_owned(),
-        ));
+        let problem = "is complete, but not the one that the manifest names";
+        return Err(damaged(depot, &group_name(part.group), problem));
     }
     Ok(())
 }
@@ -89,12 +86,12 @@ pub fn media(depot: &Depot, sha256: &str, bytes: u64) -> Result<(), Refusal> {
     };
     let found = read().map_err(|error| damaged(depot, &name, format!("cannot be read: {error}")))?;
     if found != (bytes, sha256.to_owned()) {
-        return Err(damaged(depot, &name, "is damaged: its hash differs".to_owned()));
+        return Err(damaged(depot, &name, "is damaged: its hash differs"));
     }
     Ok(())
 }
 
-pub fn damaged(depot: &Depot, name: &str, problem: String) -> Refusal {
+pub fn damaged(depot: &Depot, name: &str, problem: impl Into<String>) -> Refusal {
     Refusal::new(depot.shown(name), problem, "use another copy of this backup, or another backup")
 }
 

@@ -64,7 +64,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
         shards: Some(manifest.shards),
     })?;
     let keys = MasterKeys::of(&keyring);
-    first.accepts(&keys)?;
+    first.place.accepts(&keys)?;
     let folder = &args.node.data_dir;
     if folder.exists() {
         is_empty(folder)?;
@@ -79,7 +79,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     }
 
     let (cluster_id, node) = (first.config.cluster.cluster_id, first.config.node.id);
-    first.make()?;
+    first.place.make()?;
     make_private_folder(folder).map_err(|error| unusable(folder, error))?;
     is_empty(folder)?;
     let storage_id = Uuid::new_v4();
@@ -145,7 +145,7 @@ fn opens(from: &Depot, manifest: &Manifest, keyring: &Keyring) -> Result<Format,
         masters.extend(master_of_customer(&key, &value)?);
         Ok(())
     });
-    let damaged = |problem| check::damaged(from, &group_name(0), problem);
+    let damaged = |problem: String| check::damaged(from, &group_name(0), problem);
     let found = found.map_err(|error| damaged(error.to_string()))?;
     check::same(from, &found, part_of(manifest, 0)?)?;
     let record = record.ok_or_else(|| damaged("does not tell of a cluster".to_owned()))?;

@@ -5,40 +5,24 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::Secret;
-use super::values::is_loopback;
+use super::values::{is_loopback, sections};
 use crate::refusal::Refusal;
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Auth {
-    /// Whether strangers may make an account.
-    pub signup: bool,
-    /// Whether an account comes to be only once its address is confirmed. Else it is there at once, with a key, and an
-    /// address that belongs to a member is refused.
-    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
-    #[serde(skip_serializing_if = "super::is_on")]
-    pub verify_first: bool,
-    /// A page that confirms an address, with `{token}` in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub verify_url: Option<String>,
-    /// A page on which a member chooses a password, with `{token}` in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_url: Option<String>,
-    pub mail: Mail,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub oidc: Option<OidcConfig>,
-}
-
-impl Default for Auth {
-    fn default() -> Self {
-        Self {
-            signup: false,
-            verify_first: true,
-            verify_url: None,
-            password_url: None,
-            mail: Mail::default(),
-            oidc: None,
-        }
+sections! {
+    Auth {
+        /// Whether strangers may make an account.
+        signup: bool = false,
+        /// Whether an account comes to be only once its address is confirmed. Else it is there at once, with a key, and an
+        /// address that belongs to a member is refused.
+        // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+        #[serde(skip_serializing_if = "super::is_on")]
+        verify_first: bool = true,
+        /// A page that confirms an address, with `{token}` in it.
+        verify_url: Option<String> = None,
+        /// A page on which a member chooses a password, with `{token}` in it.
+        password_url: Option<String> = None,
+        mail: Mail = Mail::default(),
+        oidc: Option<OidcConfig> = None,
     }
 }
 
@@ -46,18 +30,13 @@ impl Default for Auth {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mail {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// That of `security`, when it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     pub security: SmtpSecurity,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
     /// `Name <address>` or an address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Writes messages to the log instead: for development, since whoever reads the log has their tokens.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

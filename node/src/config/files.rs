@@ -55,15 +55,9 @@ pub fn check(config: &Config) -> Result<(), Refusal> {
 /// # Errors
 /// A [`Refusal`] when the file cannot be read or the token is too weak.
 pub fn operator_token(config: &Config) -> Result<Secret, Refusal> {
-    match (&config.ops.token, &config.ops.token_file) {
-        (Some(token), _) => Ok(token.clone()),
-        (None, Some(path)) => {
-            let token = read("ops.token_file", path)?.trim().to_owned();
-            validate::operator_token(&named("ops.token_file", path), &token)?;
-            Ok(Secret(token))
-        }
-        (None, None) => Err(Refusal::new("ops.token_file", "is missing", "set it, or ops.token")),
-    }
+    let (subject, token) = wanted("ops.token", config.ops.token.as_ref(), config.ops.token_file.as_deref())?;
+    validate::operator_token(&subject, &token.0)?;
+    Ok(token)
 }
 
 /// All tokens that open the operators' port: the one that is shared, those of the configuration, and those of its file.
@@ -112,24 +106,14 @@ pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorT
 /// A [`Refusal`] when a file cannot be read or holds no key, and when both are the same.
 pub fn keyring(config: &Config) -> Result<Keyring, Refusal> {
     let secrets = &config.secrets;
-    let current = match (&secrets.master_key, &secrets.master_key_file) {
-        (Some(key), _) => validate::master_key("secrets.master_key", &key.0)?,
-        (None, Some(path)) => master_key("secrets.master_key_file", path)?,
-        (None, None) => {
-            return Err(Refusal::new("secrets.master_key_file", "is missing", "set it, or secrets.master_key"));
-        }
+    let (key, file) = (secrets.master_key.as_ref(), secrets.master_key_file.as_deref());
+    let (subject, current) = wanted("secrets.master_key", key, file)?;
+    let current = validate::master_key(&subject, &current.0)?;
+    let (key, file) = (secrets.previous_master_key.as_ref(), secrets.previous_master_key_file.as_deref());
+    let Some((subject, previous)) = given("secrets.previous_master_key", key, file)? else {
+        return Ok(Keyring::of(current));
     };
-    let (subject, previous) = match (&secrets.previous_master_key, &secrets.previous_master_key_file) {
-        (Some(key), _) => {
-            let subject = "secrets.previous_master_key";
-            (subject, validate::master_key(subject, &key.0)?)
-        }
-        (None, Some(path)) => {
-            let subject = "secrets.previous_master_key_file";
-            (subject, master_key(subject, path)?)
-        }
-        (None, None) => return Ok(Keyring::of(current)),
-    };
+    let previous = validate::master_key(&subject, &previous.0)?;
     if previous.id() == current.id() {
         let remedy = "make a new key for secrets.master_key_file (openssl rand -hex 32), or leave this one out";
         return Err(Refusal::new(subject, "is the same key as the current one", remedy));
@@ -167,12 +151,8 @@ pub fn media_secret(config: &Config) -> Result<Option<Secret>, Refusal> {
 /// # Errors
 /// A [`Refusal`] when there is none, or its file cannot be read.
 pub fn bucket_secret(s3: &MediaBucket) -> Result<Secret, Refusal> {
-    let key = "media.s3.secret_access_key_file";
-    match (&s3.secret_access_key, &s3.secret_access_key_file) {
-        (Some(secret), _) => Ok(secret.clone()),
-        (None, Some(path)) => Ok(Secret(read(key, path)?.trim().to_owned())),
-        (None, None) => Err(Refusal::new(key, "is missing", "set it, or media.s3.secret_access_key")),
-    }
+    let (key, file) = (s3.secret_access_key.as_ref(), s3.secret_access_key_file.as_deref());
+    Ok(wanted("media.s3.secret_access_key", key, file)?.1)
 }
 
 /// What a node shows to its peers, and by which it knows them: PEM, checked.
@@ -358,6 +338,21 @@ fn certificates(key: &str, path: &Path) -> Result<(String, Vec<CertificateDer<'s
         Ok(certificates) if !certificates.is_empty() => Ok((text, certificates)),
         _ => Err(Refusal::new(named(key, path), "holds no PEM certificate", "name a PEM file with certificates")),
     }
+}
+
+/// A secret that stands in the configuration, or alone in a file that it names, with where that is.
+fn given(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<Option<(String, Secret)>, Refusal> {
+    let in_file = format!("{key}_file");
+    Ok(match (secret, file) {
+        (Some(secret), _) => Some((key.to_owned(), secret.clone())),
+        (None, Some(path)) => Some((named(&in_file, path), Secret(read(&in_file, path)?.trim().to_owned()))),
+        (None, None) => None,
+    })
+}
+
+fn wanted(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<(String, Secret), Refusal> {
+    let missing = || Refusal::new(format!("{key}_file"), "is missing", format!("set it, or {key}"));
+    given(key, secret, file)?.ok_or_else(missing)
 }
 
 fn read(key: &str, path: &Path) -> Result<String, Refusal> {

@@ -6,33 +6,31 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use shard::bucket::BucketConfig;
 
+use super::values::sections;
 use super::{HumanDuration, Secret};
 
-/// The keys of `[media]`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Media {
-    pub store: MediaStore,
-    /// Days from the receipt of bytes to their end, 1 to 365.
-    pub retention_days: u16,
-    /// In place of `retention_days`, for less than a day: tests use it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retention: Option<HumanDuration>,
-    /// How long a link to media can be used.
-    pub link_life: HumanDuration,
-    /// How often a node looks for bytes that it lacks, and for those that nothing refers to.
-    pub sweep_interval: HumanDuration,
-    /// How long bytes that nothing refers to stay.
-    pub orphan_grace: HumanDuration,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub s3: Option<MediaBucket>,
+sections! {
+    /// The keys of `[media]`.
+    Media {
+        store: MediaStore = MediaStore::Local,
+        /// Days from the receipt of bytes to their end, 1 to 365.
+        retention_days: u16 = 14,
+        /// In place of `retention_days`, for less than a day: tests use it.
+        retention: Option<HumanDuration> = None,
+        /// How long a link to media can be used.
+        link_life: HumanDuration = HumanDuration::of_seconds(86_400),
+        /// How often a node looks for bytes that it lacks, and for those that nothing refers to.
+        sweep_interval: HumanDuration = HumanDuration::of_seconds(600),
+        /// How long bytes that nothing refers to stay.
+        orphan_grace: HumanDuration = HumanDuration::of_seconds(3600),
+        s3: Option<MediaBucket> = None,
+    }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaStore {
     /// A folder of each replica.
-    #[default]
     Local,
     /// The bucket of `[media.s3]`.
     S3,
@@ -47,15 +45,13 @@ pub struct MediaBucket {
     #[serde(default = "region")]
     pub region: String,
     pub access_key_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_access_key: Option<Secret>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_access_key_file: Option<PathBuf>,
     /// Before every key.
     #[serde(default = "prefix")]
     pub prefix: String,
     /// The bucket in the path, not in the host name: what most services other than Amazon's want.
-    #[serde(default = "path_style")]
+    #[serde(default = "super::defaults::on")]
     pub path_style: bool,
     #[serde(default)]
     pub allow_http: bool,
@@ -83,24 +79,6 @@ fn region() -> String {
 
 fn prefix() -> String {
     "gateway".to_owned()
-}
-
-fn path_style() -> bool {
-    true
-}
-
-impl Default for Media {
-    fn default() -> Self {
-        Self {
-            store: MediaStore::Local,
-            retention_days: 14,
-            retention: None,
-            link_life: HumanDuration(Duration::from_secs(86_400)),
-            sweep_interval: HumanDuration(Duration::from_secs(600)),
-            orphan_grace: HumanDuration(Duration::from_secs(3600)),
-            s3: None,
-        }
-    }
 }
 
 impl Media {

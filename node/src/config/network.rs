@@ -6,28 +6,21 @@ use serde::{Deserialize, Serialize};
 use super::HostPort;
 
 /// `[network]`: the messaging network behind the gateway.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     #[serde(default)]
     pub driver: Driver,
     /// The simulator's network port. The real network needs none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<HostPort>,
     /// The simulator's control port, as `http://127.0.0.1:8090`: the console then offers a phone that scans.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phones: Option<String>,
     /// The suffixes of addresses; those of the driver's network where they are not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phone_suffix: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_suffix: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newsletter_suffix: Option<String>,
     /// How fast a node that takes over channels logs them in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_starts_per_second: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whatsapp: Option<Whatsapp>,
 }
 
@@ -82,11 +75,9 @@ pub struct Whatsapp {
     pub sessions_max: usize,
     /// The test network's chat port, `ws://` on loopback.
     #[cfg(feature = "testnet")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// The test network's media port, `http://` on loopback. Sessions go where the network says that its media is, on loopback alone.
     #[cfg(feature = "testnet")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub media_endpoint: Option<String>,
 }
 

@@ -11,10 +11,8 @@ use crate::refusal::Refusal;
 #[serde(deny_unknown_fields, default)]
 pub struct Support {
     /// Gets each message as a POST of JSON. Helpdesks put secrets into such URLs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub forward_url: Option<Secret>,
     /// Gets each message by `auth.mail`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
 }
 

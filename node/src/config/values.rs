@@ -10,6 +10,26 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Host;
 
+/// Sections of which every key may be left out: what it is then stands beside it.
+macro_rules! sections {
+    ($($(#[$about:meta])* $name:ident { $($(#[$says:meta])* $key:ident: $type:ty = $usual:expr,)+ })+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, Deserialize, Serialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            $($(#[$says])* pub $key: $type,)+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($key: $usual,)+ }
+            }
+        }
+    )+};
+}
+
+pub(super) use sections;
+
 /// A text that must not reach a log: `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
@@ -25,6 +45,12 @@ impl fmt::Debug for Secret {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct HumanDuration(#[serde(with = "humantime_serde")] pub Duration);
+
+impl HumanDuration {
+    pub const fn of_seconds(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+}
 
 /// `host:port`, where the host is a name or an address (IPv6 in brackets). Names are resolved when they are dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

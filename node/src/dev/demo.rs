@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use model::time::Timestamp;
-use rand::Rng;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -20,6 +19,7 @@ use crate::cli::UpArgs;
 use crate::config::Driver;
 use crate::dev::description::{Description, NodeDescription};
 use crate::dev::folder::Plan;
+use crate::key_files::signing_secret;
 use receiver::{Receiver, Webhook};
 use terminal::Terminal;
 
@@ -127,9 +127,7 @@ pub async fn show(cluster: &Description, plan: Plan, args: &UpArgs) -> anyhow::R
 
 impl Stage<'_> {
     async fn register_receiver(&self, plan: Plan) -> anyhow::Result<(Receiver, String)> {
-        let mut random = [0; 24];
-        rand::rng().fill_bytes(&mut random);
-        let secret = format!("whsec_{}", hex::encode(random));
+        let secret = signing_secret();
         let address = plan.ports().demo_receiver();
         let receiver = Receiver::start(address, &secret).await?;
         let url = format!("http://{address}/webhooks");

@@ -13,10 +13,9 @@ use super::folder::{Folder, Plan};
 use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
-    Account, Api, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HostPort, HumanDuration, Limits,
-    Log, Media, Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks, Whatsapp,
+    Api, Cluster, Config, Drain, Driver, HostPort, HumanDuration, Limits, Member, Network, Node, Ops, Peer, Secrets,
+    Webhooks, Whatsapp, load, validate,
 };
-use crate::config::{load, validate};
 use crate::data_folder::ReservedFolder;
 use crate::key_files::write_private;
 
@@ -42,33 +41,16 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
     let ports = plan.ports();
     let local = |address: std::net::SocketAddr| HostPort::new(address.ip().to_string(), address.port());
     let url = |node| format!("http://{}", ports.api(node));
+    let usual = Config::usual();
     Config {
-        node: Node {
-            id: node,
-            data_dir: folder.data_dir(node),
-            zone: "dev".to_owned(),
-            weight: 1,
-            max_channels: 50_000,
-        },
+        node: Node { id: node, data_dir: folder.data_dir(node), zone: "dev".to_owned(), ..usual.node },
         api: Api {
             listen: ports.api(node),
             base_url: args.base_url.clone().unwrap_or_else(|| url(1)),
-            trusted_proxies: Vec::new(),
-            cors_origins: Vec::new(),
             console: true,
-            console_frame_ancestors: Vec::new(),
-            proxy_protocol: false,
-            tls: None,
+            ..usual.api
         },
-        ops: Ops {
-            listen: ports.ops(node),
-            token: None,
-            token_file: Some(folder.operator_token_file()),
-            tokens_file: None,
-            console: true,
-            tls: None,
-            tokens: Vec::new(),
-        },
+        ops: Ops { listen: ports.ops(node), token_file: Some(folder.operator_token_file()), ..usual.ops },
         peer: Peer {
             listen: ports.peer(node),
             advertise: Some(local(ports.peer(node))),
@@ -76,39 +58,22 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             cert_file: folder.cert_file(node),
             key_file: folder.key_file(node),
             ca_key_file: Some(folder.ca_key_file()),
-            certificate_life: HumanDuration(Peer::CERTIFICATE_LIFE),
+            ..usual.peer
         },
         cluster: Cluster {
             cluster_id: plan.cluster_id,
             // All nodes share the cores.
             shards: Some(usual_shard_count(plan.node_ids().count(), 1)),
-            timing: Timing::Lan,
-            moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
-            balance_leads: true,
-            joined: false,
             nodes: plan.node_ids().map(|id| Member { id, peer: local(ports.peer(id)), api: Some(url(id)) }).collect(),
+            ..usual.cluster
         },
-        raft: Raft::default(),
         secrets: Secrets { master_key_file: Some(folder.master_key_file()), ..Secrets::default() },
         network: network(plan),
-        webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
-        media: Media::default(),
-        disk: Disk::default(),
-        connections: Connections::default(),
+        webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..usual.webhooks },
         limits: limits(&args.limits),
-        auth: Auth {
-            signup: true,
-            verify_first: false,
-            mail: Mail { to_log: true, ..Mail::default() },
-            ..Auth::default()
-        },
-        account: Account::default(),
-        support: Support::default(),
+        auth: Auth { signup: true, verify_first: false, mail: Mail { to_log: true, ..Mail::default() }, ..usual.auth },
         drain: Drain { initial_wait: HumanDuration(Duration::ZERO) },
-        events: Events::default(),
-        history: History::default(),
-        log: Log::default(),
-        traces: Traces::default(),
+        ..usual
     }
 }
 
@@ -127,17 +92,14 @@ fn network(plan: Plan) -> Network {
         #[cfg(not(feature = "testnet"))]
         Driver::Whatsapp => (None, Some(Whatsapp::default())),
     };
-    let network = Network {
+    Network {
         driver: plan.network,
         address,
         phones: (plan.network == Driver::Simulated).then(|| format!("http://{}", ports.network_control())),
-        phone_suffix: None,
-        group_suffix: None,
-        newsletter_suffix: None,
         session_starts_per_second: Some(Network::SESSION_STARTS_PER_SECOND),
         whatsapp,
-    };
-    network.settled()
+        ..Network::default()
+    }
 }
 
 fn limits(args: &LimitArgs) -> Limits {

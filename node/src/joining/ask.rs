@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use model::format::Format;
-use model::id::NodeId;
 use model::join_token::JoinToken;
 use model::msgpack;
 use raft::transport::unauthenticated::{self, UnauthenticatedError};
@@ -116,19 +115,10 @@ struct Own {
 }
 
 impl Own {
-    /// Until the cluster gives one.
-    const NUMBER: NodeId = 1;
-
     fn of(args: &JoinArgs) -> anyhow::Result<Self> {
         let args = &args.node;
-        let node = Node {
-            id: Self::NUMBER,
-            data_dir: std::path::absolute(&args.data_dir)?,
-            zone: args.zone(),
-            weight: args.weight,
-            max_channels: args.max_channels,
-        };
-        let own = Self { node, api: args.api_listen, ops: args.ops_listen, peer: init::peer(args) };
+        let (node, peer) = (init::node(args)?, init::peer(args));
+        let own = Self { node, api: args.api_listen, ops: args.ops_listen, peer };
         validate::own(&own.node, own.api, own.ops, &own.peer)?;
         Ok(own)
     }

@@ -10,14 +10,12 @@ use super::place::{MasterKeys, Place};
 use crate::cli::joining::{InitArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
 use crate::config::{
-    Account, Api, Auth, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HumanDuration, Limits, Log,
-    Media, Member, Network, Node, Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, cores, validate,
+    Api, Cluster, Config, HumanDuration, Member, Network, Node, Ops, Peer, Secret, Secrets, Timing, cores, validate,
 };
 use crate::console::say;
 use crate::data_folder::ReservedFolder;
 use crate::key_files::{random_hex, write_private};
 use crate::pki::Authority;
-use crate::refusal::Refusal;
 
 /// Bytes of a master key and of an operator's token.
 const MASTER_KEY_BYTES: usize = 32;
@@ -32,8 +30,8 @@ const FIRST_NODE: NodeId = 1;
 pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     let first = First::prepare(args)?;
     let keys = MasterKeys { current: Secret(random_hex(MASTER_KEY_BYTES)), previous: None };
-    first.accepts(&keys)?;
-    first.make()?;
+    first.place.accepts(&keys)?;
+    first.place.make()?;
     let cluster_id = first.config.cluster.cluster_id;
     // Before anything is written: where the configuration stands, all else does, and until then this may be run again.
     ReservedFolder::unused(&first.config.node.data_dir)?.claim(cluster_id, FIRST_NODE, Format::FIRST)?;
@@ -51,7 +49,7 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
 
 /// The first node of a new cluster, before anything of it is written.
 pub struct First {
-    place: Place,
+    pub place: Place,
     pub config: Config,
 }
 
@@ -62,27 +60,9 @@ impl First {
     /// A [`Refusal`](crate::refusal::Refusal).
     pub fn prepare(args: &InitArgs) -> anyhow::Result<Self> {
         let place = Place::choose(&args.node.dir)?;
-        let mut config = configuration(args);
-        // It may be started from another folder.
-        config.node.data_dir = std::path::absolute(&args.node.data_dir)?;
+        let config = configuration(args)?;
         validate::validate(&config)?;
         Ok(Self { place, config })
-    }
-
-    /// Makes its folder, for its owner alone.
-    ///
-    /// # Errors
-    /// A [`Refusal`] when it cannot be made.
-    pub fn make(&self) -> Result<(), Refusal> {
-        self.place.make()
-    }
-
-    /// Makes sure that a folder of keys takes these, before anything is done with them.
-    ///
-    /// # Errors
-    /// A [`Refusal`](crate::refusal::Refusal).
-    pub fn accepts(&self, keys: &MasterKeys) -> Result<(), Refusal> {
-        self.place.accepts(keys)
     }
 
     /// Makes an authority, a certificate and an operator's token, and writes all of it.
@@ -104,71 +84,38 @@ impl First {
     }
 }
 
-fn configuration(args: &InitArgs) -> Config {
-    let node = &args.node;
-    Config {
-        node: Node {
-            id: FIRST_NODE,
-            data_dir: node.data_dir.clone(),
-            zone: node.zone(),
-            weight: node.weight,
-            max_channels: node.max_channels,
-        },
-        api: Api {
-            listen: node.api_listen,
-            base_url: args.cluster.base_url.clone(),
-            trusted_proxies: Vec::new(),
-            cors_origins: Vec::new(),
-            console: false,
-            console_frame_ancestors: Vec::new(),
-            proxy_protocol: false,
-            tls: None,
-        },
-        ops: Ops {
-            listen: node.ops_listen,
-            token: Some(Secret("0".repeat(16))),
-            token_file: None,
-            tokens_file: None,
-            console: true,
-            tls: None,
-            tokens: Vec::new(),
-        },
-        peer: peer(node),
+fn configuration(args: &InitArgs) -> std::io::Result<Config> {
+    let (given, usual) = (&args.node, Config::usual());
+    Ok(Config {
+        node: node(given)?,
+        api: Api { listen: given.api_listen, base_url: args.cluster.base_url.clone(), ..usual.api },
+        ops: Ops { listen: given.ops_listen, token: Some(Secret("0".repeat(16))), ..usual.ops },
+        peer: peer(given),
         cluster: Cluster {
             cluster_id: Uuid::new_v4(),
             shards: Some(args.shards.unwrap_or_else(|| usual_shard_count(args.nodes, cores()))),
             timing: if args.cluster.wan { Timing::Wan } else { Timing::Lan },
-            moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
-            balance_leads: true,
-            joined: false,
-            nodes: vec![Member { id: FIRST_NODE, peer: node.advertise.clone(), api: None }],
+            nodes: vec![Member { id: FIRST_NODE, peer: given.advertise.clone(), api: None }],
+            ..usual.cluster
         },
-        raft: Raft::default(),
         secrets: Secrets { master_key: Some(Secret("0".repeat(64))), ..Secrets::default() },
-        network: Network {
-            driver: Driver::Simulated,
-            address: Some(args.cluster.network.clone()),
-            phones: None,
-            phone_suffix: Some("s.example".to_owned()),
-            group_suffix: Some("g.example".to_owned()),
-            newsletter_suffix: Some("n.example".to_owned()),
-            session_starts_per_second: Some(Network::SESSION_STARTS_PER_SECOND),
-            whatsapp: None,
-        },
-        webhooks: Webhooks::default(),
-        media: Media::default(),
-        disk: Disk::default(),
-        connections: Connections::default(),
-        limits: Limits::default(),
-        auth: Auth::default(),
-        account: Account::default(),
-        support: Support::default(),
-        drain: Drain::default(),
-        events: Events::default(),
-        history: History::default(),
-        log: Log::default(),
-        traces: Traces::default(),
-    }
+        network: Network { address: Some(args.cluster.network.clone()), ..usual.network },
+        ..usual
+    })
+}
+
+/// A new node, with the number of a first one until a cluster gives it another. It may be started from another folder.
+///
+/// # Errors
+/// When the folder that this process is in is gone.
+pub fn node(given: &NodeArgs) -> std::io::Result<Node> {
+    Ok(Node {
+        id: FIRST_NODE,
+        data_dir: std::path::absolute(&given.data_dir)?,
+        zone: given.zone(),
+        weight: given.weight,
+        max_channels: given.max_channels,
+    })
 }
 
 /// The peer listener of a new node; its files are named when they are written.

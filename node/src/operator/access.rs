@@ -28,13 +28,6 @@ pub struct Access {
     pub dev: Option<PathBuf>,
 }
 
-/// What knows both address and token.
-enum Source {
-    Config(PathBuf),
-    Dev(PathBuf),
-    Nothing,
-}
-
 impl Access {
     /// A node of this machine, which listens there.
     pub fn at(ops: &Ops, token: Secret) -> Self {
@@ -58,18 +51,21 @@ impl Access {
             let trust = given_trust.unwrap_or_default();
             return Ok(Self { nodes: args.ops.clone(), token: token.clone(), trust, dev: None });
         }
-        let known = match source(args)? {
-            Source::Config(path) => of_config(&path)?,
-            Source::Dev(folder) => of_dev(&folder)?,
-            Source::Nothing if args.ops.is_empty() => {
-                let remedy = "name a node with --ops or GATEWAY_OPS, its configuration with --config, or the folder of \
-                              gateway dev with --data";
-                return Err(Refusal::new("the operators' port", "is not known", remedy));
-            }
-            Source::Nothing => {
-                let remedy = "give it with --token-file, GATEWAY_OPERATOR_TOKEN_FILE or GATEWAY_OPERATOR_TOKEN";
-                return Err(Refusal::new("the operator's token", "is missing", remedy));
-            }
+        let Some(known) = known(args)? else {
+            let (subject, problem, remedy) = match args.ops.is_empty() {
+                true => (
+                    "the operators' port",
+                    "is not known",
+                    "name a node with --ops or GATEWAY_OPS, its configuration with --config, or the folder of gateway dev \
+                     with --data",
+                ),
+                false => (
+                    "the operator's token",
+                    "is missing",
+                    "give it with --token-file, GATEWAY_OPERATOR_TOKEN_FILE or GATEWAY_OPERATOR_TOKEN",
+                ),
+            };
+            return Err(Refusal::new(subject, problem, remedy));
         };
         // What is known of this machine's node proves no other.
         let (nodes, trust, dev) = match args.ops.is_empty() {
@@ -114,24 +110,25 @@ pub fn given_secret(
     Ok(Some(secret.to_owned()))
 }
 
-/// What is named goes before what happens to be there, and a development cluster in this folder before the machine's.
-fn source(args: &OperatorArgs) -> Result<Source, Refusal> {
+/// What knows both address and token: what is named goes before what happens to be there, and a development cluster in this
+/// folder before the machine's.
+fn known(args: &OperatorArgs) -> Result<Option<Access>, Refusal> {
     if let Some(folder) = &args.data {
-        return Ok(Source::Dev(folder.clone()));
+        return of_dev(folder).map(Some);
     }
     if let Some(path) = &args.config {
-        return Ok(Source::Config(path.clone()));
+        return of_config(path).map(Some);
     }
     let usual = Path::new(USUAL_DEV);
     if Description::file_in(usual).exists() {
-        return Ok(Source::Dev(usual.to_owned()));
+        return of_dev(usual).map(Some);
     }
     let usual = Path::new(USUAL_CONFIG);
     match usual.try_exists() {
-        Ok(true) => Ok(Source::Config(usual.to_owned())),
-        Ok(false) => Ok(Source::Nothing),
+        Ok(true) => of_config(usual).map(Some),
+        Ok(false) => Ok(None),
         // Whoever names a node and brings a token needs no file.
-        Err(_) if !args.ops.is_empty() => Ok(Source::Nothing),
+        Err(_) if !args.ops.is_empty() => Ok(None),
         Err(error) => {
             let remedy = "run this as a user who can read it, or name a node with --ops and a token with --token-file";
             Err(Refusal::new(usual.display().to_string(), error.to_string(), remedy))

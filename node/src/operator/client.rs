@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::access::{Access, how_dev_starts};
 use super::{Verdict, show};
-use crate::caller::{Caller, text_of};
+use crate::caller::{Caller, text_of, was_not_sent};
 use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
 use crate::refusal::{Refusal, distrust, in_short, is_full};
@@ -203,9 +203,7 @@ impl Operator {
             for node in &self.nodes {
                 match self.caller.at(node.clone()).call(method.clone(), path, body).await {
                     Ok((status, answer)) => return judge(&method, node, path, status, answer),
-                    Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
-                        last = Some(error);
-                    }
+                    Err(error) if was_not_sent(&error) => last = Some(error),
                     Err(error) => {
                         return Err(error.context("it is not known whether this was done; check before you try again"));
                     }
@@ -238,12 +236,8 @@ impl Operator {
                     }
                     return Ok(answer);
                 }
-                Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
-                    last = Some(error);
-                }
-                Err(error) => {
-                    return Err(error.context("it is not known whether this was done; check before you try again"));
-                }
+                Err(error) if was_not_sent(&error) => last = Some(error),
+                Err(error) => return Err(error.context("it is not known whether this was done; check before you try again")),
             }
         }
         Err(unanswered(last, &self.remedy))

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::Verdict;
 use super::client::{Operator, as_type, in_path, told};
-use super::show::{self, Table, cell};
+use super::show::{self, Column, Table, cell};
 use crate::cli::customers::{CustomerCommand, KeyCommand, UserCommand, UserCreateArgs};
 use crate::cli::operator::OperatorArgs;
 use crate::console::{printable, say};
@@ -65,24 +65,25 @@ async fn change(args: &OperatorArgs, id: Uuid, body: Value) -> anyhow::Result<Ve
 }
 
 fn print(customers: &[CustomerView]) {
-    // Tokens at once, and each second.
-    let bucket = |BucketRule { burst, refill_per_second }| format!("{burst}+{refill_per_second}/s");
-    let mut table = Table::new(&["CUSTOMER", "NAME", "PLAN", "STATUS", "CHANNELS", "REQUESTS", "A CHANNEL", "CREATED"]);
-    for CustomerView { account, limits } in customers {
-        let (plan, channels) = (&account.plan, &account.channels);
-        let most = cell(plan.channel_limit.map(|limit| format!(" of {limit}")));
-        table.row([
-            account.id.to_string(),
-            account.name.clone(),
-            plan.name.clone(),
-            plan.status.to_string(),
-            format!("{}{most}, {} connected", channels.total, channels.connected),
-            bucket(limits.customer),
-            bucket(limits.channel),
-            account.created_at.to_iso(),
-        ]);
-    }
-    table.print_or("there are no customers");
+    let columns: &[Column<CustomerView>] = &[
+        ("CUSTOMER", |customer| customer.account.id.to_string()),
+        ("NAME", |customer| customer.account.name.clone()),
+        ("PLAN", |customer| customer.account.plan.name.clone()),
+        ("STATUS", |customer| customer.account.plan.status.to_string()),
+        ("CHANNELS", |CustomerView { account, .. }| {
+            let most = cell(account.plan.channel_limit.map(|limit| format!(" of {limit}")));
+            format!("{}{most}, {} connected", account.channels.total, account.channels.connected)
+        }),
+        ("REQUESTS", |customer| bucket(customer.limits.customer)),
+        ("A CHANNEL", |customer| bucket(customer.limits.channel)),
+        ("CREATED", |customer| customer.account.created_at.to_iso()),
+    ];
+    Table::of(customers, columns).print_or("there are no customers");
+}
+
+/// Tokens at once, and each second.
+fn bucket(BucketRule { burst, refill_per_second }: BucketRule) -> String {
+    format!("{burst}+{refill_per_second}/s")
 }
 
 /// What the routes let an operator set, a bucket or the quotas whole as well: they pass over what they do not know, and

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Verdict;
 use super::client::{Operator, told};
-use super::show::{self, Table, cell, listed};
+use super::show::{self, Column, Table, cell, listed};
 use crate::cli::operator::KeysArgs;
 
 pub async fn run(args: &KeysArgs) -> anyhow::Result<Verdict> {
@@ -16,25 +16,23 @@ pub async fn run(args: &KeysArgs) -> anyhow::Result<Verdict> {
         path.push_str(&format!("&customer_id={customer}"));
     }
     let answer = json!({ "data": Operator::new(&args.operator)?.all(&path).await? });
-    told(&args.operator, &path, answer, |List::<OwnedKey> { data, .. }| print(data))
+    told(&args.operator, &path, answer, |List::<OwnedKey> { data, .. }| print(&data))
 }
 
-fn print(keys: Vec<OwnedKey>) {
-    let mut table =
-        Table::new(&["KEY", "NAME", "CUSTOMER", "STATUS", "CHANNEL", "SCOPES", "CREATED", "EXPIRES", "LAST USED"]);
-    for OwnedKey { key, customer_name } in keys {
-        let used = key.last_used_at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", show::ago(at)));
-        table.row([
-            key.prefix,
-            key.name,
-            customer_name.unwrap_or_else(|| key.customer_id.to_string()),
-            key.status.into(),
-            cell(key.channel_id),
-            if key.scopes.is_empty() { "all".to_owned() } else { listed(key.scopes) },
-            key.created_at.to_iso(),
-            cell(key.expires_at.map(Timestamp::to_iso)),
-            used,
-        ]);
-    }
-    table.print_or("there are no keys");
+fn print(keys: &[OwnedKey]) {
+    let columns: &[Column<OwnedKey>] = &[
+        ("KEY", |owned| owned.key.prefix.clone()),
+        ("NAME", |owned| owned.key.name.clone()),
+        ("CUSTOMER", |owned| owned.customer_name.clone().unwrap_or_else(|| owned.key.customer_id.to_string())),
+        ("STATUS", |owned| owned.key.status.to_string()),
+        ("CHANNEL", |owned| cell(owned.key.channel_id.as_ref())),
+        ("SCOPES", |OwnedKey { key, .. }| if key.scopes.is_empty() { "all".to_owned() } else { listed(&key.scopes) }),
+        ("CREATED", |owned| owned.key.created_at.to_iso()),
+        ("EXPIRES", |owned| cell(owned.key.expires_at.map(Timestamp::to_iso))),
+        ("LAST USED", |owned| match owned.key.last_used_at {
+            Some(at) => format!("{} ago", show::ago(at)),
+            None => "never".to_owned(),
+        }),
+    ];
+    Table::of(keys, columns).print_or("there are no keys");
 }

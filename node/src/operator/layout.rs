@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use api::operator::layout::{ChangeView, Cost, LayoutView, Moved, PlanView};
+use api::operator::layout::{BurdenView, ChangeView, Cost, LayoutView, Moved, PlanView, ShardView};
 use model::id::{NodeId, ShardId};
 use raft::directory::layout::MoveState;
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::Verdict;
 use super::client::{Operator, as_type, told};
 use super::confirm::{confirm, preview};
 use super::shards::leaders;
-use super::show::{self, Table, bar, listed};
+use super::show::{self, Column, Table, bar, listed};
 use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
 use crate::cli::operator::OperatorArgs;
 use crate::console::{StatusLine, say};
@@ -96,14 +96,14 @@ async fn show_layout(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 }
 
 fn print(LayoutView { shards, change }: LayoutView) {
-    let mut table = Table::new(&["SHARD", "REPLICAS", "LEADER", "CHANNELS", "STATE"]);
-    for shard in &shards {
-        let state = if shard.settled { "settled" } else { "moving" };
-        let cells = [shard.shard.to_string(), listed(&shard.replicas), shard.leader.to_string()];
-        let [number, replicas, leader] = cells;
-        table.row([number, replicas, leader, shard.channels.to_string(), state.to_owned()]);
-    }
-    table.print_or("the cluster is not formed yet");
+    let columns: &[Column<ShardView>] = &[
+        ("SHARD", |shard| shard.shard.to_string()),
+        ("REPLICAS", |shard| listed(&shard.replicas)),
+        ("LEADER", |shard| shard.leader.to_string()),
+        ("CHANNELS", |shard| shard.channels.to_string()),
+        ("STATE", |shard| if shard.settled { "settled" } else { "moving" }.to_owned()),
+    ];
+    Table::of(&shards, columns).print_or("the cluster is not formed yet");
     if let Some(change) = &change {
         let by = if change.automatic { "by the cluster itself" } else { "by an operator" };
         say(format!(
@@ -140,16 +140,16 @@ async fn show_plan(operator: &Operator, plan: &PlanView) -> anyhow::Result<()> {
     if let Some(change) = change {
         say(format!("change {} is in progress: follow it with gateway layout watch", change.number));
     }
-    let mut bears = Table::new(&["NODE", "LEADS", "LEADS AFTER", "LOAD", "LOAD AFTER"]);
-    for node in &plan.nodes {
-        let leads = [node.leads, node.leads_after].map(|leads| leads.to_string());
-        let loads = [node.load, node.load_after].map(|load| format!("{load:.1}"));
-        let ([leads, leads_after], [load, load_after]) = (leads, loads);
-        bears.row([node.node_id.to_string(), leads, leads_after, load, load_after]);
-    }
+    let columns: &[Column<BurdenView>] = &[
+        ("NODE", |node| node.node_id.to_string()),
+        ("LEADS", |node| node.leads.to_string()),
+        ("LEADS AFTER", |node| node.leads_after.to_string()),
+        ("LOAD", |node| format!("{:.1}", node.load)),
+        ("LOAD AFTER", |node| format!("{:.1}", node.load_after)),
+    ];
     if !plan.nodes.is_empty() {
         say("");
-        bears.print_or("");
+        Table::of(&plan.nodes, columns).print_or("");
     }
     if !plan.moves.is_empty() {
         show::prose(&cost_in_words(plan));

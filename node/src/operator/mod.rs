@@ -28,20 +28,13 @@ use crate::cli::operator::{AuditCommand, MessageCommand, OperatorCommand, Webhoo
 /// and 2 for what was asked for wrongly ([`Refusal`](crate::refusal::Refusal)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is wrong, 0.
-    Well,
-    /// The command did its work, and the cluster is not as it should be, 1.
-    Degraded,
+    /// Nothing is wrong.
+    Well = 0,
+    /// The command did its work, and the cluster is not as it should be.
+    Degraded = 1,
 }
 
 impl Verdict {
-    pub fn exit_code(self) -> u8 {
-        match self {
-            Self::Well => 0,
-            Self::Degraded => 1,
-        }
-    }
-
     pub fn of(is_well: bool) -> Self {
         if is_well { Self::Well } else { Self::Degraded }
     }

@@ -5,7 +5,7 @@ use api::operator::nodes::NodeView;
 
 use super::Verdict;
 use super::client::{Operator, shown};
-use super::show::{self, Table, cell, listed};
+use super::show::{self, Column, Table, cell, listed};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
 
@@ -24,44 +24,29 @@ fn is_well(node: &NodeView) -> bool {
     node.state == READY && node.serves
 }
 
+fn state(node: &NodeView) -> String {
+    // It may have lost the others, or catch up.
+    if node.state == READY && !node.serves { "up, not serving".to_owned() } else { node.state.to_string() }
+}
+
 fn print(nodes: &[NodeView]) {
-    let mut table = Table::new(&[
-        "NODE",
-        "STATE",
-        "ADDRESS",
-        "ZONE",
-        "REPLICAS",
-        "OWNS",
-        "SESSIONS",
-        "CONNECTED",
-        "MEMORY",
-        "DISK LEFT",
-        "FSYNC P99",
-        "CLOCK",
-        "UP",
-        "VERSION",
-    ]);
-    for node in nodes {
-        // It may have lost the others, or catch up.
-        let is_up_only = node.state == READY && !node.serves;
-        table.row([
-            node.id.to_string(),
-            if is_up_only { "up, not serving".to_owned() } else { node.state.to_string() },
-            node.address.clone(),
-            cell(node.zone.as_ref()),
-            node.replicas.to_string(),
-            cell(node.owns.as_ref().map(listed)),
-            cell(node.used.map(|used| format!("{used}/{}", node.slots))),
-            cell(node.channels_connected),
-            cell(node.rss_bytes.map(show::bytes)),
-            cell(node.disk_free_bytes.map(show::bytes)),
-            cell(node.fsync_p99_ms.map(|millis| format!("{millis:.1} ms"))),
-            cell(node.clock_ahead_ms.map(|millis| format!("{millis:+} ms"))),
-            cell(node.started_at.map(show::ago)),
-            cell(node.version.as_ref()),
-        ]);
-    }
-    table.print_or("the cluster has no members yet");
+    let columns: &[Column<NodeView>] = &[
+        ("NODE", |node| node.id.to_string()),
+        ("STATE", state),
+        ("ADDRESS", |node| node.address.clone()),
+        ("ZONE", |node| cell(node.zone.as_ref())),
+        ("REPLICAS", |node| node.replicas.to_string()),
+        ("OWNS", |node| cell(node.owns.as_ref().map(listed))),
+        ("SESSIONS", |node| cell(node.used.map(|used| format!("{used}/{}", node.slots)))),
+        ("CONNECTED", |node| cell(node.channels_connected)),
+        ("MEMORY", |node| cell(node.rss_bytes.map(show::bytes))),
+        ("DISK LEFT", |node| cell(node.disk_free_bytes.map(show::bytes))),
+        ("FSYNC P99", |node| cell(node.fsync_p99_ms.map(|millis| format!("{millis:.1} ms")))),
+        ("CLOCK", |node| cell(node.clock_ahead_ms.map(|millis| format!("{millis:+} ms")))),
+        ("UP", |node| cell(node.started_at.map(show::ago))),
+        ("VERSION", |node| cell(node.version.as_ref())),
+    ];
+    Table::of(nodes, columns).print_or("the cluster has no members yet");
     for node in nodes {
         if let Some(silence) = &node.silence {
             say(format!("node {}: {silence}", node.id));

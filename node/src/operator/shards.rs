@@ -10,7 +10,7 @@ use shard::assessment::{GroupState, ReplicaState};
 
 use super::Verdict;
 use super::client::{Operator, shown};
-use super::show::{Table, cell};
+use super::show::{Column, Table, cell};
 use crate::cli::operator::OperatorArgs;
 
 const PATH: &str = "/v1/admin/shards";
@@ -28,21 +28,17 @@ pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 }
 
 fn print(shards: &[ShardView]) {
-    let mut table = Table::new(&["SHARD", "STATE", "LEADER", "WANTED", "TERM", "CAN LOSE", "CHANNELS", "REPLICAS"]);
-    for shard in shards {
-        let replicas: Vec<String> = shard.replicas.iter().map(replica_shown).collect();
-        table.row([
-            if shard.kind == "shard" { shard.id.to_string() } else { shard.kind.to_string() },
-            word(&shard.state),
-            cell(shard.leader),
-            cell(shard.wanted_leader),
-            shard.term.to_string(),
-            shard.can_lose.to_string(),
-            shard.channels.to_string(),
-            replicas.join(" "),
-        ]);
-    }
-    table.print_or("the cluster is not formed yet");
+    let columns: &[Column<ShardView>] = &[
+        ("SHARD", |shard| if shard.kind == "shard" { shard.id.to_string() } else { shard.kind.to_string() }),
+        ("STATE", |shard| word(&shard.state)),
+        ("LEADER", |shard| cell(shard.leader)),
+        ("WANTED", |shard| cell(shard.wanted_leader)),
+        ("TERM", |shard| shard.term.to_string()),
+        ("CAN LOSE", |shard| shard.can_lose.to_string()),
+        ("CHANNELS", |shard| shard.channels.to_string()),
+        ("REPLICAS", |shard| shard.replicas.iter().map(replica_shown).collect::<Vec<_>>().join(" ")),
+    ];
+    Table::of(shards, columns).print_or("the cluster is not formed yet");
 }
 
 /// The node, and what is unusual about its replica: `1`, `2(learner)`, `3(behind 5000)`.

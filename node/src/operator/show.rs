@@ -38,16 +38,29 @@ fn colour_of(cell: &str) -> Option<&'static str> {
     }
 }
 
+/// A heading, and what stands under it for an item; nothing where nothing is known.
+pub type Column<T> = (&'static str, fn(&T) -> String);
+
+fn known(cell: String) -> String {
+    if cell.is_empty() { UNKNOWN.to_owned() } else { printable(&cell) }
+}
+
 impl Table {
     pub fn new(heads: &[&'static str]) -> Self {
         Self { heads: heads.to_vec(), rows: Vec::new(), coloured: false, width: WIDTH }
     }
 
+    /// A row for each item.
+    pub fn of<T>(items: &[T], columns: &[Column<T>]) -> Self {
+        let heads: Vec<_> = columns.iter().map(|(head, _)| *head).collect();
+        let row = |item: &T| columns.iter().map(|(_, cell)| known(cell(item))).collect();
+        Self { rows: items.iter().map(row).collect(), ..Self::new(&heads) }
+    }
+
     /// Adds a row with a cell for each heading; an empty cell shows that nothing is known.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.heads.len(), "a cell for each heading");
-        let shown = cells.into_iter().map(|cell| if cell.is_empty() { UNKNOWN.to_owned() } else { printable(&cell) });
-        self.rows.push(shown.collect());
+        self.rows.push(cells.into_iter().map(known).collect());
     }
 
     /// Prints the table, or `otherwise` when it has no rows.

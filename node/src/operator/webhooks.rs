@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Verdict;
 use super::client::{Operator, shown};
-use super::show::{self, Table, cell};
+use super::show::{self, Column, Table, cell};
 use crate::cli::operator::WebhooksStuckArgs;
 
 pub async fn stuck(args: &WebhooksStuckArgs) -> anyhow::Result<Verdict> {
@@ -19,34 +19,23 @@ pub async fn stuck(args: &WebhooksStuckArgs) -> anyhow::Result<Verdict> {
 }
 
 fn print(endpoints: &[StuckEndpoint]) {
-    let mut table = Table::new(&[
-        "ENDPOINT",
-        "CUSTOMER",
-        "STATE",
-        "WAITING",
-        "OLDEST",
-        "FAILING FOR",
-        "LAST SUCCESS",
-        "NEXT ATTEMPT",
-        "URL",
-        "LAST ERROR",
-    ]);
-    let past = |at: Option<Timestamp>| cell(at.map(|at| format!("{} ago", show::ago(at))));
-    for endpoint in endpoints {
-        table.row([
-            endpoint.endpoint_id.to_string(),
-            endpoint.customer_name.clone().unwrap_or_else(|| endpoint.customer_id.to_string()),
-            endpoint.state.to_string(),
-            format!("{}{}", endpoint.waiting, if endpoint.or_more { "+" } else { "" }),
-            past(endpoint.oldest),
-            cell(endpoint.failing_since.map(show::ago)),
-            past(endpoint.last_success_at),
-            cell(endpoint.next_attempt_at.map(|at| next(at, Timestamp::now()))),
-            endpoint.url.clone(),
-            endpoint.last_error.clone().unwrap_or_default(),
-        ]);
-    }
-    table.print_lists_or("no endpoint is stuck");
+    let columns: &[Column<StuckEndpoint>] = &[
+        ("ENDPOINT", |stuck| stuck.endpoint_id.to_string()),
+        ("CUSTOMER", |stuck| stuck.customer_name.clone().unwrap_or_else(|| stuck.customer_id.to_string())),
+        ("STATE", |stuck| stuck.state.to_string()),
+        ("WAITING", |stuck| format!("{}{}", stuck.waiting, if stuck.or_more { "+" } else { "" })),
+        ("OLDEST", |stuck| past(stuck.oldest)),
+        ("FAILING FOR", |stuck| cell(stuck.failing_since.map(show::ago))),
+        ("LAST SUCCESS", |stuck| past(stuck.last_success_at)),
+        ("NEXT ATTEMPT", |stuck| cell(stuck.next_attempt_at.map(|at| next(at, Timestamp::now())))),
+        ("URL", |stuck| stuck.url.clone()),
+        ("LAST ERROR", |stuck| cell(stuck.last_error.as_ref())),
+    ];
+    Table::of(endpoints, columns).print_lists_or("no endpoint is stuck");
+}
+
+fn past(at: Option<Timestamp>) -> String {
+    cell(at.map(|at| format!("{} ago", show::ago(at))))
 }
 
 /// When the next attempt is due. One whose time has come waits for its turn, or for its endpoint to answer another.

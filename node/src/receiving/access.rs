@@ -32,43 +32,25 @@ impl Account {
         let in_environment = std::env::var("GATEWAY_API_KEY").ok();
         let key = given_secret("--key", args.key.as_deref(), args.key_file.as_deref(), in_environment)?;
         let trust = args.ca_file.clone().map(Trust::Authorities).unwrap_or_default();
-        if let (Some(key), false) = (&key, args.api.is_empty()) {
-            return Ok(Self { nodes: args.api.clone(), key: key.clone(), trust, dev: None });
+        if !args.api.is_empty() {
+            // The key of a cluster of this machine is for no other.
+            let remedy = "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY";
+            let key = key.ok_or_else(|| Refusal::new("the API key", "is not given", remedy))?;
+            return Ok(Self { nodes: args.api.clone(), key, trust, dev: None });
         }
-        let known = match &args.data {
-            Some(folder) => Some(of_dev(folder)?),
-            None if Description::file_in(Path::new(USUAL_DEV)).exists() => Some(of_dev(Path::new(USUAL_DEV))?),
-            None => None,
-        };
-        let Some(known) = known else {
-            let (subject, remedy) = match args.api.is_empty() {
-                true => {
-                    ("the gateway's API", "name it with --api or GATEWAY_API, or the folder of gateway dev with --data")
-                }
-                false => ("the API key", "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY"),
-            };
-            return Err(Refusal::new(subject, "is not given", remedy));
-        };
-        // The key of a cluster of this machine is for no other.
-        match (args.api.is_empty(), key) {
-            (true, key) => Ok(Self { key: key.unwrap_or(known.key), trust, ..known }),
-            (false, _) => {
-                let remedy = "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY";
-                Err(Refusal::new("the API key", "is not given", remedy))
-            }
-        }
+        let usual = Path::new(USUAL_DEV);
+        let folder = args.data.as_deref().or(Description::file_in(usual).exists().then_some(usual));
+        let remedy = "name it with --api or GATEWAY_API, or the folder of gateway dev with --data";
+        let folder = folder.ok_or_else(|| Refusal::new("the gateway's API", "is not given", remedy))?;
+        let dev = Description::find(folder)?;
+        let nodes = dev.nodes.into_iter().map(|node| node.api).collect();
+        Ok(Self { nodes, key: key.unwrap_or(dev.api_key), trust, dev: Some(folder.to_owned()) })
     }
 
     /// What is to be done where no node answers.
     pub fn remedy(&self) -> String {
         self.dev.as_deref().map_or_else(|| "name the gateway's API with --api".to_owned(), how_dev_starts)
     }
-}
-
-fn of_dev(folder: &Path) -> Result<Account, Refusal> {
-    let dev = Description::find(folder)?;
-    let nodes = dev.nodes.into_iter().map(|node| node.api).collect();
-    Ok(Account { nodes, key: dev.api_key, trust: Trust::System, dev: Some(folder.to_owned()) })
 }
 
 /// What an answer says that is no success: a [`Refusal`] with what to change, or what may pass by itself. `scopes` says which

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use model::time::Timestamp;
 use model::webhook::signature_header;
-use rand::Rng;
 use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode};
 use url::Url;
 
 use crate::console::warn;
+use crate::key_files::signing_secret;
 
 /// As long as the gateway waits for a receiver to begin its answer; nothing more of it is read here.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -31,9 +31,7 @@ impl Receiver {
         let agent = concat!("gateway-webhooks/", env!("CARGO_PKG_VERSION"));
         let client = Client::builder().no_proxy().redirect(Policy::none()).timeout(TIMEOUT).user_agent(agent);
         let secret = secret.unwrap_or_else(|| {
-            let mut random = [0_u8; 24];
-            rand::rng().fill_bytes(&mut random);
-            let secret = format!("whsec_{}", hex::encode(random));
+            let secret = signing_secret();
             // Not on standard output, which may be the events for a program.
             warn(format_args!("gateway: signed with {secret}; choose another one with --signing-secret"));
             secret

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::access::{Account, failure};
 use super::forward::Receiver;
-use crate::caller::Caller;
+use crate::caller::{Caller, was_not_sent};
 use crate::cli::receiving::TriggerArgs;
 use crate::console::say;
 use crate::refusal::{Refusal, distrust, in_short};
@@ -86,9 +86,7 @@ async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>
                 return Err(failure(node, status, &answer, scopes, "list them with GET /v1/webhook-endpoints"));
             }
             // Only a node that cannot be reached has sent nothing.
-            Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
-                last = error
-            }
+            Err(error) if was_not_sent(&error) => last = error,
             Err(error) => return Err(error),
         }
     }

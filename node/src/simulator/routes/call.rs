@@ -186,37 +186,33 @@ pub enum Run {
     Waiting(fn(Call) -> BoxFuture<'static, Outcome>),
 }
 
+impl Endpoint {
+    async fn answer(&self, request: &mut Request) -> Outcome {
+        let body = request.payload_with_max_size(MAX_BODY).await.map(|body| body.to_vec());
+        if is_of_a_foreign_page(request.headers()) {
+            return Err(ControlError::Invalid("pages of elsewhere may not ask this machine's simulator".into()));
+        }
+        let body = body.map_err(|error| ControlError::Invalid(format!("the body: {error}")))?;
+        let queries = request.queries().iter_all();
+        let queries = queries.flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())));
+        let call = Call {
+            simulator: self.simulator.clone(),
+            phone: request.param("n").unwrap_or_default(),
+            params: request.params().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+            queries: queries.collect(),
+            body,
+        };
+        match self.run {
+            Run::Now(run) => run(&call),
+            Run::Waiting(run) => run(call).await,
+        }
+    }
+}
+
 #[async_trait]
 impl Handler for Endpoint {
     async fn handle(&self, request: &mut Request, _depot: &mut Depot, response: &mut Response, _flow: &mut FlowCtrl) {
-        let body = match request.payload_with_max_size(MAX_BODY).await {
-            Ok(body) => Ok(body.to_vec()),
-            Err(error) => Err(ControlError::Invalid(format!("the body: {error}"))),
-        };
-        let body = if is_of_a_foreign_page(request.headers()) {
-            Err(ControlError::Invalid("pages of elsewhere may not ask this machine's simulator".into()))
-        } else {
-            body
-        };
-        let outcome = match body {
-            Ok(body) => {
-                let queries = request.queries().iter_all();
-                let queries = queries.flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())));
-                let call = Call {
-                    simulator: self.simulator.clone(),
-                    phone: request.param("n").unwrap_or_default(),
-                    params: request.params().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
-                    queries: queries.collect(),
-                    body,
-                };
-                match self.run {
-                    Run::Now(run) => run(&call),
-                    Run::Waiting(run) => run(call).await,
-                }
-            }
-            Err(error) => Err(error),
-        };
-        let answer = outcome.unwrap_or_else(|error| {
+        let answer = self.answer(request).await.unwrap_or_else(|error| {
             let status = match error {
                 ControlError::Invalid(_) => StatusCode::BAD_REQUEST,
                 ControlError::NotFound(_) => StatusCode::NOT_FOUND,
