@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Inner;
-use super::services::{answer, refused};
+use super::services::{answer, decoded, refused};
 use crate::codec;
 use crate::group::Core;
 use crate::machine::GroupId;
@@ -218,17 +218,14 @@ pub(super) struct Listener {
 impl RaftService for Listener {
     fn handle(&self, _from: NodeId, _class: Class, mut body: Bytes) -> BoxFuture<'static, Bytes> {
         let host = self.host.clone();
-        async move {
-            if body.remaining() < 2 {
-                return refused(status::BAD);
-            }
-            let group = body.get_u16();
-            let Ok(wanted) = codec::decode::<u64>(body) else { return refused(status::BAD) };
-            let Some(inner) = host.upgrade() else { return refused(status::NO_GROUP) };
-            let Some(core) = inner.core(group) else { return refused(status::NO_GROUP) };
+        let served = async move {
+            let group = body.try_get_u16().map_err(|_| status::BAD)?;
+            let wanted = decoded(body)?;
+            let inner = host.upgrade().ok_or(status::NO_GROUP)?;
+            let core = inner.core(group).ok_or(status::NO_GROUP)?;
             answer(hash_at(&core, wanted, &inner.shared.comparisons).await)
-        }
-        .boxed()
+        };
+        served.map(|served| served.unwrap_or_else(refused)).boxed()
     }
 }
 
