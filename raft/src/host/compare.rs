@@ -103,7 +103,7 @@ pub(super) fn run(host: Weak<Inner>) -> BoxFuture<'static, ()> {
             let open: Vec<Arc<Core>> = inner.groups.read().values().map(|open| open.core.clone()).collect();
             let comparisons = &inner.shared.comparisons;
             for core in open {
-                let group = core.id();
+                let group = core.id;
                 let epoch = core.leadership.borrow().ready_epoch;
                 let Some(epoch) = epoch else {
                     // Whoever leads it now finds it, too.
@@ -127,12 +127,12 @@ pub(super) fn run(host: Weak<Inner>) -> BoxFuture<'static, ()> {
 
 /// Compares the replicas of a group that this node leads, and says loudly when they differ.
 pub(crate) async fn compare(core: &Arc<Core>, comparisons: &Comparisons) -> Compared {
-    let group = core.id();
+    let group = core.id;
     let Some(end) = core.running().and_then(|running| running.log.last()) else { return Compared::Undecided };
     let wanted = end.index + AHEAD;
     let members = core.members();
     let others: Vec<NodeId> =
-        members.voters.union(&members.learners).copied().filter(|node| *node != core.node()).collect();
+        members.voters.union(&members.learners).copied().filter(|node| *node != core.node).collect();
     if others.is_empty() {
         return Compared::Undecided;
     }
@@ -148,7 +148,7 @@ pub(crate) async fn compare(core: &Arc<Core>, comparisons: &Comparisons) -> Comp
             tracing::error!(
                 group,
                 index = own.index,
-                leader = core.node(),
+                leader = core.node,
                 ?nodes,
                 "REPLICAS DIFFER: these nodes have another state than the leader has at the same index; see which of them has \
                  what was answered, take the others out of the cluster and join them again with empty data folders"
@@ -175,9 +175,9 @@ fn judged(own: Hashed, said: &BTreeMap<NodeId, Hashed>) -> Compared {
 
 /// `None` when it does not answer, is no replica, or of a release that does not compare.
 async fn ask(core: &Core, node: NodeId, wanted: u64) -> Option<Hashed> {
-    let body = addressed(core.id(), &codec::encode(&wanted));
+    let body = addressed(core.id, &codec::encode(&wanted));
     let deadline = Instant::now() + PATIENCE;
-    let answer = core.peers().call(node, Class::Snapshot, service::STATE_HASH, body, deadline).await.ok()?;
+    let answer = core.peers.call(node, Class::Snapshot, service::STATE_HASH, body, deadline).await.ok()?;
     let (first, rest) = (answer.first().copied()?, answer.slice(1..));
     (first == status::OK).then(|| codec::decode(rest).ok()).flatten()
 }
@@ -190,7 +190,7 @@ async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Res
         let reached = core.cut.want(wanted);
         match tokio::time::timeout(REACHED_WITHIN, reached).await {
             Ok(Ok(taken)) => taken,
-            _ => Source::take(core.state_disk().clone(), core.id()).await?,
+            _ => Source::take(core.state.clone(), core.id).await?,
         }
     };
     let index = meta.last_log_id.ok_or_else(stopped)?.index;

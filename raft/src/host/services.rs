@@ -290,9 +290,9 @@ impl Services {
         if codec::decode::<Vote>(body).is_ok_and(|vote| vote.leader_id.term < running.log.term()) {
             return Err(status::BAD);
         }
-        let sink = Sink::start(core.state_disk(), core.id());
-        let transfer = self.incoming.lock().begin(core.id(), from, sink);
-        core.runtime().spawn(forget_when_silent(Arc::downgrade(&self), core.id(), transfer));
+        let sink = Sink::start(&core.state, core.id);
+        let transfer = self.incoming.lock().begin(core.id, from, sink);
+        core.runtime().spawn(forget_when_silent(Arc::downgrade(&self), core.id, transfer));
         Ok(accepted(&[]))
     }
 
@@ -314,7 +314,7 @@ impl Services {
     }
 
     async fn end(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Served {
-        let group = core.id();
+        let group = core.id;
         let (number, vote, meta): (u64, Vote, SnapshotMeta) = decoded(body)?;
         let (transfer, sink) = self.take(from, group, number)?;
         self.incoming.lock().forget(group, transfer);
