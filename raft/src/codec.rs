@@ -36,8 +36,13 @@ pub(crate) enum CodecError {
 
 impl From<CodecError> for std::io::Error {
     fn from(error: CodecError) -> Self {
-        Self::new(std::io::ErrorKind::InvalidData, error)
+        invalid_data(error)
     }
+}
+
+/// What is on disk, or has come from a peer, is not what it should be.
+pub(crate) fn invalid_data(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, reason)
 }
 
 fn take_version(buf: &mut Bytes) -> Result<(), CodecError> {

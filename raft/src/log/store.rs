@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::cache::Cache;
 use super::disk::Disk;
 use super::writer::{Encoded, Write, Writer};
-use crate::codec;
+use crate::codec::{self, invalid_data};
 use crate::machine::GroupId;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 
@@ -351,7 +351,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
                     let found = entries.first().map(|first| first.log_id.index);
                     let reason = format!("the log of group {} begins at {found:?}, but {next} is wanted", log.id);
                     next = to;
-                    Some(Err(io::Error::new(io::ErrorKind::InvalidData, reason)))
+                    Some(Err(invalid_data(reason)))
                 }
                 Ok(entries) => {
                     next += entries.len() as u64;
@@ -456,7 +456,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                     last.map_or(0, |last| last.index + 1)
                 );
                 self.log.disk.refuse(reason.clone());
-                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                return Err(invalid_data(reason));
             }
             inner.cache.truncate_after(last.map(|id| id.index));
             // Cutting beyond the end cuts nothing.

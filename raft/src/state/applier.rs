@@ -21,6 +21,7 @@ use super::meter::Meter;
 use super::overlay::Overlay;
 use super::reader::StateReader;
 use super::snapshot::{self, SnapshotData, Source};
+use crate::codec::invalid_data;
 use crate::copies::Copies;
 use crate::failpoint::{self, Point};
 use crate::log::store::GroupLog;
@@ -216,15 +217,12 @@ fn restore(machine: &mut dyn Machine, reader: &StateReader) -> io::Result<()> {
 fn check_log_reaches(log: &GroupLog, applied: &Applied) -> io::Result<()> {
     let end = log.last().map_or(0, |last| last.index);
     if end < applied.durable {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!(
-                "the log of group {} ends at {end}, but entries up to {} had been synced: the disk lost data; take \
-                 this node out of the cluster and join it again with an empty data folder",
-                log.id(),
-                applied.durable
-            ),
-        ));
+        return Err(invalid_data(format!(
+            "the log of group {} ends at {end}, but entries up to {} had been synced: the disk lost data; take this node \
+             out of the cluster and join it again with an empty data folder",
+            log.id(),
+            applied.durable
+        )));
     }
     Ok(())
 }
