@@ -425,7 +425,8 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         assert!(said.lock().contains("format 7") && said.lock().contains("start the release"), "{}", said.lock());
         assert_eq!(applier.last, Some(log_id(1, 10)));
-        assert!(applier.commit(&mut Vec::new()).is_err(), "nothing is written any more");
+        let mut batch = Batch { answers: Vec::new(), entries: 0, started: Instant::now() };
+        assert!(applier.commit(&mut batch).is_err(), "nothing is written any more");
     }
 
     #[tokio::test]
