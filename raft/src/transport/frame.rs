@@ -9,7 +9,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Version of the frame; a peer that does not know it closes the connection.
 const VERSION: u8 = 1;
@@ -50,6 +50,25 @@ pub(super) enum FrameError {
     Version(u8),
     #[error("a frame is damaged")]
     Damaged,
+}
+
+/// Writes what is said before there are frames: its length, and it.
+pub(super) async fn write_alone(stream: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> std::io::Result<()> {
+    let too_long = |_| std::io::Error::other("too long");
+    let length = u32::try_from(body.len()).map_err(too_long)?;
+    stream.write_all(&[&length.to_be_bytes(), body].concat()).await?;
+    stream.flush().await
+}
+
+/// Reads what [`write_alone`] wrote, of at most so many bytes.
+pub(super) async fn read_alone(stream: &mut (impl AsyncRead + Unpin), most: u32) -> std::io::Result<Bytes> {
+    let length = stream.read_u32().await?;
+    if length > most {
+        return Err(std::io::Error::other(format!("{length} bytes are too many")));
+    }
+    let mut body = vec![0; length as usize];
+    stream.read_exact(&mut body).await?;
+    Ok(body.into())
 }
 
 /// Starts a frame in an empty buffer.
