@@ -183,10 +183,8 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
         }
     };
     let write = async {
-        match stream::write(class, &mut writer, None, &mut queue, |_| true).await {
-            Ok(()) => FrameError::Closed,
-            Err(error) => FrameError::Io(error),
-        }
+        let written = stream::write(class, &mut writer, None, &mut queue, |_| true).await;
+        written.map_or_else(FrameError::Io, |()| FrameError::Closed)
     };
     tokio::select! {
         error = read => tracing::debug!(peer, ?class, %error, "a peer's connection ended"),

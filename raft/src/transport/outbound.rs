@@ -132,9 +132,7 @@ impl Link {
             Err(mpsc::error::TrySendError::Closed(_)) => Err(PeerError::Unreachable("shut down".into())),
         }
     }
-}
 
-impl Link {
     /// Ends the patience of what waits to be sent.
     pub(super) fn nudge(&self) {
         // A full queue is not waiting for anything.
@@ -292,10 +290,8 @@ impl Keeper {
         };
         let write = async {
             let wanted = |message: &Message| self.waiting.wants(message);
-            match stream::write(self.class, &mut writer, Some(first), &mut self.queue, wanted).await {
-                Ok(()) => FrameError::Closed,
-                Err(error) => FrameError::Io(error),
-            }
+            let written = stream::write(self.class, &mut writer, Some(first), &mut self.queue, wanted).await;
+            written.map_or_else(FrameError::Io, |()| FrameError::Closed)
         };
         tokio::select! {
             error = read => error,
