@@ -26,10 +26,10 @@ use crate::codec;
 use crate::fatal::Fatal;
 use crate::log::disk::Disk;
 use crate::log::mark::Mark;
+use crate::machine::DIRECTORY_GROUP;
 use crate::network::service;
 use crate::supervise;
 use crate::transport::{Class, Peers, RaftService};
-use crate::types::ALL_NODES;
 
 /// Between two words to a peer. What was synced within it may be put back unnoticed.
 const EVERY: Duration = Duration::from_secs(1);
@@ -179,7 +179,7 @@ impl Witness {
                 ticks.tick().await;
                 let Some(inner) = host.upgrade() else { return };
                 let peers = inner.shared.peers.clone();
-                let members = inner.core(ALL_NODES).map(|core| core.members()).unwrap_or_default();
+                let members = inner.core(DIRECTORY_GROUP).map(|core| core.members()).unwrap_or_default();
                 drop(inner);
                 let others = members.voters.union(&members.learners).filter(|peer| **peer != peers.node());
                 // A peer that is down hears it another time.

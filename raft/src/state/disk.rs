@@ -22,8 +22,8 @@ use crate::codec::{self, invalid_data};
 use crate::database::{self, within};
 use crate::fatal::Fatal;
 use crate::folder::USUAL_BUFFER;
-use crate::machine::GroupId;
-use crate::types::{ALL_NODES, LogId, Membership, log_id, term_of};
+use crate::machine::{DIRECTORY_GROUP, GroupId};
+use crate::types::{LogId, Membership, log_id, term_of};
 
 /// The stretch of a file, in entries, whose deletions are counted.
 const DELETION_WINDOW: usize = 16 << 10;
@@ -309,7 +309,7 @@ impl StateDisk {
     pub(crate) fn write(&self, group: GroupId, batch: WriteBatch) -> io::Result<()> {
         self.check()?;
         let mut options = WriteOptions::default();
-        options.disable_wal(group != ALL_NODES);
+        options.disable_wal(group != DIRECTORY_GROUP);
         self.checked("write", self.db.write_opt(batch, &options))
     }
 
@@ -470,7 +470,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = open(folder.path(), USUAL_BUFFER);
         for index in 1..=50 {
-            write(&disk, ALL_NODES, index);
+            write(&disk, DIRECTORY_GROUP, index);
             write(&disk, 1, index);
             if index == 20 {
                 disk.flush().unwrap();
@@ -478,7 +478,7 @@ mod tests {
         }
         let again = left_by_a_crash(folder.path());
         let again = open(again.path(), USUAL_BUFFER);
-        assert_eq!(found(&again, ALL_NODES), (50, 50));
+        assert_eq!(found(&again, DIRECTORY_GROUP), (50, 50));
         assert_eq!(found(&again, 1), (20, 20));
         drop(disk);
         // Who ends in order loses nothing.
