@@ -64,36 +64,23 @@ pub(crate) fn describe() {
     }
 }
 
-/// The metrics of a sync. They are looked up by name at the first one: a node installs its recorder before it opens a log, and
-/// a handle that was made before that would count for nobody.
-struct Syncs {
-    seconds: Histogram,
-    writes: Histogram,
-    entry_bytes: Counter,
-}
-
+/// The metrics of a sync are looked up by name at the first one: a node installs its recorder before it opens a log, and a handle
+/// that was made before that would count for nobody.
 pub(crate) fn log_synced(took: Duration, writes: usize, entry_bytes: usize) {
-    static SYNCS: LazyLock<Syncs> = LazyLock::new(|| Syncs {
-        seconds: histogram!(SYNC_SECONDS),
-        writes: histogram!(SYNC_WRITES),
-        entry_bytes: counter!(LOG_ENTRY_BYTES),
-    });
-    SYNCS.seconds.record(took);
-    SYNCS.writes.record(writes as f64);
-    SYNCS.entry_bytes.increment(entry_bytes as u64);
+    static SECONDS: LazyLock<Histogram> = LazyLock::new(|| histogram!(SYNC_SECONDS));
+    static WRITES: LazyLock<Histogram> = LazyLock::new(|| histogram!(SYNC_WRITES));
+    static ENTRY_BYTES: LazyLock<Counter> = LazyLock::new(|| counter!(LOG_ENTRY_BYTES));
+    SECONDS.record(took);
+    WRITES.record(writes as f64);
+    ENTRY_BYTES.increment(entry_bytes as u64);
 }
 
-/// The metrics of a batch that is applied; looked up as those of a sync are.
-struct Applies {
-    seconds: Histogram,
-    entries: Histogram,
-}
-
+/// The metrics of a batch that is applied are looked up as those of a sync are.
 pub(crate) fn applied(took: Duration, entries: usize) {
-    static APPLIES: LazyLock<Applies> =
-        LazyLock::new(|| Applies { seconds: histogram!(APPLY_SECONDS), entries: histogram!(APPLY_ENTRIES) });
-    APPLIES.seconds.record(took);
-    APPLIES.entries.record(entries as f64);
+    static SECONDS: LazyLock<Histogram> = LazyLock::new(|| histogram!(APPLY_SECONDS));
+    static ENTRIES: LazyLock<Histogram> = LazyLock::new(|| histogram!(APPLY_ENTRIES));
+    SECONDS.record(took);
+    ENTRIES.record(entries as f64);
 }
 
 /// What is counted where it happens, and what is as it is found.

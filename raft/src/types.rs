@@ -19,17 +19,13 @@ pub(crate) struct Command(Bytes);
 /// transport does not take would hold it up for good.
 pub const MAX_COMMAND: usize = 1 << 20;
 
-/// The bytes of a command that no log entry may hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TooLarge(pub(crate) usize);
-
 impl Command {
     /// A command on its way into the log: the only way there.
     ///
     /// # Errors
-    /// [`TooLarge`] when it takes more than [`MAX_COMMAND`].
-    pub(crate) fn new(bytes: Bytes) -> Result<Self, TooLarge> {
-        if bytes.len() <= MAX_COMMAND { Ok(Self(bytes)) } else { Err(TooLarge(bytes.len())) }
+    /// How many bytes it takes, when these are more than [`MAX_COMMAND`].
+    pub(crate) fn new(bytes: Bytes) -> Result<Self, usize> {
+        if bytes.len() <= MAX_COMMAND { Ok(Self(bytes)) } else { Err(bytes.len()) }
     }
 
     /// A command that stands in a log already. Logs of earlier releases hold larger ones.

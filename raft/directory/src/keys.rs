@@ -172,7 +172,3 @@ pub fn applied(id: Uuid) -> Vec<u8> {
 pub fn applied_order(index: u64) -> Vec<u8> {
     [&[APPLIED_ORDER][..], &index.to_be_bytes()].concat()
 }
-
-pub fn applied_order_range() -> ([u8; 1], [u8; 1]) {
-    ([APPLIED_ORDER], [APPLIED_ORDER + 1])
-}

@@ -33,7 +33,7 @@ use crate::machine::GroupId;
 use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
-use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter};
+use crate::types::{Command, GatewayTypes, TypeConfig, Waiter};
 
 /// Who lacks no more entries than this has them within a moment ([`has_caught_up`]).
 const CAUGHT_UP: u64 = 200;
@@ -66,12 +66,6 @@ pub enum ProposeError {
     /// The group is stopped, or is being rebuilt; the command was not proposed.
     #[error("the group is stopped")]
     Stopped,
-}
-
-impl From<TooLarge> for ProposeError {
-    fn from(TooLarge(bytes): TooLarge) -> Self {
-        Self::TooLarge { bytes }
-    }
 }
 
 /// Why a read could not be made linearizable.
@@ -190,7 +184,7 @@ impl Group {
 
     /// Enqueues a command and returns at once. Commands stand in the log in the order of these calls.
     pub fn submit(&self, command: Bytes) -> Result<Pending, ProposeError> {
-        self.enqueue(Command::new(command)?)
+        self.enqueue(Command::new(command).map_err(|bytes| ProposeError::TooLarge { bytes })?)
     }
 
     /// A command of any size, as earlier releases took them.

@@ -337,36 +337,27 @@ impl RaftLogReader<TypeConfig> for LogStore {
         let (from, to) = bounds(&range);
         let log = self.log.clone();
         let mut next = from;
-        let mut step = Vec::new().into_iter();
-        futures::stream::iter(std::iter::from_fn(move || {
-            if let Some(entry) = step.next() {
-                return Some(Ok(entry));
-            }
+        let steps = std::iter::from_fn(move || {
             if next >= to {
                 return None;
             }
-            match log.read(next, to, READ_BYTES) {
-                Ok(entries) if entries.first().is_some_and(|first| first.log_id.index != next) => {
-                    // Applying must not step over a hole: the replicas would differ from here on.
-                    let found = entries.first().map(|first| first.log_id.index);
-                    let reason = format!("the log of group {} begins at {found:?}, but {next} is wanted", log.id);
-                    next = to;
-                    Some(Err(invalid_data(reason)))
+            let step = log.read(next, to, READ_BYTES).and_then(|entries| match entries.first() {
+                // Applying must not step over a hole: the replicas would differ from here on.
+                Some(first) if first.log_id.index != next => {
+                    let (id, found) = (log.id, first.log_id.index);
+                    Err(invalid_data(format!("the log of group {id} begins at {found}, but {next} is wanted")))
                 }
-                Ok(entries) => {
-                    next += entries.len() as u64;
-                    step = entries.into_iter();
-                    let first = step.next().map(Ok);
-                    if first.is_none() {
-                        next = to;
-                    }
-                    first
-                }
-                Err(error) => {
-                    next = to;
-                    Some(Err(error))
-                }
-            }
+                _ => Ok(entries),
+            });
+            next = match &step {
+                Ok(entries) if !entries.is_empty() => next + entries.len() as u64,
+                _ => to,
+            };
+            Some(step)
+        });
+        futures::stream::iter(steps.flat_map(|step| {
+            let (entries, error) = step.map_or_else(|error| (Vec::new(), Some(error)), |entries| (entries, None));
+            entries.into_iter().map(Ok).chain(error.map(Err))
         }))
     }
 

@@ -299,14 +299,11 @@ impl RaftStateMachine<TypeConfig> for Applier {
             SnapshotData::Received(received) => received,
             SnapshotData::Source(source) => source.copy_to(&self.disk, self.group).await?,
         };
-        let (disk, group, meta) = (self.disk.clone(), self.group, meta.clone());
-        let installed = {
-            let meta = meta.clone();
-            self.disk.blocking(move || snapshot::install(&disk, group, &meta, received))
-        };
-        installed.await.map_err(io::Error::other)??;
+        let (disk, group, installed) = (self.disk.clone(), self.group, meta.clone());
+        let installing = self.disk.blocking(move || snapshot::install(&disk, group, &installed, received));
+        installing.await.map_err(io::Error::other)??;
         self.last = meta.last_log_id;
-        self.membership = meta.last_membership;
+        self.membership = meta.last_membership.clone();
         self.membership_moved = false;
         let reader = StateReader::new(self.disk.clone(), self.group);
         self.overlay = Overlay::new(reader.clone());

@@ -328,11 +328,7 @@ pub(crate) fn clean(disk: &StateDisk) -> io::Result<()> {
     for folder in folders {
         let folder = folder?;
         let group = folder.file_name().to_str().and_then(|name| name.parse().ok());
-        let needed = match group {
-            Some(group) => disk.installing(group)?.is_some(),
-            None => false,
-        };
-        if !needed {
+        if group.map(|group| disk.installing(group)).transpose()?.flatten().is_none() {
             remove_folder(&folder.path())?;
         }
     }

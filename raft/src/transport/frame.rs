@@ -30,6 +30,10 @@ pub(super) enum Kind {
     Pong = 4,
 }
 
+impl Kind {
+    const ALL: [Self; 5] = [Self::Request, Self::Response, Self::Refusal, Self::Ping, Self::Pong];
+}
+
 /// One message.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
@@ -144,13 +148,9 @@ pub(super) fn next(frame: &mut Bytes) -> Option<Result<Message, FrameError>> {
     if frame.len() < MESSAGE_HEAD {
         return Some(Err(FrameError::Damaged));
     }
-    let kind = match frame.get_u8() {
-        0 => Kind::Request,
-        1 => Kind::Response,
-        2 => Kind::Refusal,
-        3 => Kind::Ping,
-        4 => Kind::Pong,
-        _ => return Some(Err(FrameError::Damaged)),
+    let number = frame.get_u8();
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| *kind as u8 == number) else {
+        return Some(Err(FrameError::Damaged));
     };
     let (id, service, length) = (frame.get_u64(), frame.get_u16(), frame.get_u32() as usize);
     if frame.len() < length {
