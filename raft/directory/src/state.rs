@@ -88,6 +88,12 @@ impl Update<'_> {
     fn put<T: Serialize>(&mut self, key: &[u8], record: &T) {
         self.store.put(key, &encode(record));
     }
+
+    /// Answers a command that was accepted and has touched this last.
+    fn done(&mut self, change: Change, reply: Reply) -> Result<Reply, Rejection> {
+        self.changes.push(change);
+        Ok(reply)
+    }
 }
 
 /// What a command touched, for those that watch.
@@ -225,13 +231,11 @@ impl DirectoryState {
                 }
                 self.put_cluster(cluster, update);
                 placement.into_iter().for_each(|place| self.put_placement(place, update));
-                update.changes.push(Change::Everything);
-                Ok(Reply::Done)
+                update.done(Change::Everything, Reply::Done)
             }
             Command::RegisterNode(node) => {
                 let reply = self.register(node, update)?;
-                update.changes.push(Change::Layout);
-                Ok(reply)
+                update.done(Change::Layout, reply)
             }
             Command::Members(command) => self.run_members(command, update),
             Command::Layout(command) => self.run_layout(command, update),
@@ -242,15 +246,13 @@ impl DirectoryState {
                 }
                 let raised = ClusterRecord { format: format.max(known.format), ..(**known).clone() };
                 self.put_cluster(raised, update);
-                update.changes.push(Change::Layout);
-                Ok(Reply::Done)
+                update.done(Change::Layout, Reply::Done)
             }
             Command::ShardFormed(shard) => {
                 let known = self.placement.get(&shard).ok_or(Rejection::NotFormed)?;
                 let formed = PlacementRecord { formed: true, ..(**known).clone() };
                 self.put_placement(formed, update);
-                update.changes.push(Change::Layout);
-                Ok(Reply::Done)
+                update.done(Change::Layout, Reply::Done)
             }
 
             Command::Secrets(command) => self.run_secrets(command, update),
@@ -271,8 +273,7 @@ impl DirectoryState {
                 change.plan.apply(&mut customer.plan);
                 change.limits.apply(&mut customer.limits);
                 self.put_customer(customer.clone(), update);
-                update.changes.push(Change::Customer(id));
-                Ok(Reply::Customer(customer))
+                update.done(Change::Customer(id), Reply::Customer(customer))
             }
             Command::DeleteCustomer { id } => self.delete_customer(id, update),
             Command::EndPart { with, keys, channels, sessions, last } => {
@@ -286,16 +287,14 @@ impl DirectoryState {
                 if let Some(channel) = key.channel_id {
                     self.live_channel(key.customer_id, channel)?;
                 }
-                update.changes.push(Change::Key(key.id));
                 self.put_key(key.clone(), update);
-                Ok(Reply::Key(key))
+                update.done(Change::Key(key.id), Reply::Key(key))
             }
             Command::RenameKey { customer, id, name } => {
                 let known = self.key_of(customer, id)?;
                 let renamed = KeyRecord { name, ..(*known).clone() };
                 self.put_key(renamed.clone(), update);
-                update.changes.push(Change::Key(id));
-                Ok(Reply::Key(renamed))
+                update.done(Change::Key(id), Reply::Key(renamed))
             }
             Command::RevokeKey { customer, id } => {
                 let known = self.key_of(customer, id)?;
@@ -303,8 +302,7 @@ impl DirectoryState {
                     return Err(Rejection::KeyRevoked);
                 }
                 let revoked = self.revoke(&known, at, update);
-                update.changes.push(Change::Key(id));
-                Ok(Reply::Key(revoked))
+                update.done(Change::Key(id), Reply::Key(revoked))
             }
             Command::KeysUsed(uses) => {
                 for (id, used_at) in uses {
@@ -341,8 +339,7 @@ impl DirectoryState {
                 channel.metadata = metadata.unwrap_or(channel.metadata);
                 channel.updated_at = at;
                 self.put_channel(channel.clone(), update);
-                update.changes.push(Change::Channel(id));
-                Ok(Reply::Channel(channel))
+                update.done(Change::Channel(id), Reply::Channel(channel))
             }
             Command::DeleteChannel { customer, id } => self.delete_channel(customer, id, update),
 
@@ -359,9 +356,8 @@ impl DirectoryState {
                 if self.is_of_third_format() {
                     self.judge_urls(customer.id, None, &endpoint.url)?;
                 }
-                update.changes.push(Change::Endpoint(endpoint.id));
                 self.put_endpoint(endpoint.clone(), update);
-                Ok(Reply::Endpoint(endpoint))
+                update.done(Change::Endpoint(endpoint.id), Reply::Endpoint(endpoint))
             }
             Command::UpdateEndpoint { customer, id, change } => {
                 let known = self.endpoint_of(customer, id)?;
@@ -385,14 +381,12 @@ impl DirectoryState {
                 }
                 endpoint.updated_at = at;
                 self.put_endpoint(endpoint.clone(), update);
-                update.changes.push(Change::Endpoint(id));
-                Ok(Reply::Endpoint(endpoint))
+                update.done(Change::Endpoint(id), Reply::Endpoint(endpoint))
             }
             Command::DeleteEndpoint { customer, id } => {
                 self.endpoint_of(customer, id)?;
                 self.remove_endpoint(customer, id, update);
-                update.changes.push(Change::Endpoint(id));
-                Ok(Reply::Done)
+                update.done(Change::Endpoint(id), Reply::Done)
             }
             Command::NoteHealth(notes) => {
                 // Nobody watches for it: it changes nothing for deliveries.
@@ -417,8 +411,7 @@ impl DirectoryState {
                     ..(**known).clone()
                 };
                 self.put_endpoint(disabled.clone(), update);
-                update.changes.push(Change::Endpoint(id));
-                Ok(Reply::Endpoint(disabled))
+                update.done(Change::Endpoint(id), Reply::Endpoint(disabled))
             }
 
             Command::Users(command) => self.run_users(command, update),
@@ -426,8 +419,7 @@ impl DirectoryState {
             Command::Streamed { customer, until } => {
                 self.live_customer(customer)?;
                 self.stream_until(customer, until, update);
-                update.changes.push(Change::Streamed(customer));
-                Ok(Reply::Done)
+                update.done(Change::Streamed(customer), Reply::Done)
             }
 
             Command::ForgetEnded { keys, channels, before } => {

@@ -12,7 +12,7 @@ use openraft::{LogState, OptionalSend, RaftLogReader};
 use parking_lot::Mutex;
 
 use super::cache::Cache;
-use super::disk::Disk;
+use super::disk::{Disk, Recovered};
 use super::writer::{Encoded, Write, Writer};
 use crate::codec::{self, invalid_data};
 use crate::machine::GroupId;
@@ -26,6 +26,7 @@ const APPEND_BYTES: usize = 256 << 10;
 /// A mark of the log's growth is kept each so many entries; see [`GroupLog::cut_to`].
 const MARK_EVERY: u64 = 256;
 
+#[derive(Default)]
 struct Inner {
     cache: Cache,
     vote: Option<Vote>,
@@ -76,30 +77,15 @@ pub(crate) struct GroupLog {
 impl GroupLog {
     /// Reads where the log of a group stands. Nothing may be on its way to the writer for it.
     pub(crate) fn open(id: GroupId, disk: Arc<Disk>) -> io::Result<Arc<Self>> {
-        let found = disk.recover(id)?;
-        let first = found.first;
-        let count = found.last.map_or(0, |last| (last.index + 1).saturating_sub(first));
-        let grown = count * found.entry_bytes;
+        let Recovered { vote, committed, purged, first, last, entry_bytes, erased } = disk.recover(id)?;
+        let durable = last.map_or(0, |last| last.index);
+        let count = last.map_or(0, |last| (last.index + 1).saturating_sub(first));
+        let grown = count * entry_bytes;
         // Where the bytes lie is not known without reading them all: spread them evenly.
-        let marks = (0..count / MARK_EVERY)
-            .map(|mark| (first + mark * MARK_EVERY, mark * MARK_EVERY * found.entry_bytes))
-            .collect();
-        let inner = Inner {
-            cache: Cache::default(),
-            vote: found.vote,
-            committed: found.committed,
-            applied: None,
-            commit_moved: false,
-            purged: found.purged,
-            first,
-            last: found.last,
-            appends: 0,
-            durable: found.last.map_or(0, |last| last.index),
-            cut: (0, 0),
-            grown,
-            marks,
-            erased: found.erased,
-        };
+        let spread = (0..count / MARK_EVERY).map(|mark| mark * MARK_EVERY);
+        let marks = spread.map(|index| (first + index, index * entry_bytes)).collect();
+        let found = Inner { vote, committed, purged, first, last, erased, ..Inner::default() };
+        let inner = Inner { durable, grown, marks, ..found };
         Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner) }))
     }
 

@@ -45,8 +45,7 @@ impl DirectoryState {
             _ => return Err(Rejection::AuthorityStep),
         };
         self.put_authority(next, update);
-        update.changes.push(Change::Layout);
-        Ok(Reply::Done)
+        update.done(Change::Layout, Reply::Done)
     }
 
     /// Refuses while another node than these is a member.

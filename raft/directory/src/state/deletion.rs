@@ -87,8 +87,7 @@ impl DirectoryState {
             self.end_all(&keys, &channels, &sessions, update.at, update);
             self.ending.remove(&deleted);
         }
-        update.changes.push(Change::Customer(id));
-        Ok(Reply::Done)
+        update.done(Change::Customer(id), Reply::Done)
     }
 
     pub(super) fn delete_channel(

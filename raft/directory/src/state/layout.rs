@@ -40,8 +40,7 @@ impl DirectoryState {
                 self.put_moved(layout, update);
             }
         }
-        update.changes.push(Change::Layout);
-        Ok(Reply::Done)
+        update.done(Change::Layout, Reply::Done)
     }
 
     fn start_move(&mut self, number: u64, shard: ShardId, update: &mut Update<'_>) -> Result<(), Rejection> {

@@ -51,8 +51,7 @@ impl DirectoryState {
                 Reply::Node(weighed)
             }
         };
-        update.changes.push(Change::Layout);
-        Ok(reply)
+        update.done(Change::Layout, reply)
     }
 
     /// A node says who it is. Until the cluster is formed everybody may; then those alone that were let in.

@@ -106,8 +106,7 @@ impl DirectoryState {
             }
             of_data_keys => self.run_data_keys(of_data_keys, update)?,
         }
-        update.changes.push(Change::Layout);
-        Ok(Reply::Done)
+        update.done(Change::Layout, Reply::Done)
     }
 
     /// What is new is sealed under the cluster's master key, so that what was found to be so stays so.

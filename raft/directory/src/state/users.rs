@@ -196,15 +196,13 @@ impl DirectoryState {
                     self.users.revoke_all(id, update);
                 }
                 self.users.put(user.clone(), update);
-                update.changes.push(Change::User(id));
-                Ok(Reply::User(user))
+                update.done(Change::User(id), Reply::User(user))
             }
             UserCommand::Delete { customer, id } => {
                 let user = self.user_of(customer, id)?;
                 self.users.revoke_all(id, update);
                 self.users.remove(&user, update);
-                update.changes.push(Change::User(id));
-                Ok(Reply::Done)
+                update.done(Change::User(id), Reply::Done)
             }
             UserCommand::ExpectVerification { id, verification } => {
                 let user = self.users.user(id).ok_or(Rejection::UserNotFound)?;
@@ -218,8 +216,7 @@ impl DirectoryState {
                 expected.filter(|expected| expected.hash == hash).ok_or(Rejection::VerificationUnknown)?;
                 let verified = UserRecord { email_verified: true, verification: None, ..(**user).clone() };
                 self.users.put(verified.clone(), update);
-                update.changes.push(Change::User(id));
-                Ok(Reply::User(verified))
+                update.done(Change::User(id), Reply::User(verified))
             }
             UserCommand::OpenSession(session) => self.open_session(session, update),
             UserCommand::RotateSession { id, from, to, expires_at } => {
@@ -252,8 +249,8 @@ impl DirectoryState {
             }
             UserCommand::RevokeSession { id } => {
                 let session = self.users.session(id).cloned().ok_or(Rejection::SessionNotFound)?;
-                update.changes.push(Change::Session(id));
-                Ok(Reply::Session(self.users.revoke_session(&session, at, update)))
+                let revoked = self.users.revoke_session(&session, at, update);
+                update.done(Change::Session(id), Reply::Session(revoked))
             }
         }
     }
