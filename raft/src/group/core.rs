@@ -356,10 +356,6 @@ pub(crate) fn outcome<C: GatewayTypes>(result: ClientWriteResult<C>) -> Result<B
         // Said before the command is appended: it was not, and will not be.
         Err(ClientWriteError::ForwardToLeader(forward)) => Err(ProposeError::NotLeader { leader: forward.leader_id }),
         // Cut off the log here; another node may have it and commit it. The others do not concern commands.
-        Err(
-            ClientWriteError::LogEntryDiscarded(_)
-            | ClientWriteError::ChangeMembershipError(_)
-            | ClientWriteError::PreconditionFailed(_),
-        ) => Err(ProposeError::Unknown),
+        Err(_) => Err(ProposeError::Unknown),
     }
 }

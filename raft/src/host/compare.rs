@@ -9,15 +9,12 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
-use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use model::id::NodeId;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Inner;
-use super::services::{answer, decoded, refused};
 use crate::codec;
 use crate::group::Core;
 use crate::machine::GroupId;
@@ -27,7 +24,7 @@ use crate::state::disk::Fnv;
 use crate::state::snapshot::Source;
 use crate::supervise;
 use crate::telemetry;
-use crate::transport::{Class, RaftService};
+use crate::transport::Class;
 
 /// Between two comparisons of a group, and between one that told nothing and the next.
 const EVERY: Duration = Duration::from_secs(600);
@@ -48,7 +45,7 @@ const BYTES_PER_SECOND: u64 = 8 << 20;
 
 /// A state at an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Hashed {
+pub(super) struct Hashed {
     index: u64,
     hash: u64,
 }
@@ -183,7 +180,7 @@ async fn ask(core: &Core, node: NodeId, wanted: u64) -> Option<Hashed> {
 }
 
 /// The hash of this node's state as it is when `wanted` is applied, or, when it is not for a while, as it is then.
-async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Result<Hashed> {
+pub(super) async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Result<Hashed> {
     let stopped = || io::Error::other("the group is stopped");
     let (meta, source) = {
         core.running().ok_or_else(stopped)?;
@@ -208,25 +205,6 @@ async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Res
         hash = hashing.await.map_err(io::Error::other)?;
     }
     Ok(Hashed { index, hash: hash.finish() })
-}
-
-/// Answers the leaders of groups.
-pub(super) struct Listener {
-    pub(super) host: Weak<Inner>,
-}
-
-impl RaftService for Listener {
-    fn handle(&self, _from: NodeId, _class: Class, mut body: Bytes) -> BoxFuture<'static, Bytes> {
-        let host = self.host.clone();
-        let served = async move {
-            let group = body.try_get_u16().map_err(|_| status::BAD)?;
-            let wanted = decoded(body)?;
-            let inner = host.upgrade().ok_or(status::NO_GROUP)?;
-            let core = inner.core(group).ok_or(status::NO_GROUP)?;
-            answer(hash_at(&core, wanted, &inner.shared.comparisons).await)
-        };
-        served.map(|served| served.unwrap_or_else(refused)).boxed()
-    }
 }
 
 #[cfg(test)]

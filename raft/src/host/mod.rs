@@ -247,8 +247,6 @@ impl Host {
         let telling = host.peers.runtime().spawn(async move {
             supervise::restarted("the witness", || witness.clone().tell(told.clone())).await;
         });
-        let listener = compare::Listener { host: Arc::downgrade(&inner) };
-        host.peers.serve_raft(service::STATE_HASH, Arc::new(listener));
         let compared = Arc::downgrade(&inner);
         let comparing = host.peers.runtime().spawn(async move {
             supervise::restarted("the comparison of replicas", || compare::run(compared.clone())).await;
@@ -407,7 +405,6 @@ impl Host {
             let shared = &self.inner.shared;
             services::unregister(&shared.peers);
             shared.peers.unserve(service::WITNESS);
-            shared.peers.unserve(service::STATE_HASH);
             let state = shared.state.clone();
             match shared.peers.runtime().spawn_blocking(move || state.flush()).await {
                 Ok(Ok(())) => {}

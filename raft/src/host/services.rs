@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
 use super::Inner;
+use super::compare::hash_at;
 use crate::codec;
 use crate::contacts::is_loyal;
 use crate::group::{Core, Raft};
@@ -99,17 +100,22 @@ struct Services {
     incoming: Mutex<Arrivals<Sink>>,
 }
 
+/// All services but the one that is of no group.
+fn of_groups() -> impl Iterator<Item = u16> {
+    (service::VOTE..=service::READ_INDEX).chain([service::STATE_HASH])
+}
+
 /// Registers all services of a host.
 pub(crate) fn register(peers: &Peers, host: Weak<Inner>) {
     let services = Arc::new(Services { host, incoming: Mutex::default() });
-    for number in service::VOTE..=service::READ_INDEX {
+    for number in of_groups() {
         peers.serve_raft(number, Arc::new(Numbered { services: services.clone(), number }));
     }
 }
 
 /// Takes the services of a host off the transport, and drops the snapshots that were arriving.
 pub(crate) fn unregister(peers: &Peers) {
-    for number in service::VOTE..=service::READ_INDEX {
+    for number in of_groups() {
         peers.unserve(number);
     }
 }
@@ -152,6 +158,8 @@ impl Numbered {
             service::SNAPSHOT_CHUNK => tracked(&held, services.chunk(from, group, body)),
             service::SNAPSHOT_END => tracked(&held, services.end(from, core, body)),
             service::READ_INDEX => tracked(&held, async move { answer(core.leader_read_index().await) }),
+            // A group that closes does not wait for it.
+            service::STATE_HASH => served(state_hash(inner, core, body)).boxed(),
             _ => return Err(status::BAD),
         })
     }
@@ -168,13 +176,17 @@ impl RaftService for Numbered {
 }
 
 /// What is answered, or the status of a refusal.
-pub(super) type Served = Result<Bytes, u8>;
+type Served = Result<Bytes, u8>;
 
 fn tracked(core: &Core, work: impl Future<Output = Served> + Send + 'static) -> BoxFuture<'static, Bytes> {
-    core.tracked(work.map(|served| served.unwrap_or_else(refused))).boxed()
+    core.tracked(served(work)).boxed()
 }
 
-pub(super) fn refused(status: u8) -> Bytes {
+fn served(work: impl Future<Output = Served> + Send) -> impl Future<Output = Bytes> + Send {
+    work.map(|served| served.unwrap_or_else(refused))
+}
+
+fn refused(status: u8) -> Bytes {
     Bytes::copy_from_slice(&[status])
 }
 
@@ -186,11 +198,11 @@ fn accepted(body: &[u8]) -> Bytes {
 }
 
 /// An answer, or that the group does not run: openraft's errors here all mean that it stopped.
-pub(super) fn answer<T: Serialize, E>(result: Result<T, E>) -> Served {
+fn answer<T: Serialize, E>(result: Result<T, E>) -> Served {
     result.map(|value| accepted(&codec::encode(&value))).map_err(|_| status::NO_GROUP)
 }
 
-pub(super) fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, u8> {
+fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, u8> {
     codec::decode(body).map_err(|_| status::BAD)
 }
 
@@ -280,6 +292,10 @@ async fn taken(raft: &Raft, heartbeat: AppendEntriesRequest<TypeConfig>) -> Opti
     };
     // A refusal waits for no entry.
     if kept { Some(AppendEntriesResponse::Success) } else { answered.await.ok() }
+}
+
+async fn state_hash(inner: Arc<Inner>, core: Arc<Core>, body: Bytes) -> Served {
+    answer(hash_at(&core, decoded(body)?, &inner.shared.comparisons).await)
 }
 
 impl Services {

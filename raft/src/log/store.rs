@@ -443,10 +443,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             let end = inner.last.map_or(0, |last| last.index);
             inner.durable = inner.durable.min(end);
             inner.cut = (inner.appends, end);
-            while inner.marks.back().is_some_and(|(index, _)| *index > end) {
-                if let Some((_, grown)) = inner.marks.pop_back() {
-                    inner.grown = grown;
-                }
+            while let Some((_, grown)) = inner.marks.pop_back_if(|(index, _)| *index > end) {
+                inner.grown = grown;
             }
         }
         let group = self.log.clone();
