@@ -137,13 +137,14 @@ impl Witness {
         Ok(())
     }
 
-    async fn exchange(self: &Arc<Self>, peers: &Peers, peer: NodeId) -> Result<(), Silent> {
+    /// `None` where the peer has not answered.
+    async fn exchange(self: &Arc<Self>, peers: &Peers, peer: NodeId) -> Option<()> {
         let word = codec::encode(&self.word_to(peer));
         let answer = peers.call(peer, Class::Control, service::WITNESS, word, Instant::now() + ANSWER).await;
         // A refusal is no answer: one that starts, too, listens before it knows the question.
-        let answer = codec::decode(answer.map_err(|_| Silent)?).map_err(|_| Silent)?;
+        let answer = codec::decode(answer.ok()?).ok()?;
         self.clone().heard_from(peers, peer, answer).await;
-        Ok(())
+        Some(())
     }
 
     /// Takes a word where blocking is allowed, and ends the node when it must not go on.
@@ -162,7 +163,7 @@ impl Witness {
     pub(super) async fn ask(self: &Arc<Self>, peers: &Peers, members: &BTreeSet<NodeId>) {
         let others = members.iter().filter(|peer| **peer != peers.node() && peers.knows_way_to(**peer));
         let asking = others.map(|peer| async move {
-            while self.exchange(peers, *peer).await.is_err() {
+            while self.exchange(peers, *peer).await.is_none() {
                 tokio::time::sleep(AGAIN).await;
             }
         });
@@ -188,9 +189,6 @@ impl Witness {
         })
     }
 }
-
-/// The peer has not answered.
-struct Silent;
 
 /// Node and data folder, from the name of a file.
 fn parse(name: &str) -> Option<(NodeId, Uuid)> {
@@ -299,10 +297,10 @@ mod tests {
         let one = Peers::start(PeersConfig { lookup, ..peers_config(&authority, 1) }).await.unwrap();
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let [witness, other] = [0, 1].map(|place: usize| open(folders[place].path()));
-        assert!(witness.exchange(&one, 2).await.is_err());
+        assert!(witness.exchange(&one, 2).await.is_none());
         let listener = Listener { witness: other, runtime: two.runtime().clone() };
         two.serve_raft(service::WITNESS, Arc::new(listener));
-        assert!(witness.exchange(&one, 2).await.is_ok());
+        assert!(witness.exchange(&one, 2).await.is_some());
         one.shutdown().await;
         two.shutdown().await;
     }
