@@ -89,7 +89,8 @@ pub(crate) struct Timeouts {
 }
 
 /// An append waits for the follower's disk and for a slow link, which may be slow without being dead; a dead peer is noticed by
-/// the transport long before. At the slowest links that are reckoned with, which carry some 64 KiB in a second, the largest entry takes half of that.
+/// the transport long before. At the slowest links that are reckoned with, which carry some 64 KiB in a second, the largest
+/// entry takes half of that.
 const APPEND_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Timeouts {

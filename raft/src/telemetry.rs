@@ -21,20 +21,24 @@ macro_rules! metrics {
 }
 
 metrics! {
-    SYNC_SECONDS = "raft_log_sync_seconds", describe_histogram!(Seconds, "time to write and sync one batch of log writes");
-    SYNC_WRITES = "raft_log_sync_writes", describe_histogram!(Count, "log writes (appends, votes, cuts) that shared one sync");
+    SYNC_SECONDS = "raft_log_sync_seconds",
+        describe_histogram!(Seconds, "time to write and sync one batch of log writes");
+    SYNC_WRITES = "raft_log_sync_writes",
+        describe_histogram!(Count, "log writes (appends, votes, cuts) that shared one sync");
     LOG_ENTRY_BYTES = "raft_log_entry_bytes_total",
         describe_counter!(Bytes, "entries that were written to the log and synced, encoded");
     APPLY_ENTRIES = "raft_apply_entries", describe_histogram!(Count, "entries applied and written in one batch");
     APPLY_SECONDS = "raft_apply_seconds", describe_histogram!(Seconds, "time to apply and write one batch of entries");
-    ELECTIONS = "raft_elections_won_total", describe_counter!(Count, "times this node became ready as the leader of a group");
+    ELECTIONS = "raft_elections_won_total",
+        describe_counter!(Count, "times this node became ready as the leader of a group");
     GROUPS_DEAD = "raft_groups_dead", describe_gauge!(Count, "groups of this node that died and do not run again yet");
     GROUPS_STALLED = "raft_groups_stalled",
         describe_gauge!(Count, "groups that this node leads and commits nothing of what it proposed in");
     STEP_DOWNS = "raft_step_downs_total",
         describe_counter!(Count, "times this node stepped down as a leader that committed nothing");
     GROUPS_DIED = "raft_groups_died_total", describe_counter!(Count, "times a group of this node died");
-    SNAPSHOT_INSTALLS = "raft_snapshot_installs_total", describe_counter!(Count, "snapshots that replaced a group's state here");
+    SNAPSHOT_INSTALLS = "raft_snapshot_installs_total",
+        describe_counter!(Count, "snapshots that replaced a group's state here");
     SNAPSHOT_SENDS = "raft_snapshot_sends_total", describe_counter!(Count, "snapshots streamed to a peer");
     ROOM = "gateway_room", describe_gauge!(
         "room on the disks of the stores, and of media: 0 enough, 1 low (no media are taken), 2 full (no sends are taken)"

@@ -101,13 +101,8 @@ pub(super) fn size(message: &Message) -> usize {
     MESSAGE_HEAD + message.body.len()
 }
 
-/// Reads the next frame; the buffer keeps what came with it.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Result<Bytes, FrameError> {
-    read_with(stream, buffer, || {}).await
-}
-
-/// As [`read`]; `goes_on` is called whenever a part of a frame has come.
-pub(super) async fn read_with(
+/// Reads the next frame; the buffer keeps what came with it. `goes_on` is called whenever a part of a frame has come.
+pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,
     mut goes_on: impl FnMut(),
@@ -176,7 +171,7 @@ mod tests {
         end(&mut frame);
         let mut stream = in_pieces(&frame);
         let mut buffer = BytesMut::new();
-        let mut frame = read(&mut stream, &mut buffer).await.unwrap();
+        let mut frame = read(&mut stream, &mut buffer, || {}).await.unwrap();
         let mut lengths = Vec::new();
         while let Some(message) = next(&mut frame) {
             let message = message.unwrap();

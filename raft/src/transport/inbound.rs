@@ -170,7 +170,7 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
                     session.say_alive();
                 }
             };
-            let mut frame = match frame::read_with(&mut reader, &mut buffer, goes_on).await {
+            let mut frame = match frame::read(&mut reader, &mut buffer, goes_on).await {
                 Ok(frame) => frame,
                 Err(error) => return error,
             };

@@ -265,7 +265,7 @@ impl Keeper {
             loop {
                 // A large answer on a slow link is no silence.
                 let goes_on = || *heard.lock() = Instant::now();
-                let mut frame = match frame::read_with(&mut reader, &mut buffer, goes_on).await {
+                let mut frame = match frame::read(&mut reader, &mut buffer, goes_on).await {
                     Ok(frame) => frame,
                     Err(error) => return error,
                 };
