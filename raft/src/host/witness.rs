@@ -119,6 +119,13 @@ impl Witness {
         ))
     }
 
+    /// Takes a peer's word, and ends the node when it must not go on.
+    fn hear(&self, from: NodeId, word: &Word) {
+        if let Err(reason) = self.take(from, word) {
+            (self.fatal)(reason);
+        }
+    }
+
     fn note(&self, peer: NodeId, synced: Synced) -> io::Result<()> {
         let mut all = self.heard.lock();
         if let Some(heard) = all.get_mut(&peer).filter(|heard| heard.synced.folder == synced.folder) {
@@ -149,11 +156,7 @@ impl Witness {
 
     /// Takes a word where blocking is allowed, and ends the node when it must not go on.
     async fn heard_from(self: Arc<Self>, peers: &Peers, peer: NodeId, word: Word) {
-        let taking = peers.runtime().spawn_blocking(move || {
-            if let Err(reason) = self.take(peer, &word) {
-                (self.fatal)(reason);
-            }
-        });
+        let taking = peers.runtime().spawn_blocking(move || self.hear(peer, &word));
         // A panic in it is reported where it happens.
         let _ = taking.await;
     }
@@ -221,11 +224,7 @@ impl RaftService for Listener {
         let taken = self.runtime.spawn_blocking(move || {
             let answer = codec::encode(&witness.word_to(from));
             match codec::decode(body).map_err(|error| error.to_string()) {
-                Ok(word) => {
-                    if let Err(reason) = witness.take(from, &word) {
-                        (witness.fatal)(reason);
-                    }
-                }
+                Ok(word) => witness.hear(from, &word),
                 Err(error) => tracing::warn!(%from, error, "a peer's word on its log is damaged"),
             }
             answer
