@@ -3,7 +3,7 @@
 //! Entries and appends are written by hand: they are the send path, and a decoded command must share the bytes it came
 //! in. Everything rarer goes through MessagePack. Every form starts with a version byte.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut, TryGetError};
 use model::msgpack;
 use openraft::EntryPayload;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
@@ -25,7 +25,7 @@ const MEMBERSHIP: u8 = 2;
 #[derive(Debug, Error)]
 pub(crate) enum CodecError {
     #[error("cut short")]
-    Short,
+    Short(#[from] TryGetError),
     #[error("version {0} is not known to this node")]
     Version(u8),
     #[error("unknown kind {0}")]
@@ -36,17 +36,17 @@ pub(crate) enum CodecError {
 
 impl From<CodecError> for std::io::Error {
     fn from(error: CodecError) -> Self {
-        Self::new(std::io::ErrorKind::InvalidData, error)
+        invalid_data(error)
     }
 }
 
-fn need(buf: &impl Buf, bytes: usize) -> Result<(), CodecError> {
-    if buf.remaining() < bytes { Err(CodecError::Short) } else { Ok(()) }
+/// What is on disk, or has come from a peer, is not what it should be.
+pub(crate) fn invalid_data(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, reason)
 }
 
 fn take_version(buf: &mut Bytes) -> Result<(), CodecError> {
-    need(buf, 1)?;
-    match buf.get_u8() {
+    match buf.try_get_u8()? {
         VERSION => Ok(()),
         other => Err(CodecError::Version(other)),
     }
@@ -94,9 +94,8 @@ pub(crate) fn entry_size(entry: &Entry) -> usize {
 /// Reads one entry; its command shares the given bytes.
 pub(crate) fn get_entry(mut bytes: Bytes) -> Result<Entry, CodecError> {
     take_version(&mut bytes)?;
-    need(&bytes, 17)?;
-    let id = log_id(bytes.get_u64(), bytes.get_u64());
-    let payload = match bytes.get_u8() {
+    let id = log_id(bytes.try_get_u64()?, bytes.try_get_u64()?);
+    let payload = match bytes.try_get_u8()? {
         BLANK => EntryPayload::Blank,
         NORMAL => EntryPayload::Normal(Command::logged(bytes)),
         MEMBERSHIP => EntryPayload::Membership(decode(bytes)?),
@@ -117,12 +116,10 @@ fn put_log_id(id: Option<&LogId>, out: &mut BytesMut) {
 }
 
 fn get_log_id(bytes: &mut Bytes) -> Result<Option<LogId>, CodecError> {
-    need(bytes, 1)?;
-    if bytes.get_u8() == 0 {
+    if bytes.try_get_u8()? == 0 {
         return Ok(None);
     }
-    need(bytes, 16)?;
-    Ok(Some(log_id(bytes.get_u64(), bytes.get_u64())))
+    Ok(Some(log_id(bytes.try_get_u64()?, bytes.try_get_u64()?)))
 }
 
 fn put_vote(vote: &Vote, out: &mut BytesMut) {
@@ -132,9 +129,8 @@ fn put_vote(vote: &Vote, out: &mut BytesMut) {
 }
 
 fn get_vote(bytes: &mut Bytes) -> Result<Vote, CodecError> {
-    need(bytes, 17)?;
-    let leader_id = RaftLeaderId::new(bytes.get_u64(), bytes.get_u64());
-    Ok(Vote { leader_id, committed: bytes.get_u8() != 0 })
+    let leader_id = RaftLeaderId::new(bytes.try_get_u64()?, bytes.try_get_u64()?);
+    Ok(Vote { leader_id, committed: bytes.try_get_u8()? != 0 })
 }
 
 /// An append as a message body, behind the group that it is for.
@@ -163,14 +159,14 @@ pub(crate) fn decode_append(mut bytes: Bytes) -> Result<AppendEntriesRequest<Typ
     let vote = get_vote(&mut bytes)?;
     let prev_log_id = get_log_id(&mut bytes)?;
     let leader_commit = get_log_id(&mut bytes)?;
-    need(&bytes, 4)?;
-    let count = bytes.get_u32() as usize;
+    let count = bytes.try_get_u32()? as usize;
     // An entry takes at least 22 bytes: a count that promises more than there is must not reserve memory for it.
     let mut entries = Vec::with_capacity(count.min(bytes.remaining() / 22));
     for _ in 0..count {
-        need(&bytes, 4)?;
-        let length = bytes.get_u32() as usize;
-        need(&bytes, length)?;
+        let length = bytes.try_get_u32()? as usize;
+        if bytes.len() < length {
+            return Err(TryGetError { requested: length, available: bytes.len() }.into());
+        }
         entries.push(get_entry(own(bytes.split_to(length)))?);
     }
     Ok(AppendEntriesRequest { vote, prev_log_id, entries, leader_commit })
@@ -204,8 +200,7 @@ pub(crate) fn encode_append_answer(answer: &AppendEntriesResponse<TypeConfig>) -
 
 pub(crate) fn decode_append_answer(mut bytes: Bytes) -> Result<AppendEntriesResponse<TypeConfig>, CodecError> {
     take_version(&mut bytes)?;
-    need(&bytes, 1)?;
-    Ok(match bytes.get_u8() {
+    Ok(match bytes.try_get_u8()? {
         0 => AppendEntriesResponse::Success,
         1 => AppendEntriesResponse::PartialSuccess(get_log_id(&mut bytes)?),
         2 => AppendEntriesResponse::Conflict,

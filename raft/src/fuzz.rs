@@ -1,7 +1,7 @@
 //! What fuzzing calls of this crate: everything here that reads bytes of peers and of disks. A panic is a finding, and so
 //! is a value that is not the same after it was written and read again.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use openraft::EntryPayload;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::vote::RaftLeaderId;
@@ -88,8 +88,6 @@ pub fn log_entry_examples(commands: &[Vec<u8>]) -> Vec<Vec<u8>> {
             bytes
         })
         .collect();
-    let mut vote = Vec::new();
-    vote.put_slice(&codec::encode(&Vote { leader_id: RaftLeaderId::new(3, 7), committed: false }));
-    examples.push(vote);
+    examples.push(codec::encode(&Vote { leader_id: RaftLeaderId::new(3, 7), committed: false }).to_vec());
     examples
 }

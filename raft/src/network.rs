@@ -86,12 +86,11 @@ pub(crate) struct Timeouts {
     pub(crate) vote: Duration,
     /// A heartbeat waits for the follower's core, and the next one for its answer: followers hear one within the shortest election.
     pub(crate) heartbeat: Duration,
-    /// An append waits for the follower's disk and for a slow link, which may be slow without being dead; a dead peer is
-    /// noticed by the transport long before.
-    pub(crate) append: Duration,
 }
 
-/// At the slowest links that are reckoned with, which carry some 64 KiB in a second, the largest entry takes half of that.
+/// An append waits for the follower's disk and for a slow link, which may be slow without being dead; a dead peer is noticed by
+/// the transport long before. At the slowest links that are reckoned with, which carry some 64 KiB in a second, the largest
+/// entry takes half of that.
 const APPEND_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Timeouts {
@@ -100,7 +99,6 @@ impl Timeouts {
             control: timing.election_min * 3 / 4,
             vote: timing.election_max * 4,
             heartbeat: timing.heartbeat * 5 / 2,
-            append: APPEND_TIMEOUT,
         }
     }
 }
@@ -162,7 +160,7 @@ impl Network {
                 RPCError::Timeout(Timeout { action, id: self.factory.peers.node(), target: self.target, timeout })
             }
             PeerError::Busy => RPCError::Network(NetworkError::from_string(error)),
-            PeerError::Unreachable(_) | PeerError::Refused(_) => RPCError::Unreachable(Unreachable::from_string(error)),
+            PeerError::Unreachable(_) | PeerError::Refused(_) => unreachable(error),
         }
     }
 
@@ -186,17 +184,13 @@ impl Network {
         request: &AppendEntriesRequest<TypeConfig>,
     ) -> impl Future<Output = Rpc<AppendEntriesResponse<TypeConfig>>> + Send + use<> {
         let body = codec::encode_append(self.factory.group, request);
-        let timeout = match self.role {
-            Role::Log => self.factory.timeouts.append,
-            Role::Heartbeat => self.factory.timeouts.heartbeat,
-        };
-        let (class, service, patience) = match self.role {
-            Role::Log => (Class::Log, service::APPEND, Duration::ZERO),
+        let heartbeat = self.factory.timeouts.heartbeat;
+        let is_read = || self.factory.reads.load(Ordering::Relaxed) > 0;
+        let (class, service, patience, timeout) = match self.role {
+            Role::Log => (Class::Log, service::APPEND, Duration::ZERO, APPEND_TIMEOUT),
             // A read waits for this heartbeat: it must not wait for others.
-            Role::Heartbeat if self.factory.reads.load(Ordering::Relaxed) > 0 => {
-                (Class::Control, service::APPEND, Duration::ZERO)
-            }
-            Role::Heartbeat => (Class::Control, service::HEARTBEAT, HEARTBEAT_PATIENCE),
+            Role::Heartbeat if is_read() => (Class::Control, service::APPEND, Duration::ZERO, heartbeat),
+            Role::Heartbeat => (Class::Control, service::HEARTBEAT, HEARTBEAT_PATIENCE, heartbeat),
         };
         let (term, sent) = (request.vote.leader_id.term, Instant::now());
         let answer = match is_cut(self.factory.group) {
@@ -258,6 +252,10 @@ impl Network {
     }
 }
 
+fn unreachable(reason: impl ToString) -> RPCError<TypeConfig> {
+    RPCError::Unreachable(Unreachable::from_string(reason))
+}
+
 fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
     RPCError::Network(NetworkError::new(&error))
 }
@@ -269,8 +267,8 @@ fn accepted(mut answer: Bytes) -> Rpc<Bytes> {
     }
     match answer.get_u8() {
         status::OK => Ok(answer),
-        status::NO_GROUP => Err(RPCError::Unreachable(Unreachable::from_string("the group does not run there"))),
-        status::NO_ROOM => Err(RPCError::Unreachable(Unreachable::from_string("there is no room there"))),
+        status::NO_GROUP => Err(unreachable("the group does not run there")),
+        status::NO_ROOM => Err(unreachable("there is no room there")),
         _ => Err(RPCError::Network(NetworkError::from_string("the peer could not read the request"))),
     }
 }
@@ -307,7 +305,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
     async fn pre_vote(&mut self, request: VoteRequest<TypeConfig>, _: RPCOption) -> Rpc<VoteResponse<TypeConfig>> {
         // Each election but one by transfer begins with this, and with the node's own vote.
         if Instant::now() < self.factory.votes_from {
-            return Err(RPCError::Unreachable(Unreachable::from_string("this node gives no vote yet")));
+            return Err(unreachable("this node gives no vote yet"));
         }
         self.ask(service::PRE_VOTE, RPCTypes::Vote, &request, self.factory.timeouts.vote).await
     }

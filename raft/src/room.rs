@@ -12,7 +12,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -113,16 +112,6 @@ pub enum Level {
     Full,
 }
 
-impl Level {
-    fn from_number(number: u8) -> Self {
-        match number {
-            0 => Self::Enough,
-            1 => Self::Low,
-            _ => Self::Full,
-        }
-    }
-}
-
 /// How one file system stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
@@ -191,11 +180,17 @@ pub struct Room {
     /// The folders of the log and of the state.
     stores: Vec<PathBuf>,
     media: PathBuf,
-    store_level: AtomicU8,
-    media_level: AtomicU8,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen at the last look.
+#[derive(Clone, Copy)]
+struct Seen {
+    stores: Level,
+    large: Level,
+    takes_entries: bool,
     /// What the fullest file system has left, for those who read about it.
-    least_free: AtomicU64,
-    refuses_entries: AtomicU8,
+    least_free: u64,
 }
 
 impl Room {
@@ -214,45 +209,39 @@ impl Room {
     }
 
     fn new(marks: Marks, stores: Vec<PathBuf>, media: PathBuf) -> Self {
-        Self {
-            marks: Mutex::new(marks),
-            stores,
-            media,
-            store_level: AtomicU8::new(0),
-            media_level: AtomicU8::new(0),
-            least_free: AtomicU64::new(u64::MAX),
-            refuses_entries: AtomicU8::new(0),
-        }
+        let enough = Level::Enough;
+        let seen = Seen { stores: enough, large: enough, takes_entries: true, least_free: u64::MAX };
+        Self { marks: Mutex::new(marks), stores, media, seen: Mutex::new(seen) }
     }
 
     /// Of the log and the state.
     pub fn stores(&self) -> Level {
-        Level::from_number(self.store_level.load(Ordering::Relaxed))
+        self.seen.lock().stores
     }
 
     /// Of media and other large things: of all file systems the one that has the least.
     pub fn large(&self) -> Level {
-        Level::from_number(self.media_level.load(Ordering::Relaxed)).max(self.stores())
+        self.seen.lock().large
     }
 
     /// Bytes that the fullest file system has left.
     pub fn least_free(&self) -> u64 {
-        self.least_free.load(Ordering::Relaxed)
+        self.seen.lock().least_free
     }
 
     /// Whether entries of other leaders are written here.
     pub fn takes_entries(&self) -> bool {
-        self.refuses_entries.load(Ordering::Relaxed) == 0
+        self.seen.lock().takes_entries
     }
 
     /// Looks at all file systems. One that does not say how it stands keeps its standing.
     fn look(&self, standings: &mut [Standings]) {
         let marks = *self.marks.lock();
-        let (mut least, mut fewest) = (u64::MAX, None);
+        let (mut least_free, mut fewest) = (u64::MAX, None);
         for (folder, standing) in self.stores.iter().chain([&self.media]).zip(standings.iter_mut()) {
             match Found::of(folder) {
                 Ok(found) => {
-                    least = least.min(found.bytes.free);
+                    least_free = least_free.min(found.bytes.free);
                     fewest = [fewest, found.files.map(|files| files.free)].into_iter().flatten().min();
                     standing.look(&marks, found);
                 }
@@ -260,63 +249,41 @@ impl Room {
             }
         }
         let (media, stores) = standings.split_last().expect("media stand behind the stores");
-        let level = stores.iter().map(|standing| standing.whole().level).max().unwrap_or_default();
-        let takes_entries = stores.iter().all(|standing| standing.whole().takes_entries);
-        self.least_free.store(least, Ordering::Relaxed);
-        let before = (self.stores(), self.large(), self.takes_entries());
-        self.store_level.store(level as u8, Ordering::Relaxed);
-        self.media_level.store(media.whole().level as u8, Ordering::Relaxed);
-        self.refuses_entries.store(u8::from(!takes_entries), Ordering::Relaxed);
-        self.tell(before, least >> 20, fewest);
+        let stores_level = stores.iter().map(|standing| standing.whole().level).max().unwrap_or_default();
+        let now = Seen {
+            stores: stores_level,
+            large: media.whole().level.max(stores_level),
+            takes_entries: stores.iter().all(|standing| standing.whole().takes_entries),
+            least_free,
+        };
+        let before = std::mem::replace(&mut *self.seen.lock(), now);
+        tell(before, now, fewest);
     }
+}
 
-    /// Says what has changed, once.
-    fn tell(&self, before: (Level, Level, bool), free_mib: u64, free_files: Option<u64>) {
-        let (stores, large, takes_entries) = (self.stores(), self.large(), self.takes_entries());
-        telemetry::room("stores", stores as u8);
-        telemetry::room("media", large as u8);
-        if large != before.1 {
-            match large {
-                Level::Enough => tracing::info!(free_mib, free_files, "there is room for media and large bodies again"),
-                _ => {
-                    tracing::warn!(
-                        free_mib,
-                        free_files,
-                        "media and large bodies are refused: there is little room on a disk"
-                    )
-                }
-            }
-        }
-        if (stores == Level::Full) != (before.0 == Level::Full) {
-            match stores {
-                Level::Full => {
-                    tracing::error!(
-                        free_mib,
-                        free_files,
-                        "sends and what the network brings wait: a disk is nearly full"
-                    )
-                }
-                _ => {
-                    tracing::info!(
-                        free_mib,
-                        free_files,
-                        "there is room for sends and for what the network brings again"
-                    )
-                }
-            }
-        }
-        if takes_entries != before.2 {
-            match takes_entries {
-                true => tracing::info!(free_mib, free_files, "entries of other leaders are taken again"),
-                false => {
-                    tracing::error!(
-                        free_mib,
-                        free_files,
-                        "entries of other leaders are refused: a disk is all but full"
-                    )
-                }
-            }
-        }
+/// Says what has changed, once.
+fn tell(before: Seen, now: Seen, free_files: Option<u64>) {
+    const NO_MEDIA: &str = "media and large bodies are refused: there is little room on a disk";
+    const SENDS: &str = "there is room for sends and for what the network brings again";
+    const NO_SENDS: &str = "sends and what the network brings wait: a disk is nearly full";
+    const NO_ENTRIES: &str = "entries of other leaders are refused: a disk is all but full";
+    let free_mib = now.least_free >> 20;
+    telemetry::room("stores", now.stores as u8);
+    telemetry::room("media", now.large as u8);
+    match now.large {
+        large if large == before.large => {}
+        Level::Enough => tracing::info!(free_mib, free_files, "there is room for media and large bodies again"),
+        Level::Low | Level::Full => tracing::warn!(free_mib, free_files, "{NO_MEDIA}"),
+    }
+    match (before.stores == Level::Full, now.stores == Level::Full) {
+        (false, true) => tracing::error!(free_mib, free_files, "{NO_SENDS}"),
+        (true, false) => tracing::info!(free_mib, free_files, "{SENDS}"),
+        _ => {}
+    }
+    match (before.takes_entries, now.takes_entries) {
+        (false, true) => tracing::info!(free_mib, free_files, "entries of other leaders are taken again"),
+        (true, false) => tracing::error!(free_mib, free_files, "{NO_ENTRIES}"),
+        _ => {}
     }
 }
 

@@ -5,12 +5,12 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -90,16 +90,12 @@ fn start(task: &'static str, begin: Box<dyn FnMut() -> BoxFuture<'static, ()> + 
 pub fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> impl Future<Output = Result<T, JoinError>> + Send {
-    let made = Arc::new(Mutex::new(None));
-    let place = made.clone();
-    let thread = begin_on_thread(Box::new(move || {
-        let result = work();
-        *place.lock() = Some(result);
-    }));
+    let (out, made) = oneshot::channel();
+    // Who asked may have gone.
+    let thread = begin_on_thread(Box::new(move || drop(out.send(work()))));
     async move {
         thread.await?;
-        let result = made.lock().take();
-        Ok(result.expect("work that ended has left its result"))
+        Ok(made.await.expect("work that ended has left its result"))
     }
 }
 
@@ -152,6 +148,7 @@ fn note(task: &'static str, panic: &(dyn Any + Send)) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;

@@ -9,97 +9,82 @@ use metrics::{
 
 use crate::machine::GroupId;
 
-const SYNC_SECONDS: &str = "raft_log_sync_seconds";
-const SYNC_WRITES: &str = "raft_log_sync_writes";
-const LOG_ENTRY_BYTES: &str = "raft_log_entry_bytes_total";
-const APPLY_ENTRIES: &str = "raft_apply_entries";
-const APPLY_SECONDS: &str = "raft_apply_seconds";
-const ELECTIONS: &str = "raft_elections_won_total";
-const GROUPS_DEAD: &str = "raft_groups_dead";
-const GROUPS_STALLED: &str = "raft_groups_stalled";
-const STEP_DOWNS: &str = "raft_step_downs_total";
-const GROUPS_DIED: &str = "raft_groups_died_total";
-const SNAPSHOT_INSTALLS: &str = "raft_snapshot_installs_total";
-const SNAPSHOT_SENDS: &str = "raft_snapshot_sends_total";
-const ROOM: &str = "gateway_room";
-const ENTRIES_REFUSED: &str = "raft_entries_refused_total";
+/// Names metrics, and tells the recorder that is installed what they are.
+macro_rules! metrics {
+    ($($name:ident = $text:literal, $describe:ident!($($unit:ident,)? $about:literal);)*) => {
+        $(const $name: &str = $text;)*
+
+        fn describe_each() {
+            $($describe!($name, $(Unit::$unit,)? $about);)*
+        }
+    };
+}
+
+metrics! {
+    SYNC_SECONDS = "raft_log_sync_seconds",
+        describe_histogram!(Seconds, "time to write and sync one batch of log writes");
+    SYNC_WRITES = "raft_log_sync_writes",
+        describe_histogram!(Count, "log writes (appends, votes, cuts) that shared one sync");
+    LOG_ENTRY_BYTES = "raft_log_entry_bytes_total",
+        describe_counter!(Bytes, "entries that were written to the log and synced, encoded");
+    APPLY_ENTRIES = "raft_apply_entries", describe_histogram!(Count, "entries applied and written in one batch");
+    APPLY_SECONDS = "raft_apply_seconds", describe_histogram!(Seconds, "time to apply and write one batch of entries");
+    ELECTIONS = "raft_elections_won_total",
+        describe_counter!(Count, "times this node became ready as the leader of a group");
+    GROUPS_DEAD = "raft_groups_dead", describe_gauge!(Count, "groups of this node that died and do not run again yet");
+    GROUPS_STALLED = "raft_groups_stalled",
+        describe_gauge!(Count, "groups that this node leads and commits nothing of what it proposed in");
+    STEP_DOWNS = "raft_step_downs_total",
+        describe_counter!(Count, "times this node stepped down as a leader that committed nothing");
+    GROUPS_DIED = "raft_groups_died_total", describe_counter!(Count, "times a group of this node died");
+    SNAPSHOT_INSTALLS = "raft_snapshot_installs_total",
+        describe_counter!(Count, "snapshots that replaced a group's state here");
+    SNAPSHOT_SENDS = "raft_snapshot_sends_total", describe_counter!(Count, "snapshots streamed to a peer");
+    ROOM = "gateway_room", describe_gauge!(
+        "room on the disks of the stores, and of media: 0 enough, 1 low (no media are taken), 2 full (no sends are taken)"
+    );
+    ENTRIES_REFUSED = "raft_entries_refused_total",
+        describe_counter!(Count, "appends of other leaders refused because a disk is all but full");
+    PEER_CONNECTS = "raft_peer_connects_total", describe_counter!(Count, "connections made to peers");
+    PEER_REFUSALS = "raft_peer_refusals_total", describe_counter!(Count, "peers refused, by us or by them");
+    REPLICAS_DIFFER = "raft_replicas_differ",
+        describe_gauge!(Count, "replicas of groups led here whose state was another than the leader's at the same index");
+    TASK_PANICS = "gateway_task_panics_total",
+        describe_counter!(Count, "panics of tasks that a node needs, by task; most begin again");
+}
+
 const CONNECTIONS: &str = "gateway_connections";
 const CONNECTIONS_REFUSED: &str = "gateway_connections_refused_total";
-const PEER_CONNECTS: &str = "raft_peer_connects_total";
-const PEER_REFUSALS: &str = "raft_peer_refusals_total";
-const REPLICAS_DIFFER: &str = "raft_replicas_differ";
-const TASK_PANICS: &str = "gateway_task_panics_total";
 
 /// Describes the metrics to the recorder that is installed.
 pub(crate) fn describe() {
-    describe_histogram!(SYNC_SECONDS, Unit::Seconds, "time to write and sync one batch of log writes");
-    describe_histogram!(SYNC_WRITES, Unit::Count, "log writes (appends, votes, cuts) that shared one sync");
-    describe_counter!(LOG_ENTRY_BYTES, Unit::Bytes, "entries that were written to the log and synced, encoded");
-    describe_histogram!(APPLY_ENTRIES, Unit::Count, "entries applied and written in one batch");
-    describe_histogram!(APPLY_SECONDS, Unit::Seconds, "time to apply and write one batch of entries");
-    describe_counter!(ELECTIONS, Unit::Count, "times this node became ready as the leader of a group");
-    describe_gauge!(GROUPS_DEAD, Unit::Count, "groups of this node that died and do not run again yet");
-    describe_gauge!(
-        GROUPS_STALLED,
-        Unit::Count,
-        "groups that this node leads and commits nothing of what it proposed in"
-    );
-    describe_counter!(STEP_DOWNS, Unit::Count, "times this node stepped down as a leader that committed nothing");
-    describe_counter!(GROUPS_DIED, Unit::Count, "times a group of this node died");
-    describe_counter!(SNAPSHOT_INSTALLS, Unit::Count, "snapshots that replaced a group's state here");
-    describe_counter!(SNAPSHOT_SENDS, Unit::Count, "snapshots streamed to a peer");
-    describe_gauge!(
-        ROOM,
-        "room on the disks of the stores, and of media: 0 enough, 1 low (no media are taken), 2 full (no sends are taken)"
-    );
-    describe_counter!(ENTRIES_REFUSED, Unit::Count, "appends of other leaders refused because a disk is all but full");
-    describe_counter!(PEER_CONNECTS, Unit::Count, "connections made to peers");
-    describe_counter!(PEER_REFUSALS, Unit::Count, "peers refused, by us or by them");
-    describe_gauge!(
-        REPLICAS_DIFFER,
-        Unit::Count,
-        "replicas of groups led here whose state was another than the leader's at the same index"
-    );
-    describe_counter!(TASK_PANICS, Unit::Count, "panics of tasks that a node needs, by task; most begin again");
+    describe_each();
     // There from the start: a rate of what has not happened yet is 0 and not unknown.
     for counted in [LOG_ENTRY_BYTES, SNAPSHOT_INSTALLS, SNAPSHOT_SENDS, ENTRIES_REFUSED, PEER_CONNECTS, PEER_REFUSALS] {
         counter!(counted).increment(0);
     }
-    gauge!(GROUPS_DEAD).set(0.0);
-    gauge!(REPLICAS_DIFFER).set(0.0);
-    gauge!(GROUPS_STALLED).set(0.0);
+    for found in [GROUPS_DEAD, REPLICAS_DIFFER, GROUPS_STALLED] {
+        gauge!(found).set(0.0);
+    }
 }
 
-/// The metrics of a sync. They are looked up by name at the first one: a node installs its recorder before it opens a log, and
-/// a handle that was made before that would count for nobody.
-struct Syncs {
-    seconds: Histogram,
-    writes: Histogram,
-    entry_bytes: Counter,
-}
-
+/// The metrics of a sync are looked up by name at the first one: a node installs its recorder before it opens a log, and a handle
+/// that was made before that would count for nobody.
 pub(crate) fn log_synced(took: Duration, writes: usize, entry_bytes: usize) {
-    static SYNCS: LazyLock<Syncs> = LazyLock::new(|| Syncs {
-        seconds: histogram!(SYNC_SECONDS),
-        writes: histogram!(SYNC_WRITES),
-        entry_bytes: counter!(LOG_ENTRY_BYTES),
-    });
-    SYNCS.seconds.record(took);
-    SYNCS.writes.record(writes as f64);
-    SYNCS.entry_bytes.increment(entry_bytes as u64);
+    static SECONDS: LazyLock<Histogram> = LazyLock::new(|| histogram!(SYNC_SECONDS));
+    static WRITES: LazyLock<Histogram> = LazyLock::new(|| histogram!(SYNC_WRITES));
+    static ENTRY_BYTES: LazyLock<Counter> = LazyLock::new(|| counter!(LOG_ENTRY_BYTES));
+    SECONDS.record(took);
+    WRITES.record(writes as f64);
+    ENTRY_BYTES.increment(entry_bytes as u64);
 }
 
-/// The metrics of a batch that is applied; looked up as those of a sync are.
-struct Applies {
-    seconds: Histogram,
-    entries: Histogram,
-}
-
+/// The metrics of a batch that is applied are looked up as those of a sync are.
 pub(crate) fn applied(took: Duration, entries: usize) {
-    static APPLIES: LazyLock<Applies> =
-        LazyLock::new(|| Applies { seconds: histogram!(APPLY_SECONDS), entries: histogram!(APPLY_ENTRIES) });
-    APPLIES.seconds.record(took);
-    APPLIES.entries.record(entries as f64);
+    static SECONDS: LazyLock<Histogram> = LazyLock::new(|| histogram!(APPLY_SECONDS));
+    static ENTRIES: LazyLock<Histogram> = LazyLock::new(|| histogram!(APPLY_ENTRIES));
+    SECONDS.record(took);
+    ENTRIES.record(entries as f64);
 }
 
 /// What is counted where it happens, and what is as it is found.

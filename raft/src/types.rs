@@ -9,11 +9,7 @@ use openraft::{OptionalSend, RaftTypeConfig};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::machine::GroupId;
 use crate::unhurried::Unhurried;
-
-/// The directory's group, of which every node is a member.
-pub(crate) const ALL_NODES: GroupId = 0;
 
 /// A command of a machine, as it stands in the log. Cloning shares the bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,17 +19,13 @@ pub(crate) struct Command(Bytes);
 /// transport does not take would hold it up for good.
 pub const MAX_COMMAND: usize = 1 << 20;
 
-/// The bytes of a command that no log entry may hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TooLarge(pub(crate) usize);
-
 impl Command {
     /// A command on its way into the log: the only way there.
     ///
     /// # Errors
-    /// [`TooLarge`] when it takes more than [`MAX_COMMAND`].
-    pub(crate) fn new(bytes: Bytes) -> Result<Self, TooLarge> {
-        if bytes.len() <= MAX_COMMAND { Ok(Self(bytes)) } else { Err(TooLarge(bytes.len())) }
+    /// How many bytes it takes, when these are more than [`MAX_COMMAND`].
+    pub(crate) fn new(bytes: Bytes) -> Result<Self, usize> {
+        if bytes.len() <= MAX_COMMAND { Ok(Self(bytes)) } else { Err(bytes.len()) }
     }
 
     /// A command that stands in a log already. Logs of earlier releases hold larger ones.
@@ -62,34 +54,45 @@ impl fmt::Display for Command {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reply(pub(crate) Bytes);
 
-/// openraft's type parameters for this gateway.
+/// Gives openraft's type parameters for this gateway to a type, on a runtime.
 ///
 /// The leader id is the standard one, with at most one leader a term: a term is the epoch that fences an owner, so two
 /// leaders must never share one, as they may with openraft's default.
+macro_rules! gateway_types {
+    ($name:ident on $runtime:ty) => {
+        impl openraft::RaftTypeConfig for $name {
+            type D = $crate::types::Command;
+            type R = $crate::types::Reply;
+            type NodeId = u64;
+            type Node = ();
+            type Term = u64;
+            type LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>;
+            type Vote = openraft::impls::Vote<Self::LeaderId>;
+            type Payload = openraft::EntryPayload<$crate::types::Command, u64, ()>;
+            type Entry = openraft::Entry<<Self::LeaderId as openraft::vote::RaftLeaderId>::Committed, Self::Payload>;
+            type AsyncRuntime = $runtime;
+            type Responder<T>
+                = $crate::types::Waiter<T>
+            where
+                T: openraft::OptionalSend + 'static;
+            type Batch<T>
+                = openraft::impls::InlineBatch<T>
+            where
+                T: openraft::OptionalSend + 'static;
+            type ErrorSource = openraft::impls::BoxedErrorSource;
+        }
+
+        impl $crate::types::GatewayTypes for $name {}
+    };
+}
+#[cfg(feature = "simulation")]
+pub(crate) use gateway_types;
+
+/// openraft's types on tokio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypeConfig {}
 
-impl RaftTypeConfig for TypeConfig {
-    type D = Command;
-    type R = Reply;
-    type NodeId = u64;
-    type Node = ();
-    type Term = u64;
-    type LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>;
-    type Vote = openraft::impls::Vote<Self::LeaderId>;
-    type Payload = openraft::EntryPayload<Command, u64, ()>;
-    type Entry = openraft::Entry<<Self::LeaderId as openraft::vote::RaftLeaderId>::Committed, Self::Payload>;
-    type AsyncRuntime = Unhurried;
-    type Responder<T>
-        = Waiter<T>
-    where
-        T: OptionalSend + 'static;
-    type Batch<T>
-        = openraft::impls::InlineBatch<T>
-    where
-        T: OptionalSend + 'static;
-    type ErrorSource = openraft::impls::BoxedErrorSource;
-}
+gateway_types!(TypeConfig on Unhurried);
 
 /// Carries the result of a proposal to whoever waits for it. A waiter that went away is no error: a proposer may time
 /// out, or not care.
@@ -114,8 +117,6 @@ pub(crate) trait GatewayTypes:
     >
 {
 }
-
-impl GatewayTypes for TypeConfig {}
 
 pub(crate) type Entry = EntryOf<TypeConfig>;
 pub(crate) type LogId = LogIdOf<TypeConfig>;

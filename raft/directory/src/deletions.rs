@@ -83,19 +83,18 @@ impl Deletion {
         let told: HashSet<_> = written.iter().filter(|entry| entry.action == REVOKED).filter_map(target).collect();
         let deleted = self.target();
         let whole = written.iter().find(|entry| target(entry).as_ref() == Some(&deleted));
-        let of = |key: &Arc<KeyRecord>| AuditEntry {
+        let of = |key: &Arc<KeyRecord>| {
             // The id is the same whoever writes the entry.
-            id: AuditId(Uuid::new_v5(&key.id.0, REVOKED.as_bytes())),
-            customer_id: Some(self.customer),
-            action: REVOKED.to_owned(),
-            actor: whole.map_or_else(system, |entry| entry.actor.clone()),
-            target: Some(AuditTarget { kind: "api_key".to_owned(), id: key.id.to_string(), label: key.name.clone() }),
-            ip: whole.and_then(|entry| entry.ip.clone()),
-            user_agent: whole.and_then(|entry| entry.user_agent.clone()),
-            request_id: whole.and_then(|entry| entry.request_id.clone()),
-            success: true,
-            created_at: self.at,
-            details: BTreeMap::new(),
+            let id = AuditId(Uuid::new_v5(&key.id.0, REVOKED.as_bytes()));
+            let actor = whole.map_or_else(|| AuditActor::of_kind("system"), |entry| entry.actor.clone());
+            let target = AuditTarget::of("api_key", key.id, key.name.clone());
+            AuditEntry {
+                customer_id: Some(self.customer),
+                ip: whole.and_then(|entry| entry.ip.clone()),
+                user_agent: whole.and_then(|entry| entry.user_agent.clone()),
+                request_id: whole.and_then(|entry| entry.request_id.clone()),
+                ..AuditEntry::done(id, REVOKED, actor, target, self.at)
+            }
         };
         let untold = self.keys.iter().filter(|key| !told.contains(&key.id.to_string()));
         untold.map(|key| (key.id, of(key))).collect()
@@ -103,10 +102,6 @@ impl Deletion {
 }
 
 const REVOKED: &str = "key.revoked";
-
-fn system() -> AuditActor {
-    AuditActor::of_kind("system")
-}
 
 /// What was deleted since then.
 pub fn ended_since(state: &DirectoryState, since: Timestamp) -> Vec<Ended> {
@@ -158,7 +153,7 @@ mod tests {
         assert_eq!((entries.len(), &entries[0].actor.kind[..]), (5, "system"));
         // The deletion's own entry, two of the keys', and one that an earlier release wrote under an id of its own.
         let whole = AuditEntry {
-            actor: AuditActor { kind: "operator".into(), ..system() },
+            actor: AuditActor::of_kind("operator"),
             action: "channel.deleted".into(),
             target: Some(AuditTarget { kind: "channel".into(), id: channel.to_string(), label: String::new() }),
             ip: Some("198.51.100.7".into()),

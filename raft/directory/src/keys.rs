@@ -7,15 +7,6 @@ use uuid::Uuid;
 use super::records::AuditEntry;
 
 const CLUSTER: u8 = b'0';
-const NODE: u8 = b'n';
-const PLACEMENT: u8 = b'p';
-const CUSTOMER: u8 = b'u';
-const API_KEY: u8 = b'k';
-const ENDPOINT: u8 = b'e';
-const CHANNEL: u8 = b'c';
-const USER: u8 = b'm';
-const SESSION: u8 = b's';
-const STREAMED: u8 = b't';
 const AUDIT: u8 = b'a';
 const TICKET: u8 = b'h';
 const TICKET_OF: u8 = b'i';
@@ -24,8 +15,6 @@ const TICKET_BOOK: u8 = b'l';
 const TICKET_FORWARD: u8 = b'f';
 const AUTHORITY: u8 = b'1';
 const LAYOUT: u8 = b'2';
-const REMOVED_NODE: u8 = b'd';
-const JOIN_TOKEN: u8 = b'g';
 const APPLIED: u8 = b'r';
 const APPLIED_ORDER: u8 = b'o';
 
@@ -33,17 +22,17 @@ const APPLIED_ORDER: u8 = b'o';
 #[derive(Clone, Copy)]
 pub struct Table(u8);
 
-pub const NODES: Table = Table(NODE);
-pub const REMOVED_NODES: Table = Table(REMOVED_NODE);
-pub const JOIN_TOKENS: Table = Table(JOIN_TOKEN);
-pub const PLACEMENTS: Table = Table(PLACEMENT);
-pub const CUSTOMERS: Table = Table(CUSTOMER);
-pub const API_KEYS: Table = Table(API_KEY);
-pub const ENDPOINTS: Table = Table(ENDPOINT);
-pub const CHANNELS: Table = Table(CHANNEL);
-pub const USERS: Table = Table(USER);
-pub const SESSIONS: Table = Table(SESSION);
-pub const STREAMED_CUSTOMERS: Table = Table(STREAMED);
+pub const NODES: Table = Table(b'n');
+pub const REMOVED_NODES: Table = Table(b'd');
+pub const JOIN_TOKENS: Table = Table(b'g');
+pub const PLACEMENTS: Table = Table(b'p');
+pub const CUSTOMERS: Table = Table(b'u');
+pub const API_KEYS: Table = Table(b'k');
+pub const ENDPOINTS: Table = Table(b'e');
+pub const CHANNELS: Table = Table(b'c');
+pub const USERS: Table = Table(b'm');
+pub const SESSIONS: Table = Table(b's');
+pub const STREAMED_CUSTOMERS: Table = Table(b't');
 
 impl Table {
     /// The whole table, as a range.
@@ -182,8 +171,4 @@ pub fn applied(id: Uuid) -> Vec<u8> {
 /// Applied proposals in order, so that the oldest can be forgotten.
 pub fn applied_order(index: u64) -> Vec<u8> {
     [&[APPLIED_ORDER][..], &index.to_be_bytes()].concat()
-}
-
-pub fn applied_order_range() -> ([u8; 1], [u8; 1]) {
-    ([APPLIED_ORDER], [APPLIED_ORDER + 1])
 }

@@ -64,9 +64,8 @@ impl<M: Mirror> DirectoryMachine<M> {
 
 /// Clears the replies of proposals that nobody repeats any more. A function of the position, so that replicas agree.
 fn clear_old_replies(index: u64, store: &mut dyn State) {
-    let (from, _) = keys::applied_order_range();
-    let to = keys::applied_order(index.saturating_sub(REPEATS_KEPT));
-    for (key, id) in store.scan(&from, &to, usize::MAX) {
+    let range = (keys::applied_order(0), keys::applied_order(index.saturating_sub(REPEATS_KEPT)));
+    for (key, id) in store.scan_range(range, usize::MAX) {
         if let Ok(id) = Uuid::from_slice(&id) {
             store.delete(&keys::applied(id));
         }

@@ -22,6 +22,7 @@ use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, Se
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
 use model::webhook::MOST_ENDPOINTS;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::command::{Command, Proposal, Rejection, Reply};
@@ -75,6 +76,26 @@ pub struct DirectoryState {
     ending: BTreeSet<Ended>,
 }
 
+/// A command that is being applied: when it was proposed, the store that it changes, and what it has touched so far.
+struct Update<'a> {
+    at: Timestamp,
+    store: &'a mut dyn State,
+    changes: Vec<Change>,
+}
+
+impl Update<'_> {
+    /// Stores a record.
+    fn put<T: Serialize>(&mut self, key: &[u8], record: &T) {
+        self.store.put(key, &encode(record));
+    }
+
+    /// Answers a command that was accepted and has touched this last.
+    fn done(&mut self, change: Change, reply: Reply) -> Result<Reply, Rejection> {
+        self.changes.push(change);
+        Ok(reply)
+    }
+}
+
 /// What a command touched, for those that watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -95,15 +116,14 @@ pub enum Change {
 impl DirectoryState {
     /// Reads from disk which nodes belong to the cluster, and which do not any more; nothing else.
     pub fn load_members(view: &dyn View) -> Self {
-        let mut state = Self { live_channels_in: vec![BTreeSet::new(); usize::from(SLOT_COUNT)], ..Self::default() };
-        state.cluster = view.get(&keys::cluster()).map(|bytes| Arc::new(decode(&bytes)));
-        each(view, keys::NODES, |node: NodeRecord| {
-            state.nodes.insert(node.id, Arc::new(node));
-        });
-        each(view, keys::REMOVED_NODES, |removed: RemovedNode| {
-            state.removed.insert(removed.id, Arc::new(removed));
-        });
-        state
+        let removed = records(view, keys::REMOVED_NODES);
+        Self {
+            cluster: view.get(&keys::cluster()).map(|bytes| Arc::new(decode(&bytes))),
+            nodes: records(view, keys::NODES).map(|node: NodeRecord| (node.id, Arc::new(node))).collect(),
+            removed: removed.map(|node: RemovedNode| (node.id, Arc::new(node))).collect(),
+            live_channels_in: vec![BTreeSet::new(); usize::from(SLOT_COUNT)],
+            ..Self::default()
+        }
     }
 
     /// Reads the whole state from disk, as after a start or an installed snapshot.
@@ -111,22 +131,16 @@ impl DirectoryState {
         let mut state = Self::load_members(view);
         state.authority = view.get(&keys::authority()).map(|bytes| Arc::new(decode(&bytes)));
         state.layout = view.get(&keys::layout()).map(|bytes| Arc::new(decode(&bytes)));
-        each(view, keys::JOIN_TOKENS, |token: JoinToken| {
-            state.tokens.insert(token.hash, Arc::new(token));
-        });
-        each(view, keys::PLACEMENTS, |placement: PlacementRecord| {
-            state.placement.insert(placement.shard, Arc::new(placement));
-        });
-        each(view, keys::CUSTOMERS, |customer: CustomerRecord| {
-            state.index_customer(customer);
-        });
-        each(view, keys::API_KEYS, |key| state.index_key(key));
-        each(view, keys::ENDPOINTS, |endpoint| state.index_endpoint(endpoint));
-        each(view, keys::CHANNELS, |channel| state.index_channel(channel));
+        let (tokens, placement) = (records(view, keys::JOIN_TOKENS), records(view, keys::PLACEMENTS));
+        state.tokens = tokens.map(|token: JoinToken| (token.hash, Arc::new(token))).collect();
+        state.placement = placement.map(|place: PlacementRecord| (place.shard, Arc::new(place))).collect();
+        records(view, keys::CUSTOMERS).for_each(|customer| state.index_customer(customer));
+        records(view, keys::API_KEYS).for_each(|key| state.index_key(key));
+        records(view, keys::ENDPOINTS).for_each(|endpoint| state.index_endpoint(endpoint));
+        records(view, keys::CHANNELS).for_each(|channel| state.index_channel(channel));
         state.users = Users::load(view);
-        each(view, keys::STREAMED_CUSTOMERS, |streamed: StreamedRecord| {
-            state.streamed.insert(streamed.customer, streamed.until);
-        });
+        let streamed = records(view, keys::STREAMED_CUSTOMERS);
+        state.streamed = streamed.map(|record: StreamedRecord| (record.customer, record.until)).collect();
         state.find_ending();
         state
     }
@@ -198,67 +212,57 @@ impl DirectoryState {
 
     /// Applies a command: changes memory and `store` alike, or neither.
     pub fn apply(&mut self, proposal: Proposal, store: &mut dyn State) -> (Result<Reply, Rejection>, Vec<Change>) {
-        let mut changes = Vec::new();
-        let at = proposal.at;
-        let reply = self.run(proposal.command, at, store, &mut changes);
+        let mut update = Update { at: proposal.at, store, changes: Vec::new() };
+        let reply = self.run(proposal.command, &mut update);
         if reply.is_ok() {
             for entry in &proposal.audit {
-                write_audit(entry, store);
+                write_audit(entry, update.store);
             }
         }
-        (reply, changes)
+        (reply, update.changes)
     }
 
-    fn run(
-        &mut self,
-        command: Command,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> Result<Reply, Rejection> {
+    fn run(&mut self, command: Command, update: &mut Update<'_>) -> Result<Reply, Rejection> {
+        let at = update.at;
         match command {
             Command::Form { cluster, placement } => {
                 if self.cluster.is_some() {
                     return Err(Rejection::AlreadyFormed);
                 }
-                self.put_cluster(cluster, store);
-                placement.into_iter().for_each(|place| self.put_placement(place, store));
-                changes.push(Change::Everything);
-                Ok(Reply::Done)
+                self.put_cluster(cluster, update);
+                placement.into_iter().for_each(|place| self.put_placement(place, update));
+                update.done(Change::Everything, Reply::Done)
             }
             Command::RegisterNode(node) => {
-                let reply = self.register(node, store)?;
-                changes.push(Change::Layout);
-                Ok(reply)
+                let reply = self.register(node, update)?;
+                update.done(Change::Layout, reply)
             }
-            Command::Members(command) => self.run_members(command, at, store, changes),
-            Command::Layout(command) => self.run_layout(command, at, store, changes),
+            Command::Members(command) => self.run_members(command, update),
+            Command::Layout(command) => self.run_layout(command, update),
             Command::RaiseFormat { format, sealed } => {
                 let known = self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
                 if let Some(other) = self.nodes.keys().find(|node| !sealed.contains(node)) {
                     return Err(Rejection::NotSealed(*other));
                 }
                 let raised = ClusterRecord { format: format.max(known.format), ..(**known).clone() };
-                self.put_cluster(raised, store);
-                changes.push(Change::Layout);
-                Ok(Reply::Done)
+                self.put_cluster(raised, update);
+                update.done(Change::Layout, Reply::Done)
             }
             Command::ShardFormed(shard) => {
                 let known = self.placement.get(&shard).ok_or(Rejection::NotFormed)?;
                 let formed = PlacementRecord { formed: true, ..(**known).clone() };
-                self.put_placement(formed, store);
-                changes.push(Change::Layout);
-                Ok(Reply::Done)
+                self.put_placement(formed, update);
+                update.done(Change::Layout, Reply::Done)
             }
 
-            Command::Secrets(command) => self.run_secrets(command, at, store, changes),
-            Command::Authority(command) => self.run_authority(command, at, store, changes),
+            Command::Secrets(command) => self.run_secrets(command, update),
+            Command::Authority(command) => self.run_authority(command, update),
 
             Command::CreateCustomer { customer, key } => {
                 self.is_under_master(&customer.data_key)?;
-                changes.extend([Change::Customer(customer.id), Change::Key(key.id)]);
-                self.put_customer((*customer).clone(), store);
-                self.put_key(key, store);
+                update.changes.extend([Change::Customer(customer.id), Change::Key(key.id)]);
+                self.put_customer((*customer).clone(), update);
+                self.put_key(key, update);
                 Ok(Reply::Customer(*customer))
             }
             Command::UpdateCustomer { id, change } => {
@@ -268,15 +272,14 @@ impl DirectoryState {
                 change.timezone.apply(&mut customer.timezone);
                 change.plan.apply(&mut customer.plan);
                 change.limits.apply(&mut customer.limits);
-                self.put_customer(customer.clone(), store);
-                changes.push(Change::Customer(id));
-                Ok(Reply::Customer(customer))
+                self.put_customer(customer.clone(), update);
+                update.done(Change::Customer(id), Reply::Customer(customer))
             }
-            Command::DeleteCustomer { id } => self.delete_customer(id, at, store, changes),
+            Command::DeleteCustomer { id } => self.delete_customer(id, update),
             Command::EndPart { with, keys, channels, sessions, last } => {
-                self.end_part(with, &keys, &channels, &sessions, last, store, changes)
+                self.end_part(with, &keys, &channels, &sessions, last, update)
             }
-            Command::PurgeCustomer { id, most } => self.purge_customer(id, most, store, changes),
+            Command::PurgeCustomer { id, most } => self.purge_customer(id, most, update),
 
             Command::CreateKey(key) => {
                 let customer = self.live_customer(key.customer_id)?;
@@ -284,32 +287,29 @@ impl DirectoryState {
                 if let Some(channel) = key.channel_id {
                     self.live_channel(key.customer_id, channel)?;
                 }
-                changes.push(Change::Key(key.id));
-                self.put_key(key.clone(), store);
-                Ok(Reply::Key(key))
+                self.put_key(key.clone(), update);
+                update.done(Change::Key(key.id), Reply::Key(key))
             }
             Command::RenameKey { customer, id, name } => {
                 let known = self.key_of(customer, id)?;
                 let renamed = KeyRecord { name, ..(*known).clone() };
-                self.put_key(renamed.clone(), store);
-                changes.push(Change::Key(id));
-                Ok(Reply::Key(renamed))
+                self.put_key(renamed.clone(), update);
+                update.done(Change::Key(id), Reply::Key(renamed))
             }
             Command::RevokeKey { customer, id } => {
                 let known = self.key_of(customer, id)?;
                 if self.ended_at(&known).is_some() {
                     return Err(Rejection::KeyRevoked);
                 }
-                let revoked = self.revoke(&known, at, store);
-                changes.push(Change::Key(id));
-                Ok(Reply::Key(revoked))
+                let revoked = self.revoke(&known, at, update);
+                update.done(Change::Key(id), Reply::Key(revoked))
             }
             Command::KeysUsed(uses) => {
                 for (id, used_at) in uses {
                     if let Some(known) = self.keys.get(&id).cloned()
                         && known.last_used_at.is_none_or(|last| last < used_at)
                     {
-                        self.put_key(KeyRecord { last_used_at: Some(used_at), ..(*known).clone() }, store);
+                        self.put_key(KeyRecord { last_used_at: Some(used_at), ..(*known).clone() }, update);
                     }
                 }
                 Ok(Reply::Done)
@@ -325,11 +325,11 @@ impl DirectoryState {
                 if scoped_key.is_some() {
                     self.judge_key(&customer, at)?;
                 }
-                changes.push(Change::Channel(channel.id));
-                self.put_channel(channel.clone(), store);
+                update.changes.push(Change::Channel(channel.id));
+                self.put_channel(channel.clone(), update);
                 if let Some(key) = scoped_key {
-                    changes.push(Change::Key(key.id));
-                    self.put_key(key, store);
+                    update.changes.push(Change::Key(key.id));
+                    self.put_key(key, update);
                 }
                 Ok(Reply::Channel(channel))
             }
@@ -338,11 +338,10 @@ impl DirectoryState {
                 channel.name = name.unwrap_or(channel.name);
                 channel.metadata = metadata.unwrap_or(channel.metadata);
                 channel.updated_at = at;
-                self.put_channel(channel.clone(), store);
-                changes.push(Change::Channel(id));
-                Ok(Reply::Channel(channel))
+                self.put_channel(channel.clone(), update);
+                update.done(Change::Channel(id), Reply::Channel(channel))
             }
-            Command::DeleteChannel { customer, id } => self.delete_channel(customer, id, at, store, changes),
+            Command::DeleteChannel { customer, id } => self.delete_channel(customer, id, update),
 
             Command::CreateEndpoint(endpoint) => {
                 let customer = self.live_customer(endpoint.customer_id)?;
@@ -357,9 +356,8 @@ impl DirectoryState {
                 if self.is_of_third_format() {
                     self.judge_urls(customer.id, None, &endpoint.url)?;
                 }
-                changes.push(Change::Endpoint(endpoint.id));
-                self.put_endpoint(endpoint.clone(), store);
-                Ok(Reply::Endpoint(endpoint))
+                self.put_endpoint(endpoint.clone(), update);
+                update.done(Change::Endpoint(endpoint.id), Reply::Endpoint(endpoint))
             }
             Command::UpdateEndpoint { customer, id, change } => {
                 let known = self.endpoint_of(customer, id)?;
@@ -382,15 +380,13 @@ impl DirectoryState {
                     (endpoint.health.failing_since, endpoint.health.failures) = (None, 0);
                 }
                 endpoint.updated_at = at;
-                self.put_endpoint(endpoint.clone(), store);
-                changes.push(Change::Endpoint(id));
-                Ok(Reply::Endpoint(endpoint))
+                self.put_endpoint(endpoint.clone(), update);
+                update.done(Change::Endpoint(id), Reply::Endpoint(endpoint))
             }
             Command::DeleteEndpoint { customer, id } => {
                 self.endpoint_of(customer, id)?;
-                self.remove_endpoint(customer, id, store);
-                changes.push(Change::Endpoint(id));
-                Ok(Reply::Done)
+                self.remove_endpoint(customer, id, update);
+                update.done(Change::Endpoint(id), Reply::Done)
             }
             Command::NoteHealth(notes) => {
                 // Nobody watches for it: it changes nothing for deliveries.
@@ -398,7 +394,7 @@ impl DirectoryState {
                     if let Some(known) = self.endpoints.get(&note.endpoint) {
                         let mut endpoint = (**known).clone();
                         endpoint.health.note(&note);
-                        self.put_endpoint(endpoint, store);
+                        self.put_endpoint(endpoint, update);
                     }
                 }
                 Ok(Reply::Done)
@@ -414,26 +410,24 @@ impl DirectoryState {
                     updated_at: at,
                     ..(**known).clone()
                 };
-                self.put_endpoint(disabled.clone(), store);
-                changes.push(Change::Endpoint(id));
-                Ok(Reply::Endpoint(disabled))
+                self.put_endpoint(disabled.clone(), update);
+                update.done(Change::Endpoint(id), Reply::Endpoint(disabled))
             }
 
-            Command::Users(command) => self.run_users(command, at, store, changes),
-            Command::Tickets(command) => self.run_tickets(command, at, store),
+            Command::Users(command) => self.run_users(command, update),
+            Command::Tickets(command) => self.run_tickets(command, update),
             Command::Streamed { customer, until } => {
                 self.live_customer(customer)?;
-                self.stream_until(customer, until, at, store);
-                changes.push(Change::Streamed(customer));
-                Ok(Reply::Done)
+                self.stream_until(customer, until, update);
+                update.done(Change::Streamed(customer), Reply::Done)
             }
 
             Command::ForgetEnded { keys, channels, before } => {
-                self.forget_ended(&keys, &channels, before, store);
+                self.forget_ended(&keys, &channels, before, update);
                 Ok(Reply::Done)
             }
             Command::Audit => Ok(Reply::Done),
-            Command::Trim { audit, sessions, most } => Ok(self.trim(audit, sessions, most, store)),
+            Command::Trim { audit, sessions, most } => Ok(self.trim(audit, sessions, most, update)),
         }
     }
 
@@ -456,63 +450,59 @@ impl DirectoryState {
         endpoint.cloned().ok_or(Rejection::EndpointNotFound)
     }
 
-    fn revoke(&mut self, key: &KeyRecord, at: Timestamp, store: &mut dyn State) -> KeyRecord {
+    fn revoke(&mut self, key: &KeyRecord, at: Timestamp, update: &mut Update<'_>) -> KeyRecord {
         let revoked = KeyRecord { revoked_at: Some(key.revoked_at.unwrap_or(at)), ..key.clone() };
-        self.put_key(revoked.clone(), store);
+        self.put_key(revoked.clone(), update);
         revoked
     }
 
     /// Notes a streamed customer, and drops those whose time is over, so that the table holds the living ones only.
-    fn stream_until(&mut self, customer: CustomerId, until: Timestamp, now: Timestamp, store: &mut dyn State) {
+    fn stream_until(&mut self, customer: CustomerId, until: Timestamp, update: &mut Update<'_>) {
         let until = self.streamed_until(customer).map_or(until, |known| known.max(until));
-        store.put(&keys::STREAMED_CUSTOMERS.key(customer.as_bytes()), &encode(&StreamedRecord { customer, until }));
+        update.put(&keys::STREAMED_CUSTOMERS.key(customer.as_bytes()), &StreamedRecord { customer, until });
         self.streamed.insert(customer, until);
         self.streamed.retain(|customer, until| {
-            let lives = *until > now;
+            let lives = *until > update.at;
             if !lives {
-                store.delete(&keys::STREAMED_CUSTOMERS.key(customer.as_bytes()));
+                update.store.delete(&keys::STREAMED_CUSTOMERS.key(customer.as_bytes()));
             }
             lives
         });
     }
 
-    fn mark_deleted(&mut self, channel: &ChannelRecord, at: Timestamp, store: &mut dyn State) {
-        self.put_channel(ChannelRecord { deleted_at: Some(at), updated_at: at, ..channel.clone() }, store);
-    }
-
-    fn put_node(&mut self, node: NodeRecord, store: &mut dyn State) {
-        store.put(&keys::node(node.id), &encode(&node));
+    fn put_node(&mut self, node: NodeRecord, update: &mut Update<'_>) {
+        update.put(&keys::node(node.id), &node);
         self.nodes.insert(node.id, Arc::new(node));
     }
 
-    fn put_placement(&mut self, placement: PlacementRecord, store: &mut dyn State) {
-        store.put(&keys::placement(placement.shard), &encode(&placement));
+    fn put_placement(&mut self, placement: PlacementRecord, update: &mut Update<'_>) {
+        update.put(&keys::placement(placement.shard), &placement);
         self.placement.insert(placement.shard, Arc::new(placement));
     }
 
-    fn put_customer(&mut self, customer: CustomerRecord, store: &mut dyn State) {
-        store.put(&keys::CUSTOMERS.key(customer.id.as_bytes()), &encode(&customer));
+    fn put_customer(&mut self, customer: CustomerRecord, update: &mut Update<'_>) {
+        update.put(&keys::CUSTOMERS.key(customer.id.as_bytes()), &customer);
         self.index_customer(customer);
     }
 
-    fn put_key(&mut self, key: KeyRecord, store: &mut dyn State) {
-        store.put(&keys::API_KEYS.key(key.id.as_bytes()), &encode(&key));
+    fn put_key(&mut self, key: KeyRecord, update: &mut Update<'_>) {
+        update.put(&keys::API_KEYS.key(key.id.as_bytes()), &key);
         self.index_key(key);
     }
 
-    fn put_endpoint(&mut self, endpoint: EndpointRecord, store: &mut dyn State) {
-        store.put(&keys::ENDPOINTS.key(endpoint.id.as_bytes()), &encode(&endpoint));
+    fn put_endpoint(&mut self, endpoint: EndpointRecord, update: &mut Update<'_>) {
+        update.put(&keys::ENDPOINTS.key(endpoint.id.as_bytes()), &endpoint);
         self.index_endpoint(endpoint);
     }
 
-    fn remove_endpoint(&mut self, customer: CustomerId, id: EndpointId, store: &mut dyn State) {
-        store.delete(&keys::ENDPOINTS.key(id.as_bytes()));
+    fn remove_endpoint(&mut self, customer: CustomerId, id: EndpointId, update: &mut Update<'_>) {
+        update.store.delete(&keys::ENDPOINTS.key(id.as_bytes()));
         self.endpoints.remove(&id);
         remove_id(&mut self.endpoints_of, customer, &id);
     }
 
-    fn put_channel(&mut self, channel: ChannelRecord, store: &mut dyn State) {
-        store.put(&keys::CHANNELS.key(channel.id.as_bytes()), &encode(&channel));
+    fn put_channel(&mut self, channel: ChannelRecord, update: &mut Update<'_>) {
+        update.put(&keys::CHANNELS.key(channel.id.as_bytes()), &channel);
         self.index_channel(channel);
     }
 
@@ -536,8 +526,8 @@ impl DirectoryState {
     }
 
     /// Takes a key out of all indexes.
-    fn remove_key(&mut self, id: KeyId, store: &mut dyn State) {
-        store.delete(&keys::API_KEYS.key(id.as_bytes()));
+    fn remove_key(&mut self, id: KeyId, update: &mut Update<'_>) {
+        update.store.delete(&keys::API_KEYS.key(id.as_bytes()));
         let Some(key) = self.keys.remove(&id) else { return };
         if let Some(same_prefix) = self.keys_by_prefix.get_mut(&key.prefix) {
             same_prefix.retain(|other| *other != id);
@@ -594,12 +584,9 @@ const LOOKED_THROUGH: usize = 64;
 /// first to write: its entry bears the same id and a time in the same minute.
 fn write_audit(entry: &AuditEntry, store: &mut dyn State) {
     let key = keys::audit(entry.customer_id, entry.created_at, entry.id);
-    let is_folded = entry.action == "auth.failed";
-    let is_written = if is_folded {
-        let (from, to) = keys::audit_minute(entry);
-        store.scan(&from, &to, LOOKED_THROUGH).iter().any(|(key, _)| key.ends_with(entry.id.as_bytes()))
-    } else {
-        false
+    let is_written = entry.action == "auth.failed" && {
+        let minute = store.scan_range(keys::audit_minute(entry), LOOKED_THROUGH);
+        minute.iter().any(|(key, _)| key.ends_with(entry.id.as_bytes()))
     };
     if !is_written && store.get(&key).is_none() {
         store.put(&key, &encode(entry));
@@ -620,9 +607,8 @@ fn remove_id<K: Eq + Hash, T: Ord>(index: &mut HashMap<K, BTreeSet<T>>, key: K, 
     }
 }
 
-fn each<T: DeserializeOwned>(view: &dyn View, table: Table, mut with: impl FnMut(T)) {
+/// All records of a table.
+fn records<T: DeserializeOwned>(view: &dyn View, table: Table) -> impl Iterator<Item = T> {
     let (from, to) = table.range();
-    for (_, value) in view.scan(&from, &to, usize::MAX) {
-        with(decode(&value));
-    }
+    view.scan(&from, &to, usize::MAX).into_iter().map(|(_, value)| decode(&value))
 }

@@ -25,19 +25,14 @@ pub enum ExportError {
     Disk(io::Error),
 }
 
-enum Stage {
-    Head,
-    Pairs,
-    Over,
-}
-
 /// The state of a group at one moment, as bytes; [`super::file`] reads them again. The store keeps that moment for as
 /// long as this lives.
 pub struct Export {
     group: GroupId,
     at: Position,
-    stage: Stage,
-    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    has_begun: bool,
+    /// `None` behind the last one.
+    chunks: Option<mpsc::Receiver<io::Result<Bytes>>>,
     pairs: u64,
     hash: Fnv,
 }
@@ -54,8 +49,8 @@ impl Group {
         Ok(Export {
             group: self.id(),
             at: Position { term: term_of(&last), index: last.index },
-            stage: Stage::Head,
-            chunks: source.read(),
+            has_begun: false,
+            chunks: Some(source.read()),
             pairs: 0,
             hash: Fnv::default(),
         })
@@ -65,23 +60,15 @@ impl Group {
 impl Export {
     /// The next piece, of about 1 MiB; `None` behind the last one.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        match self.stage {
-            Stage::Head => {
-                self.stage = Stage::Pairs;
-                Some(Ok(self.head()))
-            }
-            Stage::Pairs => match self.chunks.recv().await {
-                Some(Ok(chunk)) => {
-                    self.count(chunk.clone());
-                    Some(Ok(chunk))
-                }
-                ended => {
-                    self.stage = Stage::Over;
-                    Some(ended.unwrap_or_else(|| Ok(self.tail())))
-                }
-            },
-            Stage::Over => None,
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Some(Ok(self.head()));
         }
+        let piece = self.chunks.as_mut()?.recv().await;
+        match &piece {
+            Some(Ok(chunk)) => self.count(chunk.clone()),
+            Some(Err(_)) | None => self.chunks = None,
+        }
+        Some(piece.unwrap_or_else(|| Ok(self.tail())))
     }
 
     fn head(&self) -> Bytes {

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use bytes::Buf;
 use model::format::Foreign;
 use thiserror::Error;
 
@@ -55,15 +56,12 @@ impl<R: Read> GroupReader<R> {
     pub fn open(mut input: R) -> Result<Self, FileError> {
         let mut head = [0; HEAD_BYTES];
         fill(&mut input, &mut head)?;
-        let rest = head.strip_prefix(MAGIC).ok_or(FileError::Foreign)?;
-        let (group, rest) = rest.split_first_chunk().ok_or(FileError::Foreign)?;
-        let (term, rest) = rest.split_first_chunk().ok_or(FileError::Foreign)?;
-        let (index, _) = rest.split_first_chunk().ok_or(FileError::Foreign)?;
-        let at = Position { term: u64::from_be_bytes(*term), index: u64::from_be_bytes(*index) };
+        let mut rest = head.strip_prefix(MAGIC).ok_or(FileError::Foreign)?;
+        let group = rest.get_u16();
+        let at = Position { term: rest.get_u64(), index: rest.get_u64() };
         if at.term > HIGHEST || at.index > HIGHEST {
             return Err(FileError::Damaged("its log is longer than any can be"));
         }
-        let group = u16::from_be_bytes(*group);
         Ok(Self { input, group, at, pairs: 0, hash: Fnv::default(), totals: None })
     }
 

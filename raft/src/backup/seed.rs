@@ -12,9 +12,7 @@ use uuid::Uuid;
 
 use crate::codec;
 use crate::fatal::Fatal;
-use crate::folder::StartError;
-use crate::folder::StoreFolder;
-use crate::folder::USUAL_BUFFER;
+use crate::folder::{StartError, StoreFolder, USUAL_BUFFER};
 use crate::log::disk::{self, Disk};
 use crate::machine::{GroupId, Position};
 use crate::state::disk::{Fnv, StateDisk, state_end, state_key};

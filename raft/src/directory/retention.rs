@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use model::id::{ChannelId, KeyId};
+use model::id::{ChannelId, CustomerId, KeyId};
 use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -95,13 +95,18 @@ impl Directory {
     /// Says whether it went well.
     async fn forget(&self, keys: Vec<KeyId>, channels: Vec<ChannelId>, before: Timestamp) -> bool {
         let command = Command::ForgetEnded { keys, channels, before };
+        self.step(command, None, "ended keys and deleted channels could not be forgotten yet").await.is_some()
+    }
+
+    /// Has a step done; `None`, with a word of what failed, where it was not.
+    async fn step(&self, command: Command, of: Option<CustomerId>, failed: &str) -> Option<Reply> {
         match self.update(command, Vec::new(), Instant::now() + STEP_PATIENCE).await {
-            Ok(_) => true,
+            Ok(reply) => Some(reply),
             // An older release may be a member: there is time.
-            Err(UpdateError::Format { .. }) => false,
+            Err(UpdateError::Format { .. }) => None,
             Err(error) => {
-                tracing::warn!(%error, "ended keys and deleted channels could not be forgotten yet");
-                false
+                tracing::warn!(customer = of.map(tracing::field::display), %error, "{failed}");
+                None
             }
         }
     }
@@ -110,18 +115,12 @@ impl Directory {
     async fn purge_step(&self, grace: Duration) -> bool {
         let end = before(Timestamp::now(), grace);
         let Some(id) = self.read(|state| state.deleted_before(end)) else { return false };
-        match self.update(Command::PurgeCustomer { id, most: STEP }, Vec::new(), Instant::now() + STEP_PATIENCE).await {
-            Ok(reply) => {
-                if matches!(reply, Reply::Trimmed { more: false }) {
-                    tracing::info!(customer = %id, "a deleted customer's data is removed");
-                }
-                true
-            }
-            Err(error) => {
-                tracing::warn!(customer = %id, %error, "a deleted customer's data could not be removed yet");
-                false
-            }
+        let command = Command::PurgeCustomer { id, most: STEP };
+        let reply = self.step(command, Some(id), "a deleted customer's data could not be removed yet").await;
+        if matches!(reply, Some(Reply::Trimmed { more: false })) {
+            tracing::info!(customer = %id, "a deleted customer's data is removed");
         }
+        reply.is_some()
     }
 
     /// One step. Says whether there is more to do.
@@ -135,14 +134,8 @@ impl Directory {
             return false;
         }
         let command = Command::Trim { audit, sessions, most: STEP };
-        match self.update(command, Vec::new(), Instant::now() + STEP_PATIENCE).await {
-            Ok(Reply::Trimmed { more }) => more,
-            Ok(_) => false,
-            Err(error) => {
-                tracing::warn!(%error, "old audit entries could not be forgotten yet");
-                false
-            }
-        }
+        let reply = self.step(command, None, "old audit entries could not be forgotten yet").await;
+        matches!(reply, Some(Reply::Trimmed { more: true }))
     }
 
     fn holds_older(&self, audit: Timestamp, sessions: Timestamp) -> bool {

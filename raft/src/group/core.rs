@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use super::reads::Rounds;
 use super::reverted::Reverted;
-use super::{Leadership, Members, ProposeError, ReadError, is_near, leads};
+use super::{Leadership, Members, ProposeError, ReadError, leads};
 use crate::codec;
 use crate::contacts::Contacts;
 use crate::copies::Copies;
@@ -57,22 +57,22 @@ pub(crate) struct Running {
 
 /// One group of this node.
 pub(crate) struct Core {
-    id: GroupId,
-    node: NodeId,
-    peers: Arc<Peers>,
-    state: Arc<StateDisk>,
+    pub(crate) id: GroupId,
+    pub(crate) node: NodeId,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) state: Arc<StateDisk>,
     /// The longest time that one round of a read index may take.
-    round_timeout: Duration,
+    pub(super) round_timeout: Duration,
     running: RwLock<Option<Running>>,
     pub(crate) leadership: watch::Sender<Leadership>,
     pub(crate) position: watch::Sender<Position>,
     /// Goes on over a rebuild.
     pub(crate) meter: Arc<Meter>,
     /// The leader of the group that was last heard here and believed, and when.
-    heard: Mutex<Option<(NodeId, Instant)>>,
+    pub(super) heard: Mutex<Option<(NodeId, Instant)>>,
     /// Who wants the state at an index that is still to be applied.
     pub(crate) cut: Arc<Cut>,
-    reads: Rounds,
+    pub(super) reads: Rounds,
     /// Reads that wait for a heartbeat right now: heartbeats then go out at once.
     pub(crate) reading: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
@@ -117,22 +117,6 @@ impl Core {
         })
     }
 
-    pub(crate) fn id(&self) -> GroupId {
-        self.id
-    }
-
-    pub(crate) fn node(&self) -> NodeId {
-        self.node
-    }
-
-    pub(crate) fn state_disk(&self) -> &Arc<StateDisk> {
-        &self.state
-    }
-
-    pub(crate) fn peers(&self) -> &Peers {
-        &self.peers
-    }
-
     pub(crate) fn runtime(&self) -> &Handle {
         self.peers.runtime()
     }
@@ -148,10 +132,6 @@ impl Core {
         if tokio::time::timeout(Duration::from_secs(5), self.work.wait()).await.is_err() {
             tracing::warn!(group = self.id, "work on a closed group is still under way");
         }
-    }
-
-    pub(super) fn reads(&self) -> &Rounds {
-        &self.reads
     }
 
     pub(crate) fn set_running(&self, running: Option<Running>) {
@@ -173,11 +153,6 @@ impl Core {
     /// Notes that a leader was heard whom this node elects no other against for a while.
     pub(crate) fn hear_leader(&self, leader: NodeId) {
         *self.heard.lock() = Some((leader, Instant::now()));
-    }
-
-    /// See [`super::Group::led_by`].
-    pub(super) fn led_by(&self) -> Option<(NodeId, Instant)> {
-        *self.heard.lock()
     }
 
     /// Sends a heartbeat where this node leads; lets openraft's clock tick where it does not, and has not heard its leader within
@@ -216,28 +191,8 @@ impl Core {
         }
     }
 
-    pub(super) fn leader(&self) -> Option<NodeId> {
-        self.leadership.borrow().leader
-    }
-
     pub(crate) fn members(&self) -> Members {
         self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched()))
-    }
-
-    /// See [`super::Group::caught_up`].
-    pub(super) fn caught_up(&self) -> BTreeSet<NodeId> {
-        let Some(running) = self.running() else { return BTreeSet::new() };
-        let last = running.log.last().map_or(0, |id| id.index);
-        let metrics = running.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let purged = metrics.purged.as_ref().map_or(0, |id| id.index);
-        // Of a group in which nothing is proposed the log of a node that is away reaches to the end, too.
-        let heard = self.contacts.heard_lately(metrics.current_term, |sent| sent.elapsed() <= self.round_timeout);
-        let near = metrics.replication.iter().flatten().filter_map(|(node, matched)| {
-            let matched = matched.as_ref()?;
-            (heard.contains(node) && is_near(matched.index, purged, last)).then_some(*node)
-        });
-        near.chain([self.node]).collect()
     }
 
     /// The term in which this node leads, and [`super::Group::quorum_contact`] in it.
@@ -311,15 +266,6 @@ impl Core {
                 codec::decode(answer.split_off(1)).map_err(|_| ReadError::NoLeader)
             }
             _ => Err(ReadError::NoLeader),
-        }
-    }
-
-    pub(super) async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), ReadError> {
-        let mut position = self.position.subscribe();
-        match tokio::time::timeout_at(deadline.into(), position.wait_for(|position| position.index >= index)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(ReadError::Stopped),
-            Err(_) => Err(ReadError::TimedOut),
         }
     }
 }
@@ -410,10 +356,6 @@ pub(crate) fn outcome<C: GatewayTypes>(result: ClientWriteResult<C>) -> Result<B
         // Said before the command is appended: it was not, and will not be.
         Err(ClientWriteError::ForwardToLeader(forward)) => Err(ProposeError::NotLeader { leader: forward.leader_id }),
         // Cut off the log here; another node may have it and commit it. The others do not concern commands.
-        Err(
-            ClientWriteError::LogEntryDiscarded(_)
-            | ClientWriteError::ChangeMembershipError(_)
-            | ClientWriteError::PreconditionFailed(_),
-        ) => Err(ProposeError::Unknown),
+        Err(_) => Err(ProposeError::Unknown),
     }
 }

@@ -33,7 +33,7 @@ use crate::machine::GroupId;
 use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
-use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter};
+use crate::types::{Command, GatewayTypes, TypeConfig, Waiter};
 
 /// Who lacks no more entries than this has them within a moment ([`has_caught_up`]).
 const CAUGHT_UP: u64 = 200;
@@ -66,12 +66,6 @@ pub enum ProposeError {
     /// The group is stopped, or is being rebuilt; the command was not proposed.
     #[error("the group is stopped")]
     Stopped,
-}
-
-impl From<TooLarge> for ProposeError {
-    fn from(TooLarge(bytes): TooLarge) -> Self {
-        Self::TooLarge { bytes }
-    }
 }
 
 /// Why a read could not be made linearizable.
@@ -168,7 +162,7 @@ impl Group {
     }
 
     pub fn id(&self) -> GroupId {
-        self.core.id()
+        self.core.id
     }
 
     /// Gives a pristine group its first members; a group that has members already is left alone.
@@ -190,7 +184,7 @@ impl Group {
 
     /// Enqueues a command and returns at once. Commands stand in the log in the order of these calls.
     pub fn submit(&self, command: Bytes) -> Result<Pending, ProposeError> {
-        self.enqueue(Command::new(command)?)
+        self.enqueue(Command::new(command).map_err(|bytes| ProposeError::TooLarge { bytes })?)
     }
 
     /// A command of any size, as earlier releases took them.
@@ -229,7 +223,7 @@ impl Group {
     }
 
     pub fn leader(&self) -> Option<NodeId> {
-        self.core.leader()
+        self.core.leadership.borrow().leader
     }
 
     /// The leader that a replica knows which votes; `None` of one that does not, and may not hear who leads. Asked for each call of
@@ -241,7 +235,7 @@ impl Group {
 
     /// The other node that this one has followed last, and when it heard it; `None` when it has followed none since its start.
     pub fn led_by(&self) -> Option<(NodeId, Instant)> {
-        self.core.led_by()
+        *self.core.heard.lock()
     }
 
     /// On the leader: the bytes that were sent of a snapshot to a node, while one is on its way there.
@@ -271,7 +265,12 @@ impl Group {
     }
 
     pub async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), ReadError> {
-        self.core.wait_applied(index, deadline).await
+        let mut position = self.core.position.subscribe();
+        match tokio::time::timeout_at(deadline.into(), position.wait_for(|position| position.index >= index)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => Err(ReadError::Stopped),
+            Err(_) => Err(ReadError::TimedOut),
+        }
     }
 
     /// Returns when the local state shows everything that was answered before this call, on any node.
@@ -319,7 +318,7 @@ impl Group {
                     if leader == Some(to) {
                         return Ok(());
                     }
-                    if leader != Some(self.core.node()) {
+                    if leader != Some(self.core.node) {
                         return Err(ChangeError::NotLeader { leader });
                     }
                     if !self.members().voters.contains(&to) {
@@ -332,7 +331,7 @@ impl Group {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 self.raft()?.trigger().transfer_leader(to).await.map_err(|_| ChangeError::Stopped)?;
-                let led = leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != self.core.node())).await;
+                let led = leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != self.core.node)).await;
                 match led.map_err(|_| ChangeError::Stopped)?.leader {
                     Some(leader) if leader == to => Ok(()),
                     leader => Err(ChangeError::NotLeader { leader }),
@@ -344,7 +343,19 @@ impl Group {
 
     /// On the leader: the members that have answered lately and lack little of its log, itself among them.
     pub fn caught_up(&self) -> BTreeSet<NodeId> {
-        self.core.caught_up()
+        let Some(running) = self.core.running() else { return BTreeSet::new() };
+        let last = running.log.last().map_or(0, |id| id.index);
+        let metrics = running.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let purged = metrics.purged.as_ref().map_or(0, |id| id.index);
+        // Of a group in which nothing is proposed the log of a node that is away reaches to the end, too.
+        let is_recent = |sent: Instant| sent.elapsed() <= self.core.round_timeout;
+        let heard = self.core.contacts.heard_lately(metrics.current_term, is_recent);
+        let near = metrics.replication.iter().flatten().filter_map(|(node, matched)| {
+            let matched = matched.as_ref()?;
+            (heard.contains(node) && is_near(matched.index, purged, last)).then_some(*node)
+        });
+        near.chain([self.core.node]).collect()
     }
 
     /// Adds a node that replicates and does not vote; returns when the change is committed, not when it caught up.
@@ -384,17 +395,17 @@ impl Group {
     }
 
     pub fn reader(&self) -> StateReader {
-        StateReader::new(self.core.state_disk().clone(), self.id())
+        StateReader::new(self.core.state.clone(), self.id())
     }
 
     pub(crate) fn state_disk(&self) -> Arc<StateDisk> {
-        self.core.state_disk().clone()
+        self.core.state.clone()
     }
 
     /// The applied index and a hash of all keys and values at that index, both of one moment.
     pub fn state_hash(&self, deadline: Instant) -> BoxFuture<'_, Result<(u64, u64), ReadError>> {
         Box::pin(async move {
-            let (disk, id) = (self.core.state_disk().clone(), self.id());
+            let (disk, id) = (self.core.state.clone(), self.id());
             let hashing = self.core.runtime().spawn_blocking(move || disk.hash(id));
             match tokio::time::timeout_at(deadline.into(), hashing).await {
                 Ok(Ok(Ok(hash))) => Ok(hash),

@@ -32,7 +32,7 @@ impl Rounds {
         };
         if start {
             let held = core.clone();
-            core.runtime().spawn(core.tracked(async move { held.reads().run(&held).await }));
+            core.runtime().spawn(core.tracked(async move { held.reads.run(&held).await }));
         }
         result.await.unwrap_or(Err(ReadError::Stopped))
     }

@@ -9,15 +9,12 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
-use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use model::id::NodeId;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Inner;
-use super::services::{answer, refused};
 use crate::codec;
 use crate::group::Core;
 use crate::machine::GroupId;
@@ -27,7 +24,7 @@ use crate::state::disk::Fnv;
 use crate::state::snapshot::Source;
 use crate::supervise;
 use crate::telemetry;
-use crate::transport::{Class, RaftService};
+use crate::transport::Class;
 
 /// Between two comparisons of a group, and between one that told nothing and the next.
 const EVERY: Duration = Duration::from_secs(600);
@@ -48,7 +45,7 @@ const BYTES_PER_SECOND: u64 = 8 << 20;
 
 /// A state at an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Hashed {
+pub(super) struct Hashed {
     index: u64,
     hash: u64,
 }
@@ -103,7 +100,7 @@ pub(super) fn run(host: Weak<Inner>) -> BoxFuture<'static, ()> {
             let open: Vec<Arc<Core>> = inner.groups.read().values().map(|open| open.core.clone()).collect();
             let comparisons = &inner.shared.comparisons;
             for core in open {
-                let group = core.id();
+                let group = core.id;
                 let epoch = core.leadership.borrow().ready_epoch;
                 let Some(epoch) = epoch else {
                     // Whoever leads it now finds it, too.
@@ -127,12 +124,12 @@ pub(super) fn run(host: Weak<Inner>) -> BoxFuture<'static, ()> {
 
 /// Compares the replicas of a group that this node leads, and says loudly when they differ.
 pub(crate) async fn compare(core: &Arc<Core>, comparisons: &Comparisons) -> Compared {
-    let group = core.id();
+    let group = core.id;
     let Some(end) = core.running().and_then(|running| running.log.last()) else { return Compared::Undecided };
     let wanted = end.index + AHEAD;
     let members = core.members();
     let others: Vec<NodeId> =
-        members.voters.union(&members.learners).copied().filter(|node| *node != core.node()).collect();
+        members.voters.union(&members.learners).copied().filter(|node| *node != core.node).collect();
     if others.is_empty() {
         return Compared::Undecided;
     }
@@ -148,7 +145,7 @@ pub(crate) async fn compare(core: &Arc<Core>, comparisons: &Comparisons) -> Comp
             tracing::error!(
                 group,
                 index = own.index,
-                leader = core.node(),
+                leader = core.node,
                 ?nodes,
                 "REPLICAS DIFFER: these nodes have another state than the leader has at the same index; see which of them has \
                  what was answered, take the others out of the cluster and join them again with empty data folders"
@@ -175,22 +172,22 @@ fn judged(own: Hashed, said: &BTreeMap<NodeId, Hashed>) -> Compared {
 
 /// `None` when it does not answer, is no replica, or of a release that does not compare.
 async fn ask(core: &Core, node: NodeId, wanted: u64) -> Option<Hashed> {
-    let body = addressed(core.id(), &codec::encode(&wanted));
+    let body = addressed(core.id, &codec::encode(&wanted));
     let deadline = Instant::now() + PATIENCE;
-    let answer = core.peers().call(node, Class::Snapshot, service::STATE_HASH, body, deadline).await.ok()?;
+    let answer = core.peers.call(node, Class::Snapshot, service::STATE_HASH, body, deadline).await.ok()?;
     let (first, rest) = (answer.first().copied()?, answer.slice(1..));
     (first == status::OK).then(|| codec::decode(rest).ok()).flatten()
 }
 
 /// The hash of this node's state as it is when `wanted` is applied, or, when it is not for a while, as it is then.
-async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Result<Hashed> {
+pub(super) async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Result<Hashed> {
     let stopped = || io::Error::other("the group is stopped");
     let (meta, source) = {
         core.running().ok_or_else(stopped)?;
         let reached = core.cut.want(wanted);
         match tokio::time::timeout(REACHED_WITHIN, reached).await {
             Ok(Ok(taken)) => taken,
-            _ => Source::take(core.state_disk().clone(), core.id()).await?,
+            _ => Source::take(core.state.clone(), core.id).await?,
         }
     };
     let index = meta.last_log_id.ok_or_else(stopped)?.index;
@@ -208,28 +205,6 @@ async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Res
         hash = hashing.await.map_err(io::Error::other)?;
     }
     Ok(Hashed { index, hash: hash.finish() })
-}
-
-/// Answers the leaders of groups.
-pub(super) struct Listener {
-    pub(super) host: Weak<Inner>,
-}
-
-impl RaftService for Listener {
-    fn handle(&self, _from: NodeId, _class: Class, mut body: Bytes) -> BoxFuture<'static, Bytes> {
-        let host = self.host.clone();
-        async move {
-            if body.remaining() < 2 {
-                return refused(status::BAD);
-            }
-            let group = body.get_u16();
-            let Ok(wanted) = codec::decode::<u64>(body) else { return refused(status::BAD) };
-            let Some(inner) = host.upgrade() else { return refused(status::NO_GROUP) };
-            let Some(core) = inner.core(group) else { return refused(status::NO_GROUP) };
-            answer(hash_at(&core, wanted, &inner.shared.comparisons).await)
-        }
-        .boxed()
-    }
 }
 
 #[cfg(test)]

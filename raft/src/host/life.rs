@@ -52,7 +52,7 @@ impl Life {
     /// Runs the group until it is closed. The first start is reported; later ones are tried until they succeed.
     pub(super) fn run(self, started: oneshot::Sender<Result<(), String>>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let group = self.core.id();
+            let group = self.core.id;
             match self.build().await {
                 Ok(running) => {
                     self.core.set_running(Some(running));
@@ -95,7 +95,7 @@ impl Life {
             tokio::time::sleep(wait).await;
             match self.build().await {
                 Ok(running) => return running,
-                Err(reason) => tracing::error!(group = self.core.id(), %reason, "a group cannot be built again"),
+                Err(reason) => tracing::error!(group = self.core.id, %reason, "a group cannot be built again"),
             }
             wait = (wait * 2).min(REBUILD_MAX);
         }
@@ -103,7 +103,7 @@ impl Life {
 
     async fn build(&self) -> Result<Running, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let id = self.core.id();
+        let id = self.core.id;
         let right = tokio::time::timeout(RELEASE, self.right.clone().lock_owned())
             .await
             .map_err(|_| "its old state machine does not let go of the state".to_owned())?;
@@ -139,7 +139,7 @@ impl Life {
         let store = LogStore::new(log.clone(), self.shared.writer.clone());
         let config = Arc::new(config(&self.shared.timing, &self.shared.limits, format!("group {id}")));
         let begun = applier.begun();
-        let raft = Raft::new(self.core.node(), config, network, store, applier).await.map_err(|error| text(&error))?;
+        let raft = Raft::new(self.core.node, config, network, store, applier).await.map_err(|error| text(&error))?;
         begun.store(true, Ordering::Release);
         Ok(Running { raft, log, votes_from })
     }
@@ -154,7 +154,7 @@ impl Life {
             let is_becoming_owner = {
                 let server = server.borrow_and_update();
                 self.publish(&server, position.borrow_and_update().term);
-                leads(&server, self.core.node()) && self.core.leadership.borrow().ready_epoch.is_none()
+                leads(&server, self.core.node) && self.core.leadership.borrow().ready_epoch.is_none()
             };
             tokio::select! {
                 () = self.stop.cancelled() => return None,
@@ -177,7 +177,7 @@ impl Life {
     }
 
     fn publish(&self, server: &RaftServerMetrics<TypeConfig>, applied_term: u64) {
-        let mut now = Leadership::of(server, applied_term, self.core.node());
+        let mut now = Leadership::of(server, applied_term, self.core.node);
         if self.core.retired.load(Ordering::Acquire) {
             now.ready_epoch = None;
         }
@@ -186,7 +186,7 @@ impl Life {
                 return false;
             }
             if now.ready_epoch.is_some() && published.ready_epoch != now.ready_epoch {
-                telemetry::election_won(self.core.id());
+                telemetry::election_won(self.core.id);
             }
             *published = now;
             true
@@ -195,7 +195,7 @@ impl Life {
 
     /// Names a leader that commits nothing, and lets another take over.
     async fn see_to_progress(&self, running: &Running, progress: &mut Progress) -> Verdict {
-        let (group, node) = (self.core.id(), self.core.node());
+        let (group, node) = (self.core.id, self.core.node);
         let metrics = running.raft.metrics();
         let is_recent = |at: Instant| at.elapsed() < LOOK_EVERY * 2;
         let (standing, successor, can_commit) = {

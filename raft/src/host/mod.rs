@@ -35,7 +35,7 @@ use crate::group::{Core, Group};
 use crate::local_copy::LocalCopy;
 use crate::log::disk::Disk;
 use crate::log::writer::{Write, Writer};
-use crate::machine::{GroupId, Machine};
+use crate::machine::{DIRECTORY_GROUP, GroupId, Machine};
 use crate::network::service;
 use crate::pace::Pace;
 use crate::room::{Marks, Room};
@@ -44,7 +44,6 @@ use crate::supervise;
 use crate::telemetry;
 pub use crate::timing::Timing;
 use crate::transport::Peers;
-use crate::types::ALL_NODES;
 
 /// How much log a group keeps, so that a follower that was away catches up from the log and not from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,8 +247,6 @@ impl Host {
         let telling = host.peers.runtime().spawn(async move {
             supervise::restarted("the witness", || witness.clone().tell(told.clone())).await;
         });
-        let listener = compare::Listener { host: Arc::downgrade(&inner) };
-        host.peers.serve_raft(service::STATE_HASH, Arc::new(listener));
         let compared = Arc::downgrade(&inner);
         let comparing = host.peers.runtime().spawn(async move {
             supervise::restarted("the comparison of replicas", || compare::run(compared.clone())).await;
@@ -288,7 +285,7 @@ impl Host {
         // Peers that start at the same time ask, too: each answers before it takes part in anything.
         let listener = Listener { witness: witness.clone(), runtime: shared.peers.runtime().clone() };
         shared.peers.serve_raft(service::WITNESS, Arc::new(listener));
-        let members = shared.state.applied(ALL_NODES).map_err(failed)?.members();
+        let members = shared.state.applied(DIRECTORY_GROUP).map_err(failed)?.members();
         witness.ask(&shared.peers, &members).await;
         Ok(witness)
     }
@@ -408,7 +405,6 @@ impl Host {
             let shared = &self.inner.shared;
             services::unregister(&shared.peers);
             shared.peers.unserve(service::WITNESS);
-            shared.peers.unserve(service::STATE_HASH);
             let state = shared.state.clone();
             match shared.peers.runtime().spawn_blocking(move || state.flush()).await {
                 Ok(Ok(())) => {}

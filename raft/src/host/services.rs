@@ -13,9 +13,11 @@ use openraft::RaftState;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
 use super::Inner;
+use super::compare::hash_at;
 use crate::codec;
 use crate::contacts::is_loyal;
 use crate::group::{Core, Raft};
@@ -98,17 +100,22 @@ struct Services {
     incoming: Mutex<Arrivals<Sink>>,
 }
 
+/// All services but the one that is of no group.
+fn of_groups() -> impl Iterator<Item = u16> {
+    (service::VOTE..=service::READ_INDEX).chain([service::STATE_HASH])
+}
+
 /// Registers all services of a host.
 pub(crate) fn register(peers: &Peers, host: Weak<Inner>) {
     let services = Arc::new(Services { host, incoming: Mutex::default() });
-    for number in service::VOTE..=service::READ_INDEX {
+    for number in of_groups() {
         peers.serve_raft(number, Arc::new(Numbered { services: services.clone(), number }));
     }
 }
 
 /// Takes the services of a host off the transport, and drops the snapshots that were arriving.
 pub(crate) fn unregister(peers: &Peers) {
-    for number in service::VOTE..=service::READ_INDEX {
+    for number in of_groups() {
         peers.unserve(number);
     }
 }
@@ -119,45 +126,48 @@ struct Numbered {
     number: u16,
 }
 
-impl RaftService for Numbered {
-    fn handle(&self, from: NodeId, class: Class, mut body: Bytes) -> BoxFuture<'static, Bytes> {
-        if body.remaining() < 2 {
-            return failure(status::BAD);
-        }
-        let group = body.get_u16();
+impl Numbered {
+    fn begin(&self, from: NodeId, class: Class, mut body: Bytes) -> Result<BoxFuture<'static, Bytes>, u8> {
+        let group = body.try_get_u16().map_err(|_| status::BAD)?;
         if is_cut(group) {
-            return failure(status::NO_GROUP);
+            return Err(status::NO_GROUP);
         }
         let found = self.services.host.upgrade().and_then(|host| Some((host.core(group)?, host)));
         let Some((core, inner)) = found else {
             // A snapshot that was arriving for it has nowhere to go.
             self.services.incoming.lock().of.remove(&group);
-            return failure(status::NO_GROUP);
+            return Err(status::NO_GROUP);
         };
         let services = self.services.clone();
         let takes_entries = inner.room().takes_entries();
         let held = core.clone();
-        match self.number {
-            service::VOTE | service::PRE_VOTE | service::TRANSFER => {
-                held.tracked(votes(self.number, core, body)).boxed()
-            }
+        Ok(match self.number {
+            service::VOTE | service::PRE_VOTE | service::TRANSFER => tracked(&held, votes(self.number, core, body)),
             // A heartbeat that a read waits for.
             service::APPEND if class == Class::Control => {
-                held.tracked(append(core, body, takes_entries, Until::Taken)).boxed()
+                tracked(&held, append(core, body, takes_entries, Until::Taken))
             }
-            service::APPEND => held.tracked(append(core, body, takes_entries, Until::Synced)).boxed(),
-            service::HEARTBEAT => held.tracked(heartbeat(from, core, body)).boxed(),
+            service::APPEND => tracked(&held, append(core, body, takes_entries, Until::Synced)),
+            service::HEARTBEAT => tracked(&held, heartbeat(from, core, body)),
             // A snapshot is begun again and again until there is room, of which what has come of it takes some.
             service::SNAPSHOT_BEGIN | service::SNAPSHOT_CHUNK if !takes_entries => {
                 services.incoming.lock().of.remove(&group);
-                failure(status::NO_GROUP)
+                return Err(status::NO_GROUP);
             }
-            service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core, body)).boxed(),
-            service::SNAPSHOT_CHUNK => held.tracked(services.chunk(from, group, body)).boxed(),
-            service::SNAPSHOT_END => held.tracked(services.end(from, core, body)).boxed(),
-            service::READ_INDEX => held.tracked(read_index(core)).boxed(),
-            _ => failure(status::BAD),
-        }
+            service::SNAPSHOT_BEGIN => tracked(&held, services.begin(from, core, body)),
+            service::SNAPSHOT_CHUNK => tracked(&held, services.chunk(from, group, body)),
+            service::SNAPSHOT_END => tracked(&held, services.end(from, core, body)),
+            service::READ_INDEX => tracked(&held, async move { answer(core.leader_read_index().await) }),
+            // A group that closes does not wait for it.
+            service::STATE_HASH => served(state_hash(inner, core, body)).boxed(),
+            _ => return Err(status::BAD),
+        })
+    }
+}
+
+impl RaftService for Numbered {
+    fn handle(&self, from: NodeId, class: Class, body: Bytes) -> BoxFuture<'static, Bytes> {
+        self.begin(from, class, body).unwrap_or_else(|status| std::future::ready(refused(status)).boxed())
     }
 
     fn patience(&self) -> Duration {
@@ -165,11 +175,18 @@ impl RaftService for Numbered {
     }
 }
 
-fn failure(status: u8) -> BoxFuture<'static, Bytes> {
-    std::future::ready(refused(status)).boxed()
+/// What is answered, or the status of a refusal.
+type Served = Result<Bytes, u8>;
+
+fn tracked(core: &Core, work: impl Future<Output = Served> + Send + 'static) -> BoxFuture<'static, Bytes> {
+    core.tracked(served(work)).boxed()
 }
 
-pub(super) fn refused(status: u8) -> Bytes {
+fn served(work: impl Future<Output = Served> + Send) -> impl Future<Output = Bytes> + Send {
+    work.map(|served| served.unwrap_or_else(refused))
+}
+
+fn refused(status: u8) -> Bytes {
     Bytes::copy_from_slice(&[status])
 }
 
@@ -181,29 +198,24 @@ fn accepted(body: &[u8]) -> Bytes {
 }
 
 /// An answer, or that the group does not run: openraft's errors here all mean that it stopped.
-pub(super) fn answer<T: Serialize, E>(result: Result<T, E>) -> Bytes {
-    match result {
-        Ok(value) => accepted(&codec::encode(&value)),
-        Err(_) => refused(status::NO_GROUP),
-    }
+fn answer<T: Serialize, E>(result: Result<T, E>) -> Served {
+    result.map(|value| accepted(&codec::encode(&value))).map_err(|_| status::NO_GROUP)
 }
 
-async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
-    let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, u8> {
+    codec::decode(body).map_err(|_| status::BAD)
+}
+
+async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Served {
+    let running = core.running().ok_or(status::NO_GROUP)?;
     if number != service::TRANSFER && Instant::now() < running.votes_from {
-        return refused(status::NO_GROUP);
+        return Err(status::NO_GROUP);
     }
     let raft = running.raft;
     match number {
-        service::TRANSFER => match codec::decode(body) {
-            Ok(request) => answer(raft.handle_transfer_leader(request).await),
-            Err(_) => refused(status::BAD),
-        },
-        _ => match codec::decode(body) {
-            Ok(request) if number == service::VOTE => answer(raft.vote(request).await),
-            Ok(request) => answer(raft.pre_vote(request).await),
-            Err(_) => refused(status::BAD),
-        },
+        service::TRANSFER => answer(raft.handle_transfer_leader(decoded(body)?).await),
+        service::VOTE => answer(raft.vote(decoded(body)?).await),
+        _ => answer(raft.pre_vote(decoded(body)?).await),
     }
 }
 
@@ -211,21 +223,15 @@ async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
 ///
 /// A node without room takes no entries. Its leader goes on with those that have room, and heartbeats reach it as before, so
 /// that it neither stands for election nor ends: it catches up once there is room.
-async fn append(core: Arc<Core>, body: Bytes, takes_entries: bool, until: Until) -> Bytes {
-    match try_append(&core, body, takes_entries, until).await {
-        Ok(response) => accepted(&codec::encode_append_answer(&response)),
-        Err(status) => refused(status),
-    }
+async fn append(core: Arc<Core>, body: Bytes, takes_entries: bool, until: Until) -> Served {
+    let response = try_append(&core, body, takes_entries, until).await?;
+    Ok(accepted(&codec::encode_append_answer(&response)))
 }
 
-async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
-    match try_append(&core, body, true, Until::Taken).await {
-        Ok(response) => {
-            core.heartbeat_ended(from, !matches!(response, AppendEntriesResponse::Conflict));
-            accepted(&codec::encode_append_answer(&response))
-        }
-        Err(status) => refused(status),
-    }
+async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Served {
+    let response = try_append(&core, body, true, Until::Taken).await?;
+    core.heartbeat_ended(from, !matches!(response, AppendEntriesResponse::Conflict));
+    Ok(accepted(&codec::encode_append_answer(&response)))
 }
 
 /// What an answer to a leader waits for.
@@ -288,65 +294,54 @@ async fn taken(raft: &Raft, heartbeat: AppendEntriesRequest<TypeConfig>) -> Opti
     if kept { Some(AppendEntriesResponse::Success) } else { answered.await.ok() }
 }
 
-async fn read_index(core: Arc<Core>) -> Bytes {
-    match core.leader_read_index().await {
-        Ok(index) => accepted(&codec::encode(&index)),
-        Err(_) => refused(status::NO_GROUP),
-    }
+async fn state_hash(inner: Arc<Inner>, core: Arc<Core>, body: Bytes) -> Served {
+    answer(hash_at(&core, decoded(body)?, &inner.shared.comparisons).await)
 }
 
 impl Services {
-    async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
-        let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+    async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Served {
+        let running = core.running().ok_or(status::NO_GROUP)?;
         // A leader that stood still must not end the transfer of the one that has followed it. Earlier releases do not say in
         // which term they lead.
         if codec::decode::<Vote>(body).is_ok_and(|vote| vote.leader_id.term < running.log.term()) {
-            return refused(status::BAD);
+            return Err(status::BAD);
         }
-        let sink = Sink::start(core.state_disk(), core.id());
-        let transfer = self.incoming.lock().begin(core.id(), from, sink);
-        core.runtime().spawn(forget_when_silent(Arc::downgrade(&self), core.id(), transfer));
-        accepted(&[])
+        let sink = Sink::start(&core.state, core.id);
+        let transfer = self.incoming.lock().begin(core.id, from, sink);
+        core.runtime().spawn(forget_when_silent(Arc::downgrade(&self), core.id, transfer));
+        Ok(accepted(&[]))
     }
 
     /// Takes the transfer out while it is worked on, so that nothing is locked meanwhile.
-    fn take(&self, from: NodeId, group: GroupId, number: u64) -> Option<(u64, Sink)> {
-        self.incoming.lock().take(group, from, number)
+    fn take(&self, from: NodeId, group: GroupId, number: u64) -> Result<(u64, Sink), u8> {
+        self.incoming.lock().take(group, from, number).ok_or(status::BAD)
     }
 
-    async fn chunk(self: Arc<Self>, from: NodeId, group: GroupId, mut body: Bytes) -> Bytes {
-        if body.remaining() < 8 {
-            return refused(status::BAD);
-        }
-        let number = body.get_u64();
-        let Some((transfer, sink)) = self.take(from, group, number) else { return refused(status::BAD) };
+    async fn chunk(self: Arc<Self>, from: NodeId, group: GroupId, mut body: Bytes) -> Served {
+        let number = body.try_get_u64().map_err(|_| status::BAD)?;
+        let (transfer, sink) = self.take(from, group, number)?;
         if let Err(error) = sink.push(body).await {
             tracing::warn!(group, %error, "cannot write a snapshot");
             self.incoming.lock().forget(group, transfer);
-            return refused(status::BAD);
+            return Err(status::BAD);
         }
         self.incoming.lock().go_on(group, transfer, sink);
-        accepted(&[])
+        Ok(accepted(&[]))
     }
 
-    async fn end(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
-        let group = core.id();
-        let Ok((number, vote, meta)) = codec::decode::<(u64, Vote, SnapshotMeta)>(body) else {
-            return refused(status::BAD);
-        };
-        let Some((transfer, sink)) = self.take(from, group, number) else { return refused(status::BAD) };
+    async fn end(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Served {
+        let group = core.id;
+        let (number, vote, meta): (u64, Vote, SnapshotMeta) = decoded(body)?;
+        let (transfer, sink) = self.take(from, group, number)?;
         self.incoming.lock().forget(group, transfer);
-        let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+        let running = core.running().ok_or(status::NO_GROUP)?;
         if !core.judge_leader(&running, &vote, meta.last_log_id, &[]) {
-            return refused(status::NO_GROUP);
+            return Err(status::NO_GROUP);
         }
-        let received = match sink.finish().await {
-            Ok(received) => received,
-            Err(error) => {
-                tracing::warn!(group, %error, "cannot write a snapshot");
-                return refused(status::BAD);
-            }
-        };
+        let received = sink.finish().await.map_err(|error| {
+            tracing::warn!(group, %error, "cannot write a snapshot");
+            status::BAD
+        })?;
         tracing::info!(group, %from, upto = ?meta.last_log_id, "received a snapshot");
         let snapshot = Snapshot { meta, snapshot: SnapshotData::Received(received) };
         answer(running.raft.install_full_snapshot(vote, snapshot).await)

@@ -13,10 +13,10 @@ use crate::fatal::{self, Fatal};
 use crate::folder::StoreFolder;
 use crate::local_copy::LocalCopy;
 use crate::log::disk::Disk;
+use crate::machine::DIRECTORY_GROUP;
 use crate::state::disk::StateDisk;
 use crate::state::reader::StateReader;
 use crate::state::snapshot;
-use crate::types::ALL_NODES;
 
 pub struct StoresConfig {
     pub node: NodeId,
@@ -57,13 +57,13 @@ impl Stores {
             let state_disk = StateDisk::open(&state, installs.clone(), buffer, told)
                 .map_err(|error| failed(&state, error.to_string()))?;
             // A state that is half replaced says nothing of the members.
-            let recovered = snapshot::clean(&state_disk).and_then(|()| snapshot::recover(&state_disk, ALL_NODES));
+            let recovered = snapshot::clean(&state_disk).and_then(|()| snapshot::recover(&state_disk, DIRECTORY_GROUP));
             recovered.map_err(|error| failed(&installs, error.to_string()))?;
-            let taken_part = log_disk.recover(ALL_NODES).map(|log| log.last.is_some() || log.vote.is_some());
+            let taken_part = log_disk.recover(DIRECTORY_GROUP).map(|log| log.last.is_some() || log.vote.is_some());
             let met =
                 taken_part.and_then(|taken_part| if taken_part { witness::met(&heard) } else { Ok(HashMap::new()) });
             let met = met.map_err(|error| failed(&heard, error.to_string()))?;
-            let copy = LocalCopy::of_members(&StateReader::new(state_disk.clone(), ALL_NODES), met);
+            let copy = LocalCopy::of_members(&StateReader::new(state_disk.clone(), DIRECTORY_GROUP), met);
             Ok((log_disk, state_disk, copy))
         });
         let (logs, state, copy) =

@@ -26,10 +26,10 @@ use crate::codec;
 use crate::fatal::Fatal;
 use crate::log::disk::Disk;
 use crate::log::mark::Mark;
+use crate::machine::DIRECTORY_GROUP;
 use crate::network::service;
 use crate::supervise;
 use crate::transport::{Class, Peers, RaftService};
-use crate::types::ALL_NODES;
 
 /// Between two words to a peer. What was synced within it may be put back unnoticed.
 const EVERY: Duration = Duration::from_secs(1);
@@ -119,6 +119,13 @@ impl Witness {
         ))
     }
 
+    /// Takes a peer's word, and ends the node when it must not go on.
+    fn hear(&self, from: NodeId, word: &Word) {
+        if let Err(reason) = self.take(from, word) {
+            (self.fatal)(reason);
+        }
+    }
+
     fn note(&self, peer: NodeId, synced: Synced) -> io::Result<()> {
         let mut all = self.heard.lock();
         if let Some(heard) = all.get_mut(&peer).filter(|heard| heard.synced.folder == synced.folder) {
@@ -137,22 +144,19 @@ impl Witness {
         Ok(())
     }
 
-    async fn exchange(self: &Arc<Self>, peers: &Peers, peer: NodeId) -> Result<(), Silent> {
+    /// `None` where the peer has not answered.
+    async fn exchange(self: &Arc<Self>, peers: &Peers, peer: NodeId) -> Option<()> {
         let word = codec::encode(&self.word_to(peer));
         let answer = peers.call(peer, Class::Control, service::WITNESS, word, Instant::now() + ANSWER).await;
         // A refusal is no answer: one that starts, too, listens before it knows the question.
-        let answer = codec::decode(answer.map_err(|_| Silent)?).map_err(|_| Silent)?;
+        let answer = codec::decode(answer.ok()?).ok()?;
         self.clone().heard_from(peers, peer, answer).await;
-        Ok(())
+        Some(())
     }
 
     /// Takes a word where blocking is allowed, and ends the node when it must not go on.
     async fn heard_from(self: Arc<Self>, peers: &Peers, peer: NodeId, word: Word) {
-        let taking = peers.runtime().spawn_blocking(move || {
-            if let Err(reason) = self.take(peer, &word) {
-                (self.fatal)(reason);
-            }
-        });
+        let taking = peers.runtime().spawn_blocking(move || self.hear(peer, &word));
         // A panic in it is reported where it happens.
         let _ = taking.await;
     }
@@ -162,7 +166,7 @@ impl Witness {
     pub(super) async fn ask(self: &Arc<Self>, peers: &Peers, members: &BTreeSet<NodeId>) {
         let others = members.iter().filter(|peer| **peer != peers.node() && peers.knows_way_to(**peer));
         let asking = others.map(|peer| async move {
-            while self.exchange(peers, *peer).await.is_err() {
+            while self.exchange(peers, *peer).await.is_none() {
                 tokio::time::sleep(AGAIN).await;
             }
         });
@@ -179,7 +183,7 @@ impl Witness {
                 ticks.tick().await;
                 let Some(inner) = host.upgrade() else { return };
                 let peers = inner.shared.peers.clone();
-                let members = inner.core(ALL_NODES).map(|core| core.members()).unwrap_or_default();
+                let members = inner.core(DIRECTORY_GROUP).map(|core| core.members()).unwrap_or_default();
                 drop(inner);
                 let others = members.voters.union(&members.learners).filter(|peer| **peer != peers.node());
                 // A peer that is down hears it another time.
@@ -188,9 +192,6 @@ impl Witness {
         })
     }
 }
-
-/// The peer has not answered.
-struct Silent;
 
 /// Node and data folder, from the name of a file.
 fn parse(name: &str) -> Option<(NodeId, Uuid)> {
@@ -223,11 +224,7 @@ impl RaftService for Listener {
         let taken = self.runtime.spawn_blocking(move || {
             let answer = codec::encode(&witness.word_to(from));
             match codec::decode(body).map_err(|error| error.to_string()) {
-                Ok(word) => {
-                    if let Err(reason) = witness.take(from, &word) {
-                        (witness.fatal)(reason);
-                    }
-                }
+                Ok(word) => witness.hear(from, &word),
                 Err(error) => tracing::warn!(%from, error, "a peer's word on its log is damaged"),
             }
             answer
@@ -299,10 +296,10 @@ mod tests {
         let one = Peers::start(PeersConfig { lookup, ..peers_config(&authority, 1) }).await.unwrap();
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let [witness, other] = [0, 1].map(|place: usize| open(folders[place].path()));
-        assert!(witness.exchange(&one, 2).await.is_err());
+        assert!(witness.exchange(&one, 2).await.is_none());
         let listener = Listener { witness: other, runtime: two.runtime().clone() };
         two.serve_raft(service::WITNESS, Arc::new(listener));
-        assert!(witness.exchange(&one, 2).await.is_ok());
+        assert!(witness.exchange(&one, 2).await.is_some());
         one.shutdown().await;
         two.shutdown().await;
     }

@@ -53,30 +53,26 @@ impl Cache {
 
     /// Forgets the entries after `index`; all of them for `None`.
     pub(crate) fn truncate_after(&mut self, index: Option<u64>) {
-        while self.entries.back().is_some_and(|last| index.is_none_or(|index| last.entry.log_id.index > index)) {
-            if let Some(cached) = self.entries.pop_back() {
-                self.bytes -= cached.size;
-            }
+        let is_after = |last: &mut Cached| index.is_none_or(|index| last.entry.log_id.index > index);
+        while let Some(cached) = self.entries.pop_back_if(is_after) {
+            self.bytes -= cached.size;
         }
     }
 
     /// Forgets the entries up to `index`.
     pub(crate) fn purge(&mut self, index: u64) {
-        while self.entries.front().is_some_and(|first| first.entry.log_id.index <= index) {
-            self.pop_front();
+        while let Some(cached) = self.entries.pop_front_if(|first| first.entry.log_id.index <= index) {
+            self.bytes -= cached.size;
         }
     }
 
     /// All writes up to `write` are on disk: what is above the limit may go.
     pub(crate) fn flushed(&mut self, write: u64) {
         self.flushed = self.flushed.max(write);
-        while self.bytes > KEEP_BYTES && self.entries.front().is_some_and(|first| first.write <= self.flushed) {
-            self.pop_front();
-        }
-    }
-
-    fn pop_front(&mut self) {
-        if let Some(cached) = self.entries.pop_front() {
+        let flushed = self.flushed;
+        while self.bytes > KEEP_BYTES
+            && let Some(cached) = self.entries.pop_front_if(|first| first.write <= flushed)
+        {
             self.bytes -= cached.size;
         }
     }

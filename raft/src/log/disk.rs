@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rocksdb::{ColumnFamily, DB, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
+use rocksdb::{ColumnFamily, DB, IteratorMode, Options, WriteBatch, WriteOptions};
 
 use super::mark::Mark;
-use crate::codec;
+use crate::codec::{self, invalid_data};
+use crate::database::{self, within};
 use crate::fatal::Fatal;
 use crate::machine::GroupId;
-use crate::memtable;
 use crate::types::{Entry, LogId, Vote};
 
 const LOG: &str = "log";
@@ -45,8 +45,7 @@ pub(crate) fn log_end(group: GroupId) -> Vec<u8> {
 }
 
 pub(crate) fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
-    let [high, low] = group.to_be_bytes();
-    [high, low, what as u8]
+    database::meta_key(group, what as u8)
 }
 
 pub(crate) fn io_error(error: rocksdb::Error) -> io::Error {
@@ -107,28 +106,19 @@ impl Disk {
     }
 
     fn open_db(path: &Path, buffer: usize) -> Result<DB, rocksdb::Error> {
-        let mut options = Options::default();
-        options.create_if_missing(true);
-        options.create_missing_column_families(true);
+        let mut options = database::options(256);
         // A recycled file is written in place: the file system has no new size to journal at every sync.
         options.set_recycle_log_file_num(8);
         // The small family is written rarely, and holds every write-ahead file since it was written.
         options.set_max_total_wal_size(8 * buffer as u64);
-        options.set_max_background_jobs(2);
-        options.set_keep_log_file_num(4);
-        options.set_max_open_files(256);
-        options.set_paranoid_checks(true);
         // Else an older write-ahead file that is gone, or ends early between two writes, leaves a hole that nothing shows: the
         // files after it are replayed all the same.
         options.set_track_and_verify_wals_in_manifest(true);
-        options.set_bytes_per_sync(1 << 20);
         let mut log = Options::default();
-        memtable::set_buffer(&mut log, buffer);
+        database::set_buffer(&mut log, buffer);
         log.set_max_write_buffer_number(3);
-        memtable::compress_later(&mut log);
-        let mut meta = Options::default();
-        meta.set_write_buffer_size(2 << 20);
-        DB::open_cf_with_opts(&options, path, [(LOG, log), (META, meta)])
+        database::compress_later(&mut log);
+        DB::open_cf_with_opts(&options, path, [(LOG, log), (META, database::meta_options())])
     }
 
     /// Writes a batch, syncs it, and notes that. After an error nothing may be written any more: what comes after it may
@@ -195,13 +185,6 @@ impl Disk {
         Ok(value.map(Bytes::from))
     }
 
-    fn bounds(group: GroupId, from: u64, to: u64) -> ReadOptions {
-        let mut options = ReadOptions::default();
-        options.set_iterate_lower_bound(log_key(group, from).to_vec());
-        options.set_iterate_upper_bound(log_key(group, to).to_vec());
-        options
-    }
-
     /// Reports entries that could not be read.
     pub(crate) fn cannot_read(&self, error: &io::Error) {
         self.fail("read", error);
@@ -212,8 +195,8 @@ impl Disk {
     pub(crate) fn try_read(&self, group: GroupId, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let mut bytes = 0;
-        let iterator = self.db.iterator_cf_opt(self.log(), Self::bounds(group, from, to), IteratorMode::Start);
-        for pair in iterator {
+        let range = within(log_key(group, from).to_vec(), log_key(group, to).to_vec());
+        for pair in self.db.iterator_cf_opt(self.log(), range, IteratorMode::Start) {
             let (_, value) = pair.map_err(io_error)?;
             bytes += value.len();
             if bytes > max_bytes && !entries.is_empty() {
@@ -222,10 +205,10 @@ impl Disk {
             let entry = codec::get_entry(Bytes::from(value))?;
             let expected = from + entries.len() as u64;
             if entry.log_id.index != expected {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("the log of group {group} has entry {} where {expected} should be", entry.log_id.index),
-                ));
+                let found = entry.log_id.index;
+                return Err(invalid_data(format!(
+                    "the log of group {group} has entry {found} where {expected} should be"
+                )));
             }
             entries.push(entry);
         }
@@ -243,12 +226,8 @@ impl Disk {
         let purged: Option<LogId> = self.get_meta(group, Meta::Purged)?.map(codec::decode).transpose()?;
         let erased = self.get_meta(group, Meta::Erased)?.is_some();
         let mut first = purged.map_or(0, |id| id.index + 1);
-        let entries = |mode| {
-            let mut options = ReadOptions::default();
-            options.set_iterate_lower_bound(log_key(group, first).to_vec());
-            options.set_iterate_upper_bound(log_end(group));
-            self.db.iterator_cf_opt(self.log(), options, mode)
-        };
+        let range = || within(log_key(group, first).to_vec(), log_end(group));
+        let entries = |mode| self.db.iterator_cf_opt(self.log(), range(), mode);
         let mut last = None;
         let (mut count, mut bytes) = (0_u64, 0_u64);
         for pair in entries(IteratorMode::End).take(64) {
@@ -272,11 +251,10 @@ impl Disk {
 
 fn lost(file: &Path, writes: u64) -> io::Error {
     let file = file.display();
-    let reason = format!(
+    invalid_data(format!(
         "{file} is damaged, cut off or gone: {writes} writes that had been synced are not there; take this node out of the \
          cluster and join it again with an empty data folder"
-    );
-    io::Error::new(io::ErrorKind::InvalidData, reason)
+    ))
 }
 
 /// The write-ahead file at which the database ended its replay, by what it wrote about that; the folder if it did not.

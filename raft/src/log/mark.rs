@@ -10,6 +10,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::codec::invalid_data;
+
 /// Two places that are written in turn, each within a sector of its own: one of them is whole whatever happens.
 const PLACES: u64 = 2;
 const APART: u64 = 512;
@@ -47,7 +49,7 @@ impl Mark {
             file.read_exact_at(&mut bytes, place * APART)?;
             noted = noted.max(parse(u128::from_be_bytes(bytes)));
         }
-        let noted = noted.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "is damaged"))?;
+        let noted = noted.ok_or_else(|| invalid_data("is damaged"))?;
         Ok((Self { file, writes: 0 }, noted))
     }
 

@@ -12,9 +12,9 @@ use openraft::{LogState, OptionalSend, RaftLogReader};
 use parking_lot::Mutex;
 
 use super::cache::Cache;
-use super::disk::Disk;
+use super::disk::{Disk, Recovered};
 use super::writer::{Encoded, Write, Writer};
-use crate::codec;
+use crate::codec::{self, invalid_data};
 use crate::machine::GroupId;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 
@@ -26,6 +26,7 @@ const APPEND_BYTES: usize = 256 << 10;
 /// A mark of the log's growth is kept each so many entries; see [`GroupLog::cut_to`].
 const MARK_EVERY: u64 = 256;
 
+#[derive(Default)]
 struct Inner {
     cache: Cache,
     vote: Option<Vote>,
@@ -76,30 +77,15 @@ pub(crate) struct GroupLog {
 impl GroupLog {
     /// Reads where the log of a group stands. Nothing may be on its way to the writer for it.
     pub(crate) fn open(id: GroupId, disk: Arc<Disk>) -> io::Result<Arc<Self>> {
-        let found = disk.recover(id)?;
-        let first = found.first;
-        let count = found.last.map_or(0, |last| (last.index + 1).saturating_sub(first));
-        let grown = count * found.entry_bytes;
+        let Recovered { vote, committed, purged, first, last, entry_bytes, erased } = disk.recover(id)?;
+        let durable = last.map_or(0, |last| last.index);
+        let count = last.map_or(0, |last| (last.index + 1).saturating_sub(first));
+        let grown = count * entry_bytes;
         // Where the bytes lie is not known without reading them all: spread them evenly.
-        let marks = (0..count / MARK_EVERY)
-            .map(|mark| (first + mark * MARK_EVERY, mark * MARK_EVERY * found.entry_bytes))
-            .collect();
-        let inner = Inner {
-            cache: Cache::default(),
-            vote: found.vote,
-            committed: found.committed,
-            applied: None,
-            commit_moved: false,
-            purged: found.purged,
-            first,
-            last: found.last,
-            appends: 0,
-            durable: found.last.map_or(0, |last| last.index),
-            cut: (0, 0),
-            grown,
-            marks,
-            erased: found.erased,
-        };
+        let spread = (0..count / MARK_EVERY).map(|mark| mark * MARK_EVERY);
+        let marks = spread.map(|index| (first + index, index * entry_bytes)).collect();
+        let found = Inner { vote, committed, purged, first, last, erased, ..Inner::default() };
+        let inner = Inner { durable, grown, marks, ..found };
         Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner) }))
     }
 
@@ -337,36 +323,27 @@ impl RaftLogReader<TypeConfig> for LogStore {
         let (from, to) = bounds(&range);
         let log = self.log.clone();
         let mut next = from;
-        let mut step = Vec::new().into_iter();
-        futures::stream::iter(std::iter::from_fn(move || {
-            if let Some(entry) = step.next() {
-                return Some(Ok(entry));
-            }
+        let steps = std::iter::from_fn(move || {
             if next >= to {
                 return None;
             }
-            match log.read(next, to, READ_BYTES) {
-                Ok(entries) if entries.first().is_some_and(|first| first.log_id.index != next) => {
-                    // Applying must not step over a hole: the replicas would differ from here on.
-                    let found = entries.first().map(|first| first.log_id.index);
-                    let reason = format!("the log of group {} begins at {found:?}, but {next} is wanted", log.id);
-                    next = to;
-                    Some(Err(io::Error::new(io::ErrorKind::InvalidData, reason)))
+            let step = log.read(next, to, READ_BYTES).and_then(|entries| match entries.first() {
+                // Applying must not step over a hole: the replicas would differ from here on.
+                Some(first) if first.log_id.index != next => {
+                    let (id, found) = (log.id, first.log_id.index);
+                    Err(invalid_data(format!("the log of group {id} begins at {found}, but {next} is wanted")))
                 }
-                Ok(entries) => {
-                    next += entries.len() as u64;
-                    step = entries.into_iter();
-                    let first = step.next().map(Ok);
-                    if first.is_none() {
-                        next = to;
-                    }
-                    first
-                }
-                Err(error) => {
-                    next = to;
-                    Some(Err(error))
-                }
-            }
+                _ => Ok(entries),
+            });
+            next = match &step {
+                Ok(entries) if !entries.is_empty() => next + entries.len() as u64,
+                _ => to,
+            };
+            Some(step)
+        });
+        futures::stream::iter(steps.flat_map(|step| {
+            let (entries, error) = step.map_or_else(|error| (Vec::new(), Some(error)), |entries| (entries, None));
+            entries.into_iter().map(Ok).chain(error.map(Err))
         }))
     }
 
@@ -456,7 +433,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                     last.map_or(0, |last| last.index + 1)
                 );
                 self.log.disk.refuse(reason.clone());
-                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                return Err(invalid_data(reason));
             }
             inner.cache.truncate_after(last.map(|id| id.index));
             // Cutting beyond the end cuts nothing.
@@ -466,10 +443,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             let end = inner.last.map_or(0, |last| last.index);
             inner.durable = inner.durable.min(end);
             inner.cut = (inner.appends, end);
-            while inner.marks.back().is_some_and(|(index, _)| *index > end) {
-                if let Some((_, grown)) = inner.marks.pop_back() {
-                    inner.grown = grown;
-                }
+            while let Some((_, grown)) = inner.marks.pop_back_if(|(index, _)| *index > end) {
+                inner.grown = grown;
             }
         }
         let group = self.log.clone();

@@ -19,8 +19,7 @@ use super::world::Shared;
 use crate::group::progress::Standing;
 use crate::group::{ChangeError, Leadership, Members, ProposeError, ReadError, changed, outcome};
 use crate::machine::{GroupId, Position, View};
-use crate::types::term_of;
-use crate::types::{Command, Waiter};
+use crate::types::{Command, Waiter, term_of};
 
 /// Between two looks at what may have changed.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -48,14 +47,6 @@ impl SimulatedGroup {
         Some(with(&metrics))
     }
 
-    pub fn life(&self) -> Life {
-        self.life
-    }
-
-    pub fn id(&self) -> GroupId {
-        self.id
-    }
-
     /// Whether the group runs in this life of the node.
     pub fn runs(&self) -> bool {
         self.raft().is_some()
@@ -80,7 +71,7 @@ impl SimulatedGroup {
         &self,
         command: Bytes,
     ) -> Result<impl Future<Output = Result<Bytes, ProposeError>> + Send + use<>, ProposeError> {
-        let command = Command::new(command)?;
+        let command = Command::new(command).map_err(|bytes| ProposeError::TooLarge { bytes })?;
         let raft = self.raft().ok_or(ProposeError::Stopped)?;
         let (answer, result) = oneshot::channel();
         match raft.client_write_ff(command, Some(Waiter(answer))).now_or_never() {
@@ -189,12 +180,8 @@ impl SimulatedGroup {
     /// Hands leadership to a voter, and returns when this node sees it lead.
     pub async fn transfer_leader(&self, to: NodeId, patience: Duration) -> Result<(), ChangeError> {
         let deadline = clock::now() + patience;
-        self.raft()
-            .ok_or(ChangeError::Stopped)?
-            .trigger()
-            .transfer_leader(to)
-            .await
-            .map_err(|_| ChangeError::Stopped)?;
+        let raft = self.raft().ok_or(ChangeError::Stopped)?;
+        raft.trigger().transfer_leader(to).await.map_err(|_| ChangeError::Stopped)?;
         loop {
             match self.leadership().leader {
                 Some(leader) if leader == to => return Ok(()),
@@ -210,20 +197,20 @@ impl SimulatedGroup {
     /// Adds a node that replicates and does not vote.
     pub async fn add_learner(&self, node: NodeId, patience: Duration) -> Result<(), ChangeError> {
         let raft = self.raft().ok_or(ChangeError::Stopped)?;
-        changed_in(clock::within(patience, raft.add_learner(node, (), false)).await)
+        changed(clock::within(patience, raft.add_learner(node, (), false)).await.ok_or(()))
     }
 
     /// Makes these nodes the voters; earlier ones that are not among them leave the group.
     pub async fn change_members(&self, voters: BTreeSet<NodeId>, patience: Duration) -> Result<(), ChangeError> {
         let raft = self.raft().ok_or(ChangeError::Stopped)?;
-        changed_in(clock::within(patience, raft.change_membership(voters, false)).await)
+        changed(clock::within(patience, raft.change_membership(voters, false)).await.ok_or(()))
     }
 
     /// Takes learners out of the group.
     pub async fn remove_learners(&self, nodes: BTreeSet<NodeId>, patience: Duration) -> Result<(), ChangeError> {
         let raft = self.raft().ok_or(ChangeError::Stopped)?;
         let change = raft.change_membership(openraft::ChangeMembers::RemoveNodes(nodes), false);
-        changed_in(clock::within(patience, change).await)
+        changed(clock::within(patience, change).await.ok_or(()))
     }
 
     /// Where the local state stands; `None` when the group does not run.
@@ -244,10 +231,4 @@ impl SimulatedGroup {
         let slot = slot.lock();
         Some((slot.now.position().index, slot.now.state.hash()))
     }
-}
-
-type Written<T> = Result<T, RaftError<SimulatedTypes, openraft::error::ClientWriteError<SimulatedTypes>>>;
-
-fn changed_in<T>(result: Option<Written<T>>) -> Result<(), ChangeError> {
-    changed(result.ok_or(()))
 }

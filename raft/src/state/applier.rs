@@ -21,6 +21,7 @@ use super::meter::Meter;
 use super::overlay::Overlay;
 use super::reader::StateReader;
 use super::snapshot::{self, SnapshotData, Source};
+use crate::codec::invalid_data;
 use crate::copies::Copies;
 use crate::failpoint::{self, Point};
 use crate::log::store::GroupLog;
@@ -59,6 +60,16 @@ pub(crate) struct Applier {
     /// Whether openraft has begun: what it is given before counts as a snapshot that was built, up to which the log may be cut.
     begun: Arc<AtomicBool>,
     _right: OwnedMutexGuard<()>,
+}
+
+/// What proposers are answered when their entries are written.
+type Answers = Vec<(ApplyResponder<TypeConfig>, Reply)>;
+
+/// Entries that are applied and not written yet.
+struct Batch {
+    answers: Answers,
+    entries: usize,
+    started: Instant,
 }
 
 fn position_of(id: Option<&LogId>) -> Position {
@@ -158,14 +169,19 @@ impl Applier {
         io::Error::new(io::ErrorKind::Unsupported, reason)
     }
 
-    /// Writes the batch, then publishes it, then answers the proposers. A panic on the way is an error, as above.
-    fn commit(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
+    /// Writes the batch, then publishes it, then answers the proposers, and notes what it was. A panic on the way is an error, as
+    /// above.
+    fn commit(&mut self, batch: &mut Batch) -> io::Result<()> {
         let group = self.group;
-        let written = supervise::noticed_in_thread("the state machine", || self.write(answers));
-        written.unwrap_or_else(|| Err(io::Error::other(format!("writing the state of group {group} panicked"))))
+        let written = supervise::noticed_in_thread("the state machine", || self.write(&mut batch.answers));
+        written.unwrap_or_else(|| Err(io::Error::other(format!("writing the state of group {group} panicked"))))?;
+        let (now, entries) = (Instant::now(), std::mem::take(&mut batch.entries));
+        self.meter.note(entries, std::mem::take(&mut self.bytes), now);
+        telemetry::applied(now.saturating_duration_since(batch.started), entries);
+        Ok(())
     }
 
-    fn write(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
+    fn write(&mut self, answers: &mut Answers) -> io::Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         // Beside its bytes each row takes some for its lengths; a batch that grows is copied each time.
         let mut batch = WriteBatch::with_capacity_bytes(self.overlay.bytes() * 5 / 4 + 64);
@@ -198,13 +214,6 @@ impl Applier {
         }
         Ok(())
     }
-
-    /// Notes what a batch was.
-    fn applied(&mut self, started: Instant, entries: usize) {
-        let now = Instant::now();
-        self.meter.note(entries, std::mem::take(&mut self.bytes), now);
-        telemetry::applied(now.saturating_duration_since(started), entries);
-    }
 }
 
 fn restore(machine: &mut dyn Machine, reader: &StateReader) -> io::Result<()> {
@@ -216,15 +225,12 @@ fn restore(machine: &mut dyn Machine, reader: &StateReader) -> io::Result<()> {
 fn check_log_reaches(log: &GroupLog, applied: &Applied) -> io::Result<()> {
     let end = log.last().map_or(0, |last| last.index);
     if end < applied.durable {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!(
-                "the log of group {} ends at {end}, but entries up to {} had been synced: the disk lost data; take \
-                 this node out of the cluster and join it again with an empty data folder",
-                log.id(),
-                applied.durable
-            ),
-        ));
+        return Err(invalid_data(format!(
+            "the log of group {} ends at {end}, but entries up to {} had been synced: the disk lost data; take this node \
+             out of the cluster and join it again with an empty data folder",
+            log.id(),
+            applied.durable
+        )));
     }
     Ok(())
 }
@@ -241,50 +247,42 @@ impl RaftStateMachine<TypeConfig> for Applier {
     where
         S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
     {
-        let mut answers = Vec::new();
-        let mut count = 0;
-        let mut started = Instant::now();
+        let mut batch = Batch { answers: Vec::new(), entries: 0, started: Instant::now() };
         loop {
             // The first entry of a batch may be waited for; the batch then takes what is there already.
-            let next = if count == 0 {
+            let next = if batch.entries == 0 {
                 entries.try_next().await?
             } else {
                 match entries.try_next().now_or_never() {
                     Some(next) => next?,
                     None => {
-                        self.commit(&mut answers)?;
-                        self.applied(started, std::mem::take(&mut count));
+                        self.commit(&mut batch)?;
                         continue;
                     }
                 }
             };
             let Some((entry, responder)) = next else { break };
-            if count == 0 {
-                started = Instant::now();
+            if batch.entries == 0 {
+                batch.started = Instant::now();
             }
             let reply = self.apply_one(entry.log_id, entry.payload)?;
             if let Some(responder) = responder {
-                answers.push((responder, reply));
+                batch.answers.push((responder, reply));
             }
-            count += 1;
+            batch.entries += 1;
             if self.cut.is_at(entry.log_id.index) {
-                self.commit(&mut answers)?;
-                self.applied(started, std::mem::take(&mut count));
+                self.commit(&mut batch)?;
                 self.keep_for(entry.log_id.index).await?;
                 continue;
             }
-            if count >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES || started.elapsed() >= BATCH_TIME {
-                self.commit(&mut answers)?;
-                self.applied(started, std::mem::take(&mut count));
+            let is_full = batch.entries >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES;
+            if is_full || batch.started.elapsed() >= BATCH_TIME {
+                self.commit(&mut batch)?;
                 // Votes and heartbeats of all groups share their threads with this, and a node that comes back may have seconds to apply.
                 tokio::task::yield_now().await;
             }
         }
-        if count > 0 {
-            self.commit(&mut answers)?;
-            self.applied(started, count);
-        }
-        Ok(())
+        if batch.entries > 0 { self.commit(&mut batch) } else { Ok(()) }
     }
 
     /// Building one lets the log be cut, and a peer that takes a snapshot goes on from the log as it was when that was read.
@@ -301,14 +299,11 @@ impl RaftStateMachine<TypeConfig> for Applier {
             SnapshotData::Received(received) => received,
             SnapshotData::Source(source) => source.copy_to(&self.disk, self.group).await?,
         };
-        let (disk, group, meta) = (self.disk.clone(), self.group, meta.clone());
-        let installed = {
-            let meta = meta.clone();
-            self.disk.blocking(move || snapshot::install(&disk, group, &meta, received))
-        };
-        installed.await.map_err(io::Error::other)??;
+        let (disk, group, installed) = (self.disk.clone(), self.group, meta.clone());
+        let installing = self.disk.blocking(move || snapshot::install(&disk, group, &installed, received));
+        installing.await.map_err(io::Error::other)??;
         self.last = meta.last_log_id;
-        self.membership = meta.last_membership;
+        self.membership = meta.last_membership.clone();
         self.membership_moved = false;
         let reader = StateReader::new(self.disk.clone(), self.group);
         self.overlay = Overlay::new(reader.clone());
@@ -427,7 +422,8 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         assert!(said.lock().contains("format 7") && said.lock().contains("start the release"), "{}", said.lock());
         assert_eq!(applier.last, Some(log_id(1, 10)));
-        assert!(applier.commit(&mut Vec::new()).is_err(), "nothing is written any more");
+        let mut batch = Batch { answers: Vec::new(), entries: 0, started: Instant::now() };
+        assert!(applier.commit(&mut batch).is_err(), "nothing is written any more");
     }
 
     #[tokio::test]

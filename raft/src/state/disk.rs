@@ -18,12 +18,12 @@ use rocksdb::{
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use crate::codec;
+use crate::codec::{self, invalid_data};
+use crate::database::{self, within};
 use crate::fatal::Fatal;
 use crate::folder::USUAL_BUFFER;
-use crate::machine::GroupId;
-use crate::memtable;
-use crate::types::{ALL_NODES, LogId, Membership, log_id, term_of};
+use crate::machine::{DIRECTORY_GROUP, GroupId};
+use crate::types::{LogId, Membership, log_id, term_of};
 
 /// The stretch of a file, in entries, whose deletions are counted.
 const DELETION_WINDOW: usize = 16 << 10;
@@ -54,8 +54,7 @@ enum Meta {
 }
 
 fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
-    let [high, low] = group.to_be_bytes();
-    [high, low, what as u8]
+    database::meta_key(group, what as u8)
 }
 
 /// A machine's key behind its group.
@@ -126,20 +125,11 @@ impl StateDisk {
         buffer: usize,
         fatal: Fatal,
     ) -> Result<Arc<Self>, rocksdb::Error> {
-        let mut options = Options::default();
-        options.create_if_missing(true);
-        options.create_missing_column_families(true);
-        options.set_max_background_jobs(2);
-        options.set_keep_log_file_num(4);
-        options.set_max_open_files(512);
+        let mut options = database::options(512);
         options.set_atomic_flush(true);
-        options.set_paranoid_checks(true);
-        options.set_bytes_per_sync(1 << 20);
-        let mut meta = Options::default();
-        meta.set_write_buffer_size(2 << 20);
         let mut state = Self::state_options();
-        memtable::set_buffer(&mut state, buffer);
-        let db = DB::open_cf_with_opts(&options, path, [(STATE, state), (META, meta)])?;
+        database::set_buffer(&mut state, buffer);
+        let db = DB::open_cf_with_opts(&options, path, [(STATE, state), (META, database::meta_options())])?;
         let reads = ReadOptions::default();
         Ok(Arc::new(Self { db, reads, installs, failed: AtomicBool::new(false), work: TaskTracker::new(), fatal }))
     }
@@ -169,7 +159,7 @@ impl StateDisk {
         // Rows that are deleted by age leave their remains in the way of every scan until they are compacted: do that
         // as soon as half of a stretch of a file is remains.
         options.add_compact_on_deletion_collector_factory(DELETION_WINDOW, DELETION_WINDOW / 2, 0.5);
-        memtable::compress_later(&mut options);
+        database::compress_later(&mut options);
         options
     }
 
@@ -224,30 +214,32 @@ impl StateDisk {
         self.refuse(format!("cannot {doing} the state in {}: {error}", self.db.path().display()));
     }
 
+    /// What the database gave, or its error, which is reported.
+    fn checked<T>(&self, doing: &str, result: Result<T, rocksdb::Error>) -> io::Result<T> {
+        result.inspect_err(|error| self.fail(doing, error)).map_err(io::Error::other)
+    }
+
     pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        match self.db.get_cf_opt(self.state(), key, &self.reads) {
-            Ok(value) => value,
-            Err(error) => {
-                self.fail("read", &error);
-                None
-            }
-        }
+        self.checked("read", self.db.get_cf_opt(self.state(), key, &self.reads)).unwrap_or_default()
     }
 
     /// An iterator over `[from, to)`, full keys, not positioned yet.
     pub(crate) fn iterate(&self, from: Vec<u8>, to: Vec<u8>) -> DBRawIterator<'_> {
-        let mut options = ReadOptions::default();
-        options.set_iterate_lower_bound(from);
-        options.set_iterate_upper_bound(to);
-        self.db.raw_iterator_cf_opt(self.state(), options)
+        self.db.raw_iterator_cf_opt(self.state(), within(from, to))
+    }
+
+    /// All pairs of a group as a snapshot shows them, with full keys. They take no room in the cache: they are read once.
+    pub(super) fn pairs_in<'a>(&self, snapshot: &'a Snapshot<'_>, group: GroupId) -> DBRawIterator<'a> {
+        let mut options = within(state_key(group, &[]), state_end(group));
+        options.fill_cache(false);
+        let mut pairs = snapshot.raw_iterator_cf_opt(self.state(), options);
+        pairs.seek_to_first();
+        pairs
     }
 
     /// Makes all that was written so far survive a crash, in tables.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        self.db.flush_cfs_opt(&[self.state(), self.meta()], &FlushOptions::default()).map_err(|error| {
-            self.fail("write", &error);
-            io::Error::other(error)
-        })
+        self.checked("write", self.db.flush_cfs_opt(&[self.state(), self.meta()], &FlushOptions::default()))
     }
 
     pub(crate) fn applied(&self, group: GroupId) -> io::Result<Applied> {
@@ -255,10 +247,7 @@ impl StateDisk {
     }
 
     fn get_meta(&self, group: GroupId, what: Meta) -> io::Result<Option<Vec<u8>>> {
-        self.db.get_cf(self.meta(), meta_key(group, what)).map_err(|error| {
-            self.fail("read", &error);
-            io::Error::other(error)
-        })
+        self.checked("read", self.db.get_cf(self.meta(), meta_key(group, what)))
     }
 
     /// The position that a RocksDB snapshot shows: state and position of the same moment.
@@ -272,7 +261,7 @@ impl StateDisk {
         if let Some(bytes) = applied {
             let mut bytes = bytes.as_slice();
             if bytes.len() != 24 {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the applied position is damaged"));
+                return Err(invalid_data("the applied position is damaged"));
             }
             found.last = Some(log_id(bytes.get_u64(), bytes.get_u64()));
             found.durable = bytes.get_u64();
@@ -320,11 +309,8 @@ impl StateDisk {
     pub(crate) fn write(&self, group: GroupId, batch: WriteBatch) -> io::Result<()> {
         self.check()?;
         let mut options = WriteOptions::default();
-        options.disable_wal(group != ALL_NODES);
-        self.db.write_opt(batch, &options).map_err(|error| {
-            self.fail("write", &error);
-            io::Error::other(error)
-        })
+        options.disable_wal(group != DIRECTORY_GROUP);
+        self.checked("write", self.db.write_opt(batch, &options))
     }
 
     /// Writes a batch of a group that must survive a crash.
@@ -342,12 +328,7 @@ impl StateDisk {
     fn read_hash(&self, group: GroupId) -> io::Result<(u64, u64)> {
         let snapshot = self.db.snapshot();
         let index = self.applied_in(&snapshot, group)?.last.map_or(0, |id| id.index);
-        let mut options = ReadOptions::default();
-        options.set_iterate_lower_bound(state_key(group, &[]));
-        options.set_iterate_upper_bound(state_end(group));
-        options.fill_cache(false);
-        let mut iterator = snapshot.raw_iterator_cf_opt(self.state(), options);
-        iterator.seek_to_first();
+        let mut iterator = self.pairs_in(&snapshot, group);
         let mut hash = Fnv::default();
         while let Some((key, value)) = iterator.item() {
             hash.add(key);
@@ -489,7 +470,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = open(folder.path(), USUAL_BUFFER);
         for index in 1..=50 {
-            write(&disk, ALL_NODES, index);
+            write(&disk, DIRECTORY_GROUP, index);
             write(&disk, 1, index);
             if index == 20 {
                 disk.flush().unwrap();
@@ -497,7 +478,7 @@ mod tests {
         }
         let again = left_by_a_crash(folder.path());
         let again = open(again.path(), USUAL_BUFFER);
-        assert_eq!(found(&again, ALL_NODES), (50, 50));
+        assert_eq!(found(&again, DIRECTORY_GROUP), (50, 50));
         assert_eq!(found(&again, 1), (20, 20));
         drop(disk);
         // Who ends in order loses nothing.

@@ -9,7 +9,7 @@ use rocksdb::WriteBatch;
 use super::disk::{StateDisk, state_key, with_state_key};
 use super::reader::StateReader;
 use super::recent::{self, Recent};
-use crate::machine::{Pairs, State, View};
+use crate::machine::{Pairs, State, View, just_after};
 
 /// The changes of one batch over the written state. Nothing else may write the group's state while it lives: it remembers rows
 /// that were written or read before.
@@ -58,7 +58,7 @@ impl Overlay {
 
     fn change(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.bytes += key.len() + value.map_or(0, <[u8]>::len);
-        self.changes.insert(state_key(self.base.group(), key), value.map(<[u8]>::to_vec));
+        self.changes.insert(state_key(self.base.group, key), value.map(<[u8]>::to_vec));
     }
 
     /// The changes of a range, with their keys as the machine knows them.
@@ -67,7 +67,7 @@ impl Overlay {
         from: &[u8],
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a Option<Vec<u8>>)> + use<'a> {
-        let (from, to) = (state_key(self.base.group(), from), state_key(self.base.group(), to));
+        let (from, to) = (state_key(self.base.group, from), state_key(self.base.group, to));
         let range = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
         self.changes.range::<[u8], _>(range).map(|(key, value)| (&key[2..], value))
     }
@@ -121,7 +121,7 @@ impl Overlay {
 
 impl View for Overlay {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        with_state_key(self.base.group(), key, |full| {
+        with_state_key(self.base.group, key, |full| {
             if let Some(change) = self.changes.get(full) {
                 return change.clone();
             }
@@ -129,7 +129,7 @@ impl View for Overlay {
             if let Some(value) = recent.get(full) {
                 return Some(value);
             }
-            let value = self.base.get_behind_group(full)?;
+            let value = self.base.disk.get(full)?;
             recent.read(full, &value);
             Some(value)
         })
@@ -142,11 +142,7 @@ impl View for Overlay {
         let changes = self.changes_in(from, to);
         let base = |after: Option<&[u8]>| match after {
             None => self.base.scan(from, to, limit),
-            Some(after) => {
-                let mut next = after.to_vec();
-                next.push(0);
-                self.base.scan(&next, to, limit)
-            }
+            Some(after) => self.base.scan(&just_after(after), to, limit),
         };
         Self::merge(base, changes, |a, b| a < b, limit)
     }

@@ -8,22 +8,13 @@ use crate::machine::{GroupId, Pairs, View};
 /// Reads what is written of one group's state. The group's prefix is hidden; a scan cannot leave the group.
 #[derive(Clone)]
 pub struct StateReader {
-    disk: Arc<StateDisk>,
-    group: GroupId,
+    pub(super) disk: Arc<StateDisk>,
+    pub(super) group: GroupId,
 }
 
 impl StateReader {
     pub(crate) fn new(disk: Arc<StateDisk>, group: GroupId) -> Self {
         Self { disk, group }
-    }
-
-    pub(super) fn group(&self) -> GroupId {
-        self.group
-    }
-
-    /// What is written under a key that stands behind the group already.
-    pub(super) fn get_behind_group(&self, full: &[u8]) -> Option<Vec<u8>> {
-        self.disk.get(full)
     }
 
     fn pairs(&self, from: &[u8], to: &[u8], limit: usize, from_end: bool) -> Pairs {

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use rocksdb::{IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch};
+use rocksdb::{IngestExternalFileOptions, SstFileWriter, WriteBatch};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use super::disk::{StateDisk, state_end, state_key};
-use crate::codec;
+use crate::codec::{self, invalid_data};
 use crate::failpoint::{self, Point};
 use crate::machine::GroupId;
 use crate::supervise;
@@ -101,12 +101,7 @@ fn read_chunks(
     group: GroupId,
     out: &mpsc::Sender<io::Result<Bytes>>,
 ) -> io::Result<()> {
-    let mut options = ReadOptions::default();
-    options.set_iterate_lower_bound(state_key(group, &[]));
-    options.set_iterate_upper_bound(state_end(group));
-    options.fill_cache(false);
-    let mut iterator = snapshot.raw_iterator_cf_opt(disk.state(), options);
-    iterator.seek_to_first();
+    let mut iterator = disk.pairs_in(snapshot, group);
     let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
     while let Some((key, value)) = iterator.item() {
         let key = &key[2..];
@@ -189,7 +184,7 @@ fn write_files(folder: PathBuf, group: GroupId, mut incoming: mpsc::Receiver<Byt
     let options = StateDisk::state_options();
     let mut files: Vec<PathBuf> = Vec::new();
     let mut open: Option<SstFileWriter<'_>> = None;
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "a chunk of the snapshot is damaged");
+    let damaged = || invalid_data("a chunk of the snapshot is damaged");
     while let Some(mut chunk) = incoming.blocking_recv() {
         while chunk.has_remaining() {
             if chunk.remaining() < 8 {
@@ -333,11 +328,7 @@ pub(crate) fn clean(disk: &StateDisk) -> io::Result<()> {
     for folder in folders {
         let folder = folder?;
         let group = folder.file_name().to_str().and_then(|name| name.parse().ok());
-        let needed = match group {
-            Some(group) => disk.installing(group)?.is_some(),
-            None => false,
-        };
-        if !needed {
+        if group.map(|group| disk.installing(group)).transpose()?.flatten().is_none() {
             remove_folder(&folder.path())?;
         }
     }

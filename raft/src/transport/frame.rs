@@ -9,7 +9,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Version of the frame; a peer that does not know it closes the connection.
 const VERSION: u8 = 1;
@@ -28,6 +28,10 @@ pub(super) enum Kind {
     Refusal = 2,
     Ping = 3,
     Pong = 4,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Request, Self::Response, Self::Refusal, Self::Ping, Self::Pong];
 }
 
 /// One message.
@@ -50,6 +54,25 @@ pub(super) enum FrameError {
     Version(u8),
     #[error("a frame is damaged")]
     Damaged,
+}
+
+/// Writes what is said before there are frames: its length, and it.
+pub(super) async fn write_alone(stream: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> std::io::Result<()> {
+    let too_long = |_| std::io::Error::other("too long");
+    let length = u32::try_from(body.len()).map_err(too_long)?;
+    stream.write_all(&[&length.to_be_bytes(), body].concat()).await?;
+    stream.flush().await
+}
+
+/// Reads what [`write_alone`] wrote, of at most so many bytes.
+pub(super) async fn read_alone(stream: &mut (impl AsyncRead + Unpin), most: u32) -> std::io::Result<Bytes> {
+    let length = stream.read_u32().await?;
+    if length > most {
+        return Err(std::io::Error::other(format!("{length} bytes are too many")));
+    }
+    let mut body = vec![0; length as usize];
+    stream.read_exact(&mut body).await?;
+    Ok(body.into())
 }
 
 /// Starts a frame in an empty buffer.
@@ -78,13 +101,8 @@ pub(super) fn size(message: &Message) -> usize {
     MESSAGE_HEAD + message.body.len()
 }
 
-/// Reads the next frame; the buffer keeps what came with it.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Result<Bytes, FrameError> {
-    read_with(stream, buffer, || {}).await
-}
-
-/// As [`read`]; `goes_on` is called whenever a part of a frame has come.
-pub(super) async fn read_with(
+/// Reads the next frame; the buffer keeps what came with it. `goes_on` is called whenever a part of a frame has come.
+pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,
     mut goes_on: impl FnMut(),
@@ -125,13 +143,9 @@ pub(super) fn next(frame: &mut Bytes) -> Option<Result<Message, FrameError>> {
     if frame.len() < MESSAGE_HEAD {
         return Some(Err(FrameError::Damaged));
     }
-    let kind = match frame.get_u8() {
-        0 => Kind::Request,
-        1 => Kind::Response,
-        2 => Kind::Refusal,
-        3 => Kind::Ping,
-        4 => Kind::Pong,
-        _ => return Some(Err(FrameError::Damaged)),
+    let number = frame.get_u8();
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| *kind as u8 == number) else {
+        return Some(Err(FrameError::Damaged));
     };
     let (id, service, length) = (frame.get_u64(), frame.get_u16(), frame.get_u32() as usize);
     if frame.len() < length {
@@ -157,7 +171,7 @@ mod tests {
         end(&mut frame);
         let mut stream = in_pieces(&frame);
         let mut buffer = BytesMut::new();
-        let mut frame = read(&mut stream, &mut buffer).await.unwrap();
+        let mut frame = read(&mut stream, &mut buffer, || {}).await.unwrap();
         let mut lengths = Vec::new();
         while let Some(message) = next(&mut frame) {
             let message = message.unwrap();

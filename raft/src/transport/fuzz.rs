@@ -21,7 +21,7 @@ pub(crate) fn messages_of(mut bytes: &[u8]) -> Vec<Bytes> {
     let mut buffer = BytesMut::new();
     let mut bodies = Vec::new();
     // Bytes in memory are there at once.
-    while let Some(Ok(mut frame)) = frame::read(&mut bytes, &mut buffer).now_or_never() {
+    while let Some(Ok(mut frame)) = frame::read(&mut bytes, &mut buffer, || {}).now_or_never() {
         while let Some(Ok(message)) = frame::next(&mut frame) {
             bodies.push(message.body);
         }

@@ -11,14 +11,14 @@ use model::msgpack;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Class, Identity};
+use super::{Class, Identity, frame};
 
 /// The version of the frames, and of how all in them is written, after the hello. Nodes of different versions refuse each
 /// other. What is said in them grows with the cluster's format.
 const PROTOCOL: u16 = 1;
-const MAX_HELLO: usize = 4096;
+const MAX_HELLO: u32 = 4096;
 
 #[derive(Debug, Error)]
 pub(super) enum HelloError {
@@ -104,20 +104,11 @@ pub(super) enum Answer {
 pub(super) async fn send<T: Serialize>(stream: &mut (impl AsyncWrite + Unpin), value: &T) -> Result<(), HelloError> {
     // By name: a release that does not know a field passes over it.
     let body = msgpack::to_vec_named(value).map_err(|_| HelloError::Damaged)?;
-    let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
-    bytes.extend_from_slice(&body);
-    stream.write_all(&bytes).await?;
-    stream.flush().await?;
-    Ok(())
+    Ok(frame::write_alone(stream, &body).await?)
 }
 
 pub(super) async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> Result<T, HelloError> {
-    let length = stream.read_u32().await? as usize;
-    if length > MAX_HELLO {
-        return Err(HelloError::Damaged);
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await?;
+    let body = frame::read_alone(stream, MAX_HELLO).await?;
     msgpack::from_slice(&body).map_err(|_| HelloError::Damaged)
 }
 

@@ -170,7 +170,7 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
                     session.say_alive();
                 }
             };
-            let mut frame = match frame::read_with(&mut reader, &mut buffer, goes_on).await {
+            let mut frame = match frame::read(&mut reader, &mut buffer, goes_on).await {
                 Ok(frame) => frame,
                 Err(error) => return error,
             };
@@ -183,10 +183,8 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
         }
     };
     let write = async {
-        match stream::write(class, &mut writer, None, &mut queue, |_| true).await {
-            Ok(()) => FrameError::Closed,
-            Err(error) => FrameError::Io(error),
-        }
+        let written = stream::write(class, &mut writer, None, &mut queue, |_| true).await;
+        written.map_or_else(FrameError::Io, |()| FrameError::Closed)
     };
     tokio::select! {
         error = read => tracing::debug!(peer, ?class, %error, "a peer's connection ended"),

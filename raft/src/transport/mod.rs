@@ -313,30 +313,27 @@ impl Peers {
                 tracker: TaskTracker::new(),
             });
             let addr = config.listen;
-            let peers =
-                |local_addr| Arc::new(Self { shared: shared.clone(), local_addr, runtime: Mutex::new(Some(runtime)) });
             // The listener has to be made on the runtime whose reactor will watch it.
             let bound = shared.runtime.spawn(async move {
                 let listener = TcpListener::bind(addr).await?;
                 let local_addr = listener.local_addr()?;
                 Ok::<_, std::io::Error>((listener, local_addr))
             });
-            match bound.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
-                Ok((listener, local_addr)) => {
-                    let (stop, listener, accepting) = (shared.stop.clone(), Arc::new(listener), shared.clone());
-                    let port = config.port;
-                    let task = async move {
-                        let accept = || inbound::accept(accepting.clone(), listener.clone(), port.clone());
-                        let _ = stop.run_until_cancelled(supervise::restarted("the peer port", accept)).await;
-                    };
-                    shared.tracker.spawn_on(task, &shared.runtime);
-                    Ok(peers(local_addr))
-                }
+            let (listener, local_addr) = match bound.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+                Ok(bound) => bound,
                 Err(error) => {
-                    drop(peers(addr));
-                    Err(PeersError::Listen { addr, error })
+                    runtime.shutdown_background();
+                    return Err(PeersError::Listen { addr, error });
                 }
-            }
+            };
+            let (stop, listener, accepting) = (shared.stop.clone(), Arc::new(listener), shared.clone());
+            let port = config.port;
+            let task = async move {
+                let accept = || inbound::accept(accepting.clone(), listener.clone(), port.clone());
+                let _ = stop.run_until_cancelled(supervise::restarted("the peer port", accept)).await;
+            };
+            shared.tracker.spawn_on(task, &shared.runtime);
+            Ok(Arc::new(Self { shared, local_addr, runtime: Mutex::new(Some(runtime)) }))
         })
     }
 
@@ -404,23 +401,16 @@ impl Peers {
             return Err(PeerError::Refused(format!("{} bytes are too many for one call", body.len())));
         }
         let known = self.shared.links.read().get(&(to, class)).cloned();
-        let link = match known {
-            Some(link) => link,
-            None => self
-                .shared
-                .links
-                .write()
-                .entry((to, class))
-                .or_insert_with(|| Link::start(&self.shared, to, class))
-                .clone(),
-        };
+        let link = known.unwrap_or_else(|| {
+            let mut links = self.shared.links.write();
+            links.entry((to, class)).or_insert_with(|| Link::start(&self.shared, to, class)).clone()
+        });
         link.begin(service, body, patience)
     }
 
     /// Sends at once what waits for company on the way to a peer.
     pub(crate) fn nudge(&self, to: NodeId, class: Class) {
-        let link = self.shared.links.read().get(&(to, class)).cloned();
-        if let Some(link) = link {
+        if let Some(link) = self.shared.links.read().get(&(to, class)) {
             link.nudge();
         }
     }

@@ -132,9 +132,7 @@ impl Link {
             Err(mpsc::error::TrySendError::Closed(_)) => Err(PeerError::Unreachable("shut down".into())),
         }
     }
-}
 
-impl Link {
     /// Ends the patience of what waits to be sent.
     pub(super) fn nudge(&self) {
         // A full queue is not waiting for anything.
@@ -229,13 +227,8 @@ impl Keeper {
         let socket = socket.map_err(|_| unreachable(&format!("{address}: connecting timed out")))?;
         let socket = socket.map_err(|error| unreachable(&format!("{address}: {error}")))?;
         socket.set_nodelay(true).map_err(|error| unreachable(&error))?;
-        let mut stream = self
-            .shared
-            .tls
-            .connector()
-            .connect(tls::server_name(self.peer), socket)
-            .await
-            .map_err(|error| unreachable(&format!("{address}: {error}")))?;
+        let connected = self.shared.tls.connector().connect(tls::server_name(self.peer), socket).await;
+        let mut stream = connected.map_err(|error| unreachable(&format!("{address}: {error}")))?;
         match self.greet(&mut stream).await {
             Ok(judged) => Ok((stream, judged)),
             Err(HelloError::Refused(reason)) => {
@@ -272,7 +265,7 @@ impl Keeper {
             loop {
                 // A large answer on a slow link is no silence.
                 let goes_on = || *heard.lock() = Instant::now();
-                let mut frame = match frame::read_with(&mut reader, &mut buffer, goes_on).await {
+                let mut frame = match frame::read(&mut reader, &mut buffer, goes_on).await {
                     Ok(frame) => frame,
                     Err(error) => return error,
                 };
@@ -292,10 +285,8 @@ impl Keeper {
         };
         let write = async {
             let wanted = |message: &Message| self.waiting.wants(message);
-            match stream::write(self.class, &mut writer, Some(first), &mut self.queue, wanted).await {
-                Ok(()) => FrameError::Closed,
-                Err(error) => FrameError::Io(error),
-            }
+            let written = stream::write(self.class, &mut writer, Some(first), &mut self.queue, wanted).await;
+            written.map_or_else(FrameError::Io, |()| FrameError::Closed)
         };
         tokio::select! {
             error = read => error,

@@ -498,7 +498,7 @@ async fn messages_that_no_frame_can_carry_together_go_in_two() {
     stream::write(Class::Log, &mut written, None, &mut waiting, |_| true).await.unwrap();
     let (mut written, mut buffer) = (&written[..], BytesMut::new());
     let mut read = Vec::new();
-    while let Ok(mut frame) = frame::read(&mut written, &mut buffer).await {
+    while let Ok(mut frame) = frame::read(&mut written, &mut buffer, || {}).await {
         while let Some(message) = frame::next(&mut frame) {
             read.push(message.unwrap().body.len());
         }
@@ -527,7 +527,7 @@ async fn a_call_takes_those_along_that_ready_tasks_hand_in_and_an_append_waits_f
         });
         let written = writing.await.unwrap();
         let (mut written, mut buffer, mut frames) = (&written[..], BytesMut::new(), 0);
-        while frame::read(&mut written, &mut buffer).await.is_ok() {
+        while frame::read(&mut written, &mut buffer, || {}).await.is_ok() {
             frames += 1;
         }
         assert_eq!(frames, expected, "{class:?}");

@@ -39,19 +39,19 @@ fn fail(what: &str, error: &dyn std::fmt::Display) -> PeersError {
     PeersError::Tls(format!("{what}: {error}"))
 }
 
+fn certificates(what: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, PeersError> {
+    CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().map_err(|error| fail(what, &error))
+}
+
 /// A node's certificate with those that a peer needs to judge it, and its key.
 fn certified(node: NodeId, pem: &PeerTls) -> Result<CertifiedKey, PeersError> {
-    let mut chain = CertificateDer::pem_slice_iter(pem.cert_pem.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| fail("this node's certificate", &error))?;
+    let mut chain = certificates("this node's certificate", &pem.cert_pem)?;
     let own = chain.first().ok_or_else(|| PeersError::Tls("the certificate file holds no certificate".into()))?;
     if !proves(own, node) {
         return Err(PeersError::Tls(format!("this node's certificate is not for {}", node_name(node))));
     }
     // A stranger knows the authority by its hash alone, and has to be shown it.
-    for certificate in CertificateDer::pem_slice_iter(pem.ca_pem.as_bytes()) {
-        chain.push(certificate.map_err(|error| fail("the CA certificate", &error))?);
-    }
+    chain.extend(certificates("the CA certificate", &pem.ca_pem)?);
     let key = PrivateKeyDer::from_pem_slice(pem.key_pem.as_bytes()).map_err(|error| fail("this node's key", &error))?;
     let signing = rustls::crypto::ring::default_provider().key_provider.load_private_key(key);
     let certified = CertifiedKey::new(chain, signing.map_err(|error| fail("this node's key", &error))?);
@@ -82,8 +82,7 @@ impl Tls {
 impl Present {
     fn new(node: NodeId, pem: &PeerTls) -> Result<Self, PeersError> {
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem.ca_pem.as_bytes()) {
-            let certificate = certificate.map_err(|error| fail("the CA certificate", &error))?;
+        for certificate in certificates("the CA certificate", &pem.ca_pem)? {
             roots.add(certificate).map_err(|error| fail("the CA certificate", &error))?;
         }
         if roots.is_empty() {

@@ -15,11 +15,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsConnector, client};
 
+use super::frame::{read_alone, write_alone};
 use super::tls;
 
 /// The longest question, many times what a node has to say, and the longest answer.
@@ -73,8 +74,8 @@ pub async fn ask(
 ) -> Result<Bytes, UnauthenticatedError> {
     let asking = async {
         let mut stream = connect(address, authority).await?;
-        write(&mut stream, question).await.map_err(|error| unreachable(address, &error))?;
-        read(&mut stream, LONGEST_ANSWER).await.map_err(|error| unreachable(address, &error))
+        write_alone(&mut stream, question).await.map_err(|error| unreachable(address, &error))?;
+        read_alone(&mut stream, LONGEST_ANSWER).await.map_err(|error| unreachable(address, &error))
     };
     let asked = tokio::time::timeout_at(deadline.into(), asking).await;
     asked.unwrap_or_else(|_| Err(unreachable(address, &"no answer in time")))
@@ -109,7 +110,7 @@ pub(super) async fn connect(
 
 /// Reads a stranger's question.
 pub(super) async fn question(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Bytes> {
-    tokio::time::timeout(QUESTION_PATIENCE, read(stream, LONGEST_QUESTION)).await?
+    tokio::time::timeout(QUESTION_PATIENCE, read_alone(stream, LONGEST_QUESTION)).await?
 }
 
 /// Answers a stranger's question.
@@ -119,25 +120,8 @@ pub(super) async fn answer(
     handler: &dyn UnauthenticatedHandler,
 ) -> std::io::Result<()> {
     let from = stream.get_ref().0.peer_addr()?.ip();
-    write(stream, &handler.answer(question, from).await).await?;
+    write_alone(stream, &handler.answer(question, from).await).await?;
     stream.shutdown().await
-}
-
-async fn write(stream: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> std::io::Result<()> {
-    let too_long = |_| std::io::Error::other("too long");
-    let length = u32::try_from(body.len()).map_err(too_long)?;
-    stream.write_all(&[&length.to_be_bytes(), body].concat()).await?;
-    stream.flush().await
-}
-
-async fn read(stream: &mut (impl AsyncRead + Unpin), most: u32) -> std::io::Result<Bytes> {
-    let length = stream.read_u32().await?;
-    if length > most {
-        return Err(std::io::Error::other(format!("{length} bytes are too many")));
-    }
-    let mut body = vec![0; length as usize];
-    stream.read_exact(&mut body).await?;
-    Ok(body.into())
 }
 
 /// Believes whoever shows the certificate of one authority, and one of its own that this authority signed for a node.

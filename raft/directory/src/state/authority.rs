@@ -1,21 +1,17 @@
 //! What the commands about the cluster's authority do.
 
 use model::id::NodeId;
-use model::time::Timestamp;
 
-use super::{Change, DirectoryState};
+use super::{Change, DirectoryState, Update};
 use crate::authority::{AuthorityCommand, AuthorityRotation, AuthorityStep};
 use crate::command::{Rejection, Reply};
 use crate::members::{AuthorityRecord, NodeState};
-use machine::State;
 
 impl DirectoryState {
     pub(super) fn run_authority(
         &mut self,
         command: AuthorityCommand,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
+        update: &mut Update<'_>,
     ) -> Result<Reply, Rejection> {
         let known = self.authority.clone().ok_or(Rejection::NoAuthority)?;
         let step = known.rotation.as_ref().map(|rotation| &rotation.step);
@@ -29,7 +25,7 @@ impl DirectoryState {
                 if let Some(joining) = self.nodes.values().find(|node| node.state == NodeState::Joining) {
                     return Err(Rejection::NodeState { node: joining.id, state: joining.state });
                 }
-                let rotation = Some(AuthorityRotation { began_at: at, step: AuthorityStep::Wanted });
+                let rotation = Some(AuthorityRotation { began_at: update.at, step: AuthorityStep::Wanted });
                 AuthorityRecord { rotation, ..(*known).clone() }
             }
             (AuthorityCommand::Announce { certificate, key }, Some(AuthorityStep::Wanted)) => {
@@ -40,7 +36,7 @@ impl DirectoryState {
                 self.is_each_of(&trusting)?;
                 let stepped = known.stepped(AuthorityStep::Overlapping { former: known.certificate.clone() });
                 let (certificate, key) = (certificate.clone(), key.clone());
-                AuthorityRecord { certificate, key, rotated_at: Some(at), ..stepped }
+                AuthorityRecord { certificate, key, rotated_at: Some(update.at), ..stepped }
             }
             (AuthorityCommand::DropFormer { renewed }, Some(AuthorityStep::Overlapping { .. })) => {
                 self.is_each_of(&renewed)?;
@@ -48,9 +44,8 @@ impl DirectoryState {
             }
             _ => return Err(Rejection::AuthorityStep),
         };
-        self.put_authority(next, store);
-        changes.push(Change::Layout);
-        Ok(Reply::Done)
+        self.put_authority(next, update);
+        update.done(Change::Layout, Reply::Done)
     }
 
     /// Refuses while another node than these is a member.

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use model::time::Timestamp;
 
-use super::{Change, DirectoryState};
+use super::{Change, DirectoryState, Update};
 use crate::command::Rejection;
 use crate::records::{ClusterRecord, CustomerRecord, EndpointRecord};
 use crate::secrets::{DataKeyRotation, Resealed, ResealedEndpoint, Rewrapped, SecretsCommand};
-use machine::State;
 
 impl DirectoryState {
     /// The rotation of data keys that is under way.
@@ -29,13 +28,7 @@ impl DirectoryState {
         self.customers.values().filter(|customer| customer.former_data_key.is_some())
     }
 
-    pub(super) fn run_data_keys(
-        &mut self,
-        command: SecretsCommand,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), Rejection> {
+    pub(super) fn run_data_keys(&mut self, command: SecretsCommand, update: &mut Update<'_>) -> Result<(), Rejection> {
         let cluster = self.cluster.clone().ok_or(Rejection::NotFormed)?;
         if command == SecretsCommand::RotateDataKeys {
             if self.running_data_keys().is_some() {
@@ -46,8 +39,8 @@ impl DirectoryState {
             }
             let (changed_at, resealed_at, ended_at) = (None, None, None);
             let resealed = BTreeSet::new();
-            let begun = DataKeyRotation { began_at: at, changed_at, resealed, resealed_at, ended_at };
-            self.put_cluster(ClusterRecord { data_keys: Some(begun), ..(*cluster).clone() }, store);
+            let begun = DataKeyRotation { began_at: update.at, changed_at, resealed, resealed_at, ended_at };
+            self.put_cluster(ClusterRecord { data_keys: Some(begun), ..(*cluster).clone() }, update);
             return Ok(());
         }
         let mut rotation = self.running_data_keys().cloned().ok_or(Rejection::DataKeysStep)?;
@@ -59,15 +52,18 @@ impl DirectoryState {
                     let known = self.customers.get(&customer).filter(|known| known.former_data_key.is_none());
                     if let Some(known) = known.cloned() {
                         let former_data_key = Some(Box::new(known.data_key.clone()));
-                        self.put_customer(CustomerRecord { data_key: key, former_data_key, ..(*known).clone() }, store);
-                        changes.push(Change::Customer(customer));
+                        self.put_customer(
+                            CustomerRecord { data_key: key, former_data_key, ..(*known).clone() },
+                            update,
+                        );
+                        update.changes.push(Change::Customer(customer));
                     }
                 }
                 return Ok(());
             }
-            SecretsCommand::DataKeysChanged if rotation.changed_at.is_none() => rotation.changed_at = Some(at),
+            SecretsCommand::DataKeysChanged if rotation.changed_at.is_none() => rotation.changed_at = Some(update.at),
             SecretsCommand::ResealEndpoints(endpoints) if rotation.changed_at.is_some() => {
-                endpoints.into_iter().for_each(|endpoint| self.reseal_endpoint(endpoint, store, changes));
+                endpoints.into_iter().for_each(|endpoint| self.reseal_endpoint(endpoint, update));
                 return Ok(());
             }
             SecretsCommand::ShardResealed { shard, began_at }
@@ -75,13 +71,13 @@ impl DirectoryState {
             {
                 rotation.resealed.insert(shard);
                 let all = (1..=cluster.shard_count).all(|shard| rotation.resealed.contains(&shard));
-                rotation.resealed_at = rotation.resealed_at.or(all.then_some(at));
+                rotation.resealed_at = rotation.resealed_at.or(all.then_some(update.at));
             }
             SecretsCommand::DropDataKeys { customers } if rotation.resealed_at.is_some() => {
                 for id in customers {
                     if let Some(known) = self.customers.get(&id).cloned() {
-                        self.put_customer(CustomerRecord { former_data_key: None, ..(*known).clone() }, store);
-                        changes.push(Change::Customer(id));
+                        self.put_customer(CustomerRecord { former_data_key: None, ..(*known).clone() }, update);
+                        update.changes.push(Change::Customer(id));
                     }
                 }
                 return Ok(());
@@ -89,15 +85,15 @@ impl DirectoryState {
             SecretsCommand::EndDataKeys
                 if rotation.resealed_at.is_some() && self.with_former_data_key().next().is_none() =>
             {
-                rotation.ended_at = Some(at);
+                rotation.ended_at = Some(update.at);
             }
             _ => return Err(Rejection::DataKeysStep),
         }
-        self.put_cluster(ClusterRecord { data_keys: Some(rotation), ..(*cluster).clone() }, store);
+        self.put_cluster(ClusterRecord { data_keys: Some(rotation), ..(*cluster).clone() }, update);
         Ok(())
     }
 
-    fn reseal_endpoint(&mut self, anew: ResealedEndpoint, store: &mut dyn State, changes: &mut Vec<Change>) {
+    fn reseal_endpoint(&mut self, anew: ResealedEndpoint, update: &mut Update<'_>) {
         let Some(known) = self.endpoints.get(&anew.id).cloned() else { return };
         let exchanged = |present: &Option<Vec<u8>>, anew: Option<Resealed>| match anew {
             Some(Resealed { was, sealed }) if present.as_ref() == Some(&was) => Some(sealed),
@@ -105,7 +101,7 @@ impl DirectoryState {
         };
         let secret = exchanged(&known.secret, anew.secret);
         let sealed_headers = exchanged(&known.sealed_headers, anew.headers);
-        self.put_endpoint(EndpointRecord { secret, sealed_headers, ..(*known).clone() }, store);
-        changes.push(Change::Endpoint(anew.id));
+        self.put_endpoint(EndpointRecord { secret, sealed_headers, ..(*known).clone() }, update);
+        update.changes.push(Change::Endpoint(anew.id));
     }
 }

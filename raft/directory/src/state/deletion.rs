@@ -9,10 +9,9 @@ use std::sync::Arc;
 use model::id::{ChannelId, CustomerId, KeyId, SessionId};
 use model::time::Timestamp;
 
-use super::{Change, DirectoryState, ids_of};
+use super::{Change, DirectoryState, Update, ids_of};
 use crate::command::{Rejection, Reply};
-use crate::records::{Ended, KeyRecord, PORTION};
-use machine::State;
+use crate::records::{ChannelRecord, Ended, KeyRecord, PORTION};
 
 /// What is left to end of a deletion.
 #[derive(Default)]
@@ -74,16 +73,10 @@ impl DirectoryState {
         }
     }
 
-    pub(super) fn delete_customer(
-        &mut self,
-        id: CustomerId,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> Result<Reply, Rejection> {
+    pub(super) fn delete_customer(&mut self, id: CustomerId, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         let mut customer = self.live_customer(id)?;
-        customer.deleted_at = Some(at);
-        self.put_customer(customer, store);
+        customer.deleted_at = Some(update.at);
+        self.put_customer(customer, update);
         let deleted = Ended::Customer(id);
         self.ending.insert(deleted);
         let keys = self.keys_of.get(&id).map_or(0, |keys| keys.len());
@@ -91,28 +84,25 @@ impl DirectoryState {
         if self.ends_at_once(records) {
             let Rest { keys, channels, sessions } = self.rest_of(deleted);
             let keys: Vec<KeyId> = keys.iter().map(|key| key.id).collect();
-            self.end_all(&keys, &channels, &sessions, at, store, changes);
+            self.end_all(&keys, &channels, &sessions, update.at, update);
             self.ending.remove(&deleted);
         }
-        changes.push(Change::Customer(id));
-        Ok(Reply::Done)
+        update.done(Change::Customer(id), Reply::Done)
     }
 
     pub(super) fn delete_channel(
         &mut self,
         customer: CustomerId,
         id: ChannelId,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
+        update: &mut Update<'_>,
     ) -> Result<Reply, Rejection> {
         self.live_channel(customer, id)?;
-        self.end_all(&[], &[id], &[], at, store, changes);
+        self.end_all(&[], &[id], &[], update.at, update);
         let deleted = Ended::Channel(id);
         self.ending.insert(deleted);
         if self.ends_at_once(self.keys_of.get(&customer).map_or(0, |keys| keys.len())) {
             let keys: Vec<KeyId> = self.rest_of(deleted).keys.iter().map(|key| key.id).collect();
-            self.end_all(&keys, &[], &[], at, store, changes);
+            self.end_all(&keys, &[], &[], update.at, update);
             self.ending.remove(&deleted);
         }
         Ok(Reply::Done)
@@ -124,7 +114,6 @@ impl DirectoryState {
     }
 
     /// A part of what ended with a deletion, as [`DirectoryState::rest_of`] told it somewhat earlier.
-    #[allow(clippy::too_many_arguments, reason = "the fields of the command")]
     pub(super) fn end_part(
         &mut self,
         deleted: Ended,
@@ -132,8 +121,7 @@ impl DirectoryState {
         channels: &[ChannelId],
         sessions: &[SessionId],
         last: bool,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
+        update: &mut Update<'_>,
     ) -> Result<Reply, Rejection> {
         let at = self.deleted_at(deleted).ok_or(Rejection::NotDeleted)?;
         let with_it = |id: &&KeyId| self.keys.get(id).is_some_and(|key| deleted.includes(key));
@@ -146,7 +134,7 @@ impl DirectoryState {
             self.users.session(**id).is_some_and(|session| deleted == Ended::Customer(session.customer_id))
         };
         let sessions: Vec<SessionId> = sessions.iter().filter(of_its_members).copied().collect();
-        self.end_all(&keys, &channels, &sessions, at, store, changes);
+        self.end_all(&keys, &channels, &sessions, at, update);
         if last {
             self.ending.remove(&deleted);
         }
@@ -160,23 +148,22 @@ impl DirectoryState {
         channels: &[ChannelId],
         sessions: &[SessionId],
         at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
+        update: &mut Update<'_>,
     ) {
         for id in keys {
             if let Some(key) = self.keys.get(id).filter(|key| key.revoked_at.is_none()).cloned() {
-                self.revoke(&key, at, store);
-                changes.push(Change::Key(*id));
+                self.revoke(&key, at, update);
+                update.changes.push(Change::Key(*id));
             }
         }
         for id in channels {
             if let Some(channel) = self.channel(*id).cloned() {
-                self.mark_deleted(&channel, at, store);
-                changes.push(Change::Channel(*id));
+                self.put_channel(ChannelRecord { deleted_at: Some(at), updated_at: at, ..(*channel).clone() }, update);
+                update.changes.push(Change::Channel(*id));
             }
         }
         for id in sessions {
-            self.users.end_session(*id, at, store, changes);
+            self.users.end_session(*id, at, update);
         }
     }
 

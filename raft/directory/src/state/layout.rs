@@ -3,24 +3,16 @@
 use std::sync::Arc;
 
 use model::id::{NodeId, ShardId};
-use model::time::Timestamp;
 
-use super::{Change, DirectoryState};
+use super::{Change, DirectoryState, Update};
 use crate::command::{Rejection, Reply};
 use crate::keys;
-use crate::layout::{LayoutCommand, LayoutRecord, MoveState, same_nodes};
+use crate::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState, same_nodes};
 use crate::records::PlacementRecord;
-use machine::State;
-use machine::record::encode;
 
 impl DirectoryState {
-    pub(super) fn run_layout(
-        &mut self,
-        command: LayoutCommand,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> Result<Reply, Rejection> {
+    pub(super) fn run_layout(&mut self, command: LayoutCommand, update: &mut Update<'_>) -> Result<Reply, Rejection> {
+        let at = update.at;
         self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
         match command {
             LayoutCommand::Begin(layout) => {
@@ -32,40 +24,32 @@ impl DirectoryState {
                     return Err(Rejection::LayoutStale);
                 }
                 let ended_at = layout.moves.is_empty().then_some(at);
-                self.put_layout(LayoutRecord { ended_at, ..layout }, store);
+                self.put_layout(LayoutRecord { ended_at, ..layout }, update);
             }
-            LayoutCommand::Start { number, shard } => self.start_move(number, shard, at, store)?,
+            LayoutCommand::Start { number, shard } => self.start_move(number, shard, update)?,
             LayoutCommand::Retarget { number, shard, to, leader } => {
-                self.retarget(number, shard, to, leader, store)?;
+                self.retarget(number, shard, to, leader, update)?;
             }
-            LayoutCommand::Settled { shard, replicas } => self.settled(shard, &replicas, at, store)?,
+            LayoutCommand::Settled { shard, replicas } => self.settled(shard, &replicas, update)?,
             LayoutCommand::Cancel { number } => {
                 let mut layout = self.running_layout(number)?;
                 layout.cancelled_at = Some(at);
                 for each in layout.moves.iter_mut().filter(|each| each.state == MoveState::Waiting) {
                     (each.state, each.ended_at) = (MoveState::Cancelled, Some(at));
                 }
-                self.put_moved(layout, at, store);
+                self.put_moved(layout, update);
             }
         }
-        changes.push(Change::Layout);
-        Ok(Reply::Done)
+        update.done(Change::Layout, Reply::Done)
     }
 
-    fn start_move(
-        &mut self,
-        number: u64,
-        shard: ShardId,
-        at: Timestamp,
-        store: &mut dyn State,
-    ) -> Result<(), Rejection> {
+    fn start_move(&mut self, number: u64, shard: ShardId, update: &mut Update<'_>) -> Result<(), Rejection> {
         let mut layout = self.running_layout(number)?;
         let place = self.placement.get(&shard).cloned().ok_or(Rejection::LayoutStale)?;
-        let waits = |state| state == MoveState::Waiting;
-        let moving = layout.moves.iter_mut().find(|each| each.shard == shard && waits(each.state));
-        let moving = moving.ok_or(Rejection::LayoutStale)?;
+        let moving = move_of(&mut layout, shard, MoveState::Waiting)?;
         let holds = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.state.holds_replicas());
         let is_gone = !moving.to.iter().all(holds);
+        let at = update.at;
         moving.began_at = Some(at);
         if is_gone || !place.settled || !same_nodes(&moving.from, &place.replicas) {
             (moving.state, moving.ended_at) = (MoveState::Cancelled, Some(at));
@@ -74,9 +58,9 @@ impl DirectoryState {
             (moving.state, moving.ended_at) =
                 if settled { (MoveState::Done, Some(at)) } else { (MoveState::Running, None) };
             let (replicas, leader) = (moving.to.clone(), moving.leader);
-            self.put_placement(PlacementRecord { replicas, leader, settled, ..(*place).clone() }, store);
+            self.put_placement(PlacementRecord { replicas, leader, settled, ..(*place).clone() }, update);
         }
-        self.put_moved(layout, at, store);
+        self.put_moved(layout, update);
         Ok(())
     }
 
@@ -86,40 +70,32 @@ impl DirectoryState {
         shard: ShardId,
         to: Vec<NodeId>,
         leader: NodeId,
-        store: &mut dyn State,
+        update: &mut Update<'_>,
     ) -> Result<(), Rejection> {
         let mut layout = self.running_layout(number)?;
         let place = self.placement.get(&shard).cloned().ok_or(Rejection::LayoutStale)?;
-        let runs = |state| state == MoveState::Running;
-        let moving = layout.moves.iter_mut().find(|each| each.shard == shard && runs(each.state));
-        let moving = moving.ok_or(Rejection::LayoutStale)?;
+        let moving = move_of(&mut layout, shard, MoveState::Running)?;
         (moving.to, moving.leader) = (to.clone(), leader);
         // Not settled, whatever it was: nobody knows how far the shard has come.
-        self.put_placement(PlacementRecord { replicas: to, leader, settled: false, ..(*place).clone() }, store);
-        self.put_layout(layout, store);
+        self.put_placement(PlacementRecord { replicas: to, leader, settled: false, ..(*place).clone() }, update);
+        self.put_layout(layout, update);
         Ok(())
     }
 
-    fn settled(
-        &mut self,
-        shard: ShardId,
-        replicas: &[NodeId],
-        at: Timestamp,
-        store: &mut dyn State,
-    ) -> Result<(), Rejection> {
+    fn settled(&mut self, shard: ShardId, replicas: &[NodeId], update: &mut Update<'_>) -> Result<(), Rejection> {
         let place = self.placement.get(&shard).cloned().ok_or(Rejection::NotFormed)?;
         // Said of an earlier placement.
         if !same_nodes(&place.replicas, replicas) {
             return Err(Rejection::LayoutStale);
         }
-        self.put_placement(PlacementRecord { settled: true, ..(*place).clone() }, store);
+        self.put_placement(PlacementRecord { settled: true, ..(*place).clone() }, update);
         if let Some(layout) = self.layout.clone() {
             let mut layout = (*layout).clone();
-            let runs = |state| state == MoveState::Running;
-            for each in layout.moves.iter_mut().filter(|each| each.shard == shard && runs(each.state)) {
-                (each.state, each.ended_at) = (MoveState::Done, Some(at));
+            let runs = |each: &&mut MoveRecord| each.shard == shard && each.state == MoveState::Running;
+            for each in layout.moves.iter_mut().filter(runs) {
+                (each.state, each.ended_at) = (MoveState::Done, Some(update.at));
             }
-            self.put_moved(layout, at, store);
+            self.put_moved(layout, update);
         }
         Ok(())
     }
@@ -130,14 +106,20 @@ impl DirectoryState {
     }
 
     /// Stores a layout whose moves have gone on, and ends it with the last of them.
-    fn put_moved(&mut self, layout: LayoutRecord, at: Timestamp, store: &mut dyn State) {
+    fn put_moved(&mut self, layout: LayoutRecord, update: &mut Update<'_>) {
         let open = layout.count(MoveState::Waiting) + layout.count(MoveState::Running);
-        let ended_at = layout.ended_at.or((open == 0).then_some(at));
-        self.put_layout(LayoutRecord { ended_at, ..layout }, store);
+        let ended_at = layout.ended_at.or((open == 0).then_some(update.at));
+        self.put_layout(LayoutRecord { ended_at, ..layout }, update);
     }
 
-    fn put_layout(&mut self, layout: LayoutRecord, store: &mut dyn State) {
-        store.put(&keys::layout(), &encode(&layout));
+    fn put_layout(&mut self, layout: LayoutRecord, update: &mut Update<'_>) {
+        update.put(&keys::layout(), &layout);
         self.layout = Some(Arc::new(layout));
     }
+}
+
+/// The move of a shard that is in this state.
+fn move_of(layout: &mut LayoutRecord, shard: ShardId, state: MoveState) -> Result<&mut MoveRecord, Rejection> {
+    let mut moves = layout.moves.iter_mut();
+    moves.find(|each| each.shard == shard && each.state == state).ok_or(Rejection::LayoutStale)
 }

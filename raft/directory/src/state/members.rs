@@ -7,64 +7,55 @@ use model::format::Format;
 use model::id::NodeId;
 use model::time::Timestamp;
 
-use super::{Change, DirectoryState};
+use super::{Change, DirectoryState, Update};
 use crate::command::{Rejection, Reply};
 use crate::keys;
 use crate::members::{
     ASK_AGAIN, AuthorityRecord, JoinToken, MAX_NODES, MAX_TOKENS, MemberCommand, NodeState, RemovedNode,
 };
 use crate::records::NodeRecord;
-use machine::State;
-use machine::record::encode;
 
 impl DirectoryState {
-    pub(super) fn run_members(
-        &mut self,
-        command: MemberCommand,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> Result<Reply, Rejection> {
+    pub(super) fn run_members(&mut self, command: MemberCommand, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
         let reply = match command {
             MemberCommand::KeepAuthority(authority) => {
                 self.is_under_master(&authority.key.wrapped_by)?;
                 if self.authority.is_none() {
-                    self.put_authority(*authority, store);
+                    self.put_authority(*authority, update);
                 }
                 Reply::Done
             }
             MemberCommand::IssueToken(token) => {
-                self.put_token(token, at, store);
+                self.put_token(token, update);
                 Reply::Done
             }
-            MemberCommand::Join { token, node } => Reply::Node(self.join(token, node, at, store)?),
-            MemberCommand::Drain(id) => self.turn(id, NodeState::Draining, store)?,
-            MemberCommand::Undrain(id) => self.turn(id, NodeState::Active, store)?,
+            MemberCommand::Join { token, node } => Reply::Node(self.join(token, node, update)?),
+            MemberCommand::Drain(id) => self.turn(id, NodeState::Draining, update)?,
+            MemberCommand::Undrain(id) => self.turn(id, NodeState::Active, update)?,
             MemberCommand::Leave(id) => {
                 let others = self.others_than(id);
-                self.leave(id, &others, store)?
+                self.leave(id, &others, update)?
             }
             MemberCommand::LeaveBehind { node, others } => {
                 if others != self.others_than(node) {
                     return Err(Rejection::LayoutStale);
                 }
-                self.leave(node, &others, store)?
+                self.leave(node, &others, update)?
             }
-            MemberCommand::Remove(id) => self.remove_node(id, at, store)?,
+            MemberCommand::Remove(id) => self.remove_node(id, update)?,
             MemberCommand::Weigh { node, weight } => {
                 let known = self.nodes.get(&node).ok_or(Rejection::NodeUnknown(node))?;
                 let weighed = NodeRecord { weight, ..(**known).clone() };
-                self.put_node(weighed.clone(), store);
+                self.put_node(weighed.clone(), update);
                 Reply::Node(weighed)
             }
         };
-        changes.push(Change::Layout);
-        Ok(reply)
+        update.done(Change::Layout, reply)
     }
 
     /// A node says who it is. Until the cluster is formed everybody may; then those alone that were let in.
-    pub(super) fn register(&mut self, node: NodeRecord, store: &mut dyn State) -> Result<Reply, Rejection> {
+    pub(super) fn register(&mut self, node: NodeRecord, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         if self.removed.contains_key(&node.id) {
             return Err(Rejection::NodeRemoved(node.id));
         }
@@ -82,17 +73,12 @@ impl DirectoryState {
             None if self.cluster.is_some() => return Err(Rejection::NodeUnknown(node.id)),
             None => NodeRecord { state: NodeState::Active, configured_weight: node.weight, ..node },
         };
-        self.put_node(node.clone(), store);
+        self.put_node(node.clone(), update);
         Ok(Reply::Node(node))
     }
 
-    fn join(
-        &mut self,
-        hash: [u8; 32],
-        node: NodeRecord,
-        at: Timestamp,
-        store: &mut dyn State,
-    ) -> Result<NodeRecord, Rejection> {
+    fn join(&mut self, hash: [u8; 32], node: NodeRecord, update: &mut Update<'_>) -> Result<NodeRecord, Rejection> {
+        let at = update.at;
         let token = self.tokens.get(&hash).cloned().ok_or(Rejection::TokenUnknown)?;
         match token.used_by {
             // Its answer was lost on the way.
@@ -106,7 +92,7 @@ impl DirectoryState {
                 self.may_be_reached_at(known, &node.peer)?;
                 let known = (**known).clone();
                 if is_bounded {
-                    self.put_token(JoinToken { asked_again: true, ..(*token).clone() }, at, store);
+                    self.put_token(JoinToken { asked_again: true, ..(*token).clone() }, update);
                 }
                 return Ok(known);
             }
@@ -121,8 +107,8 @@ impl DirectoryState {
         let id = self.next_node_id();
         let configured_weight = node.weight;
         let node = NodeRecord { id, state: NodeState::Joining, registered_at: at, configured_weight, ..node };
-        self.put_node(node.clone(), store);
-        self.put_token(JoinToken { used_by: Some(node.storage_id), ..(*token).clone() }, at, store);
+        self.put_node(node.clone(), update);
+        self.put_token(JoinToken { used_by: Some(node.storage_id), ..(*token).clone() }, update);
         Ok(node)
     }
 
@@ -170,11 +156,11 @@ impl DirectoryState {
         self.nodes.values().filter(|node| node.id != id && node.state.holds_replicas()).map(|node| node.id).collect()
     }
 
-    fn leave(&mut self, id: NodeId, others: &BTreeSet<NodeId>, store: &mut dyn State) -> Result<Reply, Rejection> {
-        if others.is_empty() { Err(Rejection::LastNode(id)) } else { self.turn(id, NodeState::Leaving, store) }
+    fn leave(&mut self, id: NodeId, others: &BTreeSet<NodeId>, update: &mut Update<'_>) -> Result<Reply, Rejection> {
+        if others.is_empty() { Err(Rejection::LastNode(id)) } else { self.turn(id, NodeState::Leaving, update) }
     }
 
-    fn turn(&mut self, id: NodeId, state: NodeState, store: &mut dyn State) -> Result<Reply, Rejection> {
+    fn turn(&mut self, id: NodeId, state: NodeState, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         let known = self.nodes.get(&id).ok_or(Rejection::NodeUnknown(id))?;
         let allowed = match known.state {
             NodeState::Joining => state == NodeState::Leaving,
@@ -186,41 +172,41 @@ impl DirectoryState {
             return Err(Rejection::NodeState { node: id, state: known.state });
         }
         let turned = NodeRecord { state, ..(**known).clone() };
-        self.put_node(turned.clone(), store);
+        self.put_node(turned.clone(), update);
         Ok(Reply::Node(turned))
     }
 
-    fn remove_node(&mut self, id: NodeId, at: Timestamp, store: &mut dyn State) -> Result<Reply, Rejection> {
+    fn remove_node(&mut self, id: NodeId, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         let known = self.nodes.get(&id).cloned().ok_or(Rejection::NodeUnknown(id))?;
         let placed = self.placement.values().any(|place| place.replicas.contains(&id) || !place.settled);
         if known.state != NodeState::Leaving || placed {
             return Err(Rejection::NodeState { node: id, state: known.state });
         }
-        let removed = RemovedNode { id, storage_id: known.storage_id, removed_at: at };
-        store.put(&keys::REMOVED_NODES.key(&id.to_be_bytes()), &encode(&removed));
-        store.delete(&keys::node(id));
+        let removed = RemovedNode { id, storage_id: known.storage_id, removed_at: update.at };
+        update.put(&keys::REMOVED_NODES.key(&id.to_be_bytes()), &removed);
+        update.store.delete(&keys::node(id));
         self.removed.insert(id, Arc::new(removed));
         self.nodes.remove(&id);
         Ok(Reply::Done)
     }
 
-    pub(super) fn put_authority(&mut self, authority: AuthorityRecord, store: &mut dyn State) {
-        store.put(&keys::authority(), &encode(&authority));
+    pub(super) fn put_authority(&mut self, authority: AuthorityRecord, update: &mut Update<'_>) {
+        update.put(&keys::authority(), &authority);
         self.authority = Some(Arc::new(authority));
     }
 
     /// Tokens that have expired go, used ones too: whoever used one has had its time to ask again.
-    fn put_token(&mut self, token: JoinToken, at: Timestamp, store: &mut dyn State) {
+    fn put_token(&mut self, token: JoinToken, update: &mut Update<'_>) {
         let mut ended: Vec<[u8; 32]> =
-            self.tokens.values().filter(|known| known.expires_at <= at).map(|known| known.hash).collect();
+            self.tokens.values().filter(|known| known.expires_at <= update.at).map(|known| known.hash).collect();
         if self.tokens.len() - ended.len() >= MAX_TOKENS && !self.tokens.contains_key(&token.hash) {
             ended.extend(self.tokens.values().min_by_key(|known| known.created_at).map(|known| known.hash));
         }
         for hash in ended {
-            store.delete(&keys::JOIN_TOKENS.key(&hash));
+            update.store.delete(&keys::JOIN_TOKENS.key(&hash));
             self.tokens.remove(&hash);
         }
-        store.put(&keys::JOIN_TOKENS.key(&token.hash), &encode(&token));
+        update.put(&keys::JOIN_TOKENS.key(&token.hash), &token);
         self.tokens.insert(token.hash, Arc::new(token));
     }
 }

@@ -5,11 +5,10 @@ use model::id::CustomerId;
 use model::time::Timestamp;
 
 use super::support::forget_tickets;
-use super::{Change, DirectoryState, ids_of};
+use super::{Change, DirectoryState, Update, ids_of};
 use crate::command::{Rejection, Reply};
 use crate::keys;
 use crate::records::Ended;
-use machine::State;
 
 impl DirectoryState {
     /// A customer that was deleted before a time.
@@ -23,58 +22,51 @@ impl DirectoryState {
         &mut self,
         id: CustomerId,
         most: usize,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
+        update: &mut Update<'_>,
     ) -> Result<Reply, Rejection> {
         let customer = self.customers.get(&id).ok_or(Rejection::CustomerNotFound)?;
         if customer.deleted_at.is_none() {
             return Err(Rejection::CustomerLives);
         }
         let mut left = most;
-        left -= forget_tickets(id, left, store);
-        left -= self.users.forget_customer(id, left, store, changes);
+        left -= forget_tickets(id, left, update);
+        left -= self.users.forget_customer(id, left, update);
         let endpoints: Vec<_> = ids_of(&self.endpoints_of, id).take(left).copied().collect();
         left -= endpoints.len();
         for endpoint in endpoints {
-            self.remove_endpoint(id, endpoint, store);
-            changes.push(Change::Endpoint(endpoint));
+            self.remove_endpoint(id, endpoint, update);
+            update.changes.push(Change::Endpoint(endpoint));
         }
         let keys: Vec<_> = ids_of(&self.keys_of, id).take(left).copied().collect();
         left -= keys.len();
         for key in keys {
-            self.remove_key(key, store);
-            changes.push(Change::Key(key));
+            self.remove_key(key, update);
+            update.changes.push(Change::Key(key));
         }
-        left -= self.forget_channels(id, left, store, changes);
+        left -= self.forget_channels(id, left, update);
         if left > 0 {
-            store.delete(&keys::CUSTOMERS.key(id.as_bytes()));
+            update.store.delete(&keys::CUSTOMERS.key(id.as_bytes()));
             if let Some(former) = self.customers.remove(&id) {
                 self.forget_data_key(&former);
             }
             self.ending.remove(&Ended::Customer(id));
-            changes.push(Change::Customer(id));
+            update.changes.push(Change::Customer(id));
         }
         Ok(Reply::Trimmed { more: left == 0 })
     }
 
     /// Their shards have wiped what they held when the channels were deleted.
-    fn forget_channels(
-        &mut self,
-        customer: CustomerId,
-        most: usize,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> usize {
+    fn forget_channels(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
         // No index names deleted channels; this happens once for a customer. The map's order is each replica's own.
         let of_customer = self.channels.values().filter(|channel| channel.customer_id == customer);
         let mut ids: Vec<_> = of_customer.map(|channel| channel.id).collect();
         ids.sort_unstable();
         ids.truncate(most);
         for id in &ids {
-            store.delete(&keys::CHANNELS.key(id.as_bytes()));
+            update.store.delete(&keys::CHANNELS.key(id.as_bytes()));
             self.channels.remove(id);
             self.ending.remove(&Ended::Channel(*id));
-            changes.push(Change::Channel(*id));
+            update.changes.push(Change::Channel(*id));
         }
         if ids.len() < most {
             self.live_channels_of.remove(&customer);

@@ -9,13 +9,13 @@ use model::id::CustomerId;
 use model::time::Timestamp;
 use model::webhook::MOST_URL_BYTES;
 
-use super::{DirectoryState, ids_of};
+use super::{DirectoryState, Update, ids_of};
 use crate::command::Rejection;
 use crate::keys;
 use crate::records::{CustomerRecord, EndpointRecord};
 use crate::support::{TicketBook, TicketRecord, find};
-use machine::record::{decode, encode};
-use machine::{State, View};
+use machine::View;
+use machine::record::decode;
 
 impl DirectoryState {
     /// Whether quotas count, and many records end in portions.
@@ -78,10 +78,10 @@ pub fn open_tickets(view: &(impl View + ?Sized), customer: CustomerId) -> u32 {
 }
 
 /// Keeps the count of open tickets as the status of one changes.
-pub(super) fn recount_tickets(before: &TicketRecord, after: &TicketRecord, store: &mut dyn State) {
+pub(super) fn recount_tickets(before: &TicketRecord, after: &TicketRecord, update: &mut Update<'_>) {
     let (was, is) = (before.status.is_open(), after.status.is_open());
     let key = keys::ticket_book(after.customer_id);
-    let book: Option<TicketBook> = store.get(&key).map(|book| decode(&book));
+    let book: Option<TicketBook> = update.store.get(&key).map(|book| decode(&book));
     let Some(TicketBook { open: Some(open), .. }) = book else { return };
     let open = match (was, is) {
         (false, true) => open + 1,
@@ -89,5 +89,5 @@ pub(super) fn recount_tickets(before: &TicketRecord, after: &TicketRecord, store
         _ => return,
     };
     let book = TicketBook { open: Some(open), ..book.unwrap_or_default() };
-    store.put(&key, &encode(&book));
+    update.put(&key, &book);
 }

@@ -5,19 +5,25 @@ use model::id::{ChannelId, KeyId};
 use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 
-use super::DirectoryState;
+use super::{DirectoryState, Update};
 use crate::command::Reply;
 use crate::keys::{self, Table};
 use crate::records::{ChannelRecord, KeyRecord};
 use machine::record::decode;
-use machine::{State, View, scan_all};
+use machine::{View, scan_all};
 
 impl DirectoryState {
     /// Forgets at most `most` audit entries from before `audit`, and as many sessions that ended before `sessions`.
-    pub(super) fn trim(&mut self, audit: Timestamp, sessions: Timestamp, most: usize, store: &mut dyn State) -> Reply {
-        let old = keys_before(store, audit, most + 1);
-        old.iter().take(most).for_each(|key| store.delete(key));
-        let more_sessions = self.users.forget_sessions(sessions, most, store);
+    pub(super) fn trim(
+        &mut self,
+        audit: Timestamp,
+        sessions: Timestamp,
+        most: usize,
+        update: &mut Update<'_>,
+    ) -> Reply {
+        let old = keys_before(&*update.store, audit, most + 1);
+        old.iter().take(most).for_each(|key| update.store.delete(key));
+        let more_sessions = self.users.forget_sessions(sessions, most, update);
         Reply::Trimmed { more: old.len() > most || more_sessions }
     }
 
@@ -48,16 +54,16 @@ impl DirectoryState {
         keys: &[KeyId],
         channels: &[ChannelId],
         before: Timestamp,
-        store: &mut dyn State,
+        update: &mut Update<'_>,
     ) {
         for id in keys {
             if self.keys.get(id).is_some_and(|key| key.ends_at().is_some_and(|at| at < before)) {
-                self.remove_key(*id, store);
+                self.remove_key(*id, update);
             }
         }
         for id in channels {
             if self.channels.get(id).is_some_and(|channel| channel.deleted_at.is_some_and(|at| at < before)) {
-                store.delete(&keys::CHANNELS.key(id.as_bytes()));
+                update.store.delete(&keys::CHANNELS.key(id.as_bytes()));
                 self.channels.remove(id);
             }
         }

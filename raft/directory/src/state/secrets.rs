@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::seal::{MasterKeyId, WrappedKey};
-use model::time::Timestamp;
 
-use super::{Change, DirectoryState};
+use super::{Change, DirectoryState, Update};
 use crate::command::{Rejection, Reply};
 use crate::keys;
 use crate::members::AuthorityRecord;
 use crate::records::{ClusterRecord, CustomerRecord, SealedKey};
 use crate::secrets::{FormerSessionKey, MasterExchange, Rewrapped, SecretsCommand, SessionKey};
-use machine::State;
-use machine::record::encode;
 
 impl DirectoryState {
     /// How many data keys are sealed under which master key: those of customers, the deployment's, the authority's.
@@ -39,13 +36,8 @@ impl DirectoryState {
         others.take(most).cloned().collect()
     }
 
-    pub(super) fn run_secrets(
-        &mut self,
-        command: SecretsCommand,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> Result<Reply, Rejection> {
+    pub(super) fn run_secrets(&mut self, command: SecretsCommand, update: &mut Update<'_>) -> Result<Reply, Rejection> {
+        let at = update.at;
         let cluster = self.cluster.clone().ok_or(Rejection::NotFormed)?;
         match command {
             SecretsCommand::Begin { from, deployment_key } => {
@@ -66,7 +58,7 @@ impl DirectoryState {
                 }
                 let exchange = Some(MasterExchange { from, began_at: at, ended_at: None });
                 let deployment_key = SealedKey { wrapped_by: deployment_key, ..cluster.deployment_key.clone() };
-                self.put_cluster(ClusterRecord { deployment_key, exchange, ..(*cluster).clone() }, store);
+                self.put_cluster(ClusterRecord { deployment_key, exchange, ..(*cluster).clone() }, update);
             }
             SecretsCommand::Rewrap { authority, customers } => {
                 let mut keys = customers.iter().map(|each| &each.key).chain(&authority);
@@ -75,14 +67,14 @@ impl DirectoryState {
                     && known.key.wrapped_by.master != wrapped_by.master
                 {
                     let key = SealedKey { wrapped_by, ..known.key.clone() };
-                    self.put_authority(AuthorityRecord { key, ..(*known).clone() }, store);
+                    self.put_authority(AuthorityRecord { key, ..(*known).clone() }, update);
                 }
                 for Rewrapped { customer, key } in customers {
                     // One that was purged meanwhile needs no key any more.
                     let known = self.customers.get(&customer).filter(|known| known.data_key.master != key.master);
                     if let Some(known) = known.cloned() {
-                        self.put_customer(CustomerRecord { data_key: key, ..(*known).clone() }, store);
-                        changes.push(Change::Customer(customer));
+                        self.put_customer(CustomerRecord { data_key: key, ..(*known).clone() }, update);
+                        update.changes.push(Change::Customer(customer));
                     }
                 }
             }
@@ -93,7 +85,7 @@ impl DirectoryState {
                 let running = cluster.exchange.filter(|exchange| exchange.ended_at.is_none());
                 let running = running.ok_or(Rejection::ExchangeOver)?;
                 let exchange = Some(MasterExchange { ended_at: Some(at), ..running });
-                self.put_cluster(ClusterRecord { exchange, ..(*cluster).clone() }, store);
+                self.put_cluster(ClusterRecord { exchange, ..(*cluster).clone() }, update);
             }
             SecretsCommand::RotateSessionKey { sealed } => {
                 let former = match &cluster.session_key {
@@ -104,24 +96,17 @@ impl DirectoryState {
                     None => FormerSessionKey::Derived,
                 };
                 let session_key = Some(SessionKey { sealed, since: at, former });
-                self.put_cluster(ClusterRecord { session_key, ..(*cluster).clone() }, store);
+                self.put_cluster(ClusterRecord { session_key, ..(*cluster).clone() }, update);
             }
-            command @ (SecretsCommand::RotateDataKeys
-            | SecretsCommand::ChangeDataKeys { .. }
-            | SecretsCommand::DataKeysChanged
-            | SecretsCommand::ResealEndpoints(_)
-            | SecretsCommand::ShardResealed { .. }
-            | SecretsCommand::DropDataKeys { .. }
-            | SecretsCommand::EndDataKeys) => self.run_data_keys(command, at, store, changes)?,
             SecretsCommand::DropSessionKey => {
                 if let Some(known) = cluster.session_key.clone().filter(|known| at >= known.overlaps_until()) {
                     let session_key = Some(SessionKey { former: FormerSessionKey::Dropped, ..known });
-                    self.put_cluster(ClusterRecord { session_key, ..(*cluster).clone() }, store);
+                    self.put_cluster(ClusterRecord { session_key, ..(*cluster).clone() }, update);
                 }
             }
+            of_data_keys => self.run_data_keys(of_data_keys, update)?,
         }
-        changes.push(Change::Layout);
-        Ok(Reply::Done)
+        update.done(Change::Layout, Reply::Done)
     }
 
     /// What is new is sealed under the cluster's master key, so that what was found to be so stays so.
@@ -141,8 +126,8 @@ impl DirectoryState {
         }
     }
 
-    pub(super) fn put_cluster(&mut self, cluster: ClusterRecord, store: &mut dyn State) {
-        store.put(&keys::cluster(), &encode(&cluster));
+    pub(super) fn put_cluster(&mut self, cluster: ClusterRecord, update: &mut Update<'_>) {
+        update.put(&keys::cluster(), &cluster);
         self.cluster = Some(Arc::new(cluster));
     }
 }

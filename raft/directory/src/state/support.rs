@@ -3,36 +3,30 @@
 use model::customer::Quota;
 use model::id::{CustomerId, TicketId};
 use model::ticket::{MESSAGES_PER_TICKET, TICKETS_PER_DAY, TicketStatus};
-use model::time::{Day, Timestamp};
+use model::time::Day;
 
-use super::DirectoryState;
 use super::quotas::{open_tickets, recount_tickets};
+use super::{DirectoryState, Update};
 use crate::command::{Rejection, Reply};
 use crate::keys;
 use crate::support::{TicketBook, TicketCommand, TicketMessage, TicketRecord, find};
-use machine::State;
-use machine::record::{decode, encode};
+use machine::record::decode;
 
 impl DirectoryState {
-    pub(super) fn run_tickets(
-        &mut self,
-        command: TicketCommand,
-        at: Timestamp,
-        store: &mut dyn State,
-    ) -> Result<Reply, Rejection> {
+    pub(super) fn run_tickets(&mut self, command: TicketCommand, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         match command {
             TicketCommand::Open { ticket, message, forward } => {
                 let customer = self.live_customer(ticket.customer_id)?;
-                let open = self.is_of_third_format().then(|| open_tickets(store, ticket.customer_id));
+                let open = self.is_of_third_format().then(|| open_tickets(&*update.store, ticket.customer_id));
                 self.judge_quota(&customer, Quota::TicketsOpen, u64::from(open.unwrap_or(0)))?;
                 let open = open.map(|open| open + u32::from(ticket.status.is_open()));
-                let number = count_ticket(ticket.customer_id, Day::of(at), open, store)?;
-                store.put(&keys::ticket_of(ticket.customer_id, ticket.id), &[]);
+                let number = count_ticket(ticket.customer_id, open, update)?;
+                update.store.put(&keys::ticket_of(ticket.customer_id, ticket.id), &[]);
                 let ticket = TicketRecord { number, ..ticket };
-                Ok(Reply::Ticket(Box::new(say(ticket, &message, forward, store))))
+                Ok(Reply::Ticket(Box::new(say(ticket, &message, forward, update))))
             }
             TicketCommand::Say { ticket, customer, message, status, forward } => {
-                let ticket = find(store, ticket).ok_or(Rejection::TicketNotFound)?;
+                let ticket = find(&*update.store, ticket).ok_or(Rejection::TicketNotFound)?;
                 if customer.is_some_and(|customer| customer != ticket.customer_id) {
                     return Err(Rejection::TicketNotFound);
                 }
@@ -43,23 +37,23 @@ impl DirectoryState {
                 if ticket.messages >= MESSAGES_PER_TICKET {
                     return Err(Rejection::TicketFull { limit: MESSAGES_PER_TICKET });
                 }
-                let said = TicketRecord { status, updated_at: at, ..ticket.clone() };
-                recount_tickets(&ticket, &said, store);
-                Ok(Reply::Ticket(Box::new(say(said, &message, forward, store))))
+                let said = TicketRecord { status, updated_at: update.at, ..ticket.clone() };
+                recount_tickets(&ticket, &said, update);
+                Ok(Reply::Ticket(Box::new(say(said, &message, forward, update))))
             }
             TicketCommand::SetStatus { ticket, status } => {
-                let ticket = find(store, ticket).ok_or(Rejection::TicketNotFound)?;
+                let ticket = find(&*update.store, ticket).ok_or(Rejection::TicketNotFound)?;
                 if ticket.status == status {
                     return Err(Rejection::TicketUnchanged);
                 }
-                let changed = TicketRecord { status, updated_at: at, ..ticket.clone() };
-                recount_tickets(&ticket, &changed, store);
-                store.put(&keys::ticket(changed.id), &encode(&changed));
+                let changed = TicketRecord { status, updated_at: update.at, ..ticket.clone() };
+                recount_tickets(&ticket, &changed, update);
+                update.put(&keys::ticket(changed.id), &changed);
                 Ok(Reply::Ticket(Box::new(changed)))
             }
             TicketCommand::Forwarded(messages) => {
                 for (ticket, message) in messages {
-                    store.delete(&keys::ticket_forward(message, ticket));
+                    update.store.delete(&keys::ticket_forward(message, ticket));
                 }
                 Ok(Reply::Done)
             }
@@ -68,50 +62,51 @@ impl DirectoryState {
 }
 
 /// Counts a ticket, and gives its number. `open` is how many there are with it, where they are counted.
-fn count_ticket(customer: CustomerId, today: Day, open: Option<u32>, store: &mut dyn State) -> Result<u32, Rejection> {
+fn count_ticket(customer: CustomerId, open: Option<u32>, update: &mut Update<'_>) -> Result<u32, Rejection> {
+    let today = Day::of(update.at);
     let key = keys::ticket_book(customer);
-    let book: TicketBook = store.get(&key).map(|book| decode(&book)).unwrap_or_default();
+    let book: TicketBook = update.store.get(&key).map(|book| decode(&book)).unwrap_or_default();
     let opened = book.opened_on(today);
     if opened >= TICKETS_PER_DAY {
         return Err(Rejection::TicketLimit { limit: TICKETS_PER_DAY });
     }
     let book = TicketBook { number: book.number + 1, day: today.0, of_day: opened + 1, open: open.or(book.open) };
-    store.put(&key, &encode(&book));
+    update.put(&key, &book);
     Ok(book.number)
 }
 
-fn say(ticket: TicketRecord, message: &TicketMessage, forward: bool, store: &mut dyn State) -> TicketRecord {
+fn say(ticket: TicketRecord, message: &TicketMessage, forward: bool, update: &mut Update<'_>) -> TicketRecord {
     let ticket = TicketRecord { messages: ticket.messages + 1, ..ticket };
-    store.put(&keys::ticket(ticket.id), &encode(&ticket));
-    store.put(&keys::ticket_message(ticket.id, message.id), &encode(message));
+    update.put(&keys::ticket(ticket.id), &ticket);
+    update.put(&keys::ticket_message(ticket.id, message.id), message);
     if forward {
-        store.put(&keys::ticket_forward(message.id, ticket.id), &[]);
+        update.store.put(&keys::ticket_forward(message.id, ticket.id), &[]);
     }
     ticket
 }
 
 /// Deletes a customer's tickets, at most `most`. Says how many that were.
-pub(super) fn forget_tickets(customer: CustomerId, most: usize, store: &mut dyn State) -> usize {
-    let found = store.scan_range(keys::tickets_of(customer, None), most);
+pub(super) fn forget_tickets(customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
+    let found = update.store.scan_range(keys::tickets_of(customer, None), most);
     for (key, _) in &found {
         if let Some(id) = keys::ticket_at_end(key) {
-            forget_ticket(id, store);
+            forget_ticket(id, update);
         }
-        store.delete(key);
+        update.store.delete(key);
     }
     if found.len() < most {
-        store.delete(&keys::ticket_book(customer));
+        update.store.delete(&keys::ticket_book(customer));
     }
     found.len()
 }
 
 /// A ticket's messages are few by their limit.
-fn forget_ticket(id: TicketId, store: &mut dyn State) {
-    for (key, _) in store.scan_range(keys::ticket_messages(id), usize::MAX) {
+fn forget_ticket(id: TicketId, update: &mut Update<'_>) {
+    for (key, _) in update.store.scan_range(keys::ticket_messages(id), usize::MAX) {
         if let Some(message) = keys::ticket_message_at_end(&key) {
-            store.delete(&keys::ticket_forward(message, id));
+            update.store.delete(&keys::ticket_forward(message, id));
         }
-        store.delete(&key);
+        update.store.delete(&key);
     }
-    store.delete(&keys::ticket(id));
+    update.store.delete(&keys::ticket(id));
 }

@@ -8,12 +8,11 @@ use model::id::{CustomerId, SessionId, UserId};
 use model::member::Role;
 use model::time::Timestamp;
 
-use super::{Change, DirectoryState, each, remove_id};
+use super::{Change, DirectoryState, Update, records, remove_id};
 use crate::command::{Rejection, Reply};
 use crate::keys;
 use crate::users::{MAX_SESSIONS, MAX_USERS, SessionRecord, UserChange, UserCommand, UserRecord};
-use machine::record::encode;
-use machine::{State, View};
+use machine::View;
 
 /// Members and sessions, and the ways to find them.
 #[derive(Default)]
@@ -29,8 +28,8 @@ pub struct Users {
 impl Users {
     pub(super) fn load(view: &dyn View) -> Self {
         let mut users = Self::default();
-        each(view, keys::USERS, |user| users.index(user));
-        each(view, keys::SESSIONS, |session| users.index_session(session));
+        records(view, keys::USERS).for_each(|user| users.index(user));
+        records(view, keys::SESSIONS).for_each(|session| users.index_session(session));
         users
     }
 
@@ -65,13 +64,13 @@ impl Users {
         ids.filter_map(|id| self.sessions.get(id).cloned()).collect()
     }
 
-    fn put(&mut self, user: UserRecord, store: &mut dyn State) {
-        store.put(&keys::USERS.key(user.id.as_bytes()), &encode(&user));
+    fn put(&mut self, user: UserRecord, update: &mut Update<'_>) {
+        update.put(&keys::USERS.key(user.id.as_bytes()), &user);
         self.index(user);
     }
 
-    fn put_session(&mut self, session: SessionRecord, store: &mut dyn State) {
-        store.put(&keys::SESSIONS.key(session.id.as_bytes()), &encode(&session));
+    fn put_session(&mut self, session: SessionRecord, update: &mut Update<'_>) {
+        update.put(&keys::SESSIONS.key(session.id.as_bytes()), &session);
         self.index_session(session);
     }
 
@@ -86,30 +85,30 @@ impl Users {
         self.sessions.insert(session.id, Arc::new(session));
     }
 
-    fn remove(&mut self, user: &UserRecord, store: &mut dyn State) {
-        store.delete(&keys::USERS.key(user.id.as_bytes()));
+    fn remove(&mut self, user: &UserRecord, update: &mut Update<'_>) {
+        update.store.delete(&keys::USERS.key(user.id.as_bytes()));
         self.users.remove(&user.id);
         self.by_email.remove(&user.email);
         remove_id(&mut self.of_customer, user.customer_id, &user.id);
     }
 
-    fn remove_session(&mut self, session: &SessionRecord, store: &mut dyn State) {
-        store.delete(&keys::SESSIONS.key(session.id.as_bytes()));
+    fn remove_session(&mut self, session: &SessionRecord, update: &mut Update<'_>) {
+        update.store.delete(&keys::SESSIONS.key(session.id.as_bytes()));
         self.sessions.remove(&session.id);
         remove_id(&mut self.of_user, session.user_id, &session.id);
     }
 
-    fn revoke_session(&mut self, session: &SessionRecord, at: Timestamp, store: &mut dyn State) -> SessionRecord {
+    fn revoke_session(&mut self, session: &SessionRecord, at: Timestamp, update: &mut Update<'_>) -> SessionRecord {
         let revoked = SessionRecord { revoked_at: Some(session.revoked_at.unwrap_or(at)), ..session.clone() };
-        self.put_session(revoked.clone(), store);
+        self.put_session(revoked.clone(), update);
         revoked
     }
 
     /// Ends all sessions of a member.
-    fn revoke_all(&mut self, user: UserId, at: Timestamp, store: &mut dyn State, changes: &mut Vec<Change>) {
+    fn revoke_all(&mut self, user: UserId, update: &mut Update<'_>) {
         for session in self.sessions_of(user) {
-            self.revoke_session(&session, at, store);
-            changes.push(Change::Session(session.id));
+            self.revoke_session(&session, update.at, update);
+            update.changes.push(Change::Session(session.id));
         }
     }
 
@@ -125,35 +124,23 @@ impl Users {
     }
 
     /// Ends a session that is not revoked.
-    pub(super) fn end_session(
-        &mut self,
-        id: SessionId,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) {
+    pub(super) fn end_session(&mut self, id: SessionId, at: Timestamp, update: &mut Update<'_>) {
         if let Some(session) = self.session(id).filter(|session| session.revoked_at.is_none()).cloned() {
-            self.revoke_session(&session, at, store);
-            changes.push(Change::Session(id));
+            self.revoke_session(&session, at, update);
+            update.changes.push(Change::Session(id));
         }
     }
 
     /// Removes members of a customer with their sessions, at most `most`. Says how many members that were.
-    pub(super) fn forget_customer(
-        &mut self,
-        customer: CustomerId,
-        most: usize,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> usize {
+    pub(super) fn forget_customer(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
         let users: Vec<Arc<UserRecord>> = self.of_customer(customer).take(most).cloned().collect();
         for user in &users {
             for session in self.sessions_of(user.id) {
-                self.remove_session(&session, store);
-                changes.push(Change::Session(session.id));
+                self.remove_session(&session, update);
+                update.changes.push(Change::Session(session.id));
             }
-            self.remove(user, store);
-            changes.push(Change::User(user.id));
+            self.remove(user, update);
+            update.changes.push(Change::User(user.id));
         }
         users.len()
     }
@@ -163,33 +150,32 @@ impl Users {
     }
 
     /// Forgets sessions that ended by their expiry before `before`, at most `most`. Says whether there are more.
-    pub(super) fn forget_sessions(&mut self, before: Timestamp, most: usize, store: &mut dyn State) -> bool {
+    pub(super) fn forget_sessions(&mut self, before: Timestamp, most: usize, update: &mut Update<'_>) -> bool {
         let over = |session: &&Arc<SessionRecord>| session.expires_at < before;
         let mut old: Vec<Arc<SessionRecord>> = self.sessions.values().filter(over).cloned().collect();
         // The map's order is each replica's own; what goes first must not be.
         old.sort_by_key(|session| session.id);
-        old.iter().take(most).for_each(|session| self.remove_session(session, store));
+        old.iter().take(most).for_each(|session| self.remove_session(session, update));
         old.len() > most
     }
 }
 
 impl DirectoryState {
-    pub(super) fn run_users(
-        &mut self,
-        command: UserCommand,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> Result<Reply, Rejection> {
+    pub(super) fn run_users(&mut self, command: UserCommand, update: &mut Update<'_>) -> Result<Reply, Rejection> {
+        let at = update.at;
         match command {
             UserCommand::SignUp { customer, key, user, session } => {
                 self.is_under_master(&customer.data_key)?;
                 self.require_free(&user.email)?;
-                changes.extend([Change::Customer(customer.id), Change::Key(key.id), Change::Session(session.id)]);
-                self.put_customer((*customer).clone(), store);
-                self.put_key(*key, store);
-                self.users.put(user, store);
-                self.users.put_session(session, store);
+                update.changes.extend([
+                    Change::Customer(customer.id),
+                    Change::Key(key.id),
+                    Change::Session(session.id),
+                ]);
+                self.put_customer((*customer).clone(), update);
+                self.put_key(*key, update);
+                self.users.put(user, update);
+                self.users.put_session(session, update);
                 Ok(Reply::Customer(*customer))
             }
             UserCommand::Create(user) => {
@@ -198,7 +184,7 @@ impl DirectoryState {
                 if self.users.of_customer(user.customer_id).count() >= MAX_USERS as usize {
                     return Err(Rejection::UserLimit { limit: MAX_USERS });
                 }
-                self.users.put(user.clone(), store);
+                self.users.put(user.clone(), update);
                 Ok(Reply::User(user))
             }
             UserCommand::Update { customer, id, change: UserChange { role, password, email_verified } } => {
@@ -207,23 +193,21 @@ impl DirectoryState {
                 email_verified.apply(&mut user.email_verified);
                 if !password.is_keep() {
                     password.apply(&mut user.password);
-                    self.users.revoke_all(id, at, store, changes);
+                    self.users.revoke_all(id, update);
                 }
-                self.users.put(user.clone(), store);
-                changes.push(Change::User(id));
-                Ok(Reply::User(user))
+                self.users.put(user.clone(), update);
+                update.done(Change::User(id), Reply::User(user))
             }
             UserCommand::Delete { customer, id } => {
                 let user = self.user_of(customer, id)?;
-                self.users.revoke_all(id, at, store, changes);
-                self.users.remove(&user, store);
-                changes.push(Change::User(id));
-                Ok(Reply::Done)
+                self.users.revoke_all(id, update);
+                self.users.remove(&user, update);
+                update.done(Change::User(id), Reply::Done)
             }
             UserCommand::ExpectVerification { id, verification } => {
                 let user = self.users.user(id).ok_or(Rejection::UserNotFound)?;
                 let expecting = UserRecord { verification: Some(verification), ..(**user).clone() };
-                self.users.put(expecting, store);
+                self.users.put(expecting, update);
                 Ok(Reply::Done)
             }
             UserCommand::Verify { id, hash } => {
@@ -231,11 +215,10 @@ impl DirectoryState {
                 let expected = user.verification.as_ref().filter(|expected| expected.expires_at > at);
                 expected.filter(|expected| expected.hash == hash).ok_or(Rejection::VerificationUnknown)?;
                 let verified = UserRecord { email_verified: true, verification: None, ..(**user).clone() };
-                self.users.put(verified.clone(), store);
-                changes.push(Change::User(id));
-                Ok(Reply::User(verified))
+                self.users.put(verified.clone(), update);
+                update.done(Change::User(id), Reply::User(verified))
             }
-            UserCommand::OpenSession(session) => self.open_session(session, at, store, changes),
+            UserCommand::OpenSession(session) => self.open_session(session, update),
             UserCommand::RotateSession { id, from, to, expires_at } => {
                 let session = self.users.session(id).ok_or(Rejection::SessionNotFound)?;
                 let customer_lives = self.live_customer(session.customer_id).is_ok();
@@ -246,7 +229,7 @@ impl DirectoryState {
                     return Err(Rejection::SessionMoved);
                 }
                 let rotated = SessionRecord { token: to, refreshed_at: at, expires_at, ..(**session).clone() };
-                self.users.put_session(rotated.clone(), store);
+                self.users.put_session(rotated.clone(), update);
                 Ok(Reply::Session(rotated))
             }
             UserCommand::KeepOwner(command) => {
@@ -262,23 +245,18 @@ impl DirectoryState {
                 if leaves.is_some_and(|id| self.users.is_last_owner(id)) {
                     return Err(Rejection::LastOwner);
                 }
-                self.run_users(*command, at, store, changes)
+                self.run_users(*command, update)
             }
             UserCommand::RevokeSession { id } => {
                 let session = self.users.session(id).cloned().ok_or(Rejection::SessionNotFound)?;
-                changes.push(Change::Session(id));
-                Ok(Reply::Session(self.users.revoke_session(&session, at, store)))
+                let revoked = self.users.revoke_session(&session, at, update);
+                update.done(Change::Session(id), Reply::Session(revoked))
             }
         }
     }
 
-    fn open_session(
-        &mut self,
-        session: SessionRecord,
-        at: Timestamp,
-        store: &mut dyn State,
-        changes: &mut Vec<Change>,
-    ) -> Result<Reply, Rejection> {
+    fn open_session(&mut self, session: SessionRecord, update: &mut Update<'_>) -> Result<Reply, Rejection> {
+        let at = update.at;
         self.live_customer(session.customer_id)?;
         let user = self.user_of(session.customer_id, session.user_id)?;
         let mut known = self.users.sessions_of(user.id);
@@ -287,12 +265,12 @@ impl DirectoryState {
             known.sort_by_key(|session| session.revoked_at.is_none() && session.expires_at > at);
         }
         for oldest in known.iter().take((known.len() + 1).saturating_sub(MAX_SESSIONS)) {
-            self.users.remove_session(oldest, store);
-            changes.push(Change::Session(oldest.id));
+            self.users.remove_session(oldest, update);
+            update.changes.push(Change::Session(oldest.id));
         }
-        self.users.put(UserRecord { last_login_at: Some(at), ..(*user).clone() }, store);
-        changes.push(Change::Session(session.id));
-        self.users.put_session(session.clone(), store);
+        self.users.put(UserRecord { last_login_at: Some(at), ..(*user).clone() }, update);
+        update.changes.push(Change::Session(session.id));
+        self.users.put_session(session.clone(), update);
         Ok(Reply::Session(session))
     }
 

@@ -3,7 +3,6 @@
 use std::fs;
 
 use super::*;
-use crate::types::ALL_NODES;
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -46,7 +45,7 @@ impl Cluster {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_put_back_from_an_older_copy_is_refused_by_whoever_leads() {
-    let mut cluster = Cluster::start_group(ALL_NODES, Timing::LAN, &[1, 2, 3], LogLimits::default()).await;
+    let mut cluster = Cluster::start_group(DIRECTORY_GROUP, Timing::LAN, &[1, 2, 3], LogLimits::default()).await;
     cluster.put("a", "1").await;
     cluster.stop(3).await;
     let older = tempfile::tempdir().unwrap();

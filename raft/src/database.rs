@@ -1,6 +1,43 @@
-//! The memory in which rows gather before a table is written, and how that table is.
+//! What the two databases of a node have in common: their options, the memory in which rows gather before a table is written, and
+//! how that table is.
 
-use rocksdb::{DBCompressionType, Options};
+use rocksdb::{DBCompressionType, Options, ReadOptions};
+
+use crate::machine::GroupId;
+
+/// Of a database that keeps so many files open.
+pub(crate) fn options(open_files: i32) -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    options.set_max_background_jobs(2);
+    options.set_keep_log_file_num(4);
+    options.set_max_open_files(open_files);
+    options.set_paranoid_checks(true);
+    options.set_bytes_per_sync(1 << 20);
+    options
+}
+
+/// Of the family that holds a few small rows of each group.
+pub(crate) fn meta_options() -> Options {
+    let mut options = Options::default();
+    options.set_write_buffer_size(2 << 20);
+    options
+}
+
+/// The key of such a row.
+pub(crate) fn meta_key(group: GroupId, what: u8) -> [u8; 3] {
+    let [high, low] = group.to_be_bytes();
+    [high, low, what]
+}
+
+/// Reads of `[from, to)`.
+pub(crate) fn within(from: Vec<u8>, to: Vec<u8>) -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.set_iterate_lower_bound(from);
+    options.set_iterate_upper_bound(to);
+    options
+}
 
 /// Lets so many bytes gather before a table is written, in one piece of memory that goes back to the system with it.
 ///
