@@ -21,12 +21,12 @@ impl Engine {
     /// Registers a phone, or changes it; says whether it is new.
     pub fn register(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> (Phone, bool) {
         self.advance(now);
-        let new = self.put(now, number, settings);
+        let new = self.put(number, settings);
         let phone = self.subscribers.get(&number).map(|subscriber| self.show(subscriber));
         (phone.expect("a phone exists once it is put"), new)
     }
 
-    fn put(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> bool {
+    fn put(&mut self, number: Number, settings: &PhoneSettings) -> bool {
         let known = self.subscribers.len();
         let subscriber = self.subscribers.put(number);
         let was_business = subscriber.business;
@@ -34,11 +34,11 @@ impl Engine {
         let turned = subscriber.business != was_business;
         if subscriber.online {
             for (message, copies) in std::mem::take(&mut subscriber.waiting) {
-                self.take_in(now, message, copies, number);
+                self.take_in(message, copies, number);
             }
         }
         if turned {
-            self.tell_business_account(now, number);
+            self.tell_business_account(number);
         }
         self.subscribers.len() > known
     }
@@ -62,7 +62,7 @@ impl Engine {
             return Err(ControlError::Invalid("the last number would have more than 15 digits".into()));
         }
         for number in (0..count).filter_map(|offset| first.plus(offset)) {
-            self.put(now, number, settings);
+            self.put(number, settings);
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Engine {
     /// Unregisters a number; its devices' credentials are worthless from here.
     pub fn delete_phone(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
         self.advance(now);
-        self.retire_all(now, number, Standing::Invalidated)?;
+        self.retire_all(number, Standing::Invalidated)?;
         self.subscribers.remove(&number);
         self.groups.forget(number);
         self.newsletters.forget(number);
@@ -86,12 +86,12 @@ impl Engine {
     pub fn unlink(&mut self, now: Timestamp, number: Number, device: Option<u32>) -> Result<(), ControlError> {
         self.advance(now);
         match device {
-            None => self.retire_all(now, number, Standing::Unlinked),
+            None => self.retire_all(number, Standing::Unlinked),
             Some(id) => {
                 self.subscriber_mut(number)?
                     .linked_mut(id)
                     .ok_or_else(|| ControlError::NotFound(format!("{number} has no linked device {id}")))?;
-                self.retire(now, number, id, Standing::Unlinked);
+                self.retire(number, id, Standing::Unlinked);
                 Ok(())
             }
         }
@@ -100,13 +100,13 @@ impl Engine {
     /// Makes the credentials of all devices worthless.
     pub fn invalidate(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
         self.advance(now);
-        self.retire_all(now, number, Standing::Invalidated)
+        self.retire_all(number, Standing::Invalidated)
     }
 
-    fn retire_all(&mut self, now: Timestamp, number: Number, standing: Standing) -> Result<(), ControlError> {
+    fn retire_all(&mut self, number: Number, standing: Standing) -> Result<(), ControlError> {
         let devices: Vec<u32> = self.subscriber(number)?.linked().map(|device| device.id).collect();
         for device in devices {
-            self.retire(now, number, device, standing);
+            self.retire(number, device, standing);
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Engine {
         subscriber.ban = Some(Ban { until });
         let live: Vec<_> = subscriber.linked().filter_map(|device| device.live).collect();
         for session in live {
-            self.dismiss(now, session, EndReason::Banned { until });
+            self.dismiss(session, EndReason::Banned { until });
         }
         Ok(())
     }
@@ -130,9 +130,9 @@ impl Engine {
         let (device, live) = (device.id, device.live);
         let epoch = live.and_then(|live| self.session(live)).map_or(0, |session| session.epoch);
         if let Some(live) = live {
-            self.displace(now, live, false);
+            self.displace(live, false);
         }
-        let login = self.record_login(now, number, device, Holder { node: FOREIGN_NODE, epoch });
+        let login = self.record_login(number, device, Holder { node: FOREIGN_NODE, epoch });
         if let Some(record) = self.logins.get_mut(login) {
             record.end = Some((now, LoginEnd::Closed));
         }
@@ -235,21 +235,21 @@ impl Engine {
     pub fn change_faults(&mut self, now: Timestamp, change: FaultsChange) -> Result<Faults, ControlError> {
         self.advance(now);
         let next = self.faults.changed(change).map_err(ControlError::Invalid)?;
-        Ok(self.set_faults(now, next))
+        Ok(self.set_faults(next))
     }
 
     pub fn clear_faults(&mut self, now: Timestamp) -> Faults {
         self.advance(now);
-        self.set_faults(now, Faults::none(self.base_time_scale))
+        self.set_faults(Faults::none(self.base_time_scale))
     }
 
-    fn set_faults(&mut self, now: Timestamp, next: Faults) -> Faults {
+    fn set_faults(&mut self, next: Faults) -> Faults {
         let released = self.faults.hold_inbound_acks && !next.hold_inbound_acks;
         self.faults = next;
         let nodes = &self.faults.cut_node;
         let cut: Vec<_> = self.links.iter().filter(|(_, link)| nodes.contains(&link.node)).map(|(id, _)| *id).collect();
         for connection in cut {
-            self.cut(now, connection);
+            self.cut(connection);
         }
         if released {
             self.release_acknowledgements();
@@ -278,7 +278,7 @@ impl Engine {
     pub fn reset(&mut self, now: Timestamp) {
         let connections: Vec<_> = self.links.keys().copied().collect();
         for connection in connections {
-            self.cut(now, connection);
+            self.cut(connection);
         }
         let fresh = Self::new(Default::default(), self.control_url.clone(), self.base_time_scale);
         let Self { rng, item_tag, items, links, qr_texts, pair_codes, effects, .. } = std::mem::replace(self, fresh);

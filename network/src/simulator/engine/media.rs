@@ -158,7 +158,7 @@ impl Engine {
         if self.live(session).is_none() {
             return Err(MediaRefusal::NotLive);
         }
-        Ok(self.store_media(now, sha256, bytes))
+        Ok(self.store_media(sha256, bytes))
     }
 
     /// The bytes of a handle, for a session.
@@ -191,10 +191,10 @@ impl Engine {
     }
 
     /// Keeps bytes under a new handle.
-    pub(super) fn store_media(&mut self, now: Timestamp, sha256: Digest, bytes: Bytes) -> Uploaded {
+    pub(super) fn store_media(&mut self, sha256: Digest, bytes: Bytes) -> Uploaded {
         let handle = MediaHandle(format!("media-{}", hex::encode(self.rng.random::<[u8; 16]>())));
-        self.media.put(handle.clone(), sha256, bytes, now);
-        Uploaded { handle, expires_at: now.plus(self.media_life()) }
+        self.media.put(handle.clone(), sha256, bytes, self.now);
+        Uploaded { handle, expires_at: self.now.plus(self.media_life()) }
     }
 
     /// How long bytes are kept at the moment: a fault shortens it for what is kept already, too.
@@ -203,10 +203,10 @@ impl Engine {
     }
 
     /// Whether a message may name a handle.
-    pub(super) fn check_handle(&self, now: Timestamp, handle: Option<&MediaHandle>) -> Result<(), Refusal> {
+    pub(super) fn check_handle(&self, handle: Option<&MediaHandle>) -> Result<(), Refusal> {
         let stored = handle.and_then(|handle| self.media.handles.get(handle));
         match stored {
-            Some(stored) if stored.at.plus(self.media_life()) > now => Ok(()),
+            Some(stored) if stored.at.plus(self.media_life()) > self.now => Ok(()),
             _ => Err(Refusal::new(NOT_FOUND, "the network does not have the media")),
         }
     }

@@ -18,12 +18,12 @@ impl Engine {
         self.advance(now);
         let chat = self.parse_chat(with)?;
         self.subscriber(number)?;
-        self.read_chat(now, number, chat);
+        self.read_chat(number, chat);
         Ok(())
     }
 
     /// The phone of `number` reads the message at `position`, a while after it came.
-    pub(super) fn auto_read(&mut self, now: Timestamp, number: Number, position: u64) {
+    pub(super) fn auto_read(&mut self, number: Number, position: u64) {
         let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
         let receipts = subscriber.read_receipts;
         let Some(entry) = subscriber.inbox_entry(position).filter(|entry| !entry.read) else { return };
@@ -31,7 +31,7 @@ impl Engine {
         let message = Arc::clone(&entry.message);
         self.viewed(&message, number);
         if receipts {
-            self.receipt(now, message, ReceiptStatus::Read, number);
+            self.receipt(message, ReceiptStatus::Read, number);
         }
     }
 
@@ -54,7 +54,7 @@ impl Engine {
         }
         if !std::mem::replace(&mut entry.played, true) {
             let message = Arc::clone(&entry.message);
-            self.receipt(now, message, ReceiptStatus::Played, number);
+            self.receipt(message, ReceiptStatus::Played, number);
         }
         Ok(())
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use model::address::Address;
 use model::message::{Content, SEND_TYPES, Surroundings};
-use model::time::Timestamp;
 
 use super::groups::{GroupId, NO_SUCH_GROUP, NOT_A_MEMBER};
 use super::message::{Body, Chat, Message};
@@ -59,7 +58,7 @@ pub struct Draft {
 
 impl Engine {
     /// The message that a draft becomes, or why it is refused.
-    pub(super) fn compose(&self, now: Timestamp, draft: Draft) -> Result<Arc<Message>, Refusal> {
+    pub(super) fn compose(&self, draft: Draft) -> Result<Arc<Message>, Refusal> {
         let Draft { id, from, device, to, mut content, around } = draft;
         let chat = self.chat_of(&to)?;
         self.check_may_send(from, chat, &content)?;
@@ -69,7 +68,7 @@ impl Engine {
             }
             // A phone may forward what has expired, and can be tested with media that is gone before it is fetched.
             if let Some(media) = content.media() {
-                self.check_handle(now, media.handle.as_ref())?;
+                self.check_handle(media.handle.as_ref())?;
             }
         }
         let target = match content.target() {
@@ -80,7 +79,7 @@ impl Engine {
             }
         };
         if let Some(target) = target {
-            self.check_target(now, from, &content, target)?;
+            self.check_target(from, &content, target)?;
             if let Content::Delete { by_admin, .. } = &mut content {
                 *by_admin = target.from != from;
             }
@@ -97,7 +96,7 @@ impl Engine {
             quoted_from: quoted_from.map(|quoted| quoted.from),
             body: Body::of(content),
             around: (!around.is_empty()).then(|| Box::new(around)),
-            at: now,
+            at: self.now,
         }))
     }
 
@@ -136,9 +135,9 @@ impl Engine {
         }
     }
 
-    fn check_target(&self, now: Timestamp, from: Number, content: &Content, target: &Message) -> Result<(), Refusal> {
+    fn check_target(&self, from: Number, content: &Content, target: &Message) -> Result<(), Refusal> {
         let own = target.from == from;
-        let age = now.since(target.at);
+        let age = self.now.since(target.at);
         let refused = |code, text| Err(Refusal::new(code, text));
         if target.target.is_some() {
             return refused(BAD_REQUEST, "this is nothing that one can react to or change");

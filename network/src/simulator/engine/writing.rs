@@ -28,7 +28,7 @@ impl Engine {
         self.advance(now);
         self.subscriber(from)?;
         let media = media.map(|Prepared { media, sha256, bytes }| {
-            let handle = Some(self.store_media(now, sha256, bytes).handle);
+            let handle = Some(self.store_media(sha256, bytes).handle);
             Media { handle, ..media }
         });
         let content = self.content_of(from, message, media)?;

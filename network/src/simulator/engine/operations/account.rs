@@ -21,7 +21,6 @@ const BAD_NAME: Refusal = Refusal::new(BAD_REQUEST, "a name has 1 to 64 characte
 impl Engine {
     pub(super) fn blacklist_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         operation: BlacklistOperation,
     ) -> Result<BlacklistAnswer, Refusal> {
@@ -33,15 +32,16 @@ impl Engine {
             }
             BlacklistOperation::Block { contact } => {
                 let number = self.registered(&contact).map_err(|_| NOT_REGISTERED)?;
+                let now = self.now;
                 self.own_mut(by)?.account.blocked.entry(number).or_insert(now);
                 let blocked = self.show_blocked(by, number, Some(now));
-                self.notify(now, by, Some(by), News::Blocked(blocked));
+                self.notify(by, Some(by), News::Blocked(blocked));
             }
             BlacklistOperation::Unblock { contact } => {
                 let number = self.registered(&contact).map_err(|_| NOT_REGISTERED)?;
                 self.own_mut(by)?.account.blocked.remove(&number);
                 let contact = self.shown(number, by).address(number, &self.suffixes);
-                self.notify(now, by, Some(by), News::Unblocked { contact });
+                self.notify(by, Some(by), News::Unblocked { contact });
             }
         }
         Ok(BlacklistAnswer::Done)
@@ -53,7 +53,6 @@ impl Engine {
 
     pub(super) fn profile_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         operation: ProfileOperation,
     ) -> Result<ProfileAnswer, Refusal> {
@@ -78,7 +77,7 @@ impl Engine {
             }
         }
         let profile = self.profile_of(by)?;
-        self.notify(now, by, Some(by), News::Profile(profile));
+        self.notify(by, Some(by), News::Profile(profile));
         Ok(ProfileAnswer::Done)
     }
 
@@ -93,7 +92,6 @@ impl Engine {
 
     pub(super) fn privacy_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         operation: PrivacyOperation,
     ) -> Result<PrivacyAnswer, Refusal> {
@@ -104,7 +102,7 @@ impl Engine {
                 let privacy = own.privacy().with(changes);
                 own.read_receipts = privacy.read_receipts == ReadReceipts::All;
                 own.account.privacy = privacy;
-                self.notify(now, by, Some(by), News::Privacy(privacy));
+                self.notify(by, Some(by), News::Privacy(privacy));
                 Ok(PrivacyAnswer::Done)
             }
         }

@@ -24,7 +24,6 @@ impl Engine {
     /// `device` is the one that asks; `None` when the phone does.
     pub(super) fn call_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         device: Option<u32>,
         operation: CallOperation,
@@ -36,7 +35,7 @@ impl Engine {
             return Err(NO_SUCH_CALL);
         }
         call.reject(by)?;
-        self.tell_call_end(now, by, &call_id, CallEnd::Rejected, device, None);
+        self.tell_call_end(by, &call_id, CallEnd::Rejected, device, None);
         Ok(CallAnswer::Done)
     }
 
@@ -61,7 +60,7 @@ impl Engine {
         let id = format!("{:032X}", self.rng.random::<u128>());
         self.calls.begin(now, id.clone(), from, new.video, group, &called);
         for number in called {
-            self.tell_call(now, number, Some(from), &id, |engine, away| CallNews::Offered {
+            self.tell_call(number, Some(from), &id, |engine, away| CallNews::Offered {
                 from: engine.shown(from, number).address(from, &engine.suffixes),
                 is_video: new.video,
                 group: group.map(|group| group.address(&engine.suffixes)),
@@ -74,13 +73,13 @@ impl Engine {
     }
 
     /// Nobody answered in time.
-    pub(in crate::simulator::engine) fn call_timeout(&mut self, now: Timestamp, id: &str) {
+    pub(in crate::simulator::engine) fn call_timeout(&mut self, id: &str) {
         let Ok(call) = self.calls.get_mut(id) else { return };
         if call.accepted_at.is_none() {
             let ringing = call.ringing();
             call.end(CallEnd::Timeout);
             for number in ringing {
-                self.tell_call_end(now, number, id, CallEnd::Timeout, None, None);
+                self.tell_call_end(number, id, CallEnd::Timeout, None, None);
             }
         }
     }
@@ -90,7 +89,7 @@ impl Engine {
         self.advance(now);
         self.subscriber(number)?;
         self.calls.get_mut(id)?.accept(now, number)?;
-        self.tell_call_end(now, number, id, CallEnd::AcceptedElsewhere, None, None);
+        self.tell_call_end(number, id, CallEnd::AcceptedElsewhere, None, None);
         Ok(())
     }
 
@@ -102,7 +101,7 @@ impl Engine {
         match call.party(number) {
             Some(Party::Ringing) => {
                 call.reject(number)?;
-                self.tell_call_end(now, number, id, CallEnd::Rejected, None, None);
+                self.tell_call_end(number, id, CallEnd::Rejected, None, None);
                 Ok(())
             }
             party if (party == Some(Party::Speaking) || call.from == number) && !call.is_over() => {
@@ -111,7 +110,7 @@ impl Engine {
                 let ringing = call.ringing();
                 call.end(why);
                 for number in ringing {
-                    self.tell_call_end(now, number, id, why, None, spoken);
+                    self.tell_call_end(number, id, why, None, spoken);
                 }
                 Ok(())
             }
@@ -137,7 +136,6 @@ impl Engine {
     /// Tells the devices of somebody who is called that it is over; `here` is the one that rejected it.
     fn tell_call_end(
         &mut self,
-        now: Timestamp,
         whom: Number,
         id: &str,
         reason: CallEnd,
@@ -148,38 +146,23 @@ impl Engine {
         let devices: Vec<u32> = subscriber.linked().map(|device| device.id).collect();
         for device in devices {
             let news = CallNews::Over { reason, here: here == Some(device), duration_seconds };
-            self.keep_call(now, whom, device, None, id, news);
+            self.keep_call(whom, device, None, id, news);
         }
     }
 
     /// Tells all devices of somebody who is called; `news` gets to know whether the device is away.
-    fn tell_call(
-        &mut self,
-        now: Timestamp,
-        whom: Number,
-        actor: Option<Number>,
-        id: &str,
-        news: impl Fn(&Self, bool) -> CallNews,
-    ) {
+    fn tell_call(&mut self, whom: Number, actor: Option<Number>, id: &str, news: impl Fn(&Self, bool) -> CallNews) {
         let Some(subscriber) = self.subscribers.get(&whom) else { return };
         let devices: Vec<(u32, bool)> = subscriber.linked().map(|device| (device.id, device.live.is_none())).collect();
         let actor = actor.map(|actor| self.shown(actor, whom).address(actor, &self.suffixes));
         for (device, away) in devices {
             let news = news(self, away);
-            self.keep_call(now, whom, device, actor.clone(), id, news);
+            self.keep_call(whom, device, actor.clone(), id, news);
         }
     }
 
-    fn keep_call(
-        &mut self,
-        at: Timestamp,
-        whom: Number,
-        device: u32,
-        actor: Option<Address>,
-        id: &str,
-        news: CallNews,
-    ) {
+    fn keep_call(&mut self, whom: Number, device: u32, actor: Option<Address>, id: &str, news: CallNews) {
         let notice = Notice { actor, news: News::Call { call: id.to_owned(), news } };
-        self.keep(whom, device, Kept::Notice { at, notice: Box::new(notice) });
+        self.keep(whom, device, Kept::Notice { at: self.now, notice: Box::new(notice) });
     }
 }

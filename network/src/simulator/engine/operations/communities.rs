@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use model::address::Address;
 use model::community::{Community as ShownCommunity, CommunityChanges, KnownCommunity, SubGroup};
 use model::group::{AddedReason, GroupChanges, GroupOrigin, ParticipantAction};
-use model::time::Timestamp;
 
 use crate::notice::{GroupNews, News};
 use crate::operation::communities::{CommunityAnswer, CommunityOperation};
@@ -19,7 +18,6 @@ use crate::simulator::number::Number;
 impl Engine {
     pub(super) fn community_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         operation: CommunityOperation,
     ) -> Result<CommunityAnswer, Refusal> {
@@ -33,23 +31,23 @@ impl Engine {
                 self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
             }
             CommunityOperation::Create { subject, description, groups } => {
-                self.create_community(now, by, &subject, description, &groups)
+                self.create_community(by, &subject, description, &groups)
             }
             CommunityOperation::Change { community, changes } => {
-                self.change_community(now, by, self.named_community(&community)?, changes)
+                self.change_community(by, self.named_community(&community)?, changes)
             }
             CommunityOperation::Deactivate { community } => {
                 let id = self.named_community(&community)?;
                 self.check_community_admin(by, id)?;
                 for whom in self.communities.remove(id).into_iter().flat_map(|community| community.told.into_keys()) {
-                    self.tell_community(now, whom, id, None);
+                    self.tell_community(whom, id, None);
                 }
                 Ok(CommunityAnswer::Done)
             }
             CommunityOperation::CreateGroup { community, subject, participants } => {
                 let id = self.named_community(&community)?;
                 self.check_may_add(by, id)?;
-                match self.create_group(now, by, &subject, participants)? {
+                match self.create_group(by, &subject, participants)? {
                     GroupAnswer::Created { group, .. } => {
                         let made = self.named_group(&group.id)?;
                         self.communities.get_mut(id)?.groups.push(made);
@@ -80,11 +78,11 @@ impl Engine {
                 let id = self.named_community(&community)?;
                 self.announcement_of(id)?.rank_of(by).ok_or(NOT_A_MEMBER)?;
                 let group = self.group_in(id, &group)?;
-                self.enter_group(now, by, group).map(CommunityAnswer::Joined)
+                self.enter_group(by, group).map(CommunityAnswer::Joined)
             }
             CommunityOperation::Participants { community, action, participants } => {
                 let group = self.announcement_of(self.named_community(&community)?)?.id;
-                self.change_participants(now, by, group, action, participants).map(CommunityAnswer::Participants)
+                self.change_participants(by, group, action, participants).map(CommunityAnswer::Participants)
             }
             CommunityOperation::Invite { community } => {
                 let group = self.announcement_of(self.named_community(&community)?)?.id;
@@ -99,7 +97,6 @@ impl Engine {
 
     fn create_community(
         &mut self,
-        now: Timestamp,
         by: Number,
         subject: &str,
         description: Option<String>,
@@ -107,20 +104,19 @@ impl Engine {
     ) -> Result<CommunityAnswer, Refusal> {
         let groups = groups.iter().map(|group| self.own_group(by, group)).collect::<Result<Vec<_>, _>>()?;
         let code = self.invite_code();
-        let announcement = self.groups.create(now, by, subject, code)?;
+        let announcement = self.groups.create(self.now, by, subject, code)?;
         announcement.description = description.filter(|text| !text.is_empty());
         (announcement.announce, announcement.restrict, announcement.member_add_mode) = (true, true, false);
         let announcement = announcement.id;
         let group = Box::new(self.group_of(by, announcement)?);
-        self.tell(now, by, Some(by), announcement, GroupNews::Entered { group, origin: GroupOrigin::Created });
+        self.tell(by, Some(by), announcement, GroupNews::Entered { group, origin: GroupOrigin::Created });
         let id = self.communities.create(announcement, groups);
-        self.settle_communities(now);
+        self.settle_communities();
         self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
     }
 
     fn change_community(
         &mut self,
-        now: Timestamp,
         by: Number,
         id: CommunityId,
         changes: CommunityChanges,
@@ -129,7 +125,7 @@ impl Engine {
         let CommunityChanges { subject, description, member_add_groups, join_approval_mode } = changes;
         let changes = GroupChanges { subject, description, join_approval_mode, ..GroupChanges::default() };
         let announcement = self.announcement_of(id)?.id;
-        self.change_group(now, by, announcement, changes)?;
+        self.change_group(by, announcement, changes)?;
         if let Some(member_add_groups) = member_add_groups {
             self.communities.get_mut(id)?.member_add_groups = member_add_groups;
         }
@@ -138,15 +134,15 @@ impl Engine {
 
     /// Brings communities in line with their groups after something was done to either, and tells members what is new
     /// to them: who is in one of the groups is in the community, and who has left the community is in none of them.
-    pub(super) fn settle_communities(&mut self, now: Timestamp) {
+    pub(super) fn settle_communities(&mut self) {
         for id in self.communities.ids() {
-            if self.settle_members(now, id).is_err() || self.tell_what_is_new(now, id).is_err() {
+            if self.settle_members(id).is_err() || self.tell_what_is_new(id).is_err() {
                 self.communities.remove(id);
             }
         }
     }
 
-    fn settle_members(&mut self, now: Timestamp, id: CommunityId) -> Result<(), Refusal> {
+    fn settle_members(&mut self, id: CommunityId) -> Result<(), Refusal> {
         let there: BTreeSet<GroupId> = self
             .communities
             .get(id)?
@@ -164,37 +160,37 @@ impl Engine {
                     continue;
                 }
                 if self.communities.get(id)?.told.contains_key(&member) {
-                    self.leave_group(now, member, group)?;
+                    self.leave_group(member, group)?;
                 } else {
                     self.groups.get_mut(announcement)?.act(ParticipantAction::Add, member);
-                    self.tell_added(now, announcement, None, &[member], AddedReason::Added)?;
+                    self.tell_added(announcement, None, &[member], AddedReason::Added)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn tell_what_is_new(&mut self, now: Timestamp, id: CommunityId) -> Result<(), Refusal> {
+    fn tell_what_is_new(&mut self, id: CommunityId) -> Result<(), Refusal> {
         let members = self.members_of(self.announcement_of(id)?.id);
         let told = &mut self.communities.get_mut(id)?.told;
         let gone: Vec<Number> = told.keys().filter(|whom| !members.contains(whom)).copied().collect();
         gone.iter().for_each(|whom| drop(told.remove(whom)));
         for whom in gone {
-            self.tell_community(now, whom, id, None);
+            self.tell_community(whom, id, None);
         }
         for whom in members {
             let shown = self.community_of(whom, id)?;
             let known = self.communities.get_mut(id)?.told.insert(whom, shown.clone());
             if known.as_ref() != Some(&shown) {
-                self.tell_community(now, whom, id, Some(Box::new(shown)));
+                self.tell_community(whom, id, Some(Box::new(shown)));
             }
         }
         Ok(())
     }
 
-    fn tell_community(&mut self, at: Timestamp, whom: Number, id: CommunityId, now: Option<Box<KnownCommunity>>) {
+    fn tell_community(&mut self, whom: Number, id: CommunityId, now: Option<Box<KnownCommunity>>) {
         let community = id.address(&self.suffixes);
-        self.notify(at, whom, None, News::Community { community, now });
+        self.notify(whom, None, News::Community { community, now });
     }
 
     fn named_community(&self, address: &Address) -> Result<CommunityId, Refusal> {

@@ -15,7 +15,6 @@ const NOBODY: Refusal = Refusal::new(NOT_FOUND, "nobody has this number");
 impl Engine {
     pub(super) fn contact_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         operation: ContactOperation,
     ) -> Result<ContactAnswer, Refusal> {
@@ -41,7 +40,7 @@ impl Engine {
                     None => subscriber.account.book.remove(&number),
                 };
                 let contact = self.shown(number, by).address(number, &self.suffixes);
-                self.notify(now, by, Some(by), News::Contact { contact, news: ContactNews::Saved { name } });
+                self.notify(by, Some(by), News::Contact { contact, news: ContactNews::Saved { name } });
                 Ok(ContactAnswer::Done)
             }
         }

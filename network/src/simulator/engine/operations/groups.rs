@@ -18,21 +18,16 @@ use crate::simulator::engine::rules::Refusal;
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn group_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: GroupOperation,
-    ) -> Result<GroupAnswer, Refusal> {
+    pub(super) fn group_operation(&mut self, by: Number, operation: GroupOperation) -> Result<GroupAnswer, Refusal> {
         match operation {
             GroupOperation::List => {
                 Ok(GroupAnswer::Groups(self.groups.of(by).map(|group| self.show_group(by, group)).collect()))
             }
             GroupOperation::Show { group } => self.group_of(by, self.named_group(&group)?).map(GroupAnswer::Group),
-            GroupOperation::Create { subject, participants } => self.create_group(now, by, &subject, participants),
+            GroupOperation::Create { subject, participants } => self.create_group(by, &subject, participants),
             GroupOperation::Change { group, changes } => {
                 let id = self.named_group(&group)?;
-                self.change_group(now, by, id, changes)?;
+                self.change_group(by, id, changes)?;
                 self.group_of(by, id).map(GroupAnswer::Group)
             }
             GroupOperation::SetPicture { group, picture } => {
@@ -40,10 +35,10 @@ impl Engine {
             }
             GroupOperation::Participants { group, action, participants } => {
                 let id = self.named_group(&group)?;
-                self.change_participants(now, by, id, action, participants).map(GroupAnswer::Participants)
+                self.change_participants(by, id, action, participants).map(GroupAnswer::Participants)
             }
             GroupOperation::Leave { group } => {
-                self.leave_group(now, by, self.named_group(&group)?).map(|()| GroupAnswer::Done)
+                self.leave_group(by, self.named_group(&group)?).map(|()| GroupAnswer::Done)
             }
             GroupOperation::Invite { group } => {
                 let id = self.named_group(&group)?;
@@ -59,7 +54,7 @@ impl Engine {
             }
             GroupOperation::Join { invite_code } => {
                 let id = self.groups.invited_by(&invite_code)?;
-                self.enter_group(now, by, id).map(GroupAnswer::Joined)
+                self.enter_group(by, id).map(GroupAnswer::Joined)
             }
             GroupOperation::JoinRequests { group } => {
                 let group = self.groups.get(self.named_group(&group)?).ok_or(NO_SUCH_GROUP)?;
@@ -73,28 +68,21 @@ impl Engine {
             }
             GroupOperation::DecideRequests { group, approve, participants } => {
                 let id = self.named_group(&group)?;
-                self.decide_requests(now, by, id, approve, participants)
+                self.decide_requests(by, id, approve, participants)
             }
         }
     }
 
-    pub(super) fn change_group(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        id: GroupId,
-        changes: GroupChanges,
-    ) -> Result<(), Refusal> {
+    pub(super) fn change_group(&mut self, by: Number, id: GroupId, changes: GroupChanges) -> Result<(), Refusal> {
         let changed = self.groups.get_mut(id)?.change(by, changes)?;
         if !changed.is_empty() {
-            self.tell_members(now, id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
+            self.tell_members(id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
         }
         Ok(())
     }
 
     pub(super) fn change_participants(
         &mut self,
-        now: Timestamp,
         by: Number,
         id: GroupId,
         action: ParticipantAction,
@@ -103,7 +91,7 @@ impl Engine {
         self.groups.get_mut(id)?.check_action(by, action)?;
         let (results, done) = self.act_on(by, id, action, participants)?;
         if !done.is_empty() {
-            self.tell_action(now, id, by, action, &done)?;
+            self.tell_action(id, by, action, &done)?;
         }
         Ok(results)
     }
@@ -136,19 +124,18 @@ impl Engine {
 
     pub(super) fn create_group(
         &mut self,
-        now: Timestamp,
         by: Number,
         subject: &str,
         participants: Vec<Address>,
     ) -> Result<GroupAnswer, Refusal> {
         let code = self.invite_code();
-        let id = self.groups.create(now, by, subject, code)?.id;
+        let id = self.groups.create(self.now, by, subject, code)?.id;
         let (participants_result, _) = self.act_on(by, id, ParticipantAction::Add, participants)?;
         // Who is in it from the beginning hears of the group as a whole.
         for member in self.members_of(id) {
             let group = Box::new(self.group_of(member, id)?);
             let origin = if member == by { GroupOrigin::Created } else { GroupOrigin::Added };
-            self.tell(now, member, Some(by), id, GroupNews::Entered { group, origin });
+            self.tell(member, Some(by), id, GroupNews::Entered { group, origin });
         }
         Ok(GroupAnswer::Created { group: self.group_of(by, id)?, participants_result })
     }
@@ -191,29 +178,28 @@ impl Engine {
 
     fn tell_action(
         &mut self,
-        now: Timestamp,
         id: GroupId,
         by: Number,
         action: ParticipantAction,
         done: &[Number],
     ) -> Result<(), Refusal> {
         match action {
-            ParticipantAction::Add => self.tell_added(now, id, Some(by), done, AddedReason::Added)?,
+            ParticipantAction::Add => self.tell_added(id, Some(by), done, AddedReason::Added)?,
             ParticipantAction::Remove => {
                 let reason = RemovedReason::Removed;
                 for gone in done {
                     let participants = self.shown_all(done, *gone);
-                    self.tell(now, *gone, Some(by), id, GroupNews::Removed { participants, reason });
+                    self.tell(*gone, Some(by), id, GroupNews::Removed { participants, reason });
                 }
-                self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Removed {
+                self.tell_members(id, Some(by), |engine, viewer| GroupNews::Removed {
                     participants: engine.shown_all(done, viewer),
                     reason,
                 });
             }
-            ParticipantAction::Promote => self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Promoted {
+            ParticipantAction::Promote => self.tell_members(id, Some(by), |engine, viewer| GroupNews::Promoted {
                 participants: engine.shown_all(done, viewer),
             }),
-            ParticipantAction::Demote => self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Demoted {
+            ParticipantAction::Demote => self.tell_members(id, Some(by), |engine, viewer| GroupNews::Demoted {
                 participants: engine.shown_all(done, viewer),
             }),
         }
@@ -223,7 +209,6 @@ impl Engine {
     /// Tells the new members of their group, and the others of them.
     pub(super) fn tell_added(
         &mut self,
-        now: Timestamp,
         id: GroupId,
         actor: Option<Number>,
         added: &[Number],
@@ -232,27 +217,27 @@ impl Engine {
         let origin = if reason == AddedReason::Added { GroupOrigin::Added } else { GroupOrigin::Joined };
         for number in added {
             let group = Box::new(self.group_of(*number, id)?);
-            self.tell(now, *number, actor, id, GroupNews::Entered { group, origin });
+            self.tell(*number, actor, id, GroupNews::Entered { group, origin });
         }
         let members = self.members_of(id).into_iter().filter(|member| !added.contains(member));
         for member in members.collect::<Vec<_>>() {
             let participants = self.shown_all(added, member);
-            self.tell(now, member, actor, id, GroupNews::Added { participants, reason });
+            self.tell(member, actor, id, GroupNews::Added { participants, reason });
         }
         Ok(())
     }
 
-    pub(super) fn leave_group(&mut self, now: Timestamp, by: Number, id: GroupId) -> Result<(), Refusal> {
+    pub(super) fn leave_group(&mut self, by: Number, id: GroupId) -> Result<(), Refusal> {
         let heir = self.groups.leave(id, by)?;
         let reason = RemovedReason::Left;
         let own = self.shown_all(&[by], by);
-        self.tell(now, by, Some(by), id, GroupNews::Removed { participants: own, reason });
-        self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Removed {
+        self.tell(by, Some(by), id, GroupNews::Removed { participants: own, reason });
+        self.tell_members(id, Some(by), |engine, viewer| GroupNews::Removed {
             participants: engine.shown_all(&[by], viewer),
             reason,
         });
         if let Some(heir) = heir {
-            self.tell_members(now, id, None, |engine, viewer| GroupNews::Promoted {
+            self.tell_members(id, None, |engine, viewer| GroupNews::Promoted {
                 participants: engine.shown_all(&[heir], viewer),
             });
         }
@@ -260,9 +245,9 @@ impl Engine {
     }
 
     /// Somebody comes in by an invite, or waits for an admin's word.
-    pub(super) fn enter_group(&mut self, now: Timestamp, by: Number, id: GroupId) -> Result<Joined, Refusal> {
-        let status = if self.groups.get_mut(id)?.enter(now, by)? {
-            self.tell_added(now, id, Some(by), &[by], AddedReason::InviteLink)?;
+    pub(super) fn enter_group(&mut self, by: Number, id: GroupId) -> Result<Joined, Refusal> {
+        let status = if self.groups.get_mut(id)?.enter(self.now, by)? {
+            self.tell_added(id, Some(by), &[by], AddedReason::InviteLink)?;
             JoinStatus::Joined
         } else {
             JoinStatus::PendingApproval
@@ -272,7 +257,6 @@ impl Engine {
 
     fn decide_requests(
         &mut self,
-        now: Timestamp,
         by: Number,
         id: GroupId,
         approve: bool,
@@ -285,7 +269,7 @@ impl Engine {
             let group = self.groups.get_mut(id)?;
             let status = number.map_or(ParticipantStatus::NotFound, |number| group.decide(number, approve));
             if let (true, ParticipantStatus::Ok, Some(number)) = (approve, status, number) {
-                self.tell_added(now, id, Some(by), &[number], AddedReason::Approved)?;
+                self.tell_added(id, Some(by), &[number], AddedReason::Approved)?;
             }
             results.push(ParticipantResult { id: address, status, message: None, invite_code: None });
         }
@@ -307,22 +291,16 @@ impl Engine {
         members.iter().map(|member| member.number).collect()
     }
 
-    pub(super) fn tell(&mut self, now: Timestamp, whom: Number, actor: Option<Number>, id: GroupId, news: GroupNews) {
+    pub(super) fn tell(&mut self, whom: Number, actor: Option<Number>, id: GroupId, news: GroupNews) {
         let group = id.address(&self.suffixes);
-        self.notify(now, whom, actor, News::Group { group, news });
+        self.notify(whom, actor, News::Group { group, news });
     }
 
     /// Tells each member in the names that others show to it.
-    fn tell_members(
-        &mut self,
-        now: Timestamp,
-        id: GroupId,
-        actor: Option<Number>,
-        news: impl Fn(&Self, Number) -> GroupNews,
-    ) {
+    fn tell_members(&mut self, id: GroupId, actor: Option<Number>, news: impl Fn(&Self, Number) -> GroupNews) {
         for member in self.members_of(id) {
             let news = news(self, member);
-            self.tell(now, member, actor, id, news);
+            self.tell(member, actor, id, news);
         }
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use model::id::MessageId;
 use model::label::Labelled;
-use model::time::Timestamp;
 
 use crate::notice::{LabelNews, News};
 use crate::operation::labels::{Borne, LabelAnswer, LabelOperation, LabelState};
@@ -15,48 +14,43 @@ use crate::simulator::engine::rules::Refusal;
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn label_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: LabelOperation,
-    ) -> Result<LabelAnswer, Refusal> {
+    pub(super) fn label_operation(&mut self, by: Number, operation: LabelOperation) -> Result<LabelAnswer, Refusal> {
         match operation {
             LabelOperation::List => Ok(LabelAnswer::Labels(self.label_state(by))),
             LabelOperation::Create { name, color } => {
                 let label = self.business(by)?.labels.create(name, color)?;
-                self.tell_labels(now, by, LabelNews::Label(label.clone()));
+                self.tell_labels(by, LabelNews::Label(label.clone()));
                 Ok(LabelAnswer::Label(label))
             }
             LabelOperation::Change { label, changes } => {
                 let label = self.business(by)?.labels.change(&label, changes)?;
-                self.tell_labels(now, by, LabelNews::Label(label.clone()));
+                self.tell_labels(by, LabelNews::Label(label.clone()));
                 Ok(LabelAnswer::Label(label))
             }
             LabelOperation::Delete { label } => {
                 self.business(by)?.labels.delete(&label)?;
-                self.tell_labels(now, by, LabelNews::Gone { label });
+                self.tell_labels(by, LabelNews::Gone { label });
                 Ok(LabelAnswer::Done)
             }
             LabelOperation::Put { label, on } => {
                 self.business(by)?;
                 let bearer = self.bearer(by, &on)?;
                 let moved = self.business(by)?.labels.put(&label, bearer.clone())?;
-                self.tell_moved(now, by, &bearer, moved);
+                self.tell_moved(by, &bearer, moved);
                 Ok(LabelAnswer::Done)
             }
             LabelOperation::Take { label, from } => {
                 self.business(by)?;
                 let bearer = self.bearer(by, &from)?;
                 let moved = self.business(by)?.labels.take(&label, bearer.clone())?;
-                self.tell_moved(now, by, &bearer, moved);
+                self.tell_moved(by, &bearer, moved);
                 Ok(LabelAnswer::Done)
             }
             LabelOperation::Set { chat, labels } => {
                 self.business(by)?;
                 let bearer = self.bearer(by, &Labelled { chat, message: None })?;
                 let moved = self.business(by)?.labels.set(bearer.clone(), &labels)?;
-                self.tell_moved(now, by, &bearer, moved);
+                self.tell_moved(by, &bearer, moved);
                 Ok(LabelAnswer::Done)
             }
         }
@@ -87,19 +81,19 @@ impl Engine {
     }
 
     /// An account became a business, and its labels are there; or is none any more, and they are gone.
-    pub(super) fn tell_all_labels(&mut self, now: Timestamp, whom: Number) {
+    pub(super) fn tell_all_labels(&mut self, whom: Number) {
         let state = self.label_state(whom);
-        self.tell_labels(now, whom, LabelNews::All(state));
+        self.tell_labels(whom, LabelNews::All(state));
     }
 
-    fn tell_moved(&mut self, now: Timestamp, whom: Number, bearer: &Bearer, moved: Moved) {
+    fn tell_moved(&mut self, whom: Number, bearer: &Bearer, moved: Moved) {
         if moved != Moved::default() {
             let Moved { put, taken } = moved;
-            self.tell_labels(now, whom, LabelNews::Moved { on: self.labelled(whom, bearer), put, taken });
+            self.tell_labels(whom, LabelNews::Moved { on: self.labelled(whom, bearer), put, taken });
         }
     }
 
-    fn tell_labels(&mut self, now: Timestamp, whom: Number, news: LabelNews) {
-        self.notify(now, whom, Some(whom), News::Labels(news));
+    fn tell_labels(&mut self, whom: Number, news: LabelNews) {
+        self.notify(whom, Some(whom), News::Labels(news));
     }
 }

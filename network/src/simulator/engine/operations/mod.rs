@@ -30,7 +30,7 @@ const REMEMBERED: usize = 10_000;
 
 impl Engine {
     /// A device asks something.
-    pub(in crate::simulator) fn operate(&mut self, now: Timestamp, session: SessionId, id: Uuid, operation: Operation) {
+    pub(in crate::simulator) fn operate(&mut self, session: SessionId, id: Uuid, operation: Operation) {
         let Some(live) = self.live(session) else {
             self.stats.late_writes += u64::from(self.session(session).is_none());
             return;
@@ -40,11 +40,11 @@ impl Engine {
             Some(answer) => answer.clone(),
             // Shown once more, a presence is the same.
             None if matches!(operation, Operation::Presence(_)) => {
-                self.perform(now, live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from)
+                self.perform(live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from)
             }
             None => {
                 let result =
-                    self.perform(now, live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from);
+                    self.perform(live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from);
                 if self.answered.len() >= REMEMBERED {
                     self.answered.clear();
                 }
@@ -76,49 +76,37 @@ impl Engine {
     ) -> Result<Answer, ControlError> {
         self.advance(now);
         self.subscriber(number)?;
-        Ok(self.perform(now, number, None, operation)?)
+        Ok(self.perform(number, None, operation)?)
     }
 
     /// `device` is the one that asks; `None` when the phone does.
-    fn perform(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        device: Option<u32>,
-        operation: Operation,
-    ) -> Result<Answer, Refusal> {
+    fn perform(&mut self, by: Number, device: Option<u32>, operation: Operation) -> Result<Answer, Refusal> {
         let answer = match operation {
-            Operation::Business(operation) => self.business_operation(now, by, operation).map(Answer::from),
-            Operation::Calls(operation) => self.call_operation(now, by, device, operation).map(Answer::from),
-            Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
-            Operation::Chats(operation) => self.chat_operation(now, by, operation).map(Answer::from),
-            Operation::Contacts(operation) => self.contact_operation(now, by, operation).map(Answer::from),
-            Operation::Communities(operation) => self.community_operation(now, by, operation).map(Answer::from),
-            Operation::Newsletters(operation) => self.newsletter_operation(now, by, operation).map(Answer::from),
-            Operation::Blacklist(operation) => self.blacklist_operation(now, by, operation).map(Answer::from),
-            Operation::Presence(operation) => self.presence_operation(now, by, device, operation).map(Answer::from),
-            Operation::Profile(operation) => self.profile_operation(now, by, operation).map(Answer::from),
-            Operation::Privacy(operation) => self.privacy_operation(now, by, operation).map(Answer::from),
-            Operation::Labels(operation) => self.label_operation(now, by, operation).map(Answer::from),
+            Operation::Business(operation) => self.business_operation(by, operation).map(Answer::from),
+            Operation::Calls(operation) => self.call_operation(by, device, operation).map(Answer::from),
+            Operation::Groups(operation) => self.group_operation(by, operation).map(Answer::from),
+            Operation::Chats(operation) => self.chat_operation(by, operation).map(Answer::from),
+            Operation::Contacts(operation) => self.contact_operation(by, operation).map(Answer::from),
+            Operation::Communities(operation) => self.community_operation(by, operation).map(Answer::from),
+            Operation::Newsletters(operation) => self.newsletter_operation(by, operation).map(Answer::from),
+            Operation::Blacklist(operation) => self.blacklist_operation(by, operation).map(Answer::from),
+            Operation::Presence(operation) => self.presence_operation(by, device, operation).map(Answer::from),
+            Operation::Profile(operation) => self.profile_operation(by, operation).map(Answer::from),
+            Operation::Privacy(operation) => self.privacy_operation(by, operation).map(Answer::from),
+            Operation::Labels(operation) => self.label_operation(by, operation).map(Answer::from),
         };
-        self.settle_communities(now);
+        self.settle_communities();
         answer
     }
 
     /// Tells all devices of a subscriber what changed.
-    pub(in crate::simulator::engine) fn notify(
-        &mut self,
-        at: Timestamp,
-        whom: Number,
-        actor: Option<Number>,
-        news: News,
-    ) {
+    pub(in crate::simulator::engine) fn notify(&mut self, whom: Number, actor: Option<Number>, news: News) {
         let Some(subscriber) = self.subscribers.get(&whom) else { return };
         let devices: Vec<u32> = subscriber.linked().map(|device| device.id).collect();
         let actor = actor.map(|actor| self.shown(actor, whom).address(actor, &self.suffixes));
         for device in devices {
             let notice = Box::new(Notice { actor: actor.clone(), news: news.clone() });
-            self.keep(whom, device, Kept::Notice { at, notice });
+            self.keep(whom, device, Kept::Notice { at: self.now, notice });
         }
     }
 }

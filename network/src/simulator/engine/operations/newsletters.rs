@@ -4,7 +4,6 @@ use model::address::Address;
 use model::field::Change;
 use model::media::{MediaRef, MediaState};
 use model::newsletter::{Newsletter as ShownNewsletter, NewsletterChanges, NewsletterMessage, NewsletterRole};
-use model::time::Timestamp;
 
 use crate::notice::News;
 use crate::operation::newsletters::{NewsletterAnswer, NewsletterOperation, Wanted};
@@ -17,7 +16,6 @@ use crate::simulator::number::Number;
 impl Engine {
     pub(super) fn newsletter_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         operation: NewsletterOperation,
     ) -> Result<NewsletterAnswer, Refusal> {
@@ -29,39 +27,39 @@ impl Engine {
             NewsletterOperation::Show { newsletter } => self.newsletter_of(by, self.named_newsletter(&newsletter)?),
             NewsletterOperation::Create { name, description, picture } => {
                 let code = self.invite_code();
-                let id = self.newsletters.create(now, by, &name, description, code)?.id;
+                let id = self.newsletters.create(self.now, by, &name, description, code)?.id;
                 let picture = self.replace_picture(None, picture);
                 self.newsletters.get_mut(id)?.picture = picture;
-                self.tell_newsletter(now, by, id);
+                self.tell_newsletter(by, id);
                 self.newsletter_of(by, id)
             }
             NewsletterOperation::Change { newsletter, changes, picture } => {
-                self.change_newsletter(now, by, self.named_newsletter(&newsletter)?, changes, picture)
+                self.change_newsletter(by, self.named_newsletter(&newsletter)?, changes, picture)
             }
             NewsletterOperation::Delete { newsletter } => {
                 let id = self.named_newsletter(&newsletter)?;
                 self.newsletters.get_mut(id)?.check_owner(by)?;
                 for reader in self.newsletters.remove(id).iter().flat_map(Newsletter::readers) {
-                    self.tell_newsletter(now, reader, id);
+                    self.tell_newsletter(reader, id);
                 }
                 Ok(NewsletterAnswer::Done)
             }
             NewsletterOperation::Subscribe { newsletter } => {
                 let id = self.named_newsletter(&newsletter)?;
                 self.newsletters.get_mut(id)?.subscribe(by)?;
-                self.tell_newsletter(now, by, id);
+                self.tell_newsletter(by, id);
                 self.newsletter_of(by, id)
             }
             NewsletterOperation::Unsubscribe { newsletter } => {
                 let id = self.named_newsletter(&newsletter)?;
                 self.newsletters.get_mut(id)?.unsubscribe(by)?;
-                self.tell_newsletter(now, by, id);
+                self.tell_newsletter(by, id);
                 Ok(NewsletterAnswer::Done)
             }
             NewsletterOperation::Mute { newsletter, muted } => {
                 let id = self.named_newsletter(&newsletter)?;
                 self.newsletters.get_mut(id)?.mute(by, muted)?;
-                self.tell_newsletter(now, by, id);
+                self.tell_newsletter(by, id);
                 self.newsletter_of(by, id)
             }
             NewsletterOperation::Search { wanted, after, limit } => {
@@ -83,19 +81,19 @@ impl Engine {
             }
             NewsletterOperation::InviteAdmin { newsletter, whom } => {
                 let (id, whom) = (self.named_newsletter(&newsletter)?, self.registered(&whom)?);
-                let invite_expires_at = self.newsletters.get_mut(id)?.invite_admin(now, by, whom)?;
+                let invite_expires_at = self.newsletters.get_mut(id)?.invite_admin(self.now, by, whom)?;
                 Ok(NewsletterAnswer::Invited { invite_expires_at })
             }
             NewsletterOperation::AcceptAdmin { newsletter } => {
                 let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.accept_admin(now, by)?;
-                self.tell_newsletter(now, by, id);
+                self.newsletters.get_mut(id)?.accept_admin(self.now, by)?;
+                self.tell_newsletter(by, id);
                 self.newsletter_of(by, id)
             }
             NewsletterOperation::RemoveAdmin { newsletter, whom } => {
                 let (id, whom) = (self.named_newsletter(&newsletter)?, self.registered(&whom)?);
                 self.newsletters.get_mut(id)?.remove_admin(by, whom)?;
-                self.tell_newsletter(now, whom, id);
+                self.tell_newsletter(whom, id);
                 Ok(NewsletterAnswer::Done)
             }
         }
@@ -113,7 +111,6 @@ impl Engine {
 
     fn change_newsletter(
         &mut self,
-        now: Timestamp,
         by: Number,
         id: NewsletterId,
         changes: NewsletterChanges,
@@ -128,7 +125,7 @@ impl Engine {
         }
         let readers: Vec<Number> = self.newsletters.get_mut(id)?.readers().collect();
         for reader in readers {
-            self.tell_newsletter(now, reader, id);
+            self.tell_newsletter(reader, id);
         }
         self.newsletter_of(by, id)
     }
@@ -159,11 +156,11 @@ impl Engine {
     }
 
     /// Tells somebody what a newsletter is to them now.
-    fn tell_newsletter(&mut self, at: Timestamp, whom: Number, id: NewsletterId) {
+    fn tell_newsletter(&mut self, whom: Number, id: NewsletterId) {
         let newsletter = id.address(&self.suffixes);
         let known = self.newsletters.get(id).map(|newsletter| self.show_newsletter(whom, newsletter));
         let now = known.filter(|known| known.role != NewsletterRole::Guest).map(Box::new);
-        self.notify(at, whom, None, News::Newsletter { newsletter, now });
+        self.notify(whom, None, News::Newsletter { newsletter, now });
     }
 
     fn named_newsletter(&self, address: &Address) -> Result<NewsletterId, Refusal> {
