@@ -9,7 +9,7 @@ use model::time::Timestamp;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::rules::{NOT_FOUND, Refusal};
+use super::rules::{Allowed, NOT_FOUND, Refusal};
 use super::{Engine, SessionId};
 use crate::driver::Uploaded;
 use crate::simulator::faults::MediaFail;
@@ -203,7 +203,7 @@ impl Engine {
     }
 
     /// Whether a message may name a handle.
-    pub(super) fn check_handle(&self, handle: Option<&MediaHandle>) -> Result<(), Refusal> {
+    pub(super) fn check_handle(&self, handle: Option<&MediaHandle>) -> Allowed<()> {
         let stored = handle.and_then(|handle| self.media.handles.get(handle));
         match stored {
             Some(stored) if stored.at.plus(self.media_life()) > self.now => Ok(()),

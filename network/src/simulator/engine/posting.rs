@@ -6,7 +6,7 @@ use model::story::{Story, StoryStyle};
 use model::time::Timestamp;
 use rand::RngExt;
 
-use super::rules::Refusal;
+use super::rules::Allowed;
 use super::stories::Posted;
 use super::{ControlError, Engine};
 use crate::notice::{News, StoryNews};
@@ -15,7 +15,7 @@ use crate::simulator::number::Number;
 
 impl Engine {
     /// A device posts a story, or a part of one; says whether all of it is here.
-    pub(super) fn post_story(&mut self, author: Number, id: &MessageId, part: Story) -> Result<bool, Refusal> {
+    pub(super) fn post_story(&mut self, author: Number, id: &MessageId, part: Story) -> Allowed<bool> {
         if let Some(media) = part.says.media() {
             self.check_handle(media.handle.as_ref())?;
         }
@@ -35,7 +35,7 @@ impl Engine {
     }
 
     /// The author takes a story back.
-    pub(super) fn delete_story(&mut self, author: Number, id: &MessageId) -> Result<(), Refusal> {
+    pub(super) fn delete_story(&mut self, author: Number, id: &MessageId) -> Allowed<()> {
         if self.stories.delete(self.now, author, id.as_str())? {
             self.tell_author(author, id, StoryNews::Deleted);
         }

@@ -37,6 +37,9 @@ impl Refusal {
     }
 }
 
+/// What the network lets somebody do, or why it refuses.
+pub type Allowed<T> = Result<T, Refusal>;
+
 impl From<Refusal> for ControlError {
     fn from(refusal: Refusal) -> Self {
         let text = format!("{} {}", refusal.code, refusal.text);
@@ -58,7 +61,7 @@ pub struct Draft {
 
 impl Engine {
     /// The message that a draft becomes, or why it is refused.
-    pub(super) fn compose(&self, draft: Draft) -> Result<Arc<Message>, Refusal> {
+    pub(super) fn compose(&self, draft: Draft) -> Allowed<Arc<Message>> {
         let Draft { id, from, device, to, mut content, around } = draft;
         let chat = self.chat_of(&to)?;
         self.check_may_send(from, chat, &content)?;
@@ -101,7 +104,7 @@ impl Engine {
     }
 
     /// The conversation that an address names.
-    pub(super) fn chat_of(&self, address: &Address) -> Result<Chat, Refusal> {
+    pub(super) fn chat_of(&self, address: &Address) -> Allowed<Chat> {
         if let Some(group) = GroupId::of_address(address, &self.suffixes) {
             return self.groups.get(group).map(|_| Chat::Group(group)).ok_or(NO_SUCH_GROUP);
         }
@@ -113,7 +116,7 @@ impl Engine {
         number.map(Chat::Direct).ok_or(Refusal::new(BAD_RECIPIENT, "the recipient is not registered"))
     }
 
-    fn check_may_send(&self, from: Number, chat: Chat, content: &Content) -> Result<(), Refusal> {
+    fn check_may_send(&self, from: Number, chat: Chat, content: &Content) -> Allowed<()> {
         // What one stars is nobody else's business.
         let private = matches!(content, Content::Star { .. } | Content::Unstar { .. });
         match chat {
@@ -135,7 +138,7 @@ impl Engine {
         }
     }
 
-    fn check_target(&self, from: Number, content: &Content, target: &Message) -> Result<(), Refusal> {
+    fn check_target(&self, from: Number, content: &Content, target: &Message) -> Allowed<()> {
         let own = target.from == from;
         let age = self.now.since(target.at);
         let refused = |code, text| Err(Refusal::new(code, text));

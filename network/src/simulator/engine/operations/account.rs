@@ -11,7 +11,7 @@ use crate::operation::account::{
 };
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::pictures::NO_PICTURE;
-use crate::simulator::engine::rules::{BAD_RECIPIENT, BAD_REQUEST, Refusal};
+use crate::simulator::engine::rules::{Allowed, BAD_RECIPIENT, BAD_REQUEST, Refusal};
 use crate::simulator::engine::subscriber::Subscriber;
 use crate::simulator::number::Number;
 
@@ -23,7 +23,7 @@ impl Engine {
         &mut self,
         by: Number,
         operation: BlacklistOperation,
-    ) -> Result<BlacklistAnswer, Refusal> {
+    ) -> Allowed<BlacklistAnswer> {
         match operation {
             BlacklistOperation::List => {
                 let blocked = self.own(by)?.account.blocked.iter();
@@ -51,11 +51,7 @@ impl Engine {
         Blocked { id: self.shown(number, viewer).address(number, &self.suffixes), lid: Some(number.lid()), blocked_at }
     }
 
-    pub(super) fn profile_operation(
-        &mut self,
-        by: Number,
-        operation: ProfileOperation,
-    ) -> Result<ProfileAnswer, Refusal> {
+    pub(super) fn profile_operation(&mut self, by: Number, operation: ProfileOperation) -> Allowed<ProfileAnswer> {
         match operation {
             ProfileOperation::Show => return self.profile_of(by).map(ProfileAnswer::Profile),
             ProfileOperation::SetName { name } => {
@@ -81,7 +77,7 @@ impl Engine {
         Ok(ProfileAnswer::Done)
     }
 
-    fn profile_of(&self, number: Number) -> Result<ChannelProfile, Refusal> {
+    fn profile_of(&self, number: Number) -> Allowed<ChannelProfile> {
         let subscriber = self.own(number)?;
         Ok(ChannelProfile {
             name: subscriber.name.as_deref().map(str::to_owned),
@@ -90,11 +86,7 @@ impl Engine {
         })
     }
 
-    pub(super) fn privacy_operation(
-        &mut self,
-        by: Number,
-        operation: PrivacyOperation,
-    ) -> Result<PrivacyAnswer, Refusal> {
+    pub(super) fn privacy_operation(&mut self, by: Number, operation: PrivacyOperation) -> Allowed<PrivacyAnswer> {
         match operation {
             PrivacyOperation::Show => self.own(by).map(|own| PrivacyAnswer::Privacy(own.privacy())),
             PrivacyOperation::Change(changes) => {
@@ -121,11 +113,11 @@ impl Engine {
             && audience(&account.privacy).includes(account.book.contains_key(&viewer))
     }
 
-    fn own(&self, number: Number) -> Result<&Subscriber, Refusal> {
+    fn own(&self, number: Number) -> Allowed<&Subscriber> {
         self.subscribers.get(&number).ok_or(NOT_REGISTERED)
     }
 
-    fn own_mut(&mut self, number: Number) -> Result<&mut Subscriber, Refusal> {
+    fn own_mut(&mut self, number: Number) -> Allowed<&mut Subscriber> {
         self.subscribers.get_mut(&number).ok_or(NOT_REGISTERED)
     }
 }

@@ -12,7 +12,7 @@ use crate::notice::{BusinessNews, News};
 use crate::operation::business::{BusinessAnswer, BusinessOperation, BusinessState};
 use crate::simulator::answers::business::{GivenItem, NewCart, NewOrder};
 use crate::simulator::engine::business::{Business, NO_BUSINESS, NO_SUCH_ORDER, PlacedOrder};
-use crate::simulator::engine::rules::{BAD_REQUEST, FORBIDDEN, NOT_FOUND, Refusal};
+use crate::simulator::engine::rules::{Allowed, BAD_REQUEST, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::engine::traffic::Writing;
 use crate::simulator::engine::{ControlError, Engine};
 use crate::simulator::number::Number;
@@ -25,11 +25,7 @@ const CART_DISABLED: Refusal = Refusal::new(FORBIDDEN, "cart-disabled");
 const NOTHING_ORDERED: Refusal = Refusal::new(BAD_REQUEST, "no-items");
 
 impl Engine {
-    pub(super) fn business_operation(
-        &mut self,
-        by: Number,
-        operation: BusinessOperation,
-    ) -> Result<BusinessAnswer, Refusal> {
+    pub(super) fn business_operation(&mut self, by: Number, operation: BusinessOperation) -> Allowed<BusinessAnswer> {
         match operation {
             BusinessOperation::Show => Ok(BusinessAnswer::Account(self.business_state(by).map(Box::new))),
             BusinessOperation::ChangeProfile(changes) => {
@@ -107,12 +103,12 @@ impl Engine {
         }
     }
 
-    fn contact(&self, address: &Address) -> Result<Number, Refusal> {
+    fn contact(&self, address: &Address) -> Allowed<Number> {
         let number = Number::of_address(address, &self.suffixes);
         number.filter(|number| self.subscribers.contains_key(number)).ok_or(NO_SUCH_CONTACT)
     }
 
-    pub(super) fn business(&mut self, number: Number) -> Result<&mut Business, Refusal> {
+    pub(super) fn business(&mut self, number: Number) -> Allowed<&mut Business> {
         if !self.subscribers.get(&number).is_some_and(|subscriber| subscriber.business) {
             return Err(NO_BUSINESS);
         }
@@ -140,7 +136,7 @@ impl Engine {
         self.notify(whom, Some(whom), News::Business(Box::new(news)));
     }
 
-    fn tell_collections(&mut self, whom: Number, ids: &[String]) -> Result<(), Refusal> {
+    fn tell_collections(&mut self, whom: Number, ids: &[String]) -> Allowed<()> {
         for id in ids {
             let collection = self.business(whom)?.collection(id)?;
             self.tell_business(whom, BusinessNews::Collection(collection));
@@ -148,7 +144,7 @@ impl Engine {
         Ok(())
     }
 
-    fn tell_products(&mut self, whom: Number, ids: Vec<String>) -> Result<(), Refusal> {
+    fn tell_products(&mut self, whom: Number, ids: Vec<String>) -> Allowed<()> {
         for id in ids {
             // One that was deleted has been told of.
             if let Ok(product) = self.business(whom)?.product(&id) {
@@ -256,7 +252,7 @@ impl Engine {
     }
 
     /// What is ordered: as the catalog has it, unless the order itself says more.
-    fn items(&mut self, seller: Number, given: &[GivenItem]) -> Result<Vec<OrderItem>, Refusal> {
+    fn items(&mut self, seller: Number, given: &[GivenItem]) -> Allowed<Vec<OrderItem>> {
         let business = self.business(seller)?;
         let item = |given: &GivenItem| {
             let known = business.product(&given.product_id).ok();

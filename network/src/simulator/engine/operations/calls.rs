@@ -12,7 +12,7 @@ use crate::operation::calls::{CallAnswer, CallOperation};
 use crate::simulator::answers::calls::{NewCall, ShownCall};
 use crate::simulator::engine::calls::{Call, NO_SUCH_CALL, Party};
 use crate::simulator::engine::message::Chat;
-use crate::simulator::engine::rules::{BAD_REQUEST, FORBIDDEN, Refusal};
+use crate::simulator::engine::rules::{Allowed, BAD_REQUEST, FORBIDDEN, Refusal};
 use crate::simulator::engine::subscriber::Kept;
 use crate::simulator::engine::{ControlError, Engine, Later};
 use crate::simulator::number::Number;
@@ -27,7 +27,7 @@ impl Engine {
         by: Number,
         device: Option<u32>,
         operation: CallOperation,
-    ) -> Result<CallAnswer, Refusal> {
+    ) -> Allowed<CallAnswer> {
         let CallOperation::Reject { call_id, from } = operation;
         let call = self.calls.get_mut(&call_id)?;
         let caller = from.map(|from| Number::of_address(&from, &self.suffixes));

@@ -16,7 +16,7 @@ use crate::operation::chats::{ChatAnswer, ChatOperation};
 use crate::operation::groups::GroupOperation;
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::message::{Chat, Message};
-use crate::simulator::engine::rules::{CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
+use crate::simulator::engine::rules::{Allowed, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 const PIN_LIMIT: Refusal = Refusal::new(FORBIDDEN, "pin_limit");
@@ -24,7 +24,7 @@ const OVERTAKEN: Refusal = Refusal::new(CONFLICT, "another device changed the ac
 pub(super) const NO_SUCH_MESSAGE: Refusal = Refusal::new(NOT_FOUND, "there is no such message in the chat");
 
 impl Engine {
-    pub(super) fn chat_operation(&mut self, by: Number, operation: ChatOperation) -> Result<ChatAnswer, Refusal> {
+    pub(super) fn chat_operation(&mut self, by: Number, operation: ChatOperation) -> Allowed<ChatAnswer> {
         match operation {
             ChatOperation::List => return Ok(ChatAnswer::Chats(self.chats_of(by))),
             ChatOperation::Change { chat, changes } => {
@@ -94,7 +94,7 @@ impl Engine {
     }
 
     /// Changes one field after the other; what is refused leaves what went before it changed.
-    fn change_chat(&mut self, by: Number, address: &Address, changes: ChatChanges) -> Result<(), Refusal> {
+    fn change_chat(&mut self, by: Number, address: &Address, changes: ChatChanges) -> Allowed<()> {
         let chat = self.chat_of(address)?;
         let ChatChanges { pinned, archived, muted_until, unread, ephemeral_expiration } = changes;
         if let Some(pinned) = pinned {
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     /// Both sides of a conversation share how long its messages stay.
-    fn set_ephemeral(&mut self, by: Number, chat: Chat, address: &Address, seconds: u32) -> Result<(), Refusal> {
+    fn set_ephemeral(&mut self, by: Number, chat: Chat, address: &Address, seconds: u32) -> Allowed<()> {
         let changes = ChatChanges { ephemeral_expiration: Some(seconds), ..ChatChanges::default() };
         match chat {
             Chat::Direct(peer) => {
@@ -163,7 +163,7 @@ impl Engine {
         self.unmark(by, chat, self.now);
     }
 
-    fn read_messages(&mut self, by: Number, chat: Chat, messages: &[MessageId]) -> Result<(), Refusal> {
+    fn read_messages(&mut self, by: Number, chat: Chat, messages: &[MessageId]) -> Allowed<()> {
         let found = messages.iter().map(|id| {
             let message = self.messages.find(id.as_str(), by, chat).filter(|message| message.from != by);
             message.cloned().ok_or(NO_SUCH_MESSAGE)

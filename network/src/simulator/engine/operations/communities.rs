@@ -12,7 +12,7 @@ use crate::operation::groups::GroupAnswer;
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::communities::{Community, CommunityId, NO_SUCH_COMMUNITY};
 use crate::simulator::engine::groups::{Group, GroupId, NO_SUCH_GROUP, NOT_AN_ADMIN};
-use crate::simulator::engine::rules::{CONFLICT, FORBIDDEN, Refusal};
+use crate::simulator::engine::rules::{Allowed, CONFLICT, FORBIDDEN, Refusal};
 use crate::simulator::number::Number;
 
 impl Engine {
@@ -20,7 +20,7 @@ impl Engine {
         &mut self,
         by: Number,
         operation: CommunityOperation,
-    ) -> Result<CommunityAnswer, Refusal> {
+    ) -> Allowed<CommunityAnswer> {
         match operation {
             CommunityOperation::List => {
                 let ids = self.communities.ids().into_iter();
@@ -101,7 +101,7 @@ impl Engine {
         subject: &str,
         description: Option<String>,
         groups: &[Address],
-    ) -> Result<CommunityAnswer, Refusal> {
+    ) -> Allowed<CommunityAnswer> {
         let groups = groups.iter().map(|group| self.own_group(by, group)).collect::<Result<Vec<_>, _>>()?;
         let code = self.invite_code();
         let announcement = self.groups.create(self.now, by, subject, code)?;
@@ -115,12 +115,7 @@ impl Engine {
         self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
     }
 
-    fn change_community(
-        &mut self,
-        by: Number,
-        id: CommunityId,
-        changes: CommunityChanges,
-    ) -> Result<CommunityAnswer, Refusal> {
+    fn change_community(&mut self, by: Number, id: CommunityId, changes: CommunityChanges) -> Allowed<CommunityAnswer> {
         self.check_community_admin(by, id)?;
         let CommunityChanges { subject, description, member_add_groups, join_approval_mode } = changes;
         let changes = GroupChanges { subject, description, join_approval_mode, ..GroupChanges::default() };
@@ -142,7 +137,7 @@ impl Engine {
         }
     }
 
-    fn settle_members(&mut self, id: CommunityId) -> Result<(), Refusal> {
+    fn settle_members(&mut self, id: CommunityId) -> Allowed<()> {
         let there: BTreeSet<GroupId> = self
             .communities
             .get(id)?
@@ -170,7 +165,7 @@ impl Engine {
         Ok(())
     }
 
-    fn tell_what_is_new(&mut self, id: CommunityId) -> Result<(), Refusal> {
+    fn tell_what_is_new(&mut self, id: CommunityId) -> Allowed<()> {
         let members = self.members_of(self.announcement_of(id)?.id);
         let told = &mut self.communities.get_mut(id)?.told;
         let gone: Vec<Number> = told.keys().filter(|whom| !members.contains(whom)).copied().collect();
@@ -193,27 +188,27 @@ impl Engine {
         self.notify(whom, None, News::Community { community, now });
     }
 
-    fn named_community(&self, address: &Address) -> Result<CommunityId, Refusal> {
+    fn named_community(&self, address: &Address) -> Allowed<CommunityId> {
         CommunityId::of_address(address, &self.suffixes).ok_or(NO_SUCH_COMMUNITY)
     }
 
     /// The group that holds the members and ranks of a community.
-    fn announcement_of(&self, id: CommunityId) -> Result<&Group, Refusal> {
+    fn announcement_of(&self, id: CommunityId) -> Allowed<&Group> {
         self.groups.get(self.communities.get(id)?.announcement).ok_or(NO_SUCH_COMMUNITY)
     }
 
-    fn check_community_admin(&self, by: Number, id: CommunityId) -> Result<(), Refusal> {
+    fn check_community_admin(&self, by: Number, id: CommunityId) -> Allowed<()> {
         self.announcement_of(id)?.check_admin(by)
     }
 
-    fn check_may_add(&self, by: Number, id: CommunityId) -> Result<(), Refusal> {
+    fn check_may_add(&self, by: Number, id: CommunityId) -> Allowed<()> {
         let rank = self.announcement_of(id)?.rank_of(by).ok_or(NOT_A_MEMBER)?;
         let open = self.communities.get(id)?.member_add_groups;
         if rank.is_admin() || open { Ok(()) } else { Err(NOT_AN_ADMIN) }
     }
 
     /// A group that an admin of it may bring into a community.
-    fn own_group(&self, by: Number, address: &Address) -> Result<GroupId, Refusal> {
+    fn own_group(&self, by: Number, address: &Address) -> Allowed<GroupId> {
         let id = self.named_group(address)?;
         self.groups.get(id).ok_or(NO_SUCH_GROUP)?.check_admin(by)?;
         match self.communities.parent_of(id) {
@@ -222,14 +217,14 @@ impl Engine {
         }
     }
 
-    fn group_in(&self, id: CommunityId, address: &Address) -> Result<GroupId, Refusal> {
+    fn group_in(&self, id: CommunityId, address: &Address) -> Allowed<GroupId> {
         let group = self.named_group(address)?;
         let inside = self.communities.get(id)?.all_groups().any(|of| of == group);
         if inside { Ok(group) } else { Err(NO_SUCH_GROUP) }
     }
 
     /// A community as one of its members sees it.
-    fn community_of(&self, viewer: Number, id: CommunityId) -> Result<KnownCommunity, Refusal> {
+    fn community_of(&self, viewer: Number, id: CommunityId) -> Allowed<KnownCommunity> {
         let announcement = self.announcement_of(id)?;
         announcement.rank_of(viewer).ok_or(NO_SUCH_COMMUNITY)?;
         let community = self.communities.get(id)?;

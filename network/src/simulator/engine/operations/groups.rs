@@ -14,11 +14,11 @@ use crate::operation::picture::Picture;
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::groups::{Group, GroupId, NO_SUCH_GROUP};
 use crate::simulator::engine::pictures::NO_PICTURE;
-use crate::simulator::engine::rules::Refusal;
+use crate::simulator::engine::rules::Allowed;
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn group_operation(&mut self, by: Number, operation: GroupOperation) -> Result<GroupAnswer, Refusal> {
+    pub(super) fn group_operation(&mut self, by: Number, operation: GroupOperation) -> Allowed<GroupAnswer> {
         match operation {
             GroupOperation::List => {
                 Ok(GroupAnswer::Groups(self.groups.of(by).map(|group| self.show_group(by, group)).collect()))
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn change_group(&mut self, by: Number, id: GroupId, changes: GroupChanges) -> Result<(), Refusal> {
+    pub(super) fn change_group(&mut self, by: Number, id: GroupId, changes: GroupChanges) -> Allowed<()> {
         let changed = self.groups.get_mut(id)?.change(by, changes)?;
         if !changed.is_empty() {
             self.tell_members(id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
@@ -87,7 +87,7 @@ impl Engine {
         id: GroupId,
         action: ParticipantAction,
         participants: Vec<Address>,
-    ) -> Result<Vec<ParticipantResult>, Refusal> {
+    ) -> Allowed<Vec<ParticipantResult>> {
         self.groups.get_mut(id)?.check_action(by, action)?;
         let (results, done) = self.act_on(by, id, action, participants)?;
         if !done.is_empty() {
@@ -96,13 +96,13 @@ impl Engine {
         Ok(results)
     }
 
-    pub(super) fn invite_to(&mut self, by: Number, id: GroupId) -> Result<String, Refusal> {
+    pub(super) fn invite_to(&mut self, by: Number, id: GroupId) -> Allowed<String> {
         let group = self.groups.get_mut(id)?;
         group.check_admin(by)?;
         Ok(group.invite_code.clone())
     }
 
-    pub(super) fn renew_invite(&mut self, by: Number, id: GroupId) -> Result<String, Refusal> {
+    pub(super) fn renew_invite(&mut self, by: Number, id: GroupId) -> Allowed<String> {
         let invite_code = self.invite_code();
         let group = self.groups.get_mut(id)?;
         group.check_admin(by)?;
@@ -110,7 +110,7 @@ impl Engine {
         Ok(invite_code)
     }
 
-    fn set_group_picture(&mut self, by: Number, id: GroupId, picture: Option<Picture>) -> Result<GroupAnswer, Refusal> {
+    fn set_group_picture(&mut self, by: Number, id: GroupId, picture: Option<Picture>) -> Allowed<GroupAnswer> {
         let group = self.groups.get_mut(id)?;
         group.check_may_edit(by)?;
         let before = group.picture.take();
@@ -127,7 +127,7 @@ impl Engine {
         by: Number,
         subject: &str,
         participants: Vec<Address>,
-    ) -> Result<GroupAnswer, Refusal> {
+    ) -> Allowed<GroupAnswer> {
         let code = self.invite_code();
         let id = self.groups.create(self.now, by, subject, code)?.id;
         let (participants_result, _) = self.act_on(by, id, ParticipantAction::Add, participants)?;
@@ -147,7 +147,7 @@ impl Engine {
         id: GroupId,
         action: ParticipantAction,
         participants: Vec<Address>,
-    ) -> Result<(Vec<ParticipantResult>, Vec<Number>), Refusal> {
+    ) -> Allowed<(Vec<ParticipantResult>, Vec<Number>)> {
         let mut results = Vec::with_capacity(participants.len());
         let mut done = Vec::new();
         for address in participants {
@@ -176,13 +176,7 @@ impl Engine {
         Ok((results, done))
     }
 
-    fn tell_action(
-        &mut self,
-        id: GroupId,
-        by: Number,
-        action: ParticipantAction,
-        done: &[Number],
-    ) -> Result<(), Refusal> {
+    fn tell_action(&mut self, id: GroupId, by: Number, action: ParticipantAction, done: &[Number]) -> Allowed<()> {
         match action {
             ParticipantAction::Add => self.tell_added(id, Some(by), done, AddedReason::Added)?,
             ParticipantAction::Remove => {
@@ -213,7 +207,7 @@ impl Engine {
         actor: Option<Number>,
         added: &[Number],
         reason: AddedReason,
-    ) -> Result<(), Refusal> {
+    ) -> Allowed<()> {
         let origin = if reason == AddedReason::Added { GroupOrigin::Added } else { GroupOrigin::Joined };
         for number in added {
             let group = Box::new(self.group_of(*number, id)?);
@@ -227,7 +221,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn leave_group(&mut self, by: Number, id: GroupId) -> Result<(), Refusal> {
+    pub(super) fn leave_group(&mut self, by: Number, id: GroupId) -> Allowed<()> {
         let heir = self.groups.leave(id, by)?;
         let reason = RemovedReason::Left;
         let own = self.shown_all(&[by], by);
@@ -245,7 +239,7 @@ impl Engine {
     }
 
     /// Somebody comes in by an invite, or waits for an admin's word.
-    pub(super) fn enter_group(&mut self, by: Number, id: GroupId) -> Result<Joined, Refusal> {
+    pub(super) fn enter_group(&mut self, by: Number, id: GroupId) -> Allowed<Joined> {
         let status = if self.groups.get_mut(id)?.enter(self.now, by)? {
             self.tell_added(id, Some(by), &[by], AddedReason::InviteLink)?;
             JoinStatus::Joined
@@ -261,7 +255,7 @@ impl Engine {
         id: GroupId,
         approve: bool,
         participants: Vec<Address>,
-    ) -> Result<GroupAnswer, Refusal> {
+    ) -> Allowed<GroupAnswer> {
         self.groups.get_mut(id)?.check_admin(by)?;
         let mut results = Vec::with_capacity(participants.len());
         for address in participants {
@@ -276,7 +270,7 @@ impl Engine {
         Ok(GroupAnswer::Participants(results))
     }
 
-    pub(super) fn named_group(&self, address: &Address) -> Result<GroupId, Refusal> {
+    pub(super) fn named_group(&self, address: &Address) -> Allowed<GroupId> {
         GroupId::of_address(address, &self.suffixes).ok_or(NO_SUCH_GROUP)
     }
 
@@ -309,7 +303,7 @@ impl Engine {
     }
 
     /// A group that somebody is in.
-    pub(super) fn group_of(&self, viewer: Number, id: GroupId) -> Result<ShownGroup, Refusal> {
+    pub(super) fn group_of(&self, viewer: Number, id: GroupId) -> Allowed<ShownGroup> {
         let group = self.groups.get(id).filter(|group| group.rank_of(viewer).is_some());
         group.map(|group| self.show_group(viewer, group)).ok_or(NO_SUCH_GROUP)
     }

@@ -10,11 +10,11 @@ use crate::operation::labels::{Borne, LabelAnswer, LabelOperation, LabelState};
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::labels::{Bearer, Moved};
 use crate::simulator::engine::operations::chats::NO_SUCH_MESSAGE;
-use crate::simulator::engine::rules::Refusal;
+use crate::simulator::engine::rules::Allowed;
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn label_operation(&mut self, by: Number, operation: LabelOperation) -> Result<LabelAnswer, Refusal> {
+    pub(super) fn label_operation(&mut self, by: Number, operation: LabelOperation) -> Allowed<LabelAnswer> {
         match operation {
             LabelOperation::List => Ok(LabelAnswer::Labels(self.label_state(by))),
             LabelOperation::Create { name, color } => {
@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// What an account means by a chat, or by a message in it.
-    fn bearer(&self, by: Number, labelled: &Labelled) -> Result<Bearer, Refusal> {
+    fn bearer(&self, by: Number, labelled: &Labelled) -> Allowed<Bearer> {
         let chat = self.chat_of(&labelled.chat)?;
         let message = match &labelled.message {
             Some(id) => Some(Arc::clone(&self.messages.find(id.as_str(), by, chat).ok_or(NO_SUCH_MESSAGE)?.id)),

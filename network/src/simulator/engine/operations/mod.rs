@@ -17,7 +17,7 @@ mod presences;
 use model::time::Timestamp;
 use uuid::Uuid;
 
-use super::rules::Refusal;
+use super::rules::{Allowed, Refusal};
 use super::subscriber::Kept;
 use super::{ControlError, Engine, SessionId};
 use crate::notice::{News, Notice};
@@ -80,7 +80,7 @@ impl Engine {
     }
 
     /// `device` is the one that asks; `None` when the phone does.
-    fn perform(&mut self, by: Number, device: Option<u32>, operation: Operation) -> Result<Answer, Refusal> {
+    fn perform(&mut self, by: Number, device: Option<u32>, operation: Operation) -> Allowed<Answer> {
         let answer = match operation {
             Operation::Business(operation) => self.business_operation(by, operation).map(Answer::from),
             Operation::Calls(operation) => self.call_operation(by, device, operation).map(Answer::from),

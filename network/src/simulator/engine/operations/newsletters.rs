@@ -9,7 +9,7 @@ use crate::notice::News;
 use crate::operation::newsletters::{NewsletterAnswer, NewsletterOperation, Wanted};
 use crate::operation::picture::Picture;
 use crate::simulator::engine::newsletters::{Listing, NO_SUCH_NEWSLETTER, Newsletter, NewsletterId, Post};
-use crate::simulator::engine::rules::{NOT_FOUND, Refusal};
+use crate::simulator::engine::rules::{Allowed, NOT_FOUND, Refusal};
 use crate::simulator::engine::{ControlError, Engine};
 use crate::simulator::number::Number;
 
@@ -18,7 +18,7 @@ impl Engine {
         &mut self,
         by: Number,
         operation: NewsletterOperation,
-    ) -> Result<NewsletterAnswer, Refusal> {
+    ) -> Allowed<NewsletterAnswer> {
         match operation {
             NewsletterOperation::List => {
                 let own = self.newsletters.of(by).map(|newsletter| self.show_newsletter(by, newsletter));
@@ -115,7 +115,7 @@ impl Engine {
         id: NewsletterId,
         changes: NewsletterChanges,
         picture: Change<Option<Picture>>,
-    ) -> Result<NewsletterAnswer, Refusal> {
+    ) -> Allowed<NewsletterAnswer> {
         let newsletter = self.newsletters.get_mut(id)?;
         newsletter.change(by, changes)?;
         if let Change::To(picture) = picture {
@@ -163,11 +163,11 @@ impl Engine {
         self.notify(whom, None, News::Newsletter { newsletter, now });
     }
 
-    fn named_newsletter(&self, address: &Address) -> Result<NewsletterId, Refusal> {
+    fn named_newsletter(&self, address: &Address) -> Allowed<NewsletterId> {
         NewsletterId::of_address(address, &self.suffixes).ok_or(NO_SUCH_NEWSLETTER)
     }
 
-    fn newsletter_of(&self, viewer: Number, id: NewsletterId) -> Result<NewsletterAnswer, Refusal> {
+    fn newsletter_of(&self, viewer: Number, id: NewsletterId) -> Allowed<NewsletterAnswer> {
         let newsletter = self.newsletters.get(id).ok_or(NO_SUCH_NEWSLETTER)?;
         Ok(NewsletterAnswer::Newsletter(Box::new(self.show_newsletter(viewer, newsletter))))
     }

@@ -12,7 +12,7 @@ use crate::operation::presence::{PresenceAnswer, PresenceOperation};
 use crate::simulator::answers::PresenceRow;
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::message::Chat;
-use crate::simulator::engine::rules::Refusal;
+use crate::simulator::engine::rules::Allowed;
 use crate::simulator::engine::subscriber::Kept;
 use crate::simulator::number::Number;
 
@@ -26,7 +26,7 @@ impl Engine {
         by: Number,
         device: Option<u32>,
         operation: PresenceOperation,
-    ) -> Result<PresenceAnswer, Refusal> {
+    ) -> Allowed<PresenceAnswer> {
         let device = device.and_then(|device| self.subscribers.get(&by)?.device(device));
         let session = device.and_then(|device| device.live);
         match operation {
