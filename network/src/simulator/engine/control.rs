@@ -104,8 +104,8 @@ impl Engine {
     }
 
     fn retire_all(&mut self, number: Number, standing: Standing) -> Result<(), ControlError> {
-        let devices: Vec<u32> = self.subscriber(number)?.linked().map(|device| device.id).collect();
-        for device in devices {
+        self.subscriber(number)?;
+        for device in self.subscribers.linked_devices(number) {
             self.retire(number, device, standing);
         }
         Ok(())
@@ -147,8 +147,7 @@ impl Engine {
         let recipient =
             self.subscribers.get_mut(&to).ok_or_else(|| ControlError::Invalid(format!("{to} is not registered")))?;
         if recipient.disclosed.insert(number) {
-            let devices: Vec<u32> = recipient.linked().map(|device| device.id).collect();
-            for device in devices {
+            for device in self.subscribers.linked_devices(to) {
                 self.keep(to, device, Kept::LidDisclosed { number, at: now });
             }
         }
@@ -266,8 +265,7 @@ impl Engine {
         // In an order that does not hang on chance.
         live.sort_unstable();
         for (number, device) in live {
-            let subscriber = self.subscribers.get_mut(&number);
-            if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(device)) {
+            if let Some(device) = self.subscribers.device_mut(number, device) {
                 device.mailbox.release();
             }
             self.pump(number, device);

@@ -179,10 +179,7 @@ impl Engine {
     }
 
     fn grant(&mut self, session: SessionId) -> Result<Granted, MediaRefusal> {
-        if self.live(session).is_none() {
-            self.stats.late_writes += u64::from(self.session(session).is_none());
-            return Err(MediaRefusal::NotLive);
-        }
+        self.live_or_late(session).ok_or(MediaRefusal::NotLive)?;
         if self.faults.media_fail == Some(MediaFail::Refuse) {
             return Err(MediaRefusal::Refused { code: FAULT, text: "refused by fault".into() });
         }

@@ -103,6 +103,13 @@ pub enum Effect {
     Linked { ticket: Ticket, outcome: Result<u32, ControlError> },
 }
 
+impl Effect {
+    fn to(session: SessionId, frame: SessionFrame) -> Self {
+        let frame = NetworkFrame::Session { session: session.number, frame };
+        Self::Send { connection: session.connection, frame }
+    }
+}
+
 /// What waits in the queue of timers.
 #[derive(Debug)]
 enum Later {
@@ -258,8 +265,7 @@ impl Engine {
     }
 
     fn emit(&mut self, session: SessionId, frame: SessionFrame) {
-        let frame = NetworkFrame::Session { session: session.number, frame };
-        self.effects.push(Effect::Send { connection: session.connection, frame });
+        self.effects.push(Effect::to(session, frame));
     }
 
     /// Ends a session by the network's verdict and says so.

@@ -68,7 +68,7 @@ impl Engine {
         if let Some(author) = self.stories.view(now, viewer, id)?
             && tells
         {
-            let viewer = self.shown(viewer, author).address(viewer, &self.suffixes);
+            let viewer = self.name_of(viewer, author);
             self.tell_author(author, &MessageId(id.to_owned()), StoryNews::Viewed { viewer });
         }
         Ok(())

@@ -90,7 +90,7 @@ impl Engine {
     /// The address of a conversation as `viewer` knows it: the peer may hide its number.
     pub(super) fn chat_as_seen(&self, viewer: Number, chat: Chat) -> Address {
         match chat {
-            Chat::Direct(peer) => self.shown(peer, viewer).address(peer, &self.suffixes),
+            Chat::Direct(peer) => self.name_of(peer, viewer),
             Chat::Group(group) => group.address(&self.suffixes),
             Chat::Newsletter(newsletter) => newsletter.address(&self.suffixes),
         }

@@ -221,16 +221,14 @@ impl Engine {
 
     /// The gateway unlinks its own device.
     pub(super) fn logout(&mut self, id: SessionId) {
-        match self.live(id) {
-            Some(live) => self.retire(live.number, live.device, Standing::Unlinked),
-            None => self.stats.late_writes += u64::from(self.session(id).is_none()),
+        if let Some(live) = self.live_or_late(id) {
+            self.retire(live.number, live.device, Standing::Unlinked);
         }
     }
 
     /// Ends a device's right to log in, and its session with it.
     pub(super) fn retire(&mut self, number: Number, device: u32, standing: Standing) {
-        let subscriber = self.subscribers.get_mut(&number);
-        let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(device)) else { return };
+        let Some(device) = self.subscribers.device_mut(number, device) else { return };
         device.standing = standing;
         let live = device.live;
         let reason = if standing == Standing::Unlinked { EndReason::Unlinked } else { EndReason::Invalidated };
@@ -242,16 +240,11 @@ impl Engine {
 
     /// The node has an inbound item safe.
     pub(super) fn acknowledge(&mut self, id: SessionId, item: &ItemId) {
-        let Some(live) = self.live(id) else {
-            self.stats.late_writes += u64::from(self.session(id).is_none());
-            return;
-        };
+        let Some(live) = self.live_or_late(id) else { return };
         let number = item.0.strip_prefix(&self.item_tag).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
-        let held = self.faults.hold_inbound_acks;
-        let subscriber = self.subscribers.get_mut(&live.number);
-        let device = subscriber.and_then(|subscriber| subscriber.device_mut(live.device));
+        let device = self.subscribers.device_mut(live.number, live.device);
         if let (Some(device), Some(number)) = (device, number) {
-            if held {
+            if self.faults.hold_inbound_acks {
                 device.mailbox.hold(number);
             } else {
                 device.mailbox.acknowledge(number);
@@ -262,21 +255,18 @@ impl Engine {
 
     /// Sends a live device what its window has room for.
     pub(super) fn pump(&mut self, number: Number, device: u32) {
-        let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
-        let Some(device) = subscriber.device_mut(device) else { return };
+        let Some(device) = self.subscribers.device_mut(number, device) else { return };
         let Some(session) = device.live else { return };
         while let Some(sending) = device.mailbox.next_to_send() {
             self.stats.redelivered += u64::from(sending.again);
             let id = ItemId(format!("{}-{}", self.item_tag, sending.number));
-            let frame = SessionFrame::Inbound(Box::new(sending.what.item(id, number, &self.suffixes)));
-            let frame = NetworkFrame::Session { session: session.number, frame };
-            self.effects.push(Effect::Send { connection: session.connection, frame });
+            let item = Box::new(sending.what.item(id, number, &self.suffixes));
+            self.effects.push(Effect::to(session, SessionFrame::Inbound(item)));
         }
         let unsent = device.mailbox.first_unsent();
         while let Some((_, frame)) = device.answers.pop_front_if(|(behind, _)| unsent.is_none_or(|item| item > *behind))
         {
-            let frame = NetworkFrame::Session { session: session.number, frame };
-            self.effects.push(Effect::Send { connection: session.connection, frame });
+            self.effects.push(Effect::to(session, frame));
         }
     }
 
@@ -304,6 +294,12 @@ impl Engine {
             Phase::Live(live) => Some(live),
             _ => None,
         }
+    }
+
+    /// Who a session that writes speaks for. What comes of one that has ended is counted.
+    pub(super) fn live_or_late(&mut self, id: SessionId) -> Option<Live> {
+        self.stats.late_writes += u64::from(self.session(id).is_none());
+        self.live(id)
     }
 
     pub(super) fn node_of(&self, id: SessionId) -> NodeId {

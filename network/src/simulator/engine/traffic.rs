@@ -42,10 +42,7 @@ pub struct Writing {
 impl Engine {
     /// A channel writes a message.
     pub(super) fn send(&mut self, session: SessionId, message: Outbound) {
-        let Some(live) = self.live(session) else {
-            self.stats.late_writes += u64::from(self.session(session).is_none());
-            return;
-        };
+        let Some(live) = self.live_or_late(session) else { return };
         if self.chance(self.faults.drop_before_accept_pct) {
             return;
         }
@@ -54,8 +51,7 @@ impl Engine {
         let earliest = self.now.plus(Duration::from_millis(self.faults.accept_delay_ms + jitter));
         let holder = Holder { node: self.node_of(session), epoch: self.session(session).map_or(0, |s| s.epoch) };
         let in_flight = InFlight { session, live, holder, message };
-        let subscriber = self.subscribers.get_mut(&live.number);
-        let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) else { return };
+        let Some(device) = self.subscribers.device_mut(live.number, live.device) else { return };
         device.answers_from = device.answers_from.max(earliest);
         if device.answers_from <= self.now {
             self.judge(in_flight);
@@ -245,9 +241,8 @@ impl Engine {
 
     /// The linked devices of `number`, but for the one that sent the message.
     fn devices_to_tell(&self, message: &Message, number: Number) -> Vec<u32> {
-        let Some(subscriber) = self.subscribers.get(&number) else { return Vec::new() };
         let sent = |device: u32| number == message.from && message.device == Some(device);
-        subscriber.linked().map(|device| device.id).filter(|id| !sent(*id)).collect()
+        self.subscribers.linked_devices(number).into_iter().filter(|device| !sent(*device)).collect()
     }
 
     /// Brings a message to the recipient's phone, or keeps it until that is online, and to its linked devices.
@@ -281,6 +276,11 @@ impl Engine {
             (Some(author), Some(reader)) if who != towards => author.shown_to(reader),
             _ => Shown::Phone,
         }
+    }
+
+    /// The address under which one subscriber knows another.
+    pub(super) fn name_of(&self, who: Number, towards: Number) -> Address {
+        self.shown(who, towards).address(who, &self.suffixes)
     }
 
     /// One more copy of a message reaches the phones: counted, and told to nobody.
@@ -324,8 +324,7 @@ impl Engine {
     /// Puts an item into a device's mailbox and sends it, when its session has room.
     pub(super) fn keep(&mut self, number: Number, device: u32, kept: Kept) {
         let subscriber = self.subscribers.get_mut(&number);
-        let linked = subscriber.and_then(|subscriber| subscriber.linked_mut(device));
-        let Some(linked) = linked else { return };
+        let Some(linked) = subscriber.and_then(|subscriber| subscriber.linked_mut(device)) else { return };
         self.items += 1;
         linked.mailbox.push(self.items, kept);
         self.pump(number, device);

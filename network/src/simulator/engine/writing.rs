@@ -66,7 +66,7 @@ impl Engine {
                 let quoted = self.named_by(from, Some(key))?;
                 Some(Quoted {
                     message_id: quoted.message_id(),
-                    from: self.shown(quoted.from, from).address(quoted.from, &self.suffixes),
+                    from: self.name_of(quoted.from, from),
                     text: quoted.body.text().map(str::to_owned),
                 })
             }

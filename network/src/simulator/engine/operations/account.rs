@@ -40,7 +40,7 @@ impl Engine {
             BlacklistOperation::Unblock { contact } => {
                 let number = self.registered(&contact).map_err(|_| NOT_REGISTERED)?;
                 self.own_mut(by)?.account.blocked.remove(&number);
-                let contact = self.shown(number, by).address(number, &self.suffixes);
+                let contact = self.name_of(number, by);
                 self.notify(by, Some(by), News::Unblocked { contact });
             }
         }
@@ -48,7 +48,7 @@ impl Engine {
     }
 
     fn show_blocked(&self, viewer: Number, number: Number, blocked_at: Option<Timestamp>) -> Blocked {
-        Blocked { id: self.shown(number, viewer).address(number, &self.suffixes), lid: Some(number.lid()), blocked_at }
+        Blocked { id: self.name_of(number, viewer), lid: Some(number.lid()), blocked_at }
     }
 
     pub(super) fn profile_operation(&mut self, by: Number, operation: ProfileOperation) -> Allowed<ProfileAnswer> {

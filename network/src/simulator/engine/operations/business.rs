@@ -201,7 +201,7 @@ impl Engine {
 
     /// An order as the seller sees it: the buyer may hide the number.
     fn order_for_seller(&self, placed: &PlacedOrder) -> Order {
-        let from = self.shown(placed.buyer, placed.seller).address(placed.buyer, &self.suffixes);
+        let from = self.name_of(placed.buyer, placed.seller);
         Order { from, ..placed.order.clone() }
     }
 

@@ -256,7 +256,7 @@ impl Engine {
             subject: announcement.subject.clone(),
             description: announcement.description.clone(),
             created_at: Some(announcement.created_at.unix_seconds()),
-            created_by: Some(self.shown(creator, viewer).address(creator, &self.suffixes)),
+            created_by: Some(self.name_of(creator, viewer)),
             announcement_group_id: Some(announcement.id.address(&self.suffixes)),
             group_count,
             participant_count: Some(count(announcement.members().len())),

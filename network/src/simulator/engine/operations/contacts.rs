@@ -35,7 +35,7 @@ impl Engine {
                     Some(name) => subscriber.account.book.insert(number, name.clone()),
                     None => subscriber.account.book.remove(&number),
                 };
-                let contact = self.shown(number, by).address(number, &self.suffixes);
+                let contact = self.name_of(number, by);
                 self.notify(by, Some(by), News::Contact { contact, news: ContactNews::Saved { name } });
                 Ok(ContactAnswer::Done)
             }
@@ -54,7 +54,7 @@ impl Engine {
         let name = subscriber.name.as_deref().map(str::to_owned);
         let book = self.subscribers.get(&viewer).map(|viewer| &viewer.account.book);
         Ok(Person {
-            id: self.shown(number, viewer).address(number, &self.suffixes),
+            id: self.name_of(number, viewer),
             lid: Some(number.lid()),
             saved_name: book.and_then(|book| book.get(&number).cloned()),
             business_name: name.clone().filter(|_| subscriber.business),

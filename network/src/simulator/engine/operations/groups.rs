@@ -60,7 +60,7 @@ impl Engine {
                 let group = self.groups.get(self.named_group(&group)?).ok_or(NO_SUCH_GROUP)?;
                 group.check_admin(by)?;
                 let show = |(number, at): &(Number, Timestamp)| JoinRequest {
-                    id: self.shown(*number, by).address(*number, &self.suffixes),
+                    id: self.name_of(*number, by),
                     lid: Some(number.lid()),
                     requested_at: at.unix_seconds(),
                 };
@@ -76,7 +76,7 @@ impl Engine {
     pub(super) fn change_group(&mut self, by: Number, id: GroupId, changes: GroupChanges) -> Allowed<()> {
         let changed = self.groups.get_mut(id)?.change(by, changes)?;
         if !changed.is_empty() {
-            self.tell_members(id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
+            self.tell_members(id, Some(by), &[], |_| GroupNews::Changed(changed.clone()));
         }
         Ok(())
     }
@@ -180,22 +180,16 @@ impl Engine {
         match action {
             ParticipantAction::Add => self.tell_added(id, Some(by), done, AddedReason::Added)?,
             ParticipantAction::Remove => {
-                let reason = RemovedReason::Removed;
-                for gone in done {
-                    let participants = self.shown_all(done, *gone);
-                    self.tell(*gone, Some(by), id, GroupNews::Removed { participants, reason });
-                }
-                self.tell_members(id, Some(by), |engine, viewer| GroupNews::Removed {
-                    participants: engine.shown_all(done, viewer),
-                    reason,
-                });
+                let removed = |participants| GroupNews::Removed { participants, reason: RemovedReason::Removed };
+                self.tell_all(done, id, Some(by), done, removed);
+                self.tell_members(id, Some(by), done, removed);
             }
-            ParticipantAction::Promote => self.tell_members(id, Some(by), |engine, viewer| GroupNews::Promoted {
-                participants: engine.shown_all(done, viewer),
-            }),
-            ParticipantAction::Demote => self.tell_members(id, Some(by), |engine, viewer| GroupNews::Demoted {
-                participants: engine.shown_all(done, viewer),
-            }),
+            ParticipantAction::Promote => {
+                self.tell_members(id, Some(by), done, |participants| GroupNews::Promoted { participants });
+            }
+            ParticipantAction::Demote => {
+                self.tell_members(id, Some(by), done, |participants| GroupNews::Demoted { participants });
+            }
         }
         Ok(())
     }
@@ -213,27 +207,19 @@ impl Engine {
             let group = Box::new(self.group_of(*number, id)?);
             self.tell(*number, actor, id, GroupNews::Entered { group, origin });
         }
-        let members = self.members_of(id).into_iter().filter(|member| !added.contains(member));
-        for member in members.collect::<Vec<_>>() {
-            let participants = self.shown_all(added, member);
-            self.tell(member, actor, id, GroupNews::Added { participants, reason });
-        }
+        let mut others = self.members_of(id);
+        others.retain(|member| !added.contains(member));
+        self.tell_all(&others, id, actor, added, |participants| GroupNews::Added { participants, reason });
         Ok(())
     }
 
     pub(super) fn leave_group(&mut self, by: Number, id: GroupId) -> Allowed<()> {
         let heir = self.groups.leave(id, by)?;
-        let reason = RemovedReason::Left;
-        let own = self.shown_all(&[by], by);
-        self.tell(by, Some(by), id, GroupNews::Removed { participants: own, reason });
-        self.tell_members(id, Some(by), |engine, viewer| GroupNews::Removed {
-            participants: engine.shown_all(&[by], viewer),
-            reason,
-        });
+        let left = |participants| GroupNews::Removed { participants, reason: RemovedReason::Left };
+        self.tell_all(&[by], id, Some(by), &[by], left);
+        self.tell_members(id, Some(by), &[by], left);
         if let Some(heir) = heir {
-            self.tell_members(id, None, |engine, viewer| GroupNews::Promoted {
-                participants: engine.shown_all(&[heir], viewer),
-            });
+            self.tell_members(id, None, &[heir], |participants| GroupNews::Promoted { participants });
         }
         Ok(())
     }
@@ -290,16 +276,30 @@ impl Engine {
         self.notify(whom, actor, News::Group { group, news });
     }
 
-    /// Tells each member in the names that others show to it.
-    fn tell_members(&mut self, id: GroupId, actor: Option<Number>, news: impl Fn(&Self, Number) -> GroupNews) {
-        for member in self.members_of(id) {
-            let news = news(self, member);
-            self.tell(member, actor, id, news);
-        }
+    /// Tells each member of `of`.
+    fn tell_members(
+        &mut self,
+        id: GroupId,
+        actor: Option<Number>,
+        of: &[Number],
+        news: impl Fn(Vec<Address>) -> GroupNews,
+    ) {
+        self.tell_all(&self.members_of(id), id, actor, of, news);
     }
 
-    fn shown_all(&self, numbers: &[Number], viewer: Number) -> Vec<Address> {
-        numbers.iter().map(|number| self.shown(*number, viewer).address(*number, &self.suffixes)).collect()
+    /// Tells each of `whom` of `of`, by the names that these show to it.
+    fn tell_all(
+        &mut self,
+        whom: &[Number],
+        id: GroupId,
+        actor: Option<Number>,
+        of: &[Number],
+        news: impl Fn(Vec<Address>) -> GroupNews,
+    ) {
+        for viewer in whom {
+            let shown = of.iter().map(|number| self.name_of(*number, *viewer)).collect();
+            self.tell(*viewer, actor, id, news(shown));
+        }
     }
 
     /// A group that somebody is in.
@@ -310,7 +310,7 @@ impl Engine {
 
     /// A group as one of its members sees it: others may hide their numbers.
     fn show_group(&self, viewer: Number, group: &Group) -> ShownGroup {
-        let address = |number: Number| self.shown(number, viewer).address(number, &self.suffixes);
+        let address = |number: Number| self.name_of(number, viewer);
         let members = group.members().iter();
         ShownGroup {
             id: group.id.address(&self.suffixes),

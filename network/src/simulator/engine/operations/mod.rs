@@ -31,24 +31,21 @@ const REMEMBERED: usize = 10_000;
 impl Engine {
     /// A device asks something.
     pub(in crate::simulator) fn operate(&mut self, session: SessionId, id: Uuid, operation: Operation) {
-        let Some(live) = self.live(session) else {
-            self.stats.late_writes += u64::from(self.session(session).is_none());
-            return;
-        };
+        let Some(live) = self.live_or_late(session) else { return };
         let asked = (live.number, id);
         let result = match self.answered.get(&asked) {
             Some(answer) => answer.clone(),
-            // Shown once more, a presence is the same.
-            None if matches!(operation, Operation::Presence(_)) => {
-                self.perform(live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from)
-            }
             None => {
-                let result =
-                    self.perform(live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from);
-                if self.answered.len() >= REMEMBERED {
-                    self.answered.clear();
+                // Shown once more, a presence is the same.
+                let is_remembered = !matches!(operation, Operation::Presence(_));
+                let result = self.perform(live.number, Some(live.device), operation);
+                let result = result.map(Box::new).map_err(Refused::from);
+                if is_remembered {
+                    if self.answered.len() >= REMEMBERED {
+                        self.answered.clear();
+                    }
+                    self.answered.insert(asked, result.clone());
                 }
-                self.answered.insert(asked, result.clone());
                 result
             }
         };
@@ -57,8 +54,7 @@ impl Engine {
         }
         // Behind the notices that the operation caused, and those that still wait before them.
         let behind = self.items;
-        let subscriber = self.subscribers.get_mut(&live.number);
-        if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) {
+        if let Some(device) = self.subscribers.device_mut(live.number, live.device) {
             device.answers.push_back((behind, SessionFrame::Operated { id, result }));
             self.pump(live.number, live.device);
         }
@@ -101,10 +97,8 @@ impl Engine {
 
     /// Tells all devices of a subscriber what changed.
     pub(in crate::simulator::engine) fn notify(&mut self, whom: Number, actor: Option<Number>, news: News) {
-        let Some(subscriber) = self.subscribers.get(&whom) else { return };
-        let devices: Vec<u32> = subscriber.linked().map(|device| device.id).collect();
-        let actor = actor.map(|actor| self.shown(actor, whom).address(actor, &self.suffixes));
-        for device in devices {
+        let actor = actor.map(|actor| self.name_of(actor, whom));
+        for device in self.subscribers.linked_devices(whom) {
             let notice = Box::new(Notice { actor: actor.clone(), news: news.clone() });
             self.keep(whom, device, Kept::Notice { at: self.now, notice });
         }

@@ -45,22 +45,14 @@ impl Engine {
                 Ok(NewsletterAnswer::Done)
             }
             NewsletterOperation::Subscribe { newsletter } => {
-                let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.subscribe(by)?;
-                self.tell_newsletter(by, id);
-                self.newsletter_of(by, id)
+                self.change_role(&newsletter, by, |newsletter| newsletter.subscribe(by))
             }
             NewsletterOperation::Unsubscribe { newsletter } => {
-                let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.unsubscribe(by)?;
-                self.tell_newsletter(by, id);
+                self.change_role(&newsletter, by, |newsletter| newsletter.unsubscribe(by))?;
                 Ok(NewsletterAnswer::Done)
             }
             NewsletterOperation::Mute { newsletter, muted } => {
-                let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.mute(by, muted)?;
-                self.tell_newsletter(by, id);
-                self.newsletter_of(by, id)
+                self.change_role(&newsletter, by, |newsletter| newsletter.mute(by, muted))
             }
             NewsletterOperation::Search { wanted, after, limit } => {
                 Ok(NewsletterAnswer::Newsletters(self.search_newsletters(by, &wanted, after.as_deref(), limit)))
@@ -85,15 +77,12 @@ impl Engine {
                 Ok(NewsletterAnswer::Invited { invite_expires_at })
             }
             NewsletterOperation::AcceptAdmin { newsletter } => {
-                let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.accept_admin(self.now, by)?;
-                self.tell_newsletter(by, id);
-                self.newsletter_of(by, id)
+                let now = self.now;
+                self.change_role(&newsletter, by, |newsletter| newsletter.accept_admin(now, by))
             }
             NewsletterOperation::RemoveAdmin { newsletter, whom } => {
-                let (id, whom) = (self.named_newsletter(&newsletter)?, self.registered(&whom)?);
-                self.newsletters.get_mut(id)?.remove_admin(by, whom)?;
-                self.tell_newsletter(whom, id);
+                let whom = self.registered(&whom)?;
+                self.change_role(&newsletter, whom, |newsletter| newsletter.remove_admin(by, whom))?;
                 Ok(NewsletterAnswer::Done)
             }
         }
@@ -153,6 +142,19 @@ impl Engine {
         };
         let found = self.newsletters.all().filter(fits).map(|newsletter| self.show_newsletter(by, newsletter));
         found.filter(|found| after.is_none_or(|after| found.id.as_str() > after)).take(limit).collect()
+    }
+
+    /// Changes what a newsletter is to somebody, tells them, and shows it to them.
+    fn change_role(
+        &mut self,
+        newsletter: &Address,
+        whom: Number,
+        change: impl FnOnce(&mut Newsletter) -> Allowed<()>,
+    ) -> Allowed<NewsletterAnswer> {
+        let id = self.named_newsletter(newsletter)?;
+        change(self.newsletters.get_mut(id)?)?;
+        self.tell_newsletter(whom, id);
+        self.newsletter_of(whom, id)
     }
 
     /// Tells somebody what a newsletter is to them now.

@@ -88,7 +88,7 @@ impl Engine {
         }
         let last_seen_at =
             last_seen_at.filter(|_| self.shows(of, to, |privacy| privacy.last_seen)).map(Timestamp::unix_seconds);
-        let chat = self.shown(of, to).address(of, &self.suffixes);
+        let chat = self.name_of(of, to);
         self.tell_presence(of, to, chat, PresenceNews { participant: None, presence, last_seen_at });
     }
 
@@ -96,7 +96,7 @@ impl Engine {
     fn write_in(&mut self, by: Number, chat: Chat, presence: Presence) {
         match chat {
             Chat::Direct(peer) => {
-                let chat = self.shown(by, peer).address(by, &self.suffixes);
+                let chat = self.name_of(by, peer);
                 let news = PresenceNews { participant: None, presence, last_seen_at: None };
                 if self.shows(peer, by, |_| Audience::All) {
                     self.tell_presence(by, peer, chat, news);
@@ -105,7 +105,7 @@ impl Engine {
             Chat::Group(group) => {
                 let members = self.groups.get(group).map(|group| group.members().to_vec()).unwrap_or_default();
                 for member in members.into_iter().map(|member| member.number).filter(|member| *member != by) {
-                    let participant = Some(self.shown(by, member).address(by, &self.suffixes));
+                    let participant = Some(self.name_of(by, member));
                     let news = PresenceNews { participant, presence, last_seen_at: None };
                     self.tell_presence(by, member, group.address(&self.suffixes), news);
                 }
@@ -115,7 +115,7 @@ impl Engine {
     }
 
     fn tell_presence(&mut self, of: Number, to: Number, chat: Address, news: PresenceNews) {
-        let from = self.shown(of, to).address(of, &self.suffixes);
+        let from = self.name_of(of, to);
         let Some(subscriber) = self.subscribers.get_mut(&to) else { return };
         subscriber.presences.truncate(REMEMBERED - 1);
         subscriber.presences.push_front(PresenceRow { from, presence: news.presence, at: self.now });
