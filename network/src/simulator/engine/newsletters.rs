@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{self, Message};
 use super::pictures::PictureId;
-use super::rules::{Allowed, BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
+use super::rules::{Allowed, BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal, check_length};
 use crate::simulator::number::Number;
 
 /// The first newsletter's number; the others count on from it.
@@ -182,7 +182,7 @@ impl Newsletter {
         }
         let NewsletterChanges { name, description, reactions } = changes;
         if let Some(name) = name {
-            check_name(&name)?;
+            check_length(&name, 100, BAD_NAME)?;
             self.name = name;
         }
         if let Some(description) = description {
@@ -283,15 +283,8 @@ impl Newsletter {
     }
 }
 
-fn check_name(name: &str) -> Allowed<()> {
-    if (1..=100).contains(&name.chars().count()) {
-        Ok(())
-    } else {
-        Err(Refusal::new(BAD_REQUEST, "a name has 1 to 100 characters"))
-    }
-}
-
 pub const NO_SUCH_NEWSLETTER: Refusal = Refusal::new(NOT_FOUND, "there is no such newsletter");
+const BAD_NAME: Refusal = Refusal::new(BAD_REQUEST, "a name has 1 to 100 characters");
 const NOT_A_SUBSCRIBER: Refusal = Refusal::new(BAD_REQUEST, "not a subscriber");
 
 /// All newsletters.
@@ -321,7 +314,7 @@ impl Newsletters {
         description: Option<String>,
         invite_code: String,
     ) -> Allowed<&mut Newsletter> {
-        check_name(name)?;
+        check_length(name, 100, BAD_NAME)?;
         let id = NewsletterId(self.next);
         self.next += 1;
         let newsletter = Newsletter {

@@ -40,6 +40,11 @@ impl Refusal {
 /// What the network lets somebody do, or why it refuses.
 pub type Allowed<T> = Result<T, Refusal>;
 
+/// Refuses a name that has no character, or more than `most` of them.
+pub fn check_length(name: &str, most: usize, otherwise: Refusal) -> Allowed<()> {
+    if (1..=most).contains(&name.chars().count()) { Ok(()) } else { Err(otherwise) }
+}
+
 impl From<Refusal> for ControlError {
     fn from(refusal: Refusal) -> Self {
         let text = format!("{} {}", refusal.code, refusal.text);

@@ -11,7 +11,7 @@ use crate::operation::account::{
 };
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::pictures::NO_PICTURE;
-use crate::simulator::engine::rules::{Allowed, BAD_RECIPIENT, BAD_REQUEST, Refusal};
+use crate::simulator::engine::rules::{Allowed, BAD_RECIPIENT, BAD_REQUEST, Refusal, check_length};
 use crate::simulator::engine::subscriber::Subscriber;
 use crate::simulator::number::Number;
 
@@ -55,9 +55,7 @@ impl Engine {
         match operation {
             ProfileOperation::Show => return self.profile_of(by).map(ProfileAnswer::Profile),
             ProfileOperation::SetName { name } => {
-                if !(1..=64).contains(&name.chars().count()) {
-                    return Err(BAD_NAME);
-                }
+                check_length(&name, 64, BAD_NAME)?;
                 self.own_mut(by)?.name = Some(name.as_str().into());
             }
             ProfileOperation::SetAbout { about } => {
