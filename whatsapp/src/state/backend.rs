@@ -1,8 +1,9 @@
 //! The client library's store, all five traits of it, over the state log.
 //!
-//! No call waits: each is ready when it is first polled, so nothing else of the client runs between two of them. What each
-//! stores, and whether the wire waits for it ([`Class`]), is in `docs` of the driver; a file each for the [`signal`],
-//! [`appstate`], [`protocol`], [`secrets`] and [`device`] traits; [`polls`] is what the driver keeps beside.
+//! No call waits: each is ready when it is first polled, so nothing else of the client runs between two of them. Of many rows the
+//! library asks for one after the other, which comes to the same. What each stores, and whether the wire waits for it ([`Class`]), is in
+//! `docs` of the driver; a file each for the [`signal`], [`appstate`], [`protocol`], [`secrets`] and [`device`] traits; [`polls`] is what
+//! the driver keeps beside.
 
 mod appstate;
 mod device;

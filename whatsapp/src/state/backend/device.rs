@@ -94,11 +94,6 @@ impl DeviceStore for Backend {
         Ok(ONLY_DEVICE)
     }
 
-    /// The state is in the cluster's backups; there is no file of its own to copy.
-    async fn snapshot_db(&self, _name: &str, _extra_content: Option<&[u8]>) -> Result<()> {
-        Ok(())
-    }
-
     async fn resource_report(&self) -> StorageResourceReport {
         StorageResourceReport { memory_bytes: Some(self.log.waiting_bytes() as u64), ..Default::default() }
     }

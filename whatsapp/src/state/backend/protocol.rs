@@ -7,9 +7,7 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use wacore::store::error::Result;
-use wacore::store::traits::{
-    DeviceListRecord, LidPnMappingEntry, PendingInboundKey, PendingInboundRow, ProtocolStore, TcTokenEntry,
-};
+use wacore::store::traits::{DeviceListRecord, LidPnMappingEntry, ProtocolStore, TcTokenEntry};
 use wacore::types::jid::JidExt;
 use wacore::types::lid_pn::LearningSource;
 use wacore_binary::Jid;
@@ -344,13 +342,6 @@ impl ProtocolStore for Backend {
         Ok(())
     }
 
-    async fn put_lid_mappings(&self, entries: &[LidPnMappingEntry]) -> Result<()> {
-        for entry in entries {
-            self.put_lid_mapping(entry).await?;
-        }
-        Ok(())
-    }
-
     async fn get_all_lid_mappings(&self) -> Result<Vec<LidPnMappingEntry>> {
         self.check();
         self.log.names(keys::LIDS).iter().filter_map(|name| self.read(name).transpose()).collect()
@@ -372,10 +363,6 @@ impl ProtocolStore for Backend {
     /// The wire waits for it: the network tells once that a device came.
     async fn update_device_list(&self, record: DeviceListRecord) -> Result<()> {
         self.write(Class::Wire, keys::devices(&record.user), &record)
-    }
-
-    async fn update_device_lists(&self, records: Vec<DeviceListRecord>) -> Result<()> {
-        records.iter().try_for_each(|record| self.write(Class::Wire, keys::devices(&record.user), record))
     }
 
     async fn get_devices(&self, user: &str) -> Result<Option<DeviceListRecord>> {
@@ -428,21 +415,6 @@ impl ProtocolStore for Backend {
         };
         let over = self.tokens()?.into_iter().filter(|token| is_over(&token.entry));
         self.delete_all(Class::Lazy, over.map(|token| keys::token(&token.jid)).collect())
-    }
-
-    async fn touch_tc_token_sender_timestamp(&self, jid: &str, sender_timestamp: i64) -> Result<()> {
-        let entry = match self.token(jid)? {
-            Some(known) => {
-                let latest = known.sender_timestamp.map_or(sender_timestamp, |at| at.max(sender_timestamp));
-                TcTokenEntry { sender_timestamp: Some(latest), ..known }
-            }
-            None => TcTokenEntry {
-                token: Vec::new(),
-                token_timestamp: sender_timestamp,
-                sender_timestamp: Some(sender_timestamp),
-            },
-        };
-        self.put_token(Class::Lazy, jid, entry)
     }
 
     async fn store_received_tc_token(&self, jid: &str, token: &[u8], token_timestamp: i64) -> Result<()> {
@@ -504,17 +476,5 @@ impl ProtocolStore for Backend {
 
     async fn delete_expired_pending_inbound(&self, cutoff_timestamp: i64) -> Result<u32> {
         self.delete_older(keys::PENDING, cutoff_timestamp.min(now() - PENDING_KEPT))
-    }
-
-    async fn store_pending_inbound_batch(&self, rows: &[PendingInboundRow<'_>]) -> Result<()> {
-        let at = now();
-        rows.iter().try_for_each(|row| {
-            self.append(Class::Wire, self.pending(keys::pending(row.chat, row.sender, row.id), at, row.message))
-        })
-    }
-
-    async fn delete_pending_inbound_batch(&self, keys: &[PendingInboundKey<'_>]) -> Result<()> {
-        keys.iter()
-            .try_for_each(|key| self.append(Class::Wire, self.not_pending(keys::pending(key.chat, key.sender, key.id))))
     }
 }

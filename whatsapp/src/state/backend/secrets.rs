@@ -43,14 +43,10 @@ impl Backend {
     }
 
     fn secret(&self, chat: &str, sender: &str, id: &str) -> Result<Option<Secret>> {
-        match self.own_secret(id).filter(|_| self.is_own(sender)) {
-            // What another device of the account sent has a secret of its own, and a row.
-            Some(own) => match self.read(&keys::secret(chat, sender, id))? {
-                Some(stored) => Ok(Some(stored)),
-                None => Ok(Some(Secret { secret: own, expires_at: 0, message_ts: 0 })),
-            },
-            None => self.read(&keys::secret(chat, sender, id)),
-        }
+        // What another device of the account sent has a secret of its own, and a row.
+        let stored = self.read(&keys::secret(chat, sender, id))?;
+        let own = || self.own_secret(id).filter(|_| self.is_own(sender));
+        Ok(stored.or_else(|| Some(Secret { secret: own()?, expires_at: 0, message_ts: 0 })))
     }
 
     /// The rows, those that end first before the others.
@@ -68,19 +64,6 @@ impl Backend {
 
 #[async_trait]
 impl MsgSecretStore for Backend {
-    async fn put_msg_secret(&self, chat: &str, sender: &str, msg_id: &str, secret: &MessageSecret) -> Result<()> {
-        let (expires_at, message_ts) = (0, 0);
-        let entry = MsgSecretEntry {
-            chat: chat.into(),
-            sender: sender.into(),
-            msg_id: msg_id.into(),
-            secret: *secret,
-            expires_at,
-            message_ts,
-        };
-        self.put_msg_secrets(vec![entry]).await.map(drop)
-    }
-
     async fn put_msg_secrets(&self, entries: Vec<MsgSecretEntry>) -> Result<usize> {
         let count = entries.len();
         for MsgSecretEntry { chat, sender, msg_id, secret, expires_at, message_ts } in entries {
