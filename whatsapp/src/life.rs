@@ -88,33 +88,33 @@ pub struct Birth {
 pub async fn live(birth: Birth) {
     let line = Arc::clone(&birth.line);
     let _living = Living::begin();
-    line.log().live_here();
-    let writer = tokio::spawn(Arc::clone(line.log()).write());
+    line.log.live_here();
+    let writer = tokio::spawn(Arc::clone(&line.log).write());
     let clients = birth.clients.clone();
     let (versions, endpoint) = (Arc::clone(&birth.versions), birth.endpoint.clone());
     let version = versions.now();
     let lived = tokio::select! {
         lived = run(birth, version) => lived,
-        () = line.stopped().cancelled() => Ok(()),
-        error = line.log().poisoned() => Err(end_of(error)),
+        () = line.stopped.cancelled() => Ok(()),
+        error = line.log.poisoned() => Err(end_of(error)),
     };
     let lived_well = lived.is_ok();
     let end = lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into()));
     line.note_end(end.clone());
     // What is stored of a pairing can log in.
-    if !line.is_logged_in() && line.log().has(keys::DEVICE) {
+    if !line.is_logged_in() && line.log.has(keys::DEVICE) {
         telemetry::not_logged_in(line.end().as_ref());
     }
     if line.is_outdated() {
         let newest = Box::pin(version::newest(&endpoint));
         tokio::select! {
             is_known = versions.is_later_known(version, newest) => if is_known { line.soften_outdated() },
-            () = line.stopped().cancelled() => {}
+            () = line.stopped.cancelled() => {}
         }
     }
     if lived_well {
         // What the end itself has stored is not to be lost by it. A session that was cut has nothing more to store.
-        let _ = tokio::time::timeout(STORED_WITHIN, line.log().flush()).await;
+        let _ = tokio::time::timeout(STORED_WITHIN, line.log.flush()).await;
     }
     line.cut(end);
     line.close_events();
@@ -130,16 +130,16 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     let Birth { line, node, purpose, endpoint, way, runtime, outgoing, messages, operations, clients, .. } = birth;
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
-    if pairs && !line.log().has(keys::DEVICE) {
+    if pairs && !line.log.has(keys::DEVICE) {
         backend.forget_all().map_err(end_of_store)?;
     }
-    let is_restored = line.log().has(RESTORED);
+    let is_restored = line.log.has(RESTORED);
     if is_restored {
         backend.begin_anew().map_err(end_of_store)?;
     }
-    line.inbox().take_up().map_err(end_of)?;
+    line.inbox.take_up().map_err(end_of)?;
     let is_open = operations.take_up().map_err(end_of)?;
-    if !pairs && !line.log().has(keys::DEVICE) {
+    if !pairs && !line.log.has(keys::DEVICE) {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
     let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(end_of_store)?);
@@ -173,7 +173,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         .map_err(|error| EndReason::AuthState(error.to_string()))?;
     let client = built.into_client();
     client.enable_auto_reconnect.store(false, Ordering::Relaxed);
-    line.ratchets().are_of(&client);
+    line.ratchets.are_of(&client);
     let events = Arc::new(Events {
         line: Arc::clone(&line),
         backend: Arc::clone(&backend),
@@ -194,23 +194,23 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     let _beside = Beside::start(&line, &client, &backend, &outgoing, messages, &devices);
 
     if pairs {
-        if !line.log().has(keys::DEVICE) {
+        if !line.log.has(keys::DEVICE) {
             line.pairs_for(QR_WITHIN);
             tokio::select! {
                 () = client.run() => {}
                 () = line.pairing_stalls() => {
-                    if line.pairs() && !line.log().has(keys::DEVICE) {
+                    if line.pairs() && !line.log.has(keys::DEVICE) {
                         line.note_last(SessionEvent::QrTimeout);
                     }
                     return Err(EndReason::Transport("the network does not go on with the pairing".into()));
                 }
             }
-            if !line.log().has(keys::DEVICE) {
+            if !line.log.has(keys::DEVICE) {
                 return Ok(());
             }
         }
         // What is stored can log in, whether the network heard so or not. An earlier session may have come so far and told nobody.
-        line.log().barrier().await.map_err(end_of)?;
+        line.log.barrier().await.map_err(end_of)?;
         line.set_pairs(false);
         line.forget_end();
         line.report(SessionEvent::Paired(Box::new(identity(&client))));
@@ -222,11 +222,11 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
             line.logged_in();
             telemetry::logged_in();
             line.report(SessionEvent::LoggedIn(Box::new(identity(&client))));
-            line.inbox().open();
+            line.inbox.open();
             outgoing.open();
             let settled = async {
                 tokio::time::sleep(SETTLED_AFTER).await;
-                line.inbox().settle();
+                line.inbox.settle();
             };
             let declared = async {
                 if is_restored && let Err(error) = declare_prekeys(&client, &backend).await {
@@ -275,7 +275,7 @@ fn backend(line: &Arc<Line>) -> Backend {
             line.keep(None, model::time::Timestamp::now(), InboundKind::LidDisclosed { lid, phone });
         }
     };
-    Backend::new(Arc::clone(line.log()), Box::new(on_pair))
+    Backend::new(Arc::clone(&line.log), Box::new(on_pair))
 }
 
 fn identity(client: &Client) -> Identity {
@@ -343,7 +343,7 @@ impl Beside {
         devices: &Arc<PersistenceManager>,
     ) -> Self {
         let (pumped, asked, weighed) = (Arc::clone(line), Arc::clone(client), Arc::clone(client));
-        let pump = tokio::spawn(async move { pumped.inbox().pump(&pumped, &asked).await });
+        let pump = tokio::spawn(async move { pumped.inbox.pump(&pumped, &asked).await });
         let (outgoing, client, backend) = (Arc::clone(outgoing), Arc::clone(client), Arc::clone(backend));
         let write = tokio::spawn(async move { outgoing.write(&client, &backend, messages).await });
         let (line, devices) = (Arc::clone(line), Arc::clone(devices));

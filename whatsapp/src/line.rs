@@ -25,11 +25,11 @@ const MOST_EVENTS: usize = 4_096;
 
 pub struct Line {
     fence: Fence,
-    log: Arc<StateLog>,
-    inbox: Inbox,
-    ratchets: Ratchets,
+    pub log: Arc<StateLog>,
+    pub inbox: Inbox,
+    pub ratchets: Ratchets,
     /// The session is over, or to be ended now.
-    stopped: CancellationToken,
+    pub stopped: CancellationToken,
     /// Its owner wants to hear nothing more.
     killed: CancellationToken,
     state: Mutex<State>,
@@ -67,38 +67,12 @@ impl Line {
         let state = State { events: Some(events), ..State::default() };
         let (stopped, killed) = (CancellationToken::new(), CancellationToken::new());
         let inbox = Inbox::new(Arc::clone(&log));
-        (
-            Arc::new(Self {
-                fence,
-                log,
-                inbox,
-                ratchets: Ratchets::default(),
-                stopped,
-                killed,
-                state: Mutex::new(state),
-            }),
-            waiting,
-        )
-    }
-
-    pub fn inbox(&self) -> &Inbox {
-        &self.inbox
-    }
-
-    pub fn ratchets(&self) -> &Ratchets {
-        &self.ratchets
-    }
-
-    pub fn log(&self) -> &Arc<StateLog> {
-        &self.log
+        let (ratchets, state) = (Ratchets::default(), Mutex::new(state));
+        (Arc::new(Self { fence, log, inbox, ratchets, stopped, killed, state }), waiting)
     }
 
     pub fn epoch(&self) -> u64 {
         self.fence.epoch()
-    }
-
-    pub fn stopped(&self) -> &CancellationToken {
-        &self.stopped
     }
 
     /// Whether a byte may leave now. Once refused, none ever may again, even when the fence moves on.
@@ -273,14 +247,14 @@ impl Line {
 
     /// Reports an item that has its row before the network can be told that it came.
     pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) {
-        if let Err(error) = self.inbox.keep(id, at, kind) {
+        if let Err(error) = self.inbox.keep(id, at, kind, |_| true) {
             self.cut(end_of(error));
         }
     }
 
     /// As [`keep`](Self::keep), of a receipt: `knows` says whether this session has heard of its message.
     pub fn keep_receipt(&self, at: Timestamp, receipt: Receipt, knows: impl Fn(&MessageId) -> bool) {
-        if let Err(error) = self.inbox.keep_known(None, at, InboundKind::Receipt(receipt), knows) {
+        if let Err(error) = self.inbox.keep(None, at, InboundKind::Receipt(receipt), knows) {
             self.cut(end_of(error));
         }
     }

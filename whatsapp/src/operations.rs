@@ -45,7 +45,7 @@ pub struct Operations {
 
 impl Operations {
     pub fn new(line: Arc<Line>, outgoing: Arc<Outgoing>) -> Self {
-        let journal = Journal::new(Arc::clone(line.log()));
+        let journal = Journal::new(Arc::clone(&line.log));
         Self { line, outgoing, journal }
     }
 
@@ -89,7 +89,7 @@ impl Operations {
     }
 
     fn report(&self, id: Uuid, result: Result<Box<Answer>, Refused>) {
-        self.line.inbox().tell_behind(SessionEvent::Operated { id, result: Box::new(result) });
+        self.line.inbox.tell_behind(SessionEvent::Operated { id, result: Box::new(result) });
     }
 }
 

@@ -292,7 +292,7 @@ impl Outgoing {
         let Some(recipients) = self.state.lock().accept(id) else { return };
         self.heard.notify_one();
         self.line.report(SessionEvent::Accepted { id: id.clone(), at, recipients });
-        self.line.inbox().accepted(id);
+        self.line.inbox.accepted(id);
     }
 
     /// Whether this session has told that a message is accepted.

@@ -71,7 +71,7 @@ impl Handle {
         &self,
         transfer: impl Future<Output = Result<T, MediaError>> + Send + 'static,
     ) -> Result<T, MediaError> {
-        let stopped = self.line.stopped().clone();
+        let stopped = self.line.stopped.clone();
         let carried = self.place.spawn(async move {
             tokio::select! {
                 carried = transfer => carried,
@@ -114,7 +114,7 @@ impl Session for Handle {
 
     async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError> {
         let client = self.logged_in_client()?;
-        let (operations, stopped) = (Arc::clone(&self.operations), self.line.stopped().clone());
+        let (operations, stopped) = (Arc::clone(&self.operations), self.line.stopped.clone());
         self.place.spawn(async move {
             tokio::select! {
                 () = operations.perform(&client, id, operation) => {}
@@ -143,7 +143,7 @@ impl Session for Handle {
 
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError> {
         self.check_logged_in()?;
-        self.line.inbox().acknowledge(&item).map_err(|error| SessionError::Unreachable(error.to_string()))
+        self.line.inbox.acknowledge(&item).map_err(|error| SessionError::Unreachable(error.to_string()))
     }
 
     /// The phone shows an operating system of the network's own list: what the gateway would be called is not told.
@@ -186,7 +186,7 @@ impl Session for Handle {
     }
 
     async fn drain(&self) {
-        if self.line.stopped().is_cancelled() {
+        if self.line.stopped.is_cancelled() {
             return self.line.kill();
         }
         if let Some(client) = self.client().filter(|_| self.line.is_logged_in()) {
@@ -194,7 +194,7 @@ impl Session for Handle {
             let close = self.place.spawn(async move {
                 client.disconnect().await;
                 // What is not stored is what an older state begins from: the leases allow it.
-                if let Err(error) = line.log().flush().await {
+                if let Err(error) = line.log.flush().await {
                     tracing::debug!(%error, "the last of a session's state was not stored");
                 }
             });

@@ -114,7 +114,7 @@ impl EventHandler for Events {
             }
             Event::OfflineSyncPreview(preview) => *self.backlog.lock() = Some(Backlog::of(preview.total)),
             Event::OfflineSyncCompleted(done) => {
-                self.line.ratchets().live();
+                self.line.ratchets.live();
                 let backlog = self.backlog.lock().take();
                 if backlog.is_some_and(|backlog| backlog.is_left(done.count, Instant::now(), self.line.is_behind())) {
                     self.line.cut(EndReason::Transport("what waits at the network takes another log-in".into()));
@@ -237,7 +237,7 @@ mod tests {
         let fence = Fence::new(1, Instant::now() + Duration::from_secs(600));
         let (line, reported) = Line::new(fence, StateLog::new(Arc::new(Nowhere)));
         let (outgoing, _messages) = Outgoing::new(Arc::clone(&line));
-        let backend = Arc::new(Backend::new(Arc::clone(line.log()), Box::new(|_| {})));
+        let backend = Arc::new(Backend::new(Arc::clone(&line.log), Box::new(|_| {})));
         let (pairing, backlog, client) = (Pairing::default(), Mutex::default(), Weak::new());
         (Events { line, backend, outgoing, pairing, backlog, client }, reported)
     }

@@ -216,18 +216,11 @@ impl Inbox {
     }
 
     /// Keeps an item as a row; one without an id is named by its row. One that waits already, or is not acknowledged, is kept once.
+    /// `knows` says of what is about a message of the channel's whether this session knows that message.
     ///
     /// # Errors
     /// The log is poisoned.
-    pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) -> Result<(), AuthError> {
-        self.keep_known(id, at, kind, |_| true)
-    }
-
-    /// As [`keep`](Self::keep), of what may be about a message of the channel's: whether this session knows that message.
-    ///
-    /// # Errors
-    /// The log is poisoned.
-    pub fn keep_known(
+    pub fn keep(
         &self,
         id: Option<ItemId>,
         at: Timestamp,

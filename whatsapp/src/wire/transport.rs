@@ -58,7 +58,7 @@ impl TransportFactory for Dialler {
         self.line.hold_socket(hold)?;
         let (sink, source) = stream.split();
         let (events, received) = async_channel::bounded(READ_AHEAD);
-        let closed = self.line.stopped().child_token();
+        let closed = self.line.stopped.child_token();
         let transport = Gate {
             line: Arc::clone(&self.line),
             backend: Arc::clone(&self.backend),
@@ -141,7 +141,7 @@ impl Gate {
         }
         self.store_device().await?;
         let durable = async {
-            self.line.ratchets().append().await?;
+            self.line.ratchets.append().await?;
             Ok(self.backend.log().barrier().await?)
         };
         match tokio::time::timeout(DURABLE_WITHIN, durable).await {
