@@ -10,6 +10,7 @@ use model::id::NodeId;
 use network::driver::{AuthError, EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 use wacore::store::DevicePropsOverride;
 use wacore::store::commands::DeviceCommand;
 use wacore::store::traits::LidPnMappingEntry;
@@ -191,7 +192,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         raise_prekeys(&devices).await;
     }
     clients.send_replace(Some(Arc::clone(&client)));
-    let _beside = Beside::start(&line, &client, &backend, &outgoing, messages, &devices);
+    let _beside = beside(&line, &client, &backend, &outgoing, messages, &devices);
 
     if pairs {
         if !line.log.has(keys::DEVICE) {
@@ -330,42 +331,32 @@ fn caches() -> CacheConfig {
     }
 }
 
-/// Tasks that live as long as the session does.
-struct Beside(Vec<tokio::task::JoinHandle<()>>);
-
-impl Beside {
-    fn start(
-        line: &Arc<Line>,
-        client: &Arc<Client>,
-        backend: &Arc<Backend>,
-        outgoing: &Arc<Outgoing>,
-        messages: mpsc::Receiver<Box<Outbound>>,
-        devices: &Arc<PersistenceManager>,
-    ) -> Self {
-        let (pumped, asked, weighed) = (Arc::clone(line), Arc::clone(client), Arc::clone(client));
-        let pump = tokio::spawn(async move { pumped.inbox.pump(&pumped, &asked).await });
-        let (outgoing, client, backend) = (Arc::clone(outgoing), Arc::clone(client), Arc::clone(backend));
-        let write = tokio::spawn(async move { outgoing.write(&client, &backend, messages).await });
-        let (line, devices) = (Arc::clone(line), Arc::clone(devices));
-        let look = tokio::spawn(async move {
-            for look in 1_u32.. {
-                tokio::time::sleep(LOOK_EVERY).await;
-                if devices.is_saver_halted() {
-                    line.cut(EndReason::AuthState("the device could not be stored".into()));
-                }
-                if look.is_multiple_of(WEIGHED_EVERY) {
-                    weigh(&line, &weighed, look).await;
-                }
+/// Tasks that live as long as the session does, which holds them.
+fn beside(
+    line: &Arc<Line>,
+    client: &Arc<Client>,
+    backend: &Arc<Backend>,
+    outgoing: &Arc<Outgoing>,
+    messages: mpsc::Receiver<Box<Outbound>>,
+    devices: &Arc<PersistenceManager>,
+) -> [AbortOnDropHandle<()>; 3] {
+    let (pumped, asked, weighed) = (Arc::clone(line), Arc::clone(client), Arc::clone(client));
+    let pump = tokio::spawn(async move { pumped.inbox.pump(&pumped, &asked).await });
+    let (outgoing, client, backend) = (Arc::clone(outgoing), Arc::clone(client), Arc::clone(backend));
+    let write = tokio::spawn(async move { outgoing.write(&client, &backend, messages).await });
+    let (line, devices) = (Arc::clone(line), Arc::clone(devices));
+    let look = tokio::spawn(async move {
+        for look in 1_u32.. {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if devices.is_saver_halted() {
+                line.cut(EndReason::AuthState("the device could not be stored".into()));
             }
-        });
-        Self(vec![pump, write, look])
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        self.0.iter().for_each(tokio::task::JoinHandle::abort);
-    }
+            if look.is_multiple_of(WEIGHED_EVERY) {
+                weigh(&line, &weighed, look).await;
+            }
+        }
+    });
+    [pump, write, look].map(AbortOnDropHandle::new)
 }
 
 /// Notes what the library says that a session takes. One that takes too much logs in anew, where nothing that came in waits.

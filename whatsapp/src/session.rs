@@ -11,6 +11,7 @@ use network::driver::{
 };
 use network::operation::Operation;
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 use whatsapp_rust::pair_code::PairCodeOptions;
 use whatsapp_rust::{Client, ErrorChainExt};
@@ -78,8 +79,8 @@ impl Handle {
                 () = stopped.cancelled() => Err(SessionError::Ended.into()),
             }
         });
-        let mut carried = AbortOnDrop(carried);
-        (&mut carried.0).await.unwrap_or_else(|_| Err(SessionError::Ended.into()))
+        // What nobody waits for any more ends.
+        AbortOnDropHandle::new(carried).await.unwrap_or_else(|_| Err(SessionError::Ended.into()))
     }
 
     async fn wait_for_end(&self) {
@@ -93,15 +94,6 @@ fn shown(code: &str) -> String {
     match code.split_at_checked(4) {
         Some((first, second)) if !second.is_empty() && !code.contains('-') => format!("{first}-{second}"),
         _ => code.to_owned(),
-    }
-}
-
-/// A task that nobody waits for any more ends.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

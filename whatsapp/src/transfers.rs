@@ -51,7 +51,7 @@ impl Transfers {
     pub async fn upload(&self, client: &Client, kind: MediaKind, bytes: ByteStream) -> Result<Uploaded, MediaError> {
         let coming = self.coming.acquire().await;
         let (file, sealed) = seal(kind, bytes).await?;
-        let length = sealed_length(&file)?;
+        let length = file.metadata().map_err(|error| source(&error))?.len();
         let _place = self.uploads.acquire().await;
         drop(coming);
         let sealed = client.upload_stream(Sealed { file: Arc::new(file), length }, sealed, media_type(kind)).await;
@@ -155,10 +155,6 @@ fn nameless() -> io::Result<File> {
 
 fn source(error: &io::Error) -> MediaError {
     MediaError::Source(error.to_string())
-}
-
-fn sealed_length(file: &File) -> Result<u64, MediaError> {
-    file.metadata().map(|about| about.len()).map_err(|error| source(&error))
 }
 
 fn failed(error: &anyhow::Error) -> MediaError {
