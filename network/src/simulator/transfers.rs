@@ -12,8 +12,8 @@ use bytes::{Bytes, BytesMut};
 use model::media::MediaHandle;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use super::engine::{Granted, MediaRefusal, SessionId};
@@ -46,7 +46,7 @@ enum Running {
     /// Bytes come in.
     Upload(Box<Upload>),
     /// A task answers it.
-    Answering { room: Arc<Semaphore>, task: AbortHandle },
+    Answering { room: Arc<Semaphore>, task: AbortOnDropHandle<()> },
 }
 
 struct Upload {
@@ -95,6 +95,9 @@ impl Transfers {
         let session = SessionId { connection: self.connection, number: session };
         let line = Line { transfer, queue: self.queue.clone() };
         let said = match frame {
+            NodeTransfer::Upload { .. } | NodeTransfer::Download { .. } if !self.has_room() => {
+                line.say(NetworkTransfer::Broken("too many transfers run already".into())).await
+            }
             NodeTransfer::Upload { size, .. } => self.begin_upload(session, line, size).await,
             NodeTransfer::Piece(bytes) => self.take_piece(line, &bytes).await,
             NodeTransfer::Finish { sha256 } => self.finish_upload(line, sha256).await,
@@ -106,33 +109,23 @@ impl Transfers {
                 true
             }
             NodeTransfer::Cancel => {
-                if let Some(Running::Answering { task, .. }) = self.running.remove(&transfer) {
-                    task.abort();
-                }
+                self.running.remove(&transfer);
                 true
             }
         };
         if said { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
-    /// Forgets transfers that are over.
-    fn sweep(&mut self) {
+    /// Whether there is room for one more, once those that are over are forgotten.
+    fn has_room(&mut self) -> bool {
         self.running.retain(|_, running| match running {
             Running::Upload(upload) => upload.heard.elapsed() < SILENCE,
             Running::Answering { task, .. } => !task.is_finished(),
         });
-    }
-
-    /// Whether there is room for one more.
-    fn has_room(&mut self) -> bool {
-        self.sweep();
         self.running.len() < MOST_TRANSFERS
     }
 
     async fn begin_upload(&mut self, session: SessionId, line: Line, size: u64) -> bool {
-        if !self.has_room() {
-            return line.say(NetworkTransfer::Broken("too many transfers run already".into())).await;
-        }
         match self.shared.with(|engine, now| engine.begin_upload(now, session, size)) {
             Ok(granted) => {
                 let (bytes, hash) = (BytesMut::new(), Sha256::new());
@@ -185,9 +178,6 @@ impl Transfers {
     }
 
     async fn begin_download(&mut self, session: SessionId, line: Line, handle: &MediaHandle) -> bool {
-        if !self.has_room() {
-            return line.say(NetworkTransfer::Broken("too many transfers run already".into())).await;
-        }
         match self.shared.with(|engine, now| engine.begin_download(now, session, handle)) {
             Ok((granted, sha256, bytes)) => {
                 self.answer(line, |line, room| async move {
@@ -211,18 +201,8 @@ impl Transfers {
     ) {
         let room = Arc::new(Semaphore::new(TRANSFER_WINDOW as usize));
         let transfer = line.transfer;
-        let task = self.shared.tasks.spawn(task(line, Arc::clone(&room))).abort_handle();
+        let task = AbortOnDropHandle::new(self.shared.tasks.spawn(task(line, Arc::clone(&room))));
         self.running.insert(transfer, Running::Answering { room, task });
-    }
-}
-
-impl Drop for Transfers {
-    fn drop(&mut self) {
-        for running in self.running.values() {
-            if let Running::Answering { task, .. } = running {
-                task.abort();
-            }
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use model::address::Address;
 use model::time::Timestamp;
 
 use super::sessions::{FOREIGN_NODE, LoginRecord};
-use super::subscriber::{Ban, Device, Kept, Standing, Subscriber};
+use super::subscriber::{Ban, Kept, Standing, Subscriber};
 use super::{ControlError, Engine, Holder, LoginEnd, SessionId};
 use crate::driver::EndReason;
 use crate::simulator::answers::{
@@ -186,11 +186,6 @@ impl Engine {
         Ok(List { data: rows.collect(), total })
     }
 
-    /// Where the login of a device's live session is recorded.
-    fn login_of(&self, device: &Device) -> Option<usize> {
-        Some(self.live(device.live?)?.login)
-    }
-
     pub fn logins(&self, query: &LoginsQuery) -> Result<List<LoginRow>, ControlError> {
         let only = query.number.as_deref().map(|number| self.parse_peer(number)).transpose()?;
         let since = query.since.as_deref().map(Since::parse).transpose()?;
@@ -198,23 +193,17 @@ impl Engine {
         let chosen = rows.filter(|(seq, record)| {
             only.is_none_or(|only| only == record.number) && since.is_none_or(|since| since.lets_through(*seq, record))
         });
-        let limit = page_size(query.limit);
-        let mut list = List { data: Vec::new(), total: 0 };
-        for (login_seq, record) in chosen {
-            list.total += 1;
-            if list.data.len() < limit {
-                list.data.push(LoginRow {
-                    login_seq,
-                    number: record.number.to_string(),
-                    node: record.node,
-                    epoch: record.epoch,
-                    at: record.at,
-                    ended_at: record.end.map(|(at, _)| at),
-                    end: record.end.map(|(_, end)| end),
-                });
-            }
-        }
-        Ok(list)
+        let chosen: Vec<_> = chosen.collect();
+        let shown = chosen.iter().take(page_size(query.limit)).map(|(login_seq, record)| LoginRow {
+            login_seq: *login_seq,
+            number: record.number.to_string(),
+            node: record.node,
+            epoch: record.epoch,
+            at: record.at,
+            ended_at: record.end.map(|(at, _)| at),
+            end: record.end.map(|(_, end)| end),
+        });
+        Ok(List { data: shown.collect(), total: chosen.len() })
     }
 
     pub fn stats(&self) -> Stats {
@@ -310,9 +299,7 @@ impl Engine {
             name: device.link_as.name.clone(),
             full_history: device.link_as.full_history,
             linked_at: device.linked_at,
-            channel_session: self
-                .login_of(device)
-                .and_then(|login| self.logins.get(login))
+            channel_session: (device.live.and_then(|session| self.logins.get(self.live(session)?.login)))
                 .map(|record| ChannelSession { node: record.node, epoch: record.epoch, since: record.at }),
         });
         Phone {

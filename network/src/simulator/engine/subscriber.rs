@@ -308,7 +308,7 @@ impl Kept {
     /// The item as it goes to a device of `owner`.
     pub fn item(&self, id: ItemId, owner: Number, suffixes: &Suffixes) -> InboundItem {
         let phone = |number: Number| suffixes.phone_address(&number.to_string());
-        match self {
+        let (at, kind) = match self {
             Self::Message { message, shown, quoted, push_name } => {
                 let (from, from_phone, chat, to) = match message.chat {
                     Chat::Direct(_) => {
@@ -332,7 +332,7 @@ impl Kept {
                     to,
                     push_name: push_name.as_deref().map(str::to_owned),
                 });
-                InboundItem { id, at: message.at, kind }
+                (message.at, kind)
             }
             Self::Own { message } => {
                 let kind = InboundKind::OwnMessage(InboundMessage {
@@ -345,7 +345,7 @@ impl Kept {
                     to: message.to.clone(),
                     push_name: None,
                 });
-                InboundItem { id, at: message.at, kind }
+                (message.at, kind)
             }
             Self::Receipt { message, status, at, participant } => {
                 let kind = InboundKind::Receipt(Receipt {
@@ -354,14 +354,14 @@ impl Kept {
                     participant: participant.map(|(member, shown)| shown.address(member, suffixes)),
                     status: *status,
                 });
-                InboundItem { id, at: *at, kind }
+                (*at, kind)
             }
             Self::LidDisclosed { number, at } => {
-                let kind = InboundKind::LidDisclosed { lid: number.lid(), phone: phone(*number) };
-                InboundItem { id, at: *at, kind }
+                (*at, InboundKind::LidDisclosed { lid: number.lid(), phone: phone(*number) })
             }
-            Self::Notice { at, notice } => InboundItem { id, at: *at, kind: InboundKind::Notice(notice.clone()) },
-        }
+            Self::Notice { at, notice } => (*at, InboundKind::Notice(notice.clone())),
+        };
+        InboundItem { id, at, kind }
     }
 }
 
