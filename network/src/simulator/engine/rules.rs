@@ -7,7 +7,7 @@ use model::address::Address;
 use model::message::{Content, SEND_TYPES, Surroundings};
 
 use super::groups::{GroupId, NO_SUCH_GROUP, NOT_A_MEMBER};
-use super::message::{Body, Chat, Message};
+use super::message::{Chat, Message};
 use super::newsletters::{NO_SUCH_NEWSLETTER, NewsletterId};
 use super::{ControlError, Engine};
 use crate::simulator::number::Number;
@@ -102,7 +102,7 @@ impl Engine {
             to,
             target: target.cloned(),
             quoted_from: quoted_from.map(|quoted| quoted.from),
-            body: Body::of(content),
+            body: content.into(),
             around: (!around.is_empty()).then(|| Box::new(around)),
             at: self.now,
         }))

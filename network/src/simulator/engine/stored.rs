@@ -20,7 +20,7 @@ use super::communities::Communities;
 use super::groups::Groups;
 use super::ledger::{Ledger, Row, Rows};
 use super::media::{MediaStore, StoredMedia};
-use super::message::{Message, StoredMessage};
+use super::message::Message;
 use super::newsletters::Newsletters;
 use super::pictures::Pictures;
 use super::sessions::LoginRecord;
@@ -96,28 +96,23 @@ thread_local! {
 
 /// The number of a message that is being written on this thread.
 pub fn number_of(message: &Arc<Message>) -> io::Result<u32> {
-    NUMBERS.with_borrow_mut(|numbers| numbers.of(message))
+    if let Some(number) = NUMBERS.with_borrow(|numbers| numbers.known.get(&Arc::as_ptr(message)).copied()) {
+        return Ok(number);
+    }
+    // What it points at is older, and is numbered first: as this one is written.
+    let record = encoded(MESSAGE, &**message)?;
+    NUMBERS.with_borrow_mut(|numbers| {
+        let number = u32::try_from(numbers.known.len()).map_err(io::Error::other)?;
+        numbers.known.insert(Arc::as_ptr(message), number);
+        numbers.new.push(record);
+        Ok(number)
+    })
 }
 
 /// The message of a number that is being read on this thread.
 pub fn message_of(number: u32) -> io::Result<Arc<Message>> {
     let message = MESSAGES.with_borrow(|messages| messages.get(number as usize).cloned());
     message.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("there is no message {number}")))
-}
-
-impl Numbers {
-    fn of(&mut self, message: &Arc<Message>) -> io::Result<u32> {
-        if let Some(number) = self.known.get(&Arc::as_ptr(message)) {
-            return Ok(*number);
-        }
-        // What it points at is older and goes first.
-        let target = message.target.as_ref().map(|target| self.of(target)).transpose()?;
-        let record = encoded(MESSAGE, &StoredMessage::of(message, target))?;
-        let number = u32::try_from(self.known.len()).map_err(io::Error::other)?;
-        self.known.insert(Arc::as_ptr(message), number);
-        self.new.push(record);
-        Ok(number)
-    }
 }
 
 fn encoded(kind: u8, value: &impl Serialize) -> io::Result<Vec<u8>> {
@@ -183,13 +178,8 @@ impl Snapshot {
             let (kind, value) = record.split_first().ok_or_else(|| unreadable("it is empty".into()))?;
             match *kind {
                 MESSAGE => {
-                    let stored: StoredMessage = decoded(value).map_err(unreadable)?;
-                    let restored = MESSAGES.with_borrow_mut(|messages| {
-                        let message = stored.restore(messages)?;
-                        messages.push(Arc::new(message));
-                        Some(())
-                    });
-                    restored.ok_or_else(|| unreadable("it points at no message".into()))?;
+                    let message: Message = decoded(value).map_err(unreadable)?;
+                    MESSAGES.with_borrow_mut(|messages| messages.push(Arc::new(message)));
                 }
                 SUBSCRIBER => subscribers.insert(decoded::<Subscriber>(value).map_err(unreadable)?),
                 ACCEPTED => accepted.extend(decoded::<Vec<Row>>(value).map_err(unreadable)?),
