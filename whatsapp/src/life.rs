@@ -22,7 +22,7 @@ use whatsapp_rust::{Client, NodeFilter};
 use crate::inbound::events::{Events, Pairing};
 use crate::inbound::hook::Hook;
 use crate::inbound::message;
-use crate::line::{Line, end_of};
+use crate::line::Line;
 use crate::operations::Operations;
 use crate::outbound::Outgoing;
 use crate::state::backend::{Backend, THINNED_ABOVE, THINNED_TO};
@@ -97,7 +97,7 @@ pub async fn live(birth: Birth) {
     let lived = tokio::select! {
         lived = run(birth, version) => lived,
         () = line.stopped.cancelled() => Ok(()),
-        error = line.log.poisoned() => Err(end_of(error)),
+        error = line.log.poisoned() => Err(error.into()),
     };
     let lived_well = lived.is_ok();
     let end = lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into()));
@@ -138,8 +138,8 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     if is_restored {
         backend.begin_anew().map_err(end_of_store)?;
     }
-    line.inbox.take_up().map_err(end_of)?;
-    let is_open = operations.take_up().map_err(end_of)?;
+    line.inbox.take_up()?;
+    let is_open = operations.take_up()?;
     if !pairs && !line.log.has(keys::DEVICE) {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
@@ -211,7 +211,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
             }
         }
         // What is stored can log in, whether the network heard so or not. An earlier session may have come so far and told nobody.
-        line.log.barrier().await.map_err(end_of)?;
+        line.log.barrier().await?;
         line.set_pairs(false);
         line.forget_end();
         line.report(SessionEvent::Paired(Box::new(identity(&client))));
@@ -259,7 +259,7 @@ fn end_of_store(error: impl Error + 'static) -> EndReason {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(error) = cause {
         if let Some(below) = error.downcast_ref::<AuthError>() {
-            return end_of(below.clone());
+            return below.clone().into();
         }
         cause = error.source();
     }

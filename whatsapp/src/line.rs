@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use model::id::MessageId;
 use model::time::Timestamp;
-use network::driver::{AuthError, EndReason, InboundKind, ItemId, Receipt, SessionEvent};
+use network::driver::{AuthError, EndReason, InboundKind, ItemId, Receipt, SessionError, SessionEvent};
 use network::fence::Fence;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -51,15 +51,6 @@ struct State {
     muted: bool,
 }
 
-/// The session may not speak any more.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-pub enum Silent {
-    #[error("the fence has passed")]
-    Fenced,
-    #[error("the session has ended")]
-    Ended,
-}
-
 impl Line {
     /// A session's line, and the events that wait to be carried to its owner.
     pub fn new(fence: Fence, log: Arc<StateLog>) -> (Arc<Self>, mpsc::Receiver<SessionEvent>) {
@@ -79,13 +70,13 @@ impl Line {
     ///
     /// # Errors
     /// It may not.
-    pub fn may_speak(&self) -> Result<(), Silent> {
+    pub fn may_speak(&self) -> Result<(), SessionError> {
         if self.stopped.is_cancelled() {
-            return Err(Silent::Ended);
+            return Err(SessionError::Ended);
         }
         if !self.fence.is_live() {
             self.cut(EndReason::Fenced);
-            return Err(Silent::Fenced);
+            return Err(SessionError::Fenced);
         }
         Ok(())
     }
@@ -98,7 +89,7 @@ impl Line {
     ///
     /// # Errors
     /// The session has ended meanwhile: the socket is reset.
-    pub fn hold_socket(&self, socket: OwnedFd) -> Result<(), Silent> {
+    pub fn hold_socket(&self, socket: OwnedFd) -> Result<(), SessionError> {
         {
             let mut state = self.state.lock();
             if !self.stopped.is_cancelled() {
@@ -107,7 +98,7 @@ impl Line {
             }
         }
         dial::reset(&socket);
-        Err(Silent::Ended)
+        Err(SessionError::Ended)
     }
 
     /// Notes why the session ends, unless that is known already.
@@ -248,14 +239,14 @@ impl Line {
     /// Reports an item that has its row before the network can be told that it came.
     pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) {
         if let Err(error) = self.inbox.keep(id, at, kind, |_| true) {
-            self.cut(end_of(error));
+            self.cut(error.into());
         }
     }
 
     /// As [`keep`](Self::keep), of a receipt: `knows` says whether this session has heard of its message.
     pub fn keep_receipt(&self, at: Timestamp, receipt: Receipt, knows: impl Fn(&MessageId) -> bool) {
         if let Err(error) = self.inbox.keep(None, at, InboundKind::Receipt(receipt), knows) {
-            self.cut(end_of(error));
+            self.cut(error.into());
         }
     }
 
@@ -263,11 +254,11 @@ impl Line {
     ///
     /// # Errors
     /// The session has ended, by this or otherwise.
-    pub async fn room_for_more(&self) -> Result<(), Silent> {
+    pub async fn room_for_more(&self) -> Result<(), SessionError> {
         if !self.inbox.has_room().await {
             self.cut(EndReason::Transport("what came in is not taken in time".into()));
         }
-        if self.stopped.is_cancelled() { Err(Silent::Ended) } else { Ok(()) }
+        if self.stopped.is_cancelled() { Err(SessionError::Ended) } else { Ok(()) }
     }
 
     /// Whether the owner has more of what came in before it.
@@ -305,14 +296,5 @@ impl Line {
             }
             _ => false,
         }
-    }
-}
-
-/// What a failure of the store means for the session.
-pub fn end_of(error: AuthError) -> EndReason {
-    match error {
-        AuthError::Fenced => EndReason::Fenced,
-        AuthError::Unavailable(why) => EndReason::Transport(why),
-        AuthError::Unreadable(why) => EndReason::AuthState(why),
     }
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use whatsapp_rust::pair_code::PairCodeOptions;
 use whatsapp_rust::{Client, ErrorChainExt};
 
-use crate::line::{Line, Silent};
+use crate::line::Line;
 use crate::media;
 use crate::operations::Operations;
 use crate::outbound::Outgoing;
@@ -51,10 +51,7 @@ impl Drop for Handle {
 
 impl Handle {
     fn check_logged_in(&self) -> Result<(), SessionError> {
-        self.line.may_speak().map_err(|silent| match silent {
-            Silent::Fenced => SessionError::Fenced,
-            Silent::Ended => SessionError::Ended,
-        })?;
+        self.line.may_speak()?;
         if self.line.is_logged_in() { Ok(()) } else { Err(SessionError::NotLoggedIn) }
     }
 

@@ -23,8 +23,8 @@ use super::connection::Connection;
 use super::outgoing::Place;
 use super::transfers;
 use crate::driver::{
-    AuthError, AuthStore, AuthWrite, ByteStream, EndReason, Identity, ItemId, MediaError, Outbound, PairCode,
-    PairCodeError, Session, SessionError, SessionEvent, Uploaded,
+    AuthStore, AuthWrite, ByteStream, EndReason, Identity, ItemId, MediaError, Outbound, PairCode, PairCodeError,
+    Session, SessionError, SessionEvent, Uploaded,
 };
 use crate::fence::Fence;
 use crate::operation::{self, Operation, RefusedKind};
@@ -325,9 +325,7 @@ impl SimulatedSession {
                     let stored = NodeFrame::Stored { session: session.number };
                     session.connection.tell(Some(&session), &stored);
                 }
-                Err(AuthError::Fenced) => session.cut(EndReason::Fenced),
-                Err(AuthError::Unavailable(why)) => session.cut(EndReason::Transport(why)),
-                Err(AuthError::Unreadable(why)) => session.cut(EndReason::AuthState(why)),
+                Err(error) => session.cut(error.into()),
             }
         });
     }

@@ -6,6 +6,7 @@ use model::address::Address;
 use model::community::{Community as ShownCommunity, CommunityChanges, KnownCommunity, SubGroup};
 use model::group::{AddedReason, GroupChanges, GroupOrigin, ParticipantAction};
 
+use super::count;
 use crate::notice::{GroupNews, News};
 use crate::operation::communities::{CommunityAnswer, CommunityOperation};
 use crate::operation::groups::GroupAnswer;
@@ -267,7 +268,3 @@ impl Engine {
 }
 
 const NOT_A_MEMBER: Refusal = Refusal::new(FORBIDDEN, "not a member of the community");
-
-fn count(things: usize) -> u32 {
-    u32::try_from(things).unwrap_or(u32::MAX)
-}

@@ -105,6 +105,10 @@ impl Engine {
     }
 }
 
+fn count(things: usize) -> u32 {
+    u32::try_from(things).unwrap_or(u32::MAX)
+}
+
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         Self::new(refusal.code, refusal.text)

@@ -5,6 +5,7 @@ use model::field::Change;
 use model::media::{MediaRef, MediaState};
 use model::newsletter::{Newsletter as ShownNewsletter, NewsletterChanges, NewsletterMessage, NewsletterRole};
 
+use super::count;
 use crate::notice::News;
 use crate::operation::newsletters::{NewsletterAnswer, NewsletterOperation, Wanted};
 use crate::operation::picture::Picture;
@@ -210,8 +211,4 @@ fn show_post(post: &Post) -> NewsletterMessage {
         reactions: post.reactions(),
         timestamp: post.message.at.unix_seconds(),
     }
-}
-
-fn count(things: usize) -> u32 {
-    u32::try_from(things).unwrap_or(u32::MAX)
 }
