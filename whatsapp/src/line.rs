@@ -126,10 +126,7 @@ impl Line {
 
     /// A device that was never known is not one that was unlinked.
     pub fn soften_unlinked(&self) {
-        let mut state = self.state.lock();
-        if matches!(state.last, Some(SessionEvent::Ended(EndReason::Unlinked))) {
-            state.last = Some(SessionEvent::Ended(EndReason::Invalidated));
-        }
+        self.end_otherwise(|end| *end == EndReason::Unlinked, EndReason::Invalidated);
     }
 
     /// Whether the network refuses the version of its client that the session says it is.
@@ -139,18 +136,22 @@ impl Line {
 
     /// There is a later one, which the next session says it is.
     pub fn soften_outdated(&self) {
-        let mut state = self.state.lock();
-        if matches!(state.last, Some(SessionEvent::Ended(EndReason::ClientOutdated))) {
-            let why = "the network refuses a version of its client, and a later one is known now";
-            state.last = Some(SessionEvent::Ended(EndReason::Transport(why.into())));
-        }
+        let why = "the network refuses a version of its client, and a later one is known now";
+        self.end_otherwise(|end| *end == EndReason::ClientOutdated, EndReason::Transport(why.into()));
     }
 
     /// A connection that broke did so for a reason that the library makes no event of.
     pub fn note_too_many_logins(&self) {
-        let mut state = self.state.lock();
-        if matches!(state.last, None | Some(SessionEvent::Ended(EndReason::Transport(_)))) {
-            state.last = Some(SessionEvent::Ended(EndReason::TooManyLogins));
+        self.note_end(EndReason::TooManyLogins);
+        self.end_otherwise(|end| matches!(end, EndReason::Transport(_)), EndReason::TooManyLogins);
+    }
+
+    /// The session ends for another reason, where it ends for one that is not the last word.
+    fn end_otherwise(&self, is_so: impl FnOnce(&EndReason) -> bool, reason: EndReason) {
+        if let Some(SessionEvent::Ended(end)) = &mut self.state.lock().last
+            && is_so(end)
+        {
+            *end = reason;
         }
     }
 

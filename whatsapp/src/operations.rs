@@ -133,21 +133,14 @@ impl Asked<'_> {
 /// Whether asking twice might do something twice. What only looks needs no note.
 fn changes(operation: &Operation) -> bool {
     let Operation::Groups(operation) = operation else { return false };
-    match operation {
+    !matches!(
+        operation,
         GroupOperation::List
-        | GroupOperation::Show { .. }
-        | GroupOperation::Invite { .. }
-        | GroupOperation::Preview { .. }
-        | GroupOperation::JoinRequests { .. } => false,
-        GroupOperation::Create { .. }
-        | GroupOperation::Change { .. }
-        | GroupOperation::SetPicture { .. }
-        | GroupOperation::Participants { .. }
-        | GroupOperation::Leave { .. }
-        | GroupOperation::RevokeInvite { .. }
-        | GroupOperation::Join { .. }
-        | GroupOperation::DecideRequests { .. } => true,
-    }
+            | GroupOperation::Show { .. }
+            | GroupOperation::Invite { .. }
+            | GroupOperation::Preview { .. }
+            | GroupOperation::JoinRequests { .. }
+    )
 }
 
 /// The group whose members a question may change.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
-use super::engine::{Granted, MediaRefusal, SessionId};
+use super::engine::{Granted, SessionId};
 use crate::driver::MEDIA_PIECE;
 use crate::wire::NetworkFrame;
 use crate::wire::transfer::{Digest, NetworkTransfer, NodeTransfer, TRANSFER_WINDOW, TransferNumber};
@@ -71,15 +71,6 @@ impl Line {
         let frame = NetworkFrame::Transfer { transfer: self.transfer, frame };
         matches!(tokio::time::timeout(SILENCE, self.queue.send(frame)).await, Ok(Ok(())))
     }
-
-    async fn refuse(&self, refusal: MediaRefusal) -> bool {
-        self.say(match refusal {
-            MediaRefusal::Refused { code, text } => NetworkTransfer::Refused { code, text },
-            MediaRefusal::Gone => NetworkTransfer::Gone,
-            MediaRefusal::NotLive => NetworkTransfer::Broken("the session is not logged in".into()),
-        })
-        .await
-    }
 }
 
 impl Transfers {
@@ -133,7 +124,7 @@ impl Transfers {
                 self.running.insert(line.transfer, Running::Upload(Box::new(upload)));
                 line.say(NetworkTransfer::Room { pieces: TRANSFER_WINDOW }).await
             }
-            Err(refusal) => line.refuse(refusal).await,
+            Err(refusal) => line.say(refusal).await,
         }
     }
 
@@ -169,10 +160,8 @@ impl Transfers {
             tokio::time::sleep(granted.delay).await;
             let bytes = bytes.freeze();
             // Not said: the connection is gone, and with it whoever waited.
-            let _ = match shared.with(|engine, now| engine.finish_upload(now, session, sha256, bytes)) {
-                Ok(stored) => line.say(NetworkTransfer::Stored(stored)).await,
-                Err(refusal) => line.refuse(refusal).await,
-            };
+            let stored = shared.with(|engine, now| engine.finish_upload(now, session, sha256, bytes));
+            let _ = line.say(stored.map_or_else(|refusal| refusal, NetworkTransfer::Stored)).await;
         });
         true
     }
@@ -189,7 +178,7 @@ impl Transfers {
                 });
                 true
             }
-            Err(refusal) => line.refuse(refusal).await,
+            Err(refusal) => line.say(refusal).await,
         }
     }
 

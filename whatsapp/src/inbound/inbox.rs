@@ -104,10 +104,8 @@ impl Items {
     }
 
     fn release(&mut self, is_known: impl Fn(&MessageId) -> bool) {
-        let (known, early) = std::mem::take(&mut self.early).into_iter().partition(|(id, _)| is_known(id));
-        self.early = early;
-        let known: Vec<(MessageId, Item)> = known;
-        self.waiting.extend(known.into_iter().map(|(_, item)| Waiting::Item(Box::new(item))));
+        let known = self.early.extract_if(.., |(id, _)| is_known(id));
+        self.waiting.extend(known.map(|(_, item)| Waiting::Item(Box::new(item))));
     }
 
     /// What is reported next, or when it is looked again.

@@ -29,11 +29,6 @@ impl Engine {
         Ok(taken.whole)
     }
 
-    /// A story was refused: nobody sees it.
-    pub(super) fn forget_story(&mut self, author: Number, id: &MessageId) {
-        self.stories.forget(author, id.as_str());
-    }
-
     /// The author takes a story back.
     pub(super) fn delete_story(&mut self, author: Number, id: &MessageId) -> Allowed<()> {
         if self.stories.delete(self.now, author, id.as_str())? {

@@ -249,24 +249,17 @@ impl Subscriber {
         self.inbox.iter_mut().rev().find(|entry| &*entry.message.id == id)
     }
 
-    /// Marks everything in a chat as read and returns what was not.
+    /// Marks everything in a chat as read, and returns what was not: of the inbox, and what waits until the phone is online.
     pub fn read_all_in(&mut self, chat: Chat) -> Vec<Arc<Message>> {
         let owner = self.number;
-        let unread = self.inbox.iter_mut().filter(|entry| !entry.read && entry.message.chat_for(owner) == chat);
-        unread
-            .map(|entry| {
-                entry.read = true;
-                Arc::clone(&entry.message)
-            })
-            .collect()
-    }
-
-    /// Messages that reached the phone, or wait until it is online, in a chat; each with whether it was read.
-    pub fn messages_in(&self, chat: Chat) -> impl Iterator<Item = (&Arc<Message>, bool)> {
-        let owner = self.number;
-        let inbox = self.inbox.iter().map(|entry| (&entry.message, entry.read));
-        let all = inbox.chain(self.waiting.iter().map(|(message, _)| (message, false)));
-        all.filter(move |(message, _)| message.chat_for(owner) == chat)
+        let is_there = |message: &Message| message.chat_for(owner) == chat;
+        let unread = self.inbox.iter_mut().filter(|entry| !entry.read && is_there(&entry.message));
+        let unread = unread.map(|entry| {
+            entry.read = true;
+            Arc::clone(&entry.message)
+        });
+        let waiting = self.waiting.iter().filter(|(message, _)| is_there(message));
+        unread.chain(waiting.map(|(message, _)| Arc::clone(message))).collect()
     }
 
     /// What the phone has not read, by the positions in its inbox.

@@ -108,16 +108,10 @@ impl Backend {
     /// # Errors
     /// The log is poisoned.
     pub fn confirm_sender_keys(&self, group: &str, until: u64) -> Result<()> {
-        let mut have = Vec::new();
-        if let Some(devices) = self.told.lock().groups.get_mut(group) {
-            devices.retain(|device, told| {
-                let has_it = *told <= until;
-                if has_it {
-                    have.push(device.clone());
-                }
-                !has_it
-            });
-        }
+        let have: Vec<String> = match self.told.lock().groups.get_mut(group) {
+            Some(devices) => devices.extract_if(|_, told| *told <= until).map(|(device, _)| device).collect(),
+            None => Vec::new(),
+        };
         self.note_sender_keys(Class::Lazy, group, have.iter().map(String::as_str), true)
     }
 

@@ -156,9 +156,7 @@ impl Engine {
     /// The account reads all that is unread in a chat: its authors hear of it, and its devices.
     pub(in crate::simulator::engine) fn read_chat(&mut self, by: Number, chat: Chat) {
         let Some(subscriber) = self.subscribers.get_mut(&by) else { return };
-        let unread: Vec<Arc<Message>> =
-            subscriber.messages_in(chat).filter(|(_, read)| !read).map(|(message, _)| Arc::clone(message)).collect();
-        subscriber.read_all_in(chat);
+        let unread = subscriber.read_all_in(chat);
         self.acknowledge_reading(by, unread);
         self.unmark(by, chat, self.now);
     }

@@ -1,7 +1,5 @@
 //! What is done with communities, and who hears of it.
 
-use std::collections::BTreeSet;
-
 use model::address::Address;
 use model::community::{Community as ShownCommunity, CommunityChanges, KnownCommunity, SubGroup};
 use model::group::{AddedReason, GroupChanges, GroupOrigin, ParticipantAction};
@@ -11,7 +9,7 @@ use crate::notice::{GroupNews, News};
 use crate::operation::communities::{CommunityAnswer, CommunityOperation};
 use crate::operation::groups::GroupAnswer;
 use crate::simulator::engine::Engine;
-use crate::simulator::engine::communities::{Community, CommunityId, NO_SUCH_COMMUNITY};
+use crate::simulator::engine::communities::{CommunityId, NO_SUCH_COMMUNITY};
 use crate::simulator::engine::groups::{Group, GroupId, NO_SUCH_GROUP, NOT_AN_ADMIN};
 use crate::simulator::engine::rules::{Allowed, CONFLICT, FORBIDDEN, Refusal};
 use crate::simulator::number::Number;
@@ -32,7 +30,17 @@ impl Engine {
                 self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
             }
             CommunityOperation::Create { subject, description, groups } => {
-                self.create_community(by, &subject, description, &groups)
+                let groups = groups.iter().map(|group| self.own_group(by, group)).collect::<Result<Vec<_>, _>>()?;
+                let code = self.invite_code();
+                let announcement = self.groups.create(self.now, by, &subject, code)?;
+                announcement.description = description.filter(|text| !text.is_empty());
+                (announcement.announce, announcement.restrict, announcement.member_add_mode) = (true, true, false);
+                let announcement = announcement.id;
+                let group = Box::new(self.group_of(by, announcement)?);
+                self.tell(by, Some(by), announcement, GroupNews::Entered { group, origin: GroupOrigin::Created });
+                let id = self.communities.create(announcement, groups);
+                self.settle_communities();
+                self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
             }
             CommunityOperation::Change { community, changes } => {
                 self.change_community(by, self.named_community(&community)?, changes)
@@ -96,26 +104,6 @@ impl Engine {
         }
     }
 
-    fn create_community(
-        &mut self,
-        by: Number,
-        subject: &str,
-        description: Option<String>,
-        groups: &[Address],
-    ) -> Allowed<CommunityAnswer> {
-        let groups = groups.iter().map(|group| self.own_group(by, group)).collect::<Result<Vec<_>, _>>()?;
-        let code = self.invite_code();
-        let announcement = self.groups.create(self.now, by, subject, code)?;
-        announcement.description = description.filter(|text| !text.is_empty());
-        (announcement.announce, announcement.restrict, announcement.member_add_mode) = (true, true, false);
-        let announcement = announcement.id;
-        let group = Box::new(self.group_of(by, announcement)?);
-        self.tell(by, Some(by), announcement, GroupNews::Entered { group, origin: GroupOrigin::Created });
-        let id = self.communities.create(announcement, groups);
-        self.settle_communities();
-        self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
-    }
-
     fn change_community(&mut self, by: Number, id: CommunityId, changes: CommunityChanges) -> Allowed<CommunityAnswer> {
         self.check_community_admin(by, id)?;
         let CommunityChanges { subject, description, member_add_groups, join_approval_mode } = changes;
@@ -139,16 +127,8 @@ impl Engine {
     }
 
     fn settle_members(&mut self, id: CommunityId) -> Allowed<()> {
-        let there: BTreeSet<GroupId> = self
-            .communities
-            .get(id)?
-            .groups
-            .iter()
-            .copied()
-            .filter(|group| self.groups.get(*group).is_some())
-            .collect();
         let community = self.communities.get_mut(id)?;
-        community.groups.retain(|group| there.contains(group));
+        community.groups.retain(|group| self.groups.get(*group).is_some());
         let (announcement, groups) = (community.announcement, community.groups.clone());
         for group in groups {
             for member in self.members_of(group) {
@@ -240,30 +220,19 @@ impl Engine {
                 participant_count: Some(count(group.members().len())),
             })
             .collect();
-        let community = self.show_community(viewer, community, announcement, count(groups.len()));
-        Ok(KnownCommunity { community, groups })
-    }
-
-    fn show_community(
-        &self,
-        viewer: Number,
-        community: &Community,
-        announcement: &Group,
-        group_count: u32,
-    ) -> ShownCommunity {
-        let creator = announcement.created_by;
-        ShownCommunity {
+        let community = ShownCommunity {
             id: community.id.address(&self.suffixes),
             subject: announcement.subject.clone(),
             description: announcement.description.clone(),
             created_at: Some(announcement.created_at.unix_seconds()),
-            created_by: Some(self.name_of(creator, viewer)),
+            created_by: Some(self.name_of(announcement.created_by, viewer)),
             announcement_group_id: Some(announcement.id.address(&self.suffixes)),
-            group_count,
+            group_count: count(groups.len()),
             participant_count: Some(count(announcement.members().len())),
             member_add_groups: community.member_add_groups,
             join_approval_mode: announcement.join_approval_mode,
-        }
+        };
+        Ok(KnownCommunity { community, groups })
     }
 }
 

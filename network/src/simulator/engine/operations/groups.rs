@@ -68,7 +68,18 @@ impl Engine {
             }
             GroupOperation::DecideRequests { group, approve, participants } => {
                 let id = self.named_group(&group)?;
-                self.decide_requests(by, id, approve, participants)
+                self.groups.get_mut(id)?.check_admin(by)?;
+                let mut results = Vec::with_capacity(participants.len());
+                for address in participants {
+                    let number = Number::of_address(&address, &self.suffixes);
+                    let group = self.groups.get_mut(id)?;
+                    let status = number.map_or(ParticipantStatus::NotFound, |number| group.decide(number, approve));
+                    if let (true, ParticipantStatus::Ok, Some(number)) = (approve, status, number) {
+                        self.tell_added(id, Some(by), &[number], AddedReason::Approved)?;
+                    }
+                    results.push(ParticipantResult { id: address, status, message: None, invite_code: None });
+                }
+                Ok(GroupAnswer::Participants(results))
             }
         }
     }
@@ -233,27 +244,6 @@ impl Engine {
             JoinStatus::PendingApproval
         };
         Ok(Joined { id: id.address(&self.suffixes), status })
-    }
-
-    fn decide_requests(
-        &mut self,
-        by: Number,
-        id: GroupId,
-        approve: bool,
-        participants: Vec<Address>,
-    ) -> Allowed<GroupAnswer> {
-        self.groups.get_mut(id)?.check_admin(by)?;
-        let mut results = Vec::with_capacity(participants.len());
-        for address in participants {
-            let number = Number::of_address(&address, &self.suffixes);
-            let group = self.groups.get_mut(id)?;
-            let status = number.map_or(ParticipantStatus::NotFound, |number| group.decide(number, approve));
-            if let (true, ParticipantStatus::Ok, Some(number)) = (approve, status, number) {
-                self.tell_added(id, Some(by), &[number], AddedReason::Approved)?;
-            }
-            results.push(ParticipantResult { id: address, status, message: None, invite_code: None });
-        }
-        Ok(GroupAnswer::Participants(results))
     }
 
     pub(super) fn named_group(&self, address: &Address) -> Allowed<GroupId> {

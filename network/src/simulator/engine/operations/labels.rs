@@ -8,7 +8,7 @@ use model::label::Labelled;
 use crate::notice::{LabelNews, News};
 use crate::operation::labels::{Borne, LabelAnswer, LabelOperation, LabelState};
 use crate::simulator::engine::Engine;
-use crate::simulator::engine::labels::{Bearer, Moved};
+use crate::simulator::engine::labels::{Bearer, Labels, Moved};
 use crate::simulator::engine::operations::chats::NO_SUCH_MESSAGE;
 use crate::simulator::engine::rules::Allowed;
 use crate::simulator::number::Number;
@@ -32,28 +32,31 @@ impl Engine {
                 self.tell_labels(by, LabelNews::Gone { label });
                 Ok(LabelAnswer::Done)
             }
-            LabelOperation::Put { label, on } => {
-                self.business(by)?;
-                let bearer = self.bearer(by, &on)?;
-                let moved = self.business(by)?.labels.put(&label, bearer.clone())?;
-                self.tell_moved(by, &bearer, moved);
-                Ok(LabelAnswer::Done)
-            }
+            LabelOperation::Put { label, on } => self.move_labels(by, &on, |labels, on| labels.put(&label, on)),
             LabelOperation::Take { label, from } => {
-                self.business(by)?;
-                let bearer = self.bearer(by, &from)?;
-                let moved = self.business(by)?.labels.take(&label, bearer.clone())?;
-                self.tell_moved(by, &bearer, moved);
-                Ok(LabelAnswer::Done)
+                self.move_labels(by, &from, |labels, from| labels.take(&label, from))
             }
-            LabelOperation::Set { chat, labels } => {
-                self.business(by)?;
-                let bearer = self.bearer(by, &Labelled { chat, message: None })?;
-                let moved = self.business(by)?.labels.set(bearer.clone(), &labels)?;
-                self.tell_moved(by, &bearer, moved);
-                Ok(LabelAnswer::Done)
+            LabelOperation::Set { chat, labels: ids } => {
+                self.move_labels(by, &Labelled { chat, message: None }, |labels, bearer| labels.set(bearer, &ids))
             }
         }
+    }
+
+    /// Changes what labels something bears.
+    fn move_labels(
+        &mut self,
+        by: Number,
+        on: &Labelled,
+        change: impl FnOnce(&mut Labels, Bearer) -> Allowed<Moved>,
+    ) -> Allowed<LabelAnswer> {
+        self.business(by)?;
+        let bearer = self.bearer(by, on)?;
+        let moved = change(&mut self.business(by)?.labels, bearer.clone())?;
+        if moved != Moved::default() {
+            let Moved { put, taken } = moved;
+            self.tell_labels(by, LabelNews::Moved { on: self.labelled(by, &bearer), put, taken });
+        }
+        Ok(LabelAnswer::Done)
     }
 
     /// What an account means by a chat, or by a message in it.
@@ -84,13 +87,6 @@ impl Engine {
     pub(super) fn tell_all_labels(&mut self, whom: Number) {
         let state = self.label_state(whom);
         self.tell_labels(whom, LabelNews::All(state));
-    }
-
-    fn tell_moved(&mut self, whom: Number, bearer: &Bearer, moved: Moved) {
-        if moved != Moved::default() {
-            let Moved { put, taken } = moved;
-            self.tell_labels(whom, LabelNews::Moved { on: self.labelled(whom, bearer), put, taken });
-        }
     }
 
     fn tell_labels(&mut self, whom: Number, news: LabelNews) {

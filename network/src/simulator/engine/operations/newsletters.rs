@@ -3,12 +3,11 @@
 use model::address::Address;
 use model::field::Change;
 use model::media::{MediaRef, MediaState};
-use model::newsletter::{Newsletter as ShownNewsletter, NewsletterChanges, NewsletterMessage, NewsletterRole};
+use model::newsletter::{Newsletter as ShownNewsletter, NewsletterMessage, NewsletterRole};
 
 use super::count;
 use crate::notice::News;
 use crate::operation::newsletters::{NewsletterAnswer, NewsletterOperation, Wanted};
-use crate::operation::picture::Picture;
 use crate::simulator::engine::newsletters::{Listing, NO_SUCH_NEWSLETTER, Newsletter, NewsletterId, Post};
 use crate::simulator::engine::rules::{Allowed, NOT_FOUND, Refusal};
 use crate::simulator::engine::{ControlError, Engine};
@@ -35,7 +34,19 @@ impl Engine {
                 self.newsletter_of(by, id)
             }
             NewsletterOperation::Change { newsletter, changes, picture } => {
-                self.change_newsletter(by, self.named_newsletter(&newsletter)?, changes, picture)
+                let id = self.named_newsletter(&newsletter)?;
+                let newsletter = self.newsletters.get_mut(id)?;
+                newsletter.change(by, changes)?;
+                if let Change::To(picture) = picture {
+                    let before = newsletter.picture.take();
+                    let picture = self.replace_picture(before, picture);
+                    self.newsletters.get_mut(id)?.picture = picture;
+                }
+                let readers: Vec<Number> = self.newsletters.get_mut(id)?.readers().collect();
+                for reader in readers {
+                    self.tell_newsletter(reader, id);
+                }
+                self.newsletter_of(by, id)
             }
             NewsletterOperation::Delete { newsletter } => {
                 let id = self.named_newsletter(&newsletter)?;
@@ -97,27 +108,6 @@ impl Engine {
         let id = self.named_newsletter(newsletter)?;
         self.newsletters.get_mut(id)?.listing = listing;
         Ok(())
-    }
-
-    fn change_newsletter(
-        &mut self,
-        by: Number,
-        id: NewsletterId,
-        changes: NewsletterChanges,
-        picture: Change<Option<Picture>>,
-    ) -> Allowed<NewsletterAnswer> {
-        let newsletter = self.newsletters.get_mut(id)?;
-        newsletter.change(by, changes)?;
-        if let Change::To(picture) = picture {
-            let before = newsletter.picture.take();
-            let picture = self.replace_picture(before, picture);
-            self.newsletters.get_mut(id)?.picture = picture;
-        }
-        let readers: Vec<Number> = self.newsletters.get_mut(id)?.readers().collect();
-        for reader in readers {
-            self.tell_newsletter(reader, id);
-        }
-        self.newsletter_of(by, id)
     }
 
     fn search_newsletters(
