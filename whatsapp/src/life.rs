@@ -19,7 +19,7 @@ use whatsapp_rust::cache_config::{CacheConfig, CacheEntryConfig};
 use whatsapp_rust::store::persistence_manager::PersistenceManager;
 use whatsapp_rust::{Client, NodeFilter};
 
-use crate::inbound::events::{Events, Pairing};
+use crate::inbound::events::Events;
 use crate::inbound::hook::Hook;
 use crate::inbound::message;
 use crate::line::Line;
@@ -179,7 +179,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         line: Arc::clone(&line),
         backend: Arc::clone(&backend),
         outgoing: Arc::clone(&outgoing),
-        pairing: Pairing::default(),
+        shown: Mutex::default(),
         backlog: Mutex::default(),
         client: Arc::downgrade(&client),
     });

@@ -29,7 +29,6 @@ use crate::failpoint::{Point, reach};
 use crate::inbound::message::time;
 use crate::line::Line;
 use crate::state::backend::Backend;
-use crate::state::backend::polls::Author;
 use crate::telemetry;
 
 /// Messages that may wait to be written, and beside them those that wait behind another one of their chat.
@@ -190,9 +189,8 @@ impl Outgoing {
         let to: Jid = to.as_str().parse().map_err(|_| Unsent::recipient("this is no address of the network"))?;
         let message = message::build(&to, &content, &around, secret).map_err(Unsent::unsupported)?;
         if let Content::Poll { options, .. } = &content {
-            backend
-                .keep_poll(id.as_str(), Author::Own, options, None)
-                .map_err(|error| Unsent::Passing(error.to_string()))?;
+            let kept = backend.keep_poll(id.as_str(), Vec::new(), options, None);
+            kept.map_err(|error| Unsent::Passing(error.to_string()))?;
         }
         let recipients = if to.is_group() {
             Some(self.members(client, &to).await?)

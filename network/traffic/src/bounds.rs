@@ -57,6 +57,15 @@ fn beyond_if(is_beyond: bool, reason: &'static str) -> Fit {
     if is_beyond { Fit::Beyond(reason) } else { Fit::Whole }
 }
 
+fn cut_if(is_cut: bool) -> Fit {
+    if is_cut { Fit::Cut } else { Fit::Whole }
+}
+
+/// Leaves out an address that cannot be kept, and says whether it was one.
+fn drop_too_long(address: &mut Option<Address>) -> bool {
+    address.take_if(|address| address.is_too_long()).is_some()
+}
+
 fn any_too_long<'a>(addresses: impl IntoIterator<Item = Option<&'a Address>>) -> bool {
     addresses.into_iter().flatten().any(Address::is_too_long)
 }
@@ -79,12 +88,7 @@ impl Identity {
         if self.phone_number.len() > LONGEST_ADDRESS {
             return Fit::Beyond("address");
         }
-        let mut cut = cut_push_name(&mut self.push_name);
-        if self.lid.as_ref().is_some_and(Address::is_too_long) {
-            self.lid = None;
-            cut = true;
-        }
-        if cut { Fit::Cut } else { Fit::Whole }
+        cut_if(cut_push_name(&mut self.push_name) | drop_too_long(&mut self.lid))
     }
 }
 
@@ -93,12 +97,8 @@ impl InboundMessage {
         if !may_be_kept(&self.id) || any_too_long([Some(&self.chat), Some(&self.from), Some(&self.to)]) {
             return Fit::Beyond("address");
         }
-        let mut cut = self.content.cut() | self.around.cut() | cut_push_name(&mut self.push_name);
-        if self.from_phone.as_ref().is_some_and(Address::is_too_long) {
-            self.from_phone = None;
-            cut = true;
-        }
-        if cut { Fit::Cut } else { Fit::Whole }
+        let cut = self.content.cut() | self.around.cut() | cut_push_name(&mut self.push_name);
+        cut_if(cut | drop_too_long(&mut self.from_phone))
     }
 }
 
@@ -111,7 +111,7 @@ impl SyncedPart {
         let before = self.chats.len() + self.people.len();
         self.chats.retain(|chat| !chat.id.is_too_long());
         self.people.retain(|person| !any_too_long([Some(&person.id), person.lid.as_ref()]));
-        if self.chats.len() + self.people.len() < before { Fit::Cut } else { Fit::Whole }
+        cut_if(self.chats.len() + self.people.len() < before)
     }
 }
 

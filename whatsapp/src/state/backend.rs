@@ -7,7 +7,7 @@
 
 mod appstate;
 mod device;
-pub mod polls;
+mod polls;
 mod protocol;
 mod secrets;
 mod signal;

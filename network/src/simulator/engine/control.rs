@@ -234,11 +234,8 @@ impl Engine {
     fn set_faults(&mut self, next: Faults) -> Faults {
         let released = self.faults.hold_inbound_acks && !next.hold_inbound_acks;
         self.faults = next;
-        let nodes = &self.faults.cut_node;
-        let cut: Vec<_> = self.links.iter().filter(|(_, link)| nodes.contains(&link.node)).map(|(id, _)| *id).collect();
-        for connection in cut {
-            self.cut(connection);
-        }
+        let nodes = self.faults.cut_node.clone();
+        self.cut(|link| nodes.contains(&link.node));
         if released {
             self.release_acknowledgements();
         }
@@ -263,13 +260,10 @@ impl Engine {
 
     /// Forgets everything. Nodes are cut off and find, when they come back, that nobody knows their credentials.
     pub fn reset(&mut self, now: Timestamp) {
-        let connections: Vec<_> = self.links.keys().copied().collect();
-        for connection in connections {
-            self.cut(connection);
-        }
+        self.cut(|_| true);
         let fresh = Self::new(Default::default(), self.control_url.clone(), self.base_time_scale);
         let Self { rng, item_tag, items, links, qr_texts, pair_codes, effects, .. } = std::mem::replace(self, fresh);
-        (self.rng, self.item_tag, self.items, self.effects) = (rng, item_tag, items, effects);
+        (self.now, self.rng, self.item_tag, self.items, self.effects) = (now, rng, item_tag, items, effects);
         (self.links, self.qr_texts, self.pair_codes) = (links, qr_texts, pair_codes);
     }
 

@@ -146,6 +146,10 @@ impl Engine {
     fn check_target(&self, from: Number, content: &Content, target: &Message) -> Allowed<()> {
         let own = target.from == from;
         let age = self.now.since(target.at);
+        let by_admin = match target.chat {
+            Chat::Group(group) => self.groups.get(group).is_some_and(|group| group.check_admin(from).is_ok()),
+            _ => false,
+        };
         let refused = |code, text| Err(Refusal::new(code, text));
         if target.target.is_some() {
             return refused(BAD_REQUEST, "this is nothing that one can react to or change");
@@ -154,7 +158,7 @@ impl Engine {
             Content::Edit { .. } if !own => refused(FORBIDDEN, "only the author edits a message"),
             Content::Edit { .. } if target.body.text().is_none() => refused(BAD_REQUEST, "the message has no text"),
             Content::Edit { .. } if age > EDIT_WITHIN => refused(TOO_LATE, "the message is too old to be edited"),
-            Content::Delete { .. } if !own && !self.is_admin(from, target.chat) => {
+            Content::Delete { .. } if !own && !by_admin => {
                 refused(FORBIDDEN, "only the author or an admin of the group deletes a message")
             }
             Content::Delete { .. } if own && age > DELETE_WITHIN => {
@@ -164,15 +168,6 @@ impl Engine {
                 refused(BAD_REQUEST, "the message is no poll")
             }
             _ => Ok(()),
-        }
-    }
-
-    fn is_admin(&self, number: Number, chat: Chat) -> bool {
-        match chat {
-            Chat::Group(group) => {
-                self.groups.get(group).and_then(|group| group.rank_of(number)).is_some_and(|rank| rank.is_admin())
-            }
-            _ => false,
         }
     }
 }

@@ -69,10 +69,7 @@ pub const FOREIGN_NODE: NodeId = 0;
 impl Engine {
     /// Welcomes a node. Its older connections are dead by then, even when nothing was heard of their end.
     pub(super) fn connect(&mut self, connection: ConnectionId, node: NodeId) {
-        let older: Vec<_> = self.links.iter().filter(|(_, link)| link.node == node).map(|(id, _)| *id).collect();
-        for old in older {
-            self.cut(old);
-        }
+        self.cut(|link| link.node == node);
         if self.faults.cut_node.contains(&node) {
             self.effects.push(Effect::Disconnect { connection });
             return;
@@ -81,10 +78,13 @@ impl Engine {
         self.effects.push(Effect::Send { connection, frame: NetworkFrame::Welcome });
     }
 
-    /// Ends a connection from this side.
-    pub(super) fn cut(&mut self, connection: ConnectionId) {
-        self.lose(connection);
-        self.effects.push(Effect::Disconnect { connection });
+    /// Ends connections from this side.
+    pub(super) fn cut(&mut self, is_cut: impl Fn(&NodeLink) -> bool) {
+        let cut: Vec<_> = self.links.iter().filter(|(_, link)| is_cut(link)).map(|(id, _)| *id).collect();
+        for connection in cut {
+            self.lose(connection);
+            self.effects.push(Effect::Disconnect { connection });
+        }
     }
 
     /// All sessions of a connection are lost with it.

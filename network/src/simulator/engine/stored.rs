@@ -127,13 +127,7 @@ impl Snapshot {
     /// # Errors
     /// Those of `write`.
     pub fn write(&self, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        NUMBERS.with_borrow_mut(|numbers| *numbers = Numbers::default());
-        let written = self.write_numbered(&mut write);
-        NUMBERS.with_borrow_mut(|numbers| *numbers = Numbers::default());
-        written
-    }
-
-    fn write_numbered(&self, write: &mut impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        NUMBERS.set(Numbers::default());
         let mut put = |record: io::Result<Vec<u8>>| -> io::Result<()> {
             let record = record?;
             for message in NUMBERS.with_borrow_mut(|numbers| std::mem::take(&mut numbers.new)) {
@@ -150,7 +144,9 @@ impl Snapshot {
         for logins in self.logins.chunks(LOGINS) {
             put(encoded(LOGGED_IN, &logins))?;
         }
-        put(encoded(REST, &self.rest))
+        put(encoded(REST, &self.rest))?;
+        NUMBERS.set(Numbers::default());
+        Ok(())
     }
 
     /// Reads what [`Snapshot::write`] has handed out; `files` holds the bytes that lie in files of their own.
@@ -161,16 +157,7 @@ impl Snapshot {
         records: impl Iterator<Item = &'a [u8]>,
         files: HashMap<String, Bytes>,
     ) -> Result<Self, StoredError> {
-        MESSAGES.with_borrow_mut(Vec::clear);
-        let read = Self::read_numbered(records, files);
-        MESSAGES.with_borrow_mut(|messages| *messages = Vec::new());
-        read
-    }
-
-    fn read_numbered<'a>(
-        records: impl Iterator<Item = &'a [u8]>,
-        files: HashMap<String, Bytes>,
-    ) -> Result<Self, StoredError> {
+        MESSAGES.set(Vec::new());
         let (mut subscribers, mut accepted, mut logins) = (Subscribers::default(), Rows::default(), Vec::new());
         let mut rest = None;
         for (index, record) in records.enumerate() {
@@ -189,7 +176,7 @@ impl Snapshot {
             }
         }
         let rest = rest.ok_or(StoredError::Unfinished)?;
-        let mut messages = MESSAGES.with_borrow_mut(std::mem::take);
+        let mut messages = MESSAGES.take();
         // Of several under one id the last one counts.
         messages.sort_by_key(|message| message.at);
         Ok(Self { subscribers, accepted, logins, rest, messages, files: files.into_iter().collect() })

@@ -210,7 +210,10 @@ impl Engine {
         }
         let recipients = self.recipients(message);
         if !recipients.contains(&message.from) {
-            self.sync(message);
+            // Its sender's other devices are shown what it sent.
+            for device in self.devices_to_tell(message, message.from) {
+                self.keep(message.from, device, Kept::Own { message: Arc::clone(message) });
+            }
         }
         for recipient in recipients {
             self.deliver_to(message, recipient);
@@ -229,13 +232,6 @@ impl Engine {
                 let newsletter = self.newsletters.get(newsletter);
                 newsletter.map(|newsletter| newsletter.readers().filter(others).collect()).unwrap_or_default()
             }
-        }
-    }
-
-    /// Shows the sender's other linked devices what it sent.
-    fn sync(&mut self, message: &Arc<Message>) {
-        for device in self.devices_to_tell(message, message.from) {
-            self.keep(message.from, device, Kept::Own { message: Arc::clone(message) });
         }
     }
 
