@@ -180,7 +180,7 @@ impl Engine {
                 epoch: record.epoch,
                 login_seq: login as u64 + 1,
                 since: record.at,
-                proxy: self.proxy_of(session).cloned(),
+                proxy: self.links.get(&session.connection)?.proxies.get(&session.number).cloned(),
             })
         });
         Ok(List { data: rows.collect(), total })

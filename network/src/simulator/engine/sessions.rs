@@ -277,10 +277,6 @@ impl Engine {
         }
     }
 
-    pub(super) fn proxy_of(&self, id: SessionId) -> Option<&String> {
-        self.links.get(&id.connection)?.proxies.get(&id.number)
-    }
-
     pub(super) fn session(&self, id: SessionId) -> Option<&Session> {
         self.links.get(&id.connection)?.sessions.get(&id.number)
     }
