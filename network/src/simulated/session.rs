@@ -319,8 +319,7 @@ impl SimulatedSession {
         };
         let session = Arc::clone(self);
         self.connection.runtime.spawn(async move {
-            let write = AuthWrite { key: CREDENTIALS.to_owned(), value: Some(credentials.to_vec()) };
-            match auth.commit(vec![write]).await {
+            match auth.commit(vec![AuthWrite::put(CREDENTIALS, credentials)]).await {
                 Ok(()) => {
                     let stored = NodeFrame::Stored { session: session.number };
                     session.connection.tell(Some(&session), &stored);
