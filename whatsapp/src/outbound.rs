@@ -178,7 +178,8 @@ impl Outgoing {
                 tokio::time::sleep(TRIED_EVERY).await;
                 continue;
             }
-            return Err(if answers(client).await { unsent.of_this_message(&outbound.id) } else { unsent });
+            let answers = client.execute(KeepaliveSpec::with_timeout(ANSWERED_WITHIN)).await.is_ok();
+            return Err(if answers { unsent.of_this_message(&outbound.id) } else { unsent });
         }
     }
 
@@ -351,11 +352,6 @@ fn refusal(code: &str) -> Option<Refused> {
         _ => ("the network refuses the message", RefusedKind::Other),
     };
     Some(Refused::new(number, text).of(kind))
-}
-
-/// Whether the network answers.
-async fn answers(client: &Client) -> bool {
-    client.execute(KeepaliveSpec::with_timeout(ANSWERED_WITHIN)).await.is_ok()
 }
 
 /// Why a message was not written.

@@ -150,11 +150,6 @@ impl Items {
         let most = if self.is_asking { MOST_AHEAD } else { MOST_WAITING };
         !self.is_open || (self.waiting.len() < most && self.early.len() + self.unread.len() < MOST_AHEAD)
     }
-
-    fn knows(&self, id: &ItemId) -> bool {
-        let waits = |waiting: &Waiting| matches!(waiting, Waiting::Item(waiting) if waiting.item.id == *id);
-        self.out.contains_key(id) || self.waiting.iter().any(waits)
-    }
 }
 
 /// A message of somebody, or of another device of the account.
@@ -226,7 +221,7 @@ impl Inbox {
         knows: impl Fn(&MessageId) -> bool,
     ) -> Result<(), AuthError> {
         let mut items = self.items.lock();
-        if id.as_ref().is_some_and(|id| items.knows(id)) {
+        if id.as_ref().is_some_and(|id| items.on_its_way(id).is_some()) {
             return Ok(());
         }
         let number = items.next_row;

@@ -144,6 +144,18 @@ impl Backend {
         Ok(())
     }
 
+    /// The names of the rows under a prefix, each behind what `read` makes of the row, and in the order of that.
+    fn sorted<T: Ord>(&self, prefix: &str, read: impl Fn(&[u8]) -> Result<T>) -> Result<Vec<(T, String)>> {
+        let mut rows = Vec::new();
+        for name in self.log.names(prefix) {
+            if let Some(row) = self.get(&name)? {
+                rows.push((read(&row)?, name));
+            }
+        }
+        rows.sort_unstable();
+        Ok(rows)
+    }
+
     /// Rows under prefixes, and how large they are.
     fn sized(&self, prefixes: &[&str]) -> Result<Vec<(usize, String)>> {
         let mut rows = Vec::new();

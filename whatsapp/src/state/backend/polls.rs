@@ -8,7 +8,7 @@ use wacore::store::traits::MessageSecret;
 use super::{Backend, now};
 use crate::state::keys;
 use crate::state::log::{Class, Write};
-use crate::state::rows::pack;
+use crate::state::rows::{pack, unpack};
 
 /// How many are kept; the oldest quarter goes when there are more.
 const MOST: usize = 512;
@@ -53,15 +53,10 @@ impl Backend {
     }
 
     fn make_room_for_a_poll(&self) -> Result<()> {
-        let names = self.log.names(keys::POLLS);
-        if names.len() < MOST {
+        if self.log.names(keys::POLLS).len() < MOST {
             return Ok(());
         }
-        let mut rows = Vec::new();
-        for name in names {
-            rows.push((self.read::<Poll>(&name)?.map_or(0, |poll| poll.at), name));
-        }
-        rows.sort();
+        let rows = self.sorted(keys::POLLS, |row| Ok(unpack::<Poll>(row)?.at))?;
         self.append(Class::Lazy, rows.into_iter().take(MOST / 4).map(|(_, name)| Write::delete(name)))
     }
 

@@ -1,6 +1,7 @@
 //! What the protocol remembers beside keys: who has which sender's key, LIDs, devices, groups, tokens, messages to send again
 //! and messages to report again.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
@@ -216,33 +217,20 @@ impl Backend {
 
     /// Deletes the rows under a prefix that were written before a time.
     fn delete_older(&self, prefix: &str, cutoff: i64) -> Result<u32> {
-        let mut old = Vec::new();
-        for name in self.log.names(prefix) {
-            if let Some(row) = self.get(&name)?
-                && undated(&row)?.0 < cutoff
-            {
-                old.push(name);
-            }
-        }
-        self.delete_all(Class::Lazy, old)
+        let old = self.sorted(prefix, |row| Ok(undated(row)?.0))?.into_iter().take_while(|(at, _)| *at < cutoff);
+        self.delete_all(Class::Lazy, old.map(|(_, name)| name).collect())
     }
 
     /// Deletes the oldest of the messages that are kept to be sent again, where they are too many or too large.
     fn bound_sent(&self) -> Result<u32> {
         self.sent.store(0, Ordering::Relaxed);
-        let mut rows = Vec::new();
-        for name in self.log.names(keys::SENT) {
-            if let Some(row) = self.get(&name)? {
-                rows.push((undated(&row)?.0, row.len(), name));
-            }
-        }
-        rows.sort_by_key(|(at, _, _)| std::cmp::Reverse(*at));
+        let rows = self.sorted(keys::SENT, |row| Ok((Reverse(undated(row)?.0), row.len())))?;
         let mut bytes = 0;
-        let goes = rows.into_iter().enumerate().filter(|(place, (_, size, _))| {
+        let goes = rows.into_iter().enumerate().filter(|(place, ((_, size), _))| {
             bytes += size;
             *place >= MOST_SENT || bytes > MOST_SENT_BYTES
         });
-        self.delete_all(Class::Lazy, goes.map(|(_, (_, _, name))| name).collect())
+        self.delete_all(Class::Lazy, goes.map(|(_, (_, name))| name).collect())
     }
 }
 

@@ -12,6 +12,7 @@ use wacore::store::traits::{
 use super::Backend;
 use crate::state::keys;
 use crate::state::log::Class;
+use crate::state::rows::unpack;
 
 /// How many are kept.
 const MOST: usize = 4_096;
@@ -48,18 +49,6 @@ impl Backend {
         let own = || self.own_secret(id).filter(|_| self.is_own(sender));
         Ok(stored.or_else(|| Some(Secret { secret: own()?, expires_at: 0, message_ts: 0 })))
     }
-
-    /// The rows, those that end first before the others.
-    fn secrets_by_end(&self) -> Result<Vec<(i64, String)>> {
-        let mut rows = Vec::new();
-        for name in self.log.names(keys::SECRETS) {
-            if let Some(row) = self.read::<Secret>(&name)? {
-                rows.push((if row.expires_at == 0 { i64::MAX } else { row.expires_at }, name));
-            }
-        }
-        rows.sort();
-        Ok(rows)
-    }
 }
 
 #[async_trait]
@@ -94,7 +83,10 @@ impl MsgSecretStore for Backend {
 
     /// Those whose time has come, and the first to end of those that are too many.
     async fn delete_expired_msg_secrets(&self, cutoff_timestamp: i64) -> Result<u32> {
-        let rows = self.secrets_by_end()?;
+        let rows = self.sorted(keys::SECRETS, |row| match unpack::<Secret>(row)?.expires_at {
+            0 => Ok(i64::MAX),
+            end => Ok(end),
+        })?;
         let surplus = rows.len().saturating_sub(MOST);
         let goes =
             rows.into_iter().enumerate().filter(|(place, (end, _))| *place < surplus || *end <= cutoff_timestamp);
