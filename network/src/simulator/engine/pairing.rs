@@ -88,8 +88,7 @@ impl Engine {
         let life = if sequence == 1 { FIRST_QR } else { NEXT_QR };
         let expires_at = self.now.plus(self.scaled(life));
         let Some(unpaired) = self.unpaired(id) else { return };
-        let old = unpaired.raw.replace(raw.clone());
-        if let Some(old) = old {
+        if let Some(old) = unpaired.raw.replace(raw.clone()) {
             self.qr_texts.remove(&old);
         }
         self.qr_texts.insert(raw.clone(), id);
@@ -142,8 +141,7 @@ impl Engine {
             Ok(_) => return self.refuse_code(id, 409, "the session is being linked"),
             Err((code, text)) => return self.refuse_code(id, code, text),
         };
-        let old = unpaired.code.replace(ShownCode { code: code.clone(), number, expires_at });
-        if let Some(old) = old {
+        if let Some(old) = unpaired.code.replace(ShownCode { code: code.clone(), number, expires_at }) {
             self.pair_codes.remove(&old.code);
         }
         self.pair_codes.insert(code.clone(), id);

@@ -19,12 +19,8 @@ const NOT_REGISTERED: Refusal = Refusal::new(BAD_RECIPIENT, "the number is not r
 const BAD_NAME: Refusal = Refusal::new(BAD_REQUEST, "a name has 1 to 64 characters");
 
 impl Engine {
-    pub(super) fn blacklist_operation(
-        &mut self,
-        by: Number,
-        operation: BlacklistOperation,
-    ) -> Allowed<BlacklistAnswer> {
-        match operation {
+    pub(super) fn blacklist_operation(&mut self, by: Number, asked: BlacklistOperation) -> Allowed<BlacklistAnswer> {
+        match asked {
             BlacklistOperation::List => {
                 let blocked = self.own(by)?.account.blocked.iter();
                 let shown = blocked.map(|(number, at)| self.show_blocked(by, *number, Some(*at)));
@@ -99,12 +95,7 @@ impl Engine {
     }
 
     /// Whether `of` shows something to `viewer` that is meant for an audience.
-    pub(in crate::simulator::engine) fn shows(
-        &self,
-        of: Number,
-        viewer: Number,
-        audience: impl FnOnce(&Privacy) -> Audience,
-    ) -> bool {
+    pub(super) fn shows(&self, of: Number, viewer: Number, audience: impl FnOnce(&Privacy) -> Audience) -> bool {
         let Some(subscriber) = self.subscribers.get(&of) else { return false };
         let account = &subscriber.account;
         !account.blocked.contains_key(&viewer)

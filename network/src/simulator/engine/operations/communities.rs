@@ -15,12 +15,8 @@ use crate::simulator::engine::rules::{Allowed, CONFLICT, FORBIDDEN, Refusal};
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn community_operation(
-        &mut self,
-        by: Number,
-        operation: CommunityOperation,
-    ) -> Allowed<CommunityAnswer> {
-        match operation {
+    pub(super) fn community_operation(&mut self, by: Number, asked: CommunityOperation) -> Allowed<CommunityAnswer> {
+        match asked {
             CommunityOperation::List => {
                 let ids = self.communities.ids().into_iter();
                 Ok(CommunityAnswer::Communities(ids.filter_map(|id| self.community_of(by, id).ok()).collect()))

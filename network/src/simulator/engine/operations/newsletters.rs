@@ -14,12 +14,8 @@ use crate::simulator::engine::{ControlError, Engine};
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn newsletter_operation(
-        &mut self,
-        by: Number,
-        operation: NewsletterOperation,
-    ) -> Allowed<NewsletterAnswer> {
-        match operation {
+    pub(super) fn newsletter_operation(&mut self, by: Number, asked: NewsletterOperation) -> Allowed<NewsletterAnswer> {
+        match asked {
             NewsletterOperation::List => {
                 let own = self.newsletters.of(by).map(|newsletter| self.show_newsletter(by, newsletter));
                 Ok(NewsletterAnswer::Newsletters(own.collect()))
