@@ -1,7 +1,7 @@
 //! The engine: the network's state and its rules, without clock, socket or randomness of its own.
 //!
 //! Everything goes through `apply`-like methods: each is told the time, changes the state, and leaves [`Effect`]s to be
-//! carried out. What has to happen later waits in a queue of [`timers`]; whoever runs the engine calls
+//! carried out. What they call takes the time from the engine. What has to happen later waits in a queue of [`timers`]; whoever runs the engine calls
 //! [`Engine::advance`] when [`Engine::next_due`] says so. Randomness comes from the seed.
 //!
 //! - [`sessions`]: connections of nodes, logins, conflicts, fencing, ends.
@@ -122,7 +122,7 @@ enum Later {
 }
 
 pub struct Engine {
-    /// When whatever happens now happens: what [`Self::advance`] was told last, or when that what it does was due.
+    /// The time of what happens now: what [`Self::advance`] was told last, or, of what that does, when it was due.
     now: Timestamp,
     rng: StdRng,
     suffixes: Suffixes,
