@@ -1,8 +1,8 @@
 //! The engine: the network's state and its rules, without clock, socket or randomness of its own.
 //!
 //! Everything goes through `apply`-like methods: each is told the time, changes the state, and leaves [`Effect`]s to be
-//! carried out. What they call takes the time from the engine. What has to happen later waits in a queue of [`timers`]; whoever runs the engine calls
-//! [`Engine::advance`] when [`Engine::next_due`] says so. Randomness comes from the seed.
+//! carried out. What they call takes the time from the engine. What has to happen later waits in a queue of [`timers`];
+//! whoever runs the engine calls [`Engine::advance`] when [`Engine::next_due`] says so. Randomness comes from the seed.
 //!
 //! - [`sessions`]: connections of nodes, logins, conflicts, fencing, ends.
 //! - [`pairing`]: QR texts, pair codes, links, credentials.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use model::address::Address;
 use model::business::{CartItem, Order, OrderItem, OrderStatus};
 use model::message::{Content, Surroundings};
 use model::time::Timestamp;
@@ -91,21 +90,16 @@ impl Engine {
                 Ok(BusinessAnswer::Order(Box::new(order)))
             }
             BusinessOperation::ProfileOf { contact } => {
-                let number = self.contact(&contact)?;
+                let number = self.registered(&contact).map_err(|_| NO_SUCH_CONTACT)?;
                 Ok(BusinessAnswer::Profile(Box::new(self.business(number)?.profile.clone())))
             }
             BusinessOperation::CatalogOf { contact, after, limit } => {
-                let number = self.contact(&contact)?;
+                let number = self.registered(&contact).map_err(|_| NO_SUCH_CONTACT)?;
                 let products = self.business(number)?.products().filter(|product| !product.hidden);
                 let behind = products.filter(|product| after.as_ref().is_none_or(|after| product.id > *after));
                 Ok(BusinessAnswer::Products(behind.take(limit).collect()))
             }
         }
-    }
-
-    fn contact(&self, address: &Address) -> Allowed<Number> {
-        let number = Number::of_address(address, &self.suffixes);
-        number.filter(|number| self.subscribers.contains_key(number)).ok_or(NO_SUCH_CONTACT)
     }
 
     pub(super) fn business(&mut self, number: Number) -> Allowed<&mut Business> {

@@ -162,8 +162,7 @@ impl Engine {
         let mut results = Vec::with_capacity(participants.len());
         let mut done = Vec::new();
         for address in participants {
-            let number = Number::of_address(&address, &self.suffixes);
-            let known = number.filter(|number| self.subscribers.contains_key(number));
+            let known = self.registered(&address).ok();
             let admits = known.is_none_or(|number| self.shows(number, by, |privacy| privacy.group_add));
             let group = self.groups.get_mut(id)?;
             let invited = action == ParticipantAction::Add && !admits;
