@@ -234,7 +234,7 @@ mod tests {
         let (outgoing, _messages) = Outgoing::new(Arc::clone(&line));
         let backend = Arc::new(Backend::new(Arc::clone(&line.log), Box::new(|_| {})));
         let (shown, backlog, client) = (Mutex::default(), Mutex::default(), Weak::new());
-        (Events { line, backend, outgoing, pairing, backlog, client }, reported)
+        (Events { line, backend, outgoing, shown, backlog, client }, reported)
     }
 
     #[test]
