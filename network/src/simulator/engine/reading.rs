@@ -25,14 +25,10 @@ impl Engine {
     /// The phone of `number` reads the message at `position`, a while after it came.
     pub(super) fn auto_read(&mut self, number: Number, position: u64) {
         let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
-        let receipts = subscriber.read_receipts;
         let Some(entry) = subscriber.inbox_entry(position).filter(|entry| !entry.read) else { return };
         entry.read = true;
         let message = Arc::clone(&entry.message);
-        self.viewed(&message, number);
-        if receipts {
-            self.receipt(message, ReceiptStatus::Read, number);
-        }
+        self.acknowledge_reading(number, vec![message]);
     }
 
     /// What a newsletter published is looked at.

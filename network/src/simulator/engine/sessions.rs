@@ -179,14 +179,8 @@ impl Engine {
 
     pub(super) fn record_login(&mut self, number: Number, device: u32, holder: Holder) -> usize {
         self.stats.logins += 1;
-        self.logins.push(LoginRecord {
-            number,
-            device,
-            node: holder.node,
-            epoch: holder.epoch,
-            at: self.now,
-            end: None,
-        });
+        let Holder { node, epoch } = holder;
+        self.logins.push(LoginRecord { number, device, node, epoch, at: self.now, end: None });
         self.logins.len() - 1
     }
 

@@ -180,7 +180,7 @@ impl Engine {
         Ok(())
     }
 
-    fn acknowledge_reading(&mut self, by: Number, messages: Vec<Arc<Message>>) {
+    pub(in crate::simulator::engine) fn acknowledge_reading(&mut self, by: Number, messages: Vec<Arc<Message>>) {
         let receipts = self.subscribers.get(&by).is_some_and(|subscriber| subscriber.read_receipts);
         for message in messages {
             self.viewed(&message, by);

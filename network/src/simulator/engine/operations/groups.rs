@@ -87,7 +87,7 @@ impl Engine {
     pub(super) fn change_group(&mut self, by: Number, id: GroupId, changes: GroupChanges) -> Allowed<()> {
         let changed = self.groups.get_mut(id)?.change(by, changes)?;
         if !changed.is_empty() {
-            self.tell_members(id, Some(by), &[], |_| GroupNews::Changed(changed.clone()));
+            self.tell_all(&self.members_of(id), id, Some(by), &[], |_| GroupNews::Changed(changed.clone()));
         }
         Ok(())
     }
@@ -187,18 +187,19 @@ impl Engine {
     }
 
     fn tell_action(&mut self, id: GroupId, by: Number, action: ParticipantAction, done: &[Number]) -> Allowed<()> {
+        let members = self.members_of(id);
         match action {
             ParticipantAction::Add => self.tell_added(id, Some(by), done, AddedReason::Added)?,
             ParticipantAction::Remove => {
                 let removed = |participants| GroupNews::Removed { participants, reason: RemovedReason::Removed };
                 self.tell_all(done, id, Some(by), done, removed);
-                self.tell_members(id, Some(by), done, removed);
+                self.tell_all(&members, id, Some(by), done, removed);
             }
             ParticipantAction::Promote => {
-                self.tell_members(id, Some(by), done, |participants| GroupNews::Promoted { participants });
+                self.tell_all(&members, id, Some(by), done, |participants| GroupNews::Promoted { participants });
             }
             ParticipantAction::Demote => {
-                self.tell_members(id, Some(by), done, |participants| GroupNews::Demoted { participants });
+                self.tell_all(&members, id, Some(by), done, |participants| GroupNews::Demoted { participants });
             }
         }
         Ok(())
@@ -227,9 +228,10 @@ impl Engine {
         let heir = self.groups.leave(id, by)?;
         let left = |participants| GroupNews::Removed { participants, reason: RemovedReason::Left };
         self.tell_all(&[by], id, Some(by), &[by], left);
-        self.tell_members(id, Some(by), &[by], left);
+        let members = self.members_of(id);
+        self.tell_all(&members, id, Some(by), &[by], left);
         if let Some(heir) = heir {
-            self.tell_members(id, None, &[heir], |participants| GroupNews::Promoted { participants });
+            self.tell_all(&members, id, None, &[heir], |participants| GroupNews::Promoted { participants });
         }
         Ok(())
     }
@@ -263,17 +265,6 @@ impl Engine {
     pub(super) fn tell(&mut self, whom: Number, actor: Option<Number>, id: GroupId, news: GroupNews) {
         let group = id.address(&self.suffixes);
         self.notify(whom, actor, News::Group { group, news });
-    }
-
-    /// Tells each member of `of`.
-    fn tell_members(
-        &mut self,
-        id: GroupId,
-        actor: Option<Number>,
-        of: &[Number],
-        news: impl Fn(Vec<Address>) -> GroupNews,
-    ) {
-        self.tell_all(&self.members_of(id), id, actor, of, news);
     }
 
     /// Tells each of `whom` of `of`, by the names that these show to it.
