@@ -31,15 +31,6 @@ impl Engine {
         self.acknowledge_reading(number, vec![message]);
     }
 
-    /// What a newsletter published is looked at.
-    pub(super) fn viewed(&mut self, message: &Arc<Message>, by: Number) {
-        if let Chat::Newsletter(newsletter) = message.chat
-            && let Ok(newsletter) = self.newsletters.get_mut(newsletter)
-        {
-            newsletter.view(message, by);
-        }
-    }
-
     /// The phone plays a sound or a video. Its sender hears of it once, also when read receipts are off.
     pub fn play(&mut self, now: Timestamp, number: Number, id: &str) -> Result<(), ControlError> {
         self.advance(now);

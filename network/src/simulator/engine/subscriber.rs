@@ -189,15 +189,6 @@ impl Subscriber {
         self.ban.filter(|ban| ban.until.is_none_or(|until| now < until))
     }
 
-    /// How this subscriber's messages are addressed towards another.
-    pub fn shown_to(&self, recipient: &Self) -> Shown {
-        match (self.hide_number, recipient.disclosed.contains(&self.number)) {
-            (false, _) => Shown::Phone,
-            (true, false) => Shown::Lid,
-            (true, true) => Shown::LidWithPhone,
-        }
-    }
-
     pub fn device(&self, id: u32) -> Option<&Device> {
         self.devices.iter().find(|device| device.id == id)
     }

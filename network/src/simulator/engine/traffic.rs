@@ -269,7 +269,13 @@ impl Engine {
     pub(super) fn shown(&self, who: Number, towards: Number) -> Shown {
         match (self.subscribers.get(&who), self.subscribers.get(&towards)) {
             // Nobody hides from oneself.
-            (Some(author), Some(reader)) if who != towards => author.shown_to(reader),
+            (Some(author), Some(reader)) if who != towards && author.hide_number => {
+                if reader.disclosed.contains(&who) {
+                    Shown::LidWithPhone
+                } else {
+                    Shown::Lid
+                }
+            }
             _ => Shown::Phone,
         }
     }

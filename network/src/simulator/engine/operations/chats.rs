@@ -183,7 +183,12 @@ impl Engine {
     pub(in crate::simulator::engine) fn acknowledge_reading(&mut self, by: Number, messages: Vec<Arc<Message>>) {
         let receipts = self.subscribers.get(&by).is_some_and(|subscriber| subscriber.read_receipts);
         for message in messages {
-            self.viewed(&message, by);
+            // What a newsletter published is looked at.
+            if let Chat::Newsletter(newsletter) = message.chat
+                && let Ok(newsletter) = self.newsletters.get_mut(newsletter)
+            {
+                newsletter.view(&message, by);
+            }
             if receipts {
                 self.receipt(message, ReceiptStatus::Read, by);
             }
