@@ -149,6 +149,17 @@ pub enum AuthError {
     Unreadable(String),
 }
 
+/// What it means for the session.
+impl From<AuthError> for EndReason {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Fenced => Self::Fenced,
+            AuthError::Unavailable(why) => Self::Transport(why),
+            AuthError::Unreadable(why) => Self::AuthState(why),
+        }
+    }
+}
+
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("the fence has passed")]

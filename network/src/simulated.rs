@@ -24,7 +24,7 @@ use model::id::NodeId;
 use parking_lot::Mutex;
 
 use self::connection::Connection;
-use self::session::{DeadSession, Opening, SessionHandle};
+use self::session::{Opening, SessionHandle};
 use crate::driver::{AuthError, EndReason, Network, OpenError, OpenSession, Purpose, Session, SessionEvent};
 
 /// Where a channel's credentials stand in its store.
@@ -148,8 +148,7 @@ impl Network for SimulatedNetwork {
         if !fence.is_live() {
             return Err(OpenError::Fenced);
         }
-        let session = connection.open(fence, events, opening, proxy)?;
-        Ok(Arc::new(SessionHandle::new(session)))
+        Ok(Arc::new(SessionHandle(Some(connection.open(fence, events, opening, proxy)?))))
     }
 }
 
@@ -157,5 +156,5 @@ impl Network for SimulatedNetwork {
 fn stillborn(events: &tokio::sync::mpsc::Sender<SessionEvent>, why: String) -> Arc<dyn Session> {
     // A full or closed queue tells the owner as much: nothing follows.
     let _ = events.try_send(SessionEvent::Ended(EndReason::AuthState(why)));
-    Arc::new(DeadSession)
+    Arc::new(SessionHandle(None))
 }

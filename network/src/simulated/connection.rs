@@ -174,14 +174,14 @@ impl Connection {
     /// Takes a session off the roster; false when it was off already.
     pub fn forget(&self, session: &SimulatedSession) -> bool {
         let mut roster = self.roster.lock();
-        let key = session.fence().key();
+        let key = session.fence.key();
         if let Some((_, numbers)) = roster.fences.get_mut(&key) {
-            numbers.remove(&session.number());
+            numbers.remove(&session.number);
             if numbers.is_empty() {
                 roster.fences.remove(&key);
             }
         }
-        roster.sessions.remove(&session.number()).is_some()
+        roster.sessions.remove(&session.number).is_some()
     }
 
     /// The sessions whose fence has passed.
@@ -196,14 +196,14 @@ impl Connection {
     pub fn recall(&self, session: &SimulatedSession) {
         let mut roster = self.roster.lock();
         if !roster.closed {
-            let recall = || Recall { fence: session.fence().clone(), since: Instant::now() };
-            roster.recalled.entry(session.number()).or_insert_with(recall);
+            let recall = || Recall { fence: session.fence.clone(), since: Instant::now() };
+            roster.recalled.entry(session.number).or_insert_with(recall);
         }
     }
 
     /// Whether a recalled login of this session may still be on its way.
     pub fn recalls(&self, session: &SimulatedSession) -> bool {
-        self.roster.lock().recalled.contains_key(&session.number())
+        self.roster.lock().recalled.contains_key(&session.number)
     }
 
     /// Whether a login that others may own the device of by now was recalled and the network does not confirm it.

@@ -56,7 +56,7 @@ struct Piece {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub enum Place {
     Message,
     Media,
 }
@@ -75,11 +75,6 @@ impl Outgoing {
         }
     }
 
-    /// Queues a session's frame, once there is room.
-    pub async fn push(&self, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
-        self.push_into(Place::Message, speaker, bytes).await
-    }
-
     /// Queues a frame at once: for the few that a session needs to open and close, and for the connection's own.
     pub fn push_now(&self, speaker: Option<&Arc<SimulatedSession>>, bytes: Bytes) {
         let piece = Piece { bytes, written: 0, speaker: speaker.cloned(), place: None, media: false };
@@ -87,12 +82,8 @@ impl Outgoing {
         let _ = self.enqueue(piece);
     }
 
-    /// Queues a piece of media, once there is room.
-    pub async fn push_media(&self, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
-        self.push_into(Place::Media, speaker, bytes).await
-    }
-
-    async fn push_into(&self, place: Place, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
+    /// Queues a session's frame, or a piece of media, once there is room.
+    pub async fn push(&self, place: Place, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
         let media = place == Place::Media;
         let room = if media { &self.media_room } else { &self.room };
         let taken = room.acquire().await.map_err(|_| Closed)?;

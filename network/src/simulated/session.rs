@@ -20,10 +20,11 @@ use uuid::Uuid;
 
 use super::CREDENTIALS;
 use super::connection::Connection;
+use super::outgoing::Place;
 use super::transfers;
 use crate::driver::{
-    AuthError, AuthStore, AuthWrite, ByteStream, EndReason, Identity, ItemId, MediaError, Outbound, PairCode,
-    PairCodeError, Session, SessionError, SessionEvent, Uploaded,
+    AuthStore, AuthWrite, ByteStream, EndReason, Identity, ItemId, MediaError, Outbound, PairCode, PairCodeError,
+    Session, SessionError, SessionEvent, Uploaded,
 };
 use crate::fence::Fence;
 use crate::operation::{self, Operation, RefusedKind};
@@ -46,9 +47,9 @@ pub enum Opening {
 }
 
 pub struct SimulatedSession {
-    number: SessionNumber,
-    fence: Fence,
-    connection: Arc<Connection>,
+    pub number: SessionNumber,
+    pub fence: Fence,
+    pub connection: Arc<Connection>,
     /// Set once, before the session's end is visible anywhere: no byte may follow it.
     silenced: AtomicBool,
     /// Set before its close is queued.
@@ -117,18 +118,6 @@ impl SimulatedSession {
         let state = State { phase, events: Some(events), backlog, pairing, on_end, last: None, muted: false };
         let (silenced, closing) = (AtomicBool::new(false), AtomicBool::new(false));
         (Arc::new(Self { number, fence, connection, silenced, closing, state: Mutex::new(state) }), first)
-    }
-
-    pub fn number(&self) -> SessionNumber {
-        self.number
-    }
-
-    pub fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
-    pub fn fence(&self) -> &Fence {
-        &self.fence
     }
 
     /// Whether a byte of this session may leave now. Once refused, it never may again, even when the fence moves on: what
@@ -330,15 +319,12 @@ impl SimulatedSession {
         };
         let session = Arc::clone(self);
         self.connection.runtime.spawn(async move {
-            let write = AuthWrite { key: CREDENTIALS.to_owned(), value: Some(credentials.to_vec()) };
-            match auth.commit(vec![write]).await {
+            match auth.commit(vec![AuthWrite::put(CREDENTIALS, credentials)]).await {
                 Ok(()) => {
                     let stored = NodeFrame::Stored { session: session.number };
                     session.connection.tell(Some(&session), &stored);
                 }
-                Err(AuthError::Fenced) => session.cut(EndReason::Fenced),
-                Err(AuthError::Unavailable(why)) => session.cut(EndReason::Transport(why)),
-                Err(AuthError::Unreadable(why)) => session.cut(EndReason::AuthState(why)),
+                Err(error) => session.cut(error.into()),
             }
         });
     }
@@ -368,10 +354,12 @@ impl SimulatedSession {
     async fn write(self: &Arc<Self>, frame: NodeFrame) -> Result<(), SessionError> {
         self.check_logged_in()?;
         let bytes = encode(&frame).map_err(|error| SessionError::Unreachable(error.to_string()))?;
-        match self.connection.outgoing.push(self, bytes).await {
-            Ok(()) => Ok(()),
-            Err(_) => Err(self.check_logged_in().err().unwrap_or(SessionError::Ended)),
-        }
+        self.connection.outgoing.push(Place::Message, self, bytes).await.map_err(|_| self.why_silent())
+    }
+
+    /// Why it says nothing and hears nothing any more.
+    pub fn why_silent(self: &Arc<Self>) -> SessionError {
+        self.check_logged_in().err().unwrap_or(SessionError::Ended)
     }
 
     pub fn check_logged_in(self: &Arc<Self>) -> Result<(), SessionError> {
@@ -410,32 +398,31 @@ fn understood(refused: operation::Refused) -> operation::Refused {
     refused.of(kind)
 }
 
-/// The owner's hold on a session: dropped, the session is killed.
-pub struct SessionHandle {
-    session: Arc<SimulatedSession>,
-}
+/// The owner's hold on a session, if that did not end before it began: dropped, the session is killed.
+pub struct SessionHandle(pub Option<Arc<SimulatedSession>>);
 
 impl SessionHandle {
-    pub fn new(session: Arc<SimulatedSession>) -> Self {
-        Self { session }
+    fn session(&self) -> Result<&Arc<SimulatedSession>, SessionError> {
+        self.0.as_ref().ok_or(SessionError::Ended)
     }
 }
 
 impl Drop for SessionHandle {
     fn drop(&mut self) {
-        self.session.kill();
+        self.kill();
     }
 }
 
 #[async_trait]
 impl Session for SessionHandle {
     async fn send(&self, message: Outbound) -> Result<(), SessionError> {
-        self.session.write(NodeFrame::send(self.session.number, message)).await
+        let session = self.session()?;
+        session.write(NodeFrame::send(session.number, message)).await
     }
 
     async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError> {
-        let operation = Box::new(operation);
-        self.session.write(NodeFrame::Operate { session: self.session.number, id, operation }).await
+        let (session, operation) = (self.session()?, Box::new(operation));
+        session.write(NodeFrame::Operate { session: session.number, id, operation }).await
     }
 
     async fn upload(
@@ -445,27 +432,29 @@ impl Session for SessionHandle {
         size: u64,
         bytes: ByteStream,
     ) -> Result<Uploaded, MediaError> {
-        transfers::upload(&self.session, mime_type, size, bytes).await
+        transfers::upload(self.session()?, mime_type, size, bytes).await
     }
 
     async fn download(&self, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
-        transfers::download(&self.session, handle).await
+        transfers::download(self.session()?, handle).await
     }
 
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError> {
-        self.session.write(NodeFrame::Acknowledge { session: self.session.number, item }).await
+        let session = self.session()?;
+        session.write(NodeFrame::Acknowledge { session: session.number, item }).await
     }
 
     async fn pair_code(&self, phone: &str, _display_name: &str) -> Result<PairCode, PairCodeError> {
+        let session = self.session().map_err(|_| PairCodeError::NotPairing)?;
         let (sender, answer) = oneshot::channel();
         {
-            let mut state = self.session.state.lock();
+            let mut state = session.state.lock();
             let phase = state.phase;
             let pairing = state.pairing.as_mut().filter(|pairing| phase == Phase::Pairing && pairing.linked.is_none());
             pairing.ok_or(PairCodeError::NotPairing)?.code = Some(sender);
         }
-        let request = NodeFrame::PairCode { session: self.session.number, phone: phone.to_owned() };
-        self.session.connection.tell(Some(&self.session), &request);
+        let request = NodeFrame::PairCode { session: session.number, phone: phone.to_owned() };
+        session.connection.tell(Some(session), &request);
         match tokio::time::timeout(ANSWER_WITHIN, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(PairCodeError::Unreachable("the session ended".into())),
@@ -474,8 +463,9 @@ impl Session for SessionHandle {
     }
 
     async fn logout(&self) -> Result<(), SessionError> {
-        let ended = self.session.ended().ok_or(SessionError::Ended)?;
-        self.session.write(NodeFrame::Logout { session: self.session.number }).await?;
+        let session = self.session()?;
+        let ended = session.ended().ok_or(SessionError::Ended)?;
+        session.write(NodeFrame::Logout { session: session.number }).await?;
         match tokio::time::timeout(ANSWER_WITHIN, ended).await {
             Ok(_) => Ok(()),
             Err(_) => Err(SessionError::Unreachable("no answer within 10 s".into())),
@@ -483,13 +473,16 @@ impl Session for SessionHandle {
     }
 
     fn kill(&self) {
-        self.session.kill();
+        if let Some(session) = &self.0 {
+            session.kill();
+        }
     }
 
     async fn drain(&self) {
-        let Some(mut ended) = self.session.ended() else { return };
+        let Some(session) = &self.0 else { return };
+        let Some(mut ended) = session.ended() else { return };
         let phase = {
-            let mut state = self.session.state.lock();
+            let mut state = session.state.lock();
             let phase = state.phase;
             if matches!(phase, Phase::LoggingIn | Phase::LoggedIn) {
                 state.phase = Phase::Closing;
@@ -498,68 +491,24 @@ impl Session for SessionHandle {
         };
         match phase {
             // No device is taken yet: there is nothing in anybody's way.
-            Phase::Pairing => return self.session.kill(),
+            Phase::Pairing => return session.kill(),
             Phase::LoggingIn | Phase::LoggedIn => {
-                self.session.closing.store(true, Ordering::Release);
+                session.closing.store(true, Ordering::Release);
                 if phase == Phase::LoggingIn {
-                    self.session.connection.recall(&self.session);
+                    session.connection.recall(session);
                 }
-                let close = NodeFrame::Close { session: self.session.number };
-                self.session.connection.tell(Some(&self.session), &close);
+                let close = NodeFrame::Close { session: session.number };
+                session.connection.tell(Some(session), &close);
             }
             Phase::Closing | Phase::Ended => {}
         }
         if tokio::time::timeout(CLOSE_WITHIN, &mut ended).await.is_err() {
-            if self.session.connection.recalls(&self.session) {
-                self.session.connection.give_up();
+            if session.connection.recalls(session) {
+                session.connection.give_up();
                 // The session ends with the connection's socket, and what that held is gone by then.
                 let _ = tokio::time::timeout(CLOSE_WITHIN, ended).await;
             }
-            self.session.kill();
+            session.kill();
         }
     }
-}
-
-/// A session that ended before it began.
-pub struct DeadSession;
-
-#[async_trait]
-impl Session for DeadSession {
-    async fn send(&self, _message: Outbound) -> Result<(), SessionError> {
-        Err(SessionError::Ended)
-    }
-
-    async fn operate(&self, _id: Uuid, _operation: Operation) -> Result<(), SessionError> {
-        Err(SessionError::Ended)
-    }
-
-    async fn upload(
-        &self,
-        _kind: MediaKind,
-        _mime_type: &str,
-        _size: u64,
-        _bytes: ByteStream,
-    ) -> Result<Uploaded, MediaError> {
-        Err(SessionError::Ended.into())
-    }
-
-    async fn download(&self, _handle: &MediaHandle) -> Result<ByteStream, MediaError> {
-        Err(SessionError::Ended.into())
-    }
-
-    async fn acknowledge(&self, _item: ItemId) -> Result<(), SessionError> {
-        Err(SessionError::Ended)
-    }
-
-    async fn pair_code(&self, _phone: &str, _display_name: &str) -> Result<PairCode, PairCodeError> {
-        Err(PairCodeError::NotPairing)
-    }
-
-    async fn logout(&self) -> Result<(), SessionError> {
-        Err(SessionError::Ended)
-    }
-
-    fn kill(&self) {}
-
-    async fn drain(&self) {}
 }

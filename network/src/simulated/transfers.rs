@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
+use super::outgoing::Place;
 use super::session::SimulatedSession;
 use crate::driver::{ByteStream, MEDIA_PIECE, MediaError, SessionError, Uploaded};
 use crate::wire::transfer::{NetworkTransfer, NodeTransfer, TRANSFER_WINDOW, TransferNumber};
@@ -96,7 +97,7 @@ struct Transfer {
 impl Transfer {
     fn begin(session: &Arc<SimulatedSession>, first: NodeTransfer) -> Result<Self, SessionError> {
         session.check_logged_in()?;
-        let transfers = &session.connection().transfers;
+        let transfers = &session.connection.transfers;
         let number = transfers.numbers.fetch_add(1, Ordering::Relaxed);
         let (sender, frames) = mpsc::channel(WAITING);
         {
@@ -104,7 +105,7 @@ impl Transfer {
             if running.closed {
                 return Err(SessionError::Ended);
             }
-            running.lines.insert(number, Line { session: session.number(), frames: sender });
+            running.lines.insert(number, Line { session: session.number, frames: sender });
         }
         let transfer = Self { session: Arc::clone(session), number, frames, over: false };
         // The session may have ended between the check and the entry: then nobody would take the entry out.
@@ -114,23 +115,21 @@ impl Transfer {
     }
 
     fn encode(&self, frame: NodeTransfer) -> Result<Bytes, SessionError> {
-        let frame = NodeFrame::Transfer { session: self.session.number(), transfer: self.number, frame };
+        let frame = NodeFrame::Transfer { session: self.session.number, transfer: self.number, frame };
         encode(&frame).map_err(|error| SessionError::Unreachable(error.to_string()))
     }
 
     /// Says something small.
     fn tell(&self, frame: NodeTransfer) -> Result<(), SessionError> {
         let bytes = self.encode(frame)?;
-        let told = self.session.connection().outgoing.push_media_now(Some(&self.session), bytes);
+        let told = self.session.connection.outgoing.push_media_now(Some(&self.session), bytes);
         told.map_err(|_| SessionError::Ended)
     }
 
     async fn send_piece(&self, bytes: Bytes) -> Result<(), SessionError> {
         let bytes = self.encode(NodeTransfer::Piece(bytes))?;
-        match self.session.connection().outgoing.push_media(&self.session, bytes).await {
-            Ok(()) => Ok(()),
-            Err(_) => Err(self.session.check_logged_in().err().unwrap_or(SessionError::Ended)),
-        }
+        let sent = self.session.connection.outgoing.push(Place::Media, &self.session, bytes).await;
+        sent.map_err(|_| self.session.why_silent())
     }
 
     /// The next frame of the network; a refusal or a break is an error, and the end.
@@ -138,34 +137,35 @@ impl Transfer {
         let Ok(frame) = tokio::time::timeout(SILENCE, self.frames.recv()).await else {
             return Err(SessionError::Unreachable("the network did not go on with the media".into()).into());
         };
-        let frame = frame.ok_or_else(|| self.session.check_logged_in().err().unwrap_or(SessionError::Ended))?;
+        let frame = frame.ok_or_else(|| self.session.why_silent())?;
+        self.over |= !matches!(frame, NetworkTransfer::Room { .. } | NetworkTransfer::Piece(_));
         match frame {
-            NetworkTransfer::Room { .. } | NetworkTransfer::Piece(_) => return Ok(frame),
-            NetworkTransfer::Stored(_) | NetworkTransfer::Finish { .. } => {
-                self.over = true;
-                return Ok(frame);
-            }
-            NetworkTransfer::Refused { .. } | NetworkTransfer::Gone | NetworkTransfer::Broken(_) => self.over = true,
+            NetworkTransfer::Refused { code, text } => Err(MediaError::Refused { code, text }),
+            NetworkTransfer::Gone => Err(MediaError::Gone),
+            NetworkTransfer::Broken(why) => Err(SessionError::Unreachable(why).into()),
+            frame => Ok(frame),
         }
-        Err(match frame {
-            NetworkTransfer::Refused { code, text } => MediaError::Refused { code, text },
-            NetworkTransfer::Gone => MediaError::Gone,
-            NetworkTransfer::Broken(why) => SessionError::Unreachable(why).into(),
-            _ => unexpected(),
-        })
     }
 }
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        self.session.connection().transfers.running.lock().lines.remove(&self.number);
+        self.session.connection.transfers.running.lock().lines.remove(&self.number);
         if !self.over
             && let Ok(bytes) = self.encode(NodeTransfer::Cancel)
         {
             // In the connection's own name, as a session that has ended says nothing. On a closed connection nobody
             // needs to hear it.
-            let _ = self.session.connection().outgoing.push_media_now(None, bytes);
+            let _ = self.session.connection.outgoing.push_media_now(None, bytes);
         }
+    }
+}
+
+/// Room for so many pieces, which is all that is to be said before the end.
+fn room_in(frame: NetworkTransfer) -> Result<u32, MediaError> {
+    match frame {
+        NetworkTransfer::Room { pieces } => Ok(pieces),
+        _ => Err(unexpected()),
     }
 }
 
@@ -180,7 +180,7 @@ pub async fn upload(
     size: u64,
     mut bytes: ByteStream,
 ) -> Result<Uploaded, MediaError> {
-    let _place = session.connection().transfers.upload_place().await?;
+    let _place = session.connection.transfers.upload_place().await?;
     let mut transfer = Transfer::begin(session, NodeTransfer::Upload { mime_type: mime_type.to_owned(), size })?;
     let mut hash = Sha256::new();
     let mut left = size;
@@ -190,13 +190,10 @@ pub async fn upload(
         // What the network says goes first: it may have refused.
         let next = tokio::select! {
             biased;
-            frame = transfer.next() => match frame? {
-                NetworkTransfer::Room { pieces } => {
-                    room += pieces;
-                    continue;
-                }
-                _ => return Err(unexpected()),
-            },
+            frame = transfer.next() => {
+                room += room_in(frame?)?;
+                continue;
+            }
             next = tokio::time::timeout(SILENCE, bytes.next()), if room > 0 => next,
         };
         let next = next.map_err(|_| source("they do not come"))?;
@@ -205,10 +202,7 @@ pub async fn upload(
         left = left.checked_sub(chunk.len() as u64).ok_or_else(|| source("there are more than was said"))?;
         while !chunk.is_empty() {
             while room == 0 {
-                match transfer.next().await? {
-                    NetworkTransfer::Room { pieces } => room += pieces,
-                    _ => return Err(unexpected()),
-                }
+                room += room_in(transfer.next().await?)?;
             }
             let piece = chunk.split_to(chunk.len().min(MEDIA_PIECE));
             hash.update(&piece);

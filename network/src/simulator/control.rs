@@ -45,14 +45,12 @@ impl Simulator {
 
     /// Registers a phone or changes it; says whether it is new.
     pub fn register(&self, body: &RegisterPhone) -> Result<(Phone, bool), ControlError> {
-        let number = number(&body.number)?;
-        Ok(self.shared.with(|engine, now| engine.register(now, number, &body.settings)))
+        self.act_for(&body.number, |engine, now, number| Ok(engine.register(now, number, &body.settings)))
     }
 
     /// Registers many phones with numbers that follow each other.
     pub fn register_many(&self, body: &RegisterPhones) -> Result<(), ControlError> {
-        let first = number(&body.first)?;
-        self.shared.with(|engine, now| engine.register_many(now, first, body.count, &body.settings))
+        self.act_for(&body.first, |engine, now, first| engine.register_many(now, first, body.count, &body.settings))
     }
 
     pub fn phone(&self, phone: &str) -> Result<Phone, ControlError> {
@@ -101,8 +99,8 @@ impl Simulator {
 
     /// The phone does what a device would ask for.
     pub fn operate<A: Area>(&self, phone: &str, operation: A) -> Result<A::Answer, ControlError> {
-        let number = number(phone)?;
-        let answer = self.shared.with(|engine, now| engine.phone_operation(now, number, operation.into()))?;
+        let answer =
+            self.act_for(phone, |engine, now, number| engine.phone_operation(now, number, operation.into()))?;
         A::answer(answer).ok_or_else(|| ControlError::Invalid("the answer is of another area".into()))
     }
 

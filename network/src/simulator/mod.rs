@@ -29,6 +29,7 @@ use futures::future::BoxFuture;
 use model::time::Timestamp;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -259,8 +260,8 @@ impl Core {
             for effect in effects {
                 match effect {
                     Effect::Send { connection, frame } => {
-                        let full = self.outlets.get(&connection).is_some_and(|outlet| !outlet.offer(frame));
-                        if full {
+                        let outlet = self.outlets.get(&connection);
+                        if let Some(Err(TrySendError::Full(_))) = outlet.map(|outlet| outlet.try_send(frame)) {
                             // A node that does not read is cut, so that nobody waits for it.
                             tracing::warn!(connection, "a node does not read; its connection is cut");
                             self.outlets.remove(&connection);

@@ -32,16 +32,7 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_secs(90);
 
 /// The engine's end of a connection's queue. When it is dropped, the connection is closed.
-pub struct Outlet {
-    queue: mpsc::Sender<NetworkFrame>,
-}
-
-impl Outlet {
-    /// Queues a frame; false when there is no room.
-    pub fn offer(&self, frame: NetworkFrame) -> bool {
-        !matches!(self.queue.try_send(frame), Err(mpsc::error::TrySendError::Full(_)))
-    }
-}
+pub type Outlet = mpsc::Sender<NetworkFrame>;
 
 /// A reader's view of its own connection's queue.
 struct Own<'a> {
@@ -79,7 +70,7 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let (queue, frames) = mpsc::channel(QUEUE);
     let drained = Notify::new();
     let own = Own { queue: queue.downgrade(), drained: &drained };
-    shared.core.lock().outlets.insert(connection, Outlet { queue });
+    shared.core.lock().outlets.insert(connection, queue);
     let (media_queue, media) = mpsc::channel(MEDIA_QUEUE);
     let transfers = Transfers::new(Arc::clone(&shared), connection, media_queue);
     let (source, sink) = stream.into_split();

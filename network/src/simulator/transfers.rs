@@ -12,11 +12,11 @@ use bytes::{Bytes, BytesMut};
 use model::media::MediaHandle;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
-use super::engine::{Granted, MediaRefusal, SessionId};
+use super::engine::{Granted, SessionId};
 use crate::driver::MEDIA_PIECE;
 use crate::wire::NetworkFrame;
 use crate::wire::transfer::{Digest, NetworkTransfer, NodeTransfer, TRANSFER_WINDOW, TransferNumber};
@@ -46,7 +46,7 @@ enum Running {
     /// Bytes come in.
     Upload(Box<Upload>),
     /// A task answers it.
-    Answering { room: Arc<Semaphore>, task: AbortHandle },
+    Answering { room: Arc<Semaphore>, task: AbortOnDropHandle<()> },
 }
 
 struct Upload {
@@ -71,15 +71,6 @@ impl Line {
         let frame = NetworkFrame::Transfer { transfer: self.transfer, frame };
         matches!(tokio::time::timeout(SILENCE, self.queue.send(frame)).await, Ok(Ok(())))
     }
-
-    async fn refuse(&self, refusal: MediaRefusal) -> bool {
-        self.say(match refusal {
-            MediaRefusal::Refused { code, text } => NetworkTransfer::Refused { code, text },
-            MediaRefusal::Gone => NetworkTransfer::Gone,
-            MediaRefusal::NotLive => NetworkTransfer::Broken("the session is not logged in".into()),
-        })
-        .await
-    }
 }
 
 impl Transfers {
@@ -95,6 +86,9 @@ impl Transfers {
         let session = SessionId { connection: self.connection, number: session };
         let line = Line { transfer, queue: self.queue.clone() };
         let said = match frame {
+            NodeTransfer::Upload { .. } | NodeTransfer::Download { .. } if !self.has_room() => {
+                line.say(NetworkTransfer::Broken("too many transfers run already".into())).await
+            }
             NodeTransfer::Upload { size, .. } => self.begin_upload(session, line, size).await,
             NodeTransfer::Piece(bytes) => self.take_piece(line, &bytes).await,
             NodeTransfer::Finish { sha256 } => self.finish_upload(line, sha256).await,
@@ -106,33 +100,23 @@ impl Transfers {
                 true
             }
             NodeTransfer::Cancel => {
-                if let Some(Running::Answering { task, .. }) = self.running.remove(&transfer) {
-                    task.abort();
-                }
+                self.running.remove(&transfer);
                 true
             }
         };
         if said { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
-    /// Forgets transfers that are over.
-    fn sweep(&mut self) {
+    /// Whether there is room for one more, once those that are over are forgotten.
+    fn has_room(&mut self) -> bool {
         self.running.retain(|_, running| match running {
             Running::Upload(upload) => upload.heard.elapsed() < SILENCE,
             Running::Answering { task, .. } => !task.is_finished(),
         });
-    }
-
-    /// Whether there is room for one more.
-    fn has_room(&mut self) -> bool {
-        self.sweep();
         self.running.len() < MOST_TRANSFERS
     }
 
     async fn begin_upload(&mut self, session: SessionId, line: Line, size: u64) -> bool {
-        if !self.has_room() {
-            return line.say(NetworkTransfer::Broken("too many transfers run already".into())).await;
-        }
         match self.shared.with(|engine, now| engine.begin_upload(now, session, size)) {
             Ok(granted) => {
                 let (bytes, hash) = (BytesMut::new(), Sha256::new());
@@ -140,7 +124,7 @@ impl Transfers {
                 self.running.insert(line.transfer, Running::Upload(Box::new(upload)));
                 line.say(NetworkTransfer::Room { pieces: TRANSFER_WINDOW }).await
             }
-            Err(refusal) => line.refuse(refusal).await,
+            Err(refusal) => line.say(refusal).await,
         }
     }
 
@@ -176,18 +160,13 @@ impl Transfers {
             tokio::time::sleep(granted.delay).await;
             let bytes = bytes.freeze();
             // Not said: the connection is gone, and with it whoever waited.
-            let _ = match shared.with(|engine, now| engine.finish_upload(now, session, sha256, bytes)) {
-                Ok(stored) => line.say(NetworkTransfer::Stored(stored)).await,
-                Err(refusal) => line.refuse(refusal).await,
-            };
+            let stored = shared.with(|engine, now| engine.finish_upload(now, session, sha256, bytes));
+            let _ = line.say(stored.map_or_else(|refusal| refusal, NetworkTransfer::Stored)).await;
         });
         true
     }
 
     async fn begin_download(&mut self, session: SessionId, line: Line, handle: &MediaHandle) -> bool {
-        if !self.has_room() {
-            return line.say(NetworkTransfer::Broken("too many transfers run already".into())).await;
-        }
         match self.shared.with(|engine, now| engine.begin_download(now, session, handle)) {
             Ok((granted, sha256, bytes)) => {
                 self.answer(line, |line, room| async move {
@@ -199,7 +178,7 @@ impl Transfers {
                 });
                 true
             }
-            Err(refusal) => line.refuse(refusal).await,
+            Err(refusal) => line.say(refusal).await,
         }
     }
 
@@ -211,18 +190,8 @@ impl Transfers {
     ) {
         let room = Arc::new(Semaphore::new(TRANSFER_WINDOW as usize));
         let transfer = line.transfer;
-        let task = self.shared.tasks.spawn(task(line, Arc::clone(&room))).abort_handle();
+        let task = AbortOnDropHandle::new(self.shared.tasks.spawn(task(line, Arc::clone(&room))));
         self.running.insert(transfer, Running::Answering { room, task });
-    }
-}
-
-impl Drop for Transfers {
-    fn drop(&mut self) {
-        for running in self.running.values() {
-            if let Running::Answering { task, .. } = running {
-                task.abort();
-            }
-        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! What a network may deliver: bounds that hold for every driver. What is beyond is cut where its sense survives that,
 //! and left out where it does not; nothing of any size gets behind them.
 
+use std::iter;
+
 use model::address::{Address, LONGEST_ADDRESS};
-use model::business::Product;
+use model::business::{Collection, Product};
 use model::id::MessageId;
-use model::label::Labelled;
+use model::label::{KnownLabel, Labelled};
 use model::msgpack;
 use model::time::Timestamp;
 use serde::Serialize;
@@ -55,6 +57,15 @@ fn beyond_if(is_beyond: bool, reason: &'static str) -> Fit {
     if is_beyond { Fit::Beyond(reason) } else { Fit::Whole }
 }
 
+fn cut_if(is_cut: bool) -> Fit {
+    if is_cut { Fit::Cut } else { Fit::Whole }
+}
+
+/// Leaves out an address that cannot be kept, and says whether it was one.
+fn drop_too_long(address: &mut Option<Address>) -> bool {
+    address.take_if(|address| address.is_too_long()).is_some()
+}
+
 fn any_too_long<'a>(addresses: impl IntoIterator<Item = Option<&'a Address>>) -> bool {
     addresses.into_iter().flatten().any(Address::is_too_long)
 }
@@ -77,12 +88,7 @@ impl Identity {
         if self.phone_number.len() > LONGEST_ADDRESS {
             return Fit::Beyond("address");
         }
-        let mut cut = cut_push_name(&mut self.push_name);
-        if self.lid.as_ref().is_some_and(Address::is_too_long) {
-            self.lid = None;
-            cut = true;
-        }
-        if cut { Fit::Cut } else { Fit::Whole }
+        cut_if(cut_push_name(&mut self.push_name) | drop_too_long(&mut self.lid))
     }
 }
 
@@ -91,12 +97,8 @@ impl InboundMessage {
         if !may_be_kept(&self.id) || any_too_long([Some(&self.chat), Some(&self.from), Some(&self.to)]) {
             return Fit::Beyond("address");
         }
-        let mut cut = self.content.cut() | self.around.cut() | cut_push_name(&mut self.push_name);
-        if self.from_phone.as_ref().is_some_and(Address::is_too_long) {
-            self.from_phone = None;
-            cut = true;
-        }
-        if cut { Fit::Cut } else { Fit::Whole }
+        let cut = self.content.cut() | self.around.cut() | cut_push_name(&mut self.push_name);
+        cut_if(cut | drop_too_long(&mut self.from_phone))
     }
 }
 
@@ -109,7 +111,7 @@ impl SyncedPart {
         let before = self.chats.len() + self.people.len();
         self.chats.retain(|chat| !chat.id.is_too_long());
         self.people.retain(|person| !any_too_long([Some(&person.id), person.lid.as_ref()]));
-        if self.chats.len() + self.people.len() < before { Fit::Cut } else { Fit::Whole }
+        cut_if(self.chats.len() + self.people.len() < before)
     }
 }
 
@@ -123,126 +125,120 @@ impl Notice {
             // be kept, for ever.
             order.placed_at = order.placed_at.min(at.unix_seconds()).max(0);
         }
-        let about = self.news.about();
-        if any_too_long([self.actor.as_ref(), about]) || self.news.people().any(Address::is_too_long) {
+        let Named { addresses, messages, ids } = Named::by(&self.news);
+        let is_long = addresses.into_iter().chain(&self.actor).any(Address::is_too_long);
+        if is_long || !messages.into_iter().all(may_be_kept) {
             return Fit::Beyond("address");
         }
-        if self.news.messages().into_iter().any(|id| !may_be_kept(id)) {
-            return Fit::Beyond("address");
-        }
-        let long_id = self.news.ids().into_iter().any(|id| id.len() > LONGEST_ID);
+        let long_id = ids.into_iter().any(|id| id.len() > LONGEST_ID);
         beyond_if(long_id || stored_bytes(self) > LARGEST_NOTICE, "size")
     }
 }
 
-impl News {
-    /// Which conversation, person or place it is about.
-    fn about(&self) -> Option<&Address> {
-        match self {
-            Self::Group { group: about, .. }
-            | Self::Chat { chat: about, .. }
-            | Self::Contact { contact: about, .. }
-            | Self::Community { community: about, .. }
-            | Self::Newsletter { newsletter: about, .. }
-            | Self::Presence { chat: about, .. }
-            | Self::Unblocked { contact: about } => Some(about),
-            Self::Blocked(blocked) => Some(&blocked.id),
-            Self::Call { .. }
-            | Self::Story { .. }
-            | Self::Business(_)
-            | Self::Profile(_)
-            | Self::Privacy(_)
-            | Self::Labels(_) => None,
-        }
-    }
+/// What news name, by the bounds that it has.
+#[derive(Default)]
+struct Named<'a> {
+    /// Conversations, people and places.
+    addresses: Vec<&'a Address>,
+    messages: Vec<&'a MessageId>,
+    /// What else, by ids that the network made.
+    ids: Vec<&'a String>,
+}
 
-    /// Whom it names beside.
-    fn people(&self) -> Box<dyn Iterator<Item = &Address> + '_> {
-        match self {
-            Self::Group { news, .. } => match news {
-                GroupNews::Entered { group, .. } => Box::new(group.participants.iter().map(|member| &member.id)),
-                GroupNews::Changed(_) => Box::new(std::iter::empty()),
-                GroupNews::Added { participants, .. }
-                | GroupNews::Removed { participants, .. }
-                | GroupNews::Promoted { participants }
-                | GroupNews::Demoted { participants } => Box::new(participants.iter()),
-            },
-            Self::Call { news: CallNews::Offered { from, group, .. }, .. } => {
-                Box::new(std::iter::once(from).chain(group))
+impl<'a> Named<'a> {
+    fn by(news: &'a News) -> Self {
+        let mut named = Self::default();
+        match news {
+            News::Group { group, news } => {
+                named.addresses.push(group);
+                match news {
+                    GroupNews::Entered { group, .. } => {
+                        named.addresses.extend(group.participants.iter().map(|member| &member.id));
+                    }
+                    GroupNews::Changed(_) => {}
+                    GroupNews::Added { participants, .. }
+                    | GroupNews::Removed { participants, .. }
+                    | GroupNews::Promoted { participants }
+                    | GroupNews::Demoted { participants } => named.addresses.extend(participants),
+                }
             }
-            Self::Presence { news: PresenceNews { participant, .. }, .. } => Box::new(participant.iter()),
-            Self::Story { news: StoryNews::Viewed { viewer }, .. } => Box::new(std::iter::once(viewer)),
-            Self::Business(news) => match &**news {
-                BusinessNews::OrderPlaced(order) => Box::new(std::iter::once(&order.from).chain(&order.from_phone)),
-                _ => Box::new(std::iter::empty()),
-            },
-            Self::Labels(news) => Box::new(labelled(news).into_iter().map(|on| &on.chat)),
-            Self::Blocked(blocked) => Box::new(blocked.lid.iter()),
-            _ => Box::new(std::iter::empty()),
+            News::Call { call, news } => {
+                named.ids.push(call);
+                if let CallNews::Offered { from, group, .. } = news {
+                    named.addresses.extend(iter::once(from).chain(group));
+                }
+            }
+            News::Chat { chat: about, .. }
+            | News::Contact { contact: about, .. }
+            | News::Community { community: about, .. }
+            | News::Newsletter { newsletter: about, .. }
+            | News::Unblocked { contact: about } => named.addresses.push(about),
+            News::Presence { chat, news: PresenceNews { participant, .. } } => {
+                named.addresses.extend(iter::once(chat).chain(participant));
+            }
+            News::Blocked(blocked) => named.addresses.extend(iter::once(&blocked.id).chain(&blocked.lid)),
+            News::Story { story, news } => {
+                named.messages.push(story);
+                if let StoryNews::Viewed { viewer } = news {
+                    named.addresses.push(viewer);
+                }
+            }
+            News::Business(news) => named.business(news),
+            News::Labels(news) => named.labels(news),
+            News::Profile(_) | News::Privacy(_) => {}
+        }
+        named
+    }
+
+    fn business(&mut self, news: &'a BusinessNews) {
+        match news {
+            BusinessNews::Account(None) | BusinessNews::Profile(_) => {}
+            BusinessNews::Account(Some(state)) => {
+                self.ids.extend(state.products.iter().flat_map(ids_of_product));
+                self.ids.extend(state.collections.iter().map(|collection| &collection.id));
+            }
+            BusinessNews::Product(product) => self.ids.extend(ids_of_product(product)),
+            BusinessNews::ProductGone { product: id }
+            | BusinessNews::Collection(Collection { id, .. })
+            | BusinessNews::CollectionGone { collection: id }
+            | BusinessNews::OrderMoved { order: id, .. } => self.ids.push(id),
+            BusinessNews::OrderPlaced(order) => {
+                self.addresses.extend(iter::once(&order.from).chain(&order.from_phone));
+                self.messages.push(&order.message_id);
+                self.ids.extend(iter::once(&order.id).chain(&order.token));
+                self.ids.extend(order.items.iter().map(|item| &item.product_id));
+            }
+            BusinessNews::Cart { cart, items, .. } => {
+                self.ids.extend(cart.iter().chain(items.iter().map(|item| &item.product_id)));
+            }
         }
     }
 
-    /// Which messages it names.
-    fn messages(&self) -> Vec<&MessageId> {
-        match self {
-            Self::Story { story, .. } => vec![story],
-            Self::Business(news) => match &**news {
-                BusinessNews::OrderPlaced(order) => vec![&order.message_id],
-                _ => Vec::new(),
-            },
-            Self::Labels(news) => labelled(news).into_iter().filter_map(|on| on.message.as_ref()).collect(),
-            _ => Vec::new(),
+    fn labels(&mut self, news: &'a LabelNews) {
+        match news {
+            LabelNews::All(state) => {
+                self.ids.extend(state.labels.iter().map(|label| &label.id));
+                for borne in &state.borne {
+                    self.labelled(&borne.by);
+                    self.ids.extend(&borne.labels);
+                }
+            }
+            LabelNews::Label(KnownLabel { id, .. }) | LabelNews::Gone { label: id } => self.ids.push(id),
+            LabelNews::Moved { on, put, taken } => {
+                self.labelled(on);
+                self.ids.extend(put.iter().chain(taken));
+            }
         }
     }
 
-    /// What else it names by ids that the network made.
-    fn ids(&self) -> Vec<&String> {
-        match self {
-            Self::Call { call, .. } => vec![call],
-            Self::Business(news) => match &**news {
-                BusinessNews::Account(None) | BusinessNews::Profile(_) => Vec::new(),
-                BusinessNews::Account(Some(state)) => {
-                    let products = state.products.iter().flat_map(ids_of_product);
-                    products.chain(state.collections.iter().map(|collection| &collection.id)).collect()
-                }
-                BusinessNews::Product(product) => ids_of_product(product).collect(),
-                BusinessNews::ProductGone { product } => vec![product],
-                BusinessNews::Collection(collection) => vec![&collection.id],
-                BusinessNews::CollectionGone { collection } => vec![collection],
-                BusinessNews::OrderPlaced(order) => {
-                    let items = order.items.iter().map(|item| &item.product_id);
-                    std::iter::once(&order.id).chain(&order.token).chain(items).collect()
-                }
-                BusinessNews::OrderMoved { order, .. } => vec![order],
-                BusinessNews::Cart { cart, items, .. } => {
-                    cart.iter().chain(items.iter().map(|item| &item.product_id)).collect()
-                }
-            },
-            Self::Labels(news) => match news {
-                LabelNews::All(state) => {
-                    let borne = state.borne.iter().flat_map(|borne| &borne.labels);
-                    state.labels.iter().map(|label| &label.id).chain(borne).collect()
-                }
-                LabelNews::Label(label) => vec![&label.id],
-                LabelNews::Gone { label } => vec![label],
-                LabelNews::Moved { put, taken, .. } => put.iter().chain(taken).collect(),
-            },
-            _ => Vec::new(),
-        }
+    fn labelled(&mut self, on: &'a Labelled) {
+        self.addresses.push(&on.chat);
+        self.messages.extend(&on.message);
     }
 }
 
 fn ids_of_product(product: &Product) -> impl Iterator<Item = &String> {
-    std::iter::once(&product.id).chain(&product.collection_ids)
-}
-
-/// What bears labels, of what the news tell.
-fn labelled(news: &LabelNews) -> Vec<&Labelled> {
-    match news {
-        LabelNews::All(state) => state.borne.iter().map(|borne| &borne.by).collect(),
-        LabelNews::Moved { on, .. } => vec![on],
-        LabelNews::Label(_) | LabelNews::Gone { .. } => Vec::new(),
-    }
+    iter::once(&product.id).chain(&product.collection_ids)
 }
 
 /// How large something is where it is stored. Nothing is kept of the bytes.

@@ -23,6 +23,21 @@ pub struct AuthWrite {
     pub value: Option<Vec<u8>>,
 }
 
+impl AuthWrite {
+    pub fn put(key: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        Self { key: key.into(), value: Some(value.into()) }
+    }
+
+    pub fn delete(key: impl Into<String>) -> Self {
+        Self { key: key.into(), value: None }
+    }
+
+    /// Of its name and its value.
+    pub fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Vec::len)
+    }
+}
+
 /// Bytes as MessagePack's bytes, and not as the list of numbers that serde makes of them: half of those take two bytes each. Former
 /// releases write such lists, and read either.
 mod in_one_piece {

@@ -5,7 +5,7 @@ use model::group::{
     AddedReason, Group, GroupChanges, GroupOrigin, GroupPreview, JoinRequest, JoinStatus, Joined, ParticipantAction,
     ParticipantResult, ParticipantStatus, RemovedReason,
 };
-use network::notice::{GroupNews, News};
+use network::notice::GroupNews;
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use network::operation::picture::Picture;
 use network::operation::{Refused, RefusedKind};
@@ -51,7 +51,7 @@ impl Asked<'_> {
                     left => left?,
                 }
                 let participants = self.own.phone().cloned().into_iter().collect();
-                self.tell_of(0, group, GroupNews::Removed { participants, reason: RemovedReason::Left });
+                self.tell(group, GroupNews::Removed { participants, reason: RemovedReason::Left });
                 Ok(GroupAnswer::Done)
             }
             GroupOperation::Invite { group } => self.invite(&group, false).await,
@@ -87,16 +87,12 @@ impl Asked<'_> {
                 if approve && !let_in.is_empty() {
                     // First, as nobody may ask again. Where somebody does, its id says that it is the same.
                     let news = GroupNews::Added { participants: let_in, reason: AddedReason::Approved };
-                    self.tell_of(0, group, news);
+                    self.tell(group, news);
                     self.renew(&at).await?;
                 }
                 Ok(GroupAnswer::Participants(results))
             }
         }
-    }
-
-    fn tell_of(&self, part: u8, group: Address, news: GroupNews) {
-        self.tell(part, News::Group { group, news });
     }
 
     /// Where that has no answer, what was asked has none: the members are asked for again before the next message, and the next session
@@ -150,7 +146,7 @@ impl Asked<'_> {
         });
         let participants_result = results.collect();
         let entered = GroupNews::Entered { group: Box::new(group.clone()), origin: GroupOrigin::Created };
-        self.tell_of(0, group.id.clone(), entered);
+        self.tell(group.id.clone(), entered);
         Ok(GroupAnswer::Created { group, participants_result })
     }
 
@@ -173,7 +169,7 @@ impl Asked<'_> {
         let mut done = GroupChanges::default();
         let asked = self.change_one_by_one(at, changes, &mut done).await;
         if !done.is_empty() {
-            self.tell_of(0, group.clone(), GroupNews::Changed(done));
+            self.tell(group.clone(), GroupNews::Changed(done));
         }
         asked
     }
@@ -257,7 +253,7 @@ impl Asked<'_> {
                 ParticipantAction::Promote => GroupNews::Promoted { participants },
                 ParticipantAction::Demote => GroupNews::Demoted { participants },
             };
-            self.tell_of(0, group, news);
+            self.tell(group, news);
         }
         Ok(results)
     }
@@ -288,7 +284,7 @@ impl Asked<'_> {
         self.renew(&group).await?;
         let group = self.show_group(&group).await?;
         let id = group.id.clone();
-        self.tell_of(0, id.clone(), GroupNews::Entered { group: Box::new(group), origin: GroupOrigin::Joined });
+        self.tell(id.clone(), GroupNews::Entered { group: Box::new(group), origin: GroupOrigin::Joined });
         Ok(Joined { id, status: JoinStatus::Joined })
     }
 }

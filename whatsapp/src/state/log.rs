@@ -14,7 +14,8 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use metrics::{counter, histogram};
-use network::driver::{AuthError, AuthStore, AuthWrite};
+pub use network::driver::AuthWrite as Write;
+use network::driver::{AuthError, AuthStore};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -49,26 +50,6 @@ pub enum Class {
     Lazy,
     /// Before any later byte reaches the wire.
     Wire,
-}
-
-#[derive(Clone, Debug)]
-pub struct Write {
-    pub key: String,
-    pub value: Option<Vec<u8>>,
-}
-
-impl Write {
-    pub fn put(key: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
-        Self { key: key.into(), value: Some(value.into()) }
-    }
-
-    pub fn delete(key: impl Into<String>) -> Self {
-        Self { key: key.into(), value: None }
-    }
-
-    fn bytes(&self) -> usize {
-        self.key.len() + self.value.as_ref().map_or(0, Vec::len)
-    }
 }
 
 struct Waiting {
@@ -321,11 +302,11 @@ impl StateLog {
         }
     }
 
-    async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {
+    async fn commit(&self, batch: Vec<Write>) -> Result<(), AuthError> {
         if batch.is_empty() {
             return Ok(());
         }
-        let bytes: usize = batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum();
+        let bytes: usize = batch.iter().map(Write::bytes).sum();
         histogram!("gateway_whatsapp_log_batch_bytes").record(bytes as f64);
         counter!("gateway_whatsapp_log_batches_total").increment(1);
         let steps = Steps::of(&batch, self.store.as_ref());
@@ -365,7 +346,7 @@ impl StateLog {
     }
 
     /// The next batch, of whole runs, with the number of its last append. What came and went leaves nothing.
-    fn cut(&self) -> Option<(Vec<AuthWrite>, u64)> {
+    fn cut(&self) -> Option<(Vec<Write>, u64)> {
         let mut inner = self.inner.lock();
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -408,7 +389,7 @@ impl StateLog {
         }
         let writes = order.into_iter().filter_map(|key| {
             let value = last.remove(&key)?;
-            (value.is_some() || self.is_stored(&key)).then_some(AuthWrite { key, value })
+            (value.is_some() || self.is_stored(&key)).then_some(Write { key, value })
         });
         Some((writes.collect(), upto))
     }

@@ -20,20 +20,12 @@ pub struct InboxRow {
     pub first_at: Timestamp,
 }
 
-impl InboxRow {
-    pub(crate) fn new(
-        id: MessageId,
-        from: Address,
-        to: Address,
-        content: &Content,
-        around: &Surroundings,
-        (copies, first_at): (u32, Timestamp),
-    ) -> Self {
-        let mut says = of_content(content);
-        says.append(&mut of_surroundings(around));
-        says.retain(|_, value| !value.is_null());
-        Self { id, from, to, says, copies, first_at }
-    }
+/// What a row says of a message.
+pub(crate) fn says(content: &Content, around: &Surroundings) -> Map<String, Value> {
+    let mut says = of_content(content);
+    says.append(&mut of_surroundings(around));
+    says.retain(|_, value| !value.is_null());
+    says
 }
 
 fn of_content(content: &Content) -> Map<String, Value> {
@@ -91,8 +83,8 @@ mod tests {
     fn row(content: &Content, around: &Surroundings) -> Value {
         let address = |text| Address::parse(text).unwrap();
         let (from, to) = (address("1111@s.example"), address("2222@s.example"));
-        let row = InboxRow::new(MessageId("A".into()), from, to, content, around, (1, Timestamp(0)));
-        serde_json::to_value(row).unwrap()
+        let (id, says) = (MessageId("A".into()), says(content, around));
+        serde_json::to_value(InboxRow { id, from, to, says, copies: 1, first_at: Timestamp(0) }).unwrap()
     }
 
     #[test]

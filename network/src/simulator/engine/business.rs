@@ -14,7 +14,7 @@ use model::field::Change;
 use serde::{Deserialize, Serialize};
 
 use super::labels::Labels;
-use super::rules::{CONFLICT, NOT_FOUND, Refusal};
+use super::rules::{Allowed, CONFLICT, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 /// The most products and the most collections of a catalog.
@@ -57,7 +57,7 @@ impl Business {
         self.products.values().map(|product| self.shown(product))
     }
 
-    pub fn product(&self, id: &str) -> Result<Product, Refusal> {
+    pub fn product(&self, id: &str) -> Allowed<Product> {
         self.products.get(id).map(|product| self.shown(product)).ok_or(NO_SUCH_PRODUCT)
     }
 
@@ -66,7 +66,7 @@ impl Business {
         Product { collection_ids: listed.map(|(id, _)| id.clone()).collect(), ..product.clone() }
     }
 
-    pub fn add_product(&mut self, id: String, input: ProductInput) -> Result<Product, Refusal> {
+    pub fn add_product(&mut self, id: String, input: ProductInput) -> Allowed<Product> {
         if self.products.len() >= MOST {
             return Err(CATALOG_FULL);
         }
@@ -88,7 +88,7 @@ impl Business {
         Ok(product)
     }
 
-    pub fn change_product(&mut self, id: &str, changes: ProductChanges) -> Result<Product, Refusal> {
+    pub fn change_product(&mut self, id: &str, changes: ProductChanges) -> Allowed<Product> {
         let product = self.products.get_mut(id).ok_or(NO_SUCH_PRODUCT)?;
         let image_urls = match &changes.image_urls {
             Change::To(urls) => Change::To(kept_images(id, urls)),
@@ -98,7 +98,7 @@ impl Business {
         self.product(id)
     }
 
-    pub fn delete_product(&mut self, id: &str) -> Result<(), Refusal> {
+    pub fn delete_product(&mut self, id: &str) -> Allowed<()> {
         self.products.remove(id).ok_or(NO_SUCH_PRODUCT)?;
         for listed in self.collections.values_mut() {
             listed.products.remove(id);
@@ -110,7 +110,7 @@ impl Business {
         self.collections.iter().map(|(id, listed)| listed.shown(id))
     }
 
-    pub fn collection(&self, id: &str) -> Result<Collection, Refusal> {
+    pub fn collection(&self, id: &str) -> Allowed<Collection> {
         self.collections.get(id).map(|listed| listed.shown(id)).ok_or(NO_SUCH_COLLECTION)
     }
 
@@ -119,7 +119,7 @@ impl Business {
         self.collections.get(id).map(|listed| listed.products.iter().cloned().collect()).unwrap_or_default()
     }
 
-    pub fn add_collection(&mut self, id: String, name: String, products: Vec<String>) -> Result<Collection, Refusal> {
+    pub fn add_collection(&mut self, id: String, name: String, products: Vec<String>) -> Allowed<Collection> {
         self.check_products(&products)?;
         if self.collections.len() >= MOST {
             return Err(CATALOG_FULL);
@@ -130,7 +130,7 @@ impl Business {
         Ok(shown)
     }
 
-    pub fn change_collection(&mut self, id: &str, changes: CollectionChanges) -> Result<Collection, Refusal> {
+    pub fn change_collection(&mut self, id: &str, changes: CollectionChanges) -> Allowed<Collection> {
         self.collection(id)?;
         self.check_products(&changes.add_product_ids)?;
         let listed = self.collections.get_mut(id).ok_or(NO_SUCH_COLLECTION)?;
@@ -142,11 +142,11 @@ impl Business {
         Ok(listed.shown(id))
     }
 
-    pub fn delete_collection(&mut self, id: &str) -> Result<(), Refusal> {
+    pub fn delete_collection(&mut self, id: &str) -> Allowed<()> {
         self.collections.remove(id).map(drop).ok_or(NO_SUCH_COLLECTION)
     }
 
-    fn check_products(&self, ids: &[String]) -> Result<(), Refusal> {
+    fn check_products(&self, ids: &[String]) -> Allowed<()> {
         if ids.iter().all(|id| self.products.contains_key(id)) { Ok(()) } else { Err(NO_SUCH_PRODUCT) }
     }
 }
@@ -203,12 +203,12 @@ impl Businesses {
         self.orders.insert(placed.order.id.clone(), placed);
     }
 
-    pub fn order(&self, id: &str) -> Result<&PlacedOrder, Refusal> {
+    pub fn order(&self, id: &str) -> Allowed<&PlacedOrder> {
         self.orders.get(id).ok_or(NO_SUCH_ORDER)
     }
 
     /// Buyer or seller moves an order on that is open.
-    pub fn move_order(&mut self, id: &str, by: Number, to: OrderStatus) -> Result<&PlacedOrder, Refusal> {
+    pub fn move_order(&mut self, id: &str, by: Number, to: OrderStatus) -> Allowed<&PlacedOrder> {
         let placed = self.orders.get_mut(id).ok_or(NO_SUCH_ORDER)?;
         let allowed = by == placed.seller || (by == placed.buyer && to == OrderStatus::Cancelled);
         if !allowed {

@@ -8,7 +8,7 @@ use model::call::CallEnd;
 use model::time::Timestamp;
 
 use super::groups::GroupId;
-use super::rules::{CONFLICT, NOT_FOUND, Refusal};
+use super::rules::{Allowed, CONFLICT, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 /// How many calls are remembered; the oldest that are over go first.
@@ -48,18 +48,18 @@ impl Call {
     }
 
     /// One for whom it rings picks up.
-    pub fn accept(&mut self, now: Timestamp, number: Number) -> Result<(), Refusal> {
+    pub fn accept(&mut self, now: Timestamp, number: Number) -> Allowed<()> {
         *self.ringing_at(number)? = Party::Speaking;
         self.accepted_at.get_or_insert(now);
         Ok(())
     }
 
-    pub fn reject(&mut self, number: Number) -> Result<(), Refusal> {
+    pub fn reject(&mut self, number: Number) -> Allowed<()> {
         *self.ringing_at(number)? = Party::Over(CallEnd::Rejected);
         Ok(())
     }
 
-    fn ringing_at(&mut self, number: Number) -> Result<&mut Party, Refusal> {
+    fn ringing_at(&mut self, number: Number) -> Allowed<&mut Party> {
         let party = self.parties.iter_mut().find(|(called, _)| *called == number).ok_or(NO_SUCH_CALL)?;
         if party.1 == Party::Ringing { Ok(&mut party.1) } else { Err(NOT_RINGING) }
     }
@@ -105,7 +105,7 @@ impl Calls {
         self.calls.insert(self.begun, Call { id, from, video, group, offered_at: now, accepted_at: None, parties });
     }
 
-    pub fn get_mut(&mut self, id: &str) -> Result<&mut Call, Refusal> {
+    pub fn get_mut(&mut self, id: &str) -> Allowed<&mut Call> {
         self.calls.values_mut().rev().find(|call| call.id == id).ok_or(NO_SUCH_CALL)
     }
 

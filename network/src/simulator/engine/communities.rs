@@ -10,7 +10,7 @@ use model::community::KnownCommunity;
 use serde::{Deserialize, Serialize};
 
 use super::groups::GroupId;
-use super::rules::{NOT_FOUND, Refusal};
+use super::rules::{Allowed, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 /// The first community's number; the others count on from it.
@@ -79,11 +79,11 @@ impl Communities {
         id
     }
 
-    pub fn get(&self, id: CommunityId) -> Result<&Community, Refusal> {
+    pub fn get(&self, id: CommunityId) -> Allowed<&Community> {
         self.communities.get(&id).ok_or(NO_SUCH_COMMUNITY)
     }
 
-    pub fn get_mut(&mut self, id: CommunityId) -> Result<&mut Community, Refusal> {
+    pub fn get_mut(&mut self, id: CommunityId) -> Allowed<&mut Community> {
         self.communities.get_mut(&id).ok_or(NO_SUCH_COMMUNITY)
     }
 

@@ -4,7 +4,7 @@ use model::address::Address;
 use model::time::Timestamp;
 
 use super::sessions::{FOREIGN_NODE, LoginRecord};
-use super::subscriber::{Ban, Device, Kept, Standing, Subscriber};
+use super::subscriber::{Ban, Kept, Standing, Subscriber};
 use super::{ControlError, Engine, Holder, LoginEnd, SessionId};
 use crate::driver::EndReason;
 use crate::simulator::answers::{
@@ -21,12 +21,12 @@ impl Engine {
     /// Registers a phone, or changes it; says whether it is new.
     pub fn register(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> (Phone, bool) {
         self.advance(now);
-        let new = self.put(now, number, settings);
+        let new = self.put(number, settings);
         let phone = self.subscribers.get(&number).map(|subscriber| self.show(subscriber));
         (phone.expect("a phone exists once it is put"), new)
     }
 
-    fn put(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> bool {
+    fn put(&mut self, number: Number, settings: &PhoneSettings) -> bool {
         let known = self.subscribers.len();
         let subscriber = self.subscribers.put(number);
         let was_business = subscriber.business;
@@ -34,11 +34,11 @@ impl Engine {
         let turned = subscriber.business != was_business;
         if subscriber.online {
             for (message, copies) in std::mem::take(&mut subscriber.waiting) {
-                self.take_in(now, message, copies, number);
+                self.take_in(message, copies, number);
             }
         }
         if turned {
-            self.tell_business_account(now, number);
+            self.tell_business_account(number);
         }
         self.subscribers.len() > known
     }
@@ -62,7 +62,7 @@ impl Engine {
             return Err(ControlError::Invalid("the last number would have more than 15 digits".into()));
         }
         for number in (0..count).filter_map(|offset| first.plus(offset)) {
-            self.put(now, number, settings);
+            self.put(number, settings);
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Engine {
     /// Unregisters a number; its devices' credentials are worthless from here.
     pub fn delete_phone(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
         self.advance(now);
-        self.retire_all(now, number, Standing::Invalidated)?;
+        self.retire_all(number, Standing::Invalidated)?;
         self.subscribers.remove(&number);
         self.groups.forget(number);
         self.newsletters.forget(number);
@@ -86,12 +86,12 @@ impl Engine {
     pub fn unlink(&mut self, now: Timestamp, number: Number, device: Option<u32>) -> Result<(), ControlError> {
         self.advance(now);
         match device {
-            None => self.retire_all(now, number, Standing::Unlinked),
+            None => self.retire_all(number, Standing::Unlinked),
             Some(id) => {
                 self.subscriber_mut(number)?
                     .linked_mut(id)
                     .ok_or_else(|| ControlError::NotFound(format!("{number} has no linked device {id}")))?;
-                self.retire(now, number, id, Standing::Unlinked);
+                self.retire(number, id, Standing::Unlinked);
                 Ok(())
             }
         }
@@ -100,13 +100,13 @@ impl Engine {
     /// Makes the credentials of all devices worthless.
     pub fn invalidate(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
         self.advance(now);
-        self.retire_all(now, number, Standing::Invalidated)
+        self.retire_all(number, Standing::Invalidated)
     }
 
-    fn retire_all(&mut self, now: Timestamp, number: Number, standing: Standing) -> Result<(), ControlError> {
-        let devices: Vec<u32> = self.subscriber(number)?.linked().map(|device| device.id).collect();
-        for device in devices {
-            self.retire(now, number, device, standing);
+    fn retire_all(&mut self, number: Number, standing: Standing) -> Result<(), ControlError> {
+        self.subscriber(number)?;
+        for device in self.subscribers.linked_devices(number) {
+            self.retire(number, device, standing);
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Engine {
         subscriber.ban = Some(Ban { until });
         let live: Vec<_> = subscriber.linked().filter_map(|device| device.live).collect();
         for session in live {
-            self.dismiss(now, session, EndReason::Banned { until });
+            self.dismiss(session, EndReason::Banned { until });
         }
         Ok(())
     }
@@ -130,9 +130,9 @@ impl Engine {
         let (device, live) = (device.id, device.live);
         let epoch = live.and_then(|live| self.session(live)).map_or(0, |session| session.epoch);
         if let Some(live) = live {
-            self.displace(now, live, false);
+            self.displace(live, false);
         }
-        let login = self.record_login(now, number, device, Holder { node: FOREIGN_NODE, epoch });
+        let login = self.record_login(number, device, Holder { node: FOREIGN_NODE, epoch });
         if let Some(record) = self.logins.get_mut(login) {
             record.end = Some((now, LoginEnd::Closed));
         }
@@ -147,8 +147,7 @@ impl Engine {
         let recipient =
             self.subscribers.get_mut(&to).ok_or_else(|| ControlError::Invalid(format!("{to} is not registered")))?;
         if recipient.disclosed.insert(number) {
-            let devices: Vec<u32> = recipient.linked().map(|device| device.id).collect();
-            for device in devices {
+            for device in self.subscribers.linked_devices(to) {
                 self.keep(to, device, Kept::LidDisclosed { number, at: now });
             }
         }
@@ -181,15 +180,10 @@ impl Engine {
                 epoch: record.epoch,
                 login_seq: login as u64 + 1,
                 since: record.at,
-                proxy: self.proxy_of(session).cloned(),
+                proxy: self.links.get(&session.connection)?.proxies.get(&session.number).cloned(),
             })
         });
         Ok(List { data: rows.collect(), total })
-    }
-
-    /// Where the login of a device's live session is recorded.
-    fn login_of(&self, device: &Device) -> Option<usize> {
-        Some(self.live(device.live?)?.login)
     }
 
     pub fn logins(&self, query: &LoginsQuery) -> Result<List<LoginRow>, ControlError> {
@@ -199,23 +193,17 @@ impl Engine {
         let chosen = rows.filter(|(seq, record)| {
             only.is_none_or(|only| only == record.number) && since.is_none_or(|since| since.lets_through(*seq, record))
         });
-        let limit = page_size(query.limit);
-        let mut list = List { data: Vec::new(), total: 0 };
-        for (login_seq, record) in chosen {
-            list.total += 1;
-            if list.data.len() < limit {
-                list.data.push(LoginRow {
-                    login_seq,
-                    number: record.number.to_string(),
-                    node: record.node,
-                    epoch: record.epoch,
-                    at: record.at,
-                    ended_at: record.end.map(|(at, _)| at),
-                    end: record.end.map(|(_, end)| end),
-                });
-            }
-        }
-        Ok(list)
+        let chosen: Vec<_> = chosen.collect();
+        let shown = chosen.iter().take(page_size(query.limit)).map(|(login_seq, record)| LoginRow {
+            login_seq: *login_seq,
+            number: record.number.to_string(),
+            node: record.node,
+            epoch: record.epoch,
+            at: record.at,
+            ended_at: record.end.map(|(at, _)| at),
+            end: record.end.map(|(_, end)| end),
+        });
+        Ok(List { data: shown.collect(), total: chosen.len() })
     }
 
     pub fn stats(&self) -> Stats {
@@ -235,22 +223,19 @@ impl Engine {
     pub fn change_faults(&mut self, now: Timestamp, change: FaultsChange) -> Result<Faults, ControlError> {
         self.advance(now);
         let next = self.faults.changed(change).map_err(ControlError::Invalid)?;
-        Ok(self.set_faults(now, next))
+        Ok(self.set_faults(next))
     }
 
     pub fn clear_faults(&mut self, now: Timestamp) -> Faults {
         self.advance(now);
-        self.set_faults(now, Faults::none(self.base_time_scale))
+        self.set_faults(Faults::none(self.base_time_scale))
     }
 
-    fn set_faults(&mut self, now: Timestamp, next: Faults) -> Faults {
+    fn set_faults(&mut self, next: Faults) -> Faults {
         let released = self.faults.hold_inbound_acks && !next.hold_inbound_acks;
         self.faults = next;
-        let nodes = &self.faults.cut_node;
-        let cut: Vec<_> = self.links.iter().filter(|(_, link)| nodes.contains(&link.node)).map(|(id, _)| *id).collect();
-        for connection in cut {
-            self.cut(now, connection);
-        }
+        let nodes = self.faults.cut_node.clone();
+        self.cut(|link| nodes.contains(&link.node));
         if released {
             self.release_acknowledgements();
         }
@@ -266,8 +251,7 @@ impl Engine {
         // In an order that does not hang on chance.
         live.sort_unstable();
         for (number, device) in live {
-            let subscriber = self.subscribers.get_mut(&number);
-            if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(device)) {
+            if let Some(device) = self.subscribers.device_mut(number, device) {
                 device.mailbox.release();
             }
             self.pump(number, device);
@@ -276,13 +260,10 @@ impl Engine {
 
     /// Forgets everything. Nodes are cut off and find, when they come back, that nobody knows their credentials.
     pub fn reset(&mut self, now: Timestamp) {
-        let connections: Vec<_> = self.links.keys().copied().collect();
-        for connection in connections {
-            self.cut(now, connection);
-        }
+        self.cut(|_| true);
         let fresh = Self::new(Default::default(), self.control_url.clone(), self.base_time_scale);
         let Self { rng, item_tag, items, links, qr_texts, pair_codes, effects, .. } = std::mem::replace(self, fresh);
-        (self.rng, self.item_tag, self.items, self.effects) = (rng, item_tag, items, effects);
+        (self.now, self.rng, self.item_tag, self.items, self.effects) = (now, rng, item_tag, items, effects);
         (self.links, self.qr_texts, self.pair_codes) = (links, qr_texts, pair_codes);
     }
 
@@ -312,9 +293,7 @@ impl Engine {
             name: device.link_as.name.clone(),
             full_history: device.link_as.full_history,
             linked_at: device.linked_at,
-            channel_session: self
-                .login_of(device)
-                .and_then(|login| self.logins.get(login))
+            channel_session: (device.live.and_then(|session| self.logins.get(self.live(session)?.login)))
                 .map(|record| ChannelSession { node: record.node, epoch: record.epoch, since: record.at }),
         });
         Phone {

@@ -10,7 +10,7 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::pictures::PictureId;
-use super::rules::{BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
+use super::rules::{Allowed, BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal, check_length};
 use crate::simulator::number::Number;
 
 /// The most members of a group.
@@ -73,15 +73,15 @@ impl Group {
         self.members.iter().find(|member| member.number == number).map(|member| member.rank)
     }
 
-    fn member_mut(&mut self, number: Number) -> Option<&mut Member> {
-        self.members.iter_mut().find(|member| member.number == number)
+    /// An admin, or a member where what they want `is_open` to all; or why not.
+    fn check(&self, by: Number, is_open: bool) -> Allowed<()> {
+        let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
+        if rank.is_admin() || is_open { Ok(()) } else { Err(NOT_AN_ADMIN) }
     }
 
     /// Whether `by` may take an action at all.
-    pub fn check_action(&self, by: Number, action: ParticipantAction) -> Result<(), Refusal> {
-        let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
-        let open = action == ParticipantAction::Add && self.member_add_mode;
-        if rank.is_admin() || open { Ok(()) } else { Err(NOT_AN_ADMIN) }
+    pub fn check_action(&self, by: Number, action: ParticipantAction) -> Allowed<()> {
+        self.check(by, action == ParticipantAction::Add && self.member_add_mode)
     }
 
     /// Takes an action, which [`Self::check_action`] allows, on a subscriber that exists.
@@ -109,28 +109,23 @@ impl Group {
     }
 
     fn set_rank(&mut self, number: Number, rank: Rank) -> ParticipantStatus {
-        if let Some(member) = self.member_mut(number) {
-            member.rank = rank;
-        }
+        self.members.iter_mut().filter(|member| member.number == number).for_each(|member| member.rank = rank);
         ParticipantStatus::Ok
     }
 
     /// A member who may change what the group shows of itself, or why not.
-    pub fn check_may_edit(&self, by: Number) -> Result<(), Refusal> {
-        let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
-        if rank.is_admin() || !self.restrict { Ok(()) } else { Err(NOT_AN_ADMIN) }
+    pub fn check_may_edit(&self, by: Number) -> Allowed<()> {
+        self.check(by, !self.restrict)
     }
 
     /// Takes over what differs, and says what did.
-    pub fn change(&mut self, by: Number, changes: GroupChanges) -> Result<GroupChanges, Refusal> {
+    pub fn change(&mut self, by: Number, changes: GroupChanges) -> Allowed<GroupChanges> {
         self.check_may_edit(by)?;
         let GroupChanges { announce, restrict, member_add_mode, join_approval_mode, .. } = changes;
         if [announce, restrict, member_add_mode, join_approval_mode].iter().any(Option::is_some) {
             self.check_admin(by)?;
         }
-        if changes.subject.as_ref().is_some_and(|subject| !(1..=100).contains(&subject.chars().count())) {
-            return Err(BAD_SUBJECT);
-        }
+        changes.subject.as_ref().map_or(Ok(()), |subject| check_length(subject, 100, BAD_SUBJECT))?;
         Ok(changes.apply(Changeable {
             subject: &mut self.subject,
             description: &mut self.description,
@@ -143,13 +138,12 @@ impl Group {
     }
 
     /// An admin, or why not.
-    pub fn check_admin(&self, by: Number) -> Result<(), Refusal> {
-        let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
-        if rank.is_admin() { Ok(()) } else { Err(NOT_AN_ADMIN) }
+    pub fn check_admin(&self, by: Number) -> Allowed<()> {
+        self.check(by, false)
     }
 
     /// Somebody comes in by an invite, or waits for an admin's word: then `false`.
-    pub fn enter(&mut self, now: Timestamp, number: Number) -> Result<bool, Refusal> {
+    pub fn enter(&mut self, now: Timestamp, number: Number) -> Allowed<bool> {
         if self.rank_of(number).is_some() {
             return Err(ALREADY_A_MEMBER);
         }
@@ -213,16 +207,8 @@ impl Groups {
     }
 
     /// Makes a group with its creator alone in it.
-    pub fn create(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        subject: &str,
-        invite_code: String,
-    ) -> Result<&mut Group, Refusal> {
-        if !(1..=100).contains(&subject.chars().count()) {
-            return Err(BAD_SUBJECT);
-        }
+    pub fn create(&mut self, now: Timestamp, by: Number, subject: &str, invite_code: String) -> Allowed<&mut Group> {
+        check_length(subject, 100, BAD_SUBJECT)?;
         let id = GroupId(self.next);
         self.next += 1;
         let group = Group {
@@ -249,7 +235,7 @@ impl Groups {
     }
 
     /// A group that somebody names who wants to change it.
-    pub fn get_mut(&mut self, id: GroupId) -> Result<&mut Group, Refusal> {
+    pub fn get_mut(&mut self, id: GroupId) -> Allowed<&mut Group> {
         self.groups.get_mut(&id).ok_or(NO_SUCH_GROUP)
     }
 
@@ -259,13 +245,13 @@ impl Groups {
     }
 
     /// The group that an invite code leads to.
-    pub fn invited_by(&self, code: &str) -> Result<GroupId, Refusal> {
+    pub fn invited_by(&self, code: &str) -> Allowed<GroupId> {
         let group = self.groups.values().find(|group| group.invite_code == code);
         group.map(|group| group.id).ok_or(Refusal::new(NOT_FOUND, "the invite code leads nowhere"))
     }
 
     /// A member leaves; an empty group is gone. Says who became an admin in its place.
-    pub fn leave(&mut self, id: GroupId, member: Number) -> Result<Option<Number>, Refusal> {
+    pub fn leave(&mut self, id: GroupId, member: Number) -> Allowed<Option<Number>> {
         let group = self.get_mut(id)?;
         group.rank_of(member).ok_or(NOT_A_MEMBER)?;
         let heir = group.lose(member);

@@ -3,6 +3,7 @@
 use super::message::Chat;
 use super::subscriber::InboxEntry;
 use super::{ControlError, Engine};
+use crate::simulator::answers::inbox::says;
 use crate::simulator::answers::{InboxQuery, InboxRow, List, page_size};
 use crate::simulator::number::Number;
 
@@ -40,14 +41,14 @@ impl Engine {
         if let (Some(quoted), Some(author)) = (&mut around.quoted, message.quoted_from) {
             quoted.from = phone(author);
         }
-        InboxRow::new(
-            message.message_id(),
-            phone(message.from),
-            message.to.clone(),
-            &message.content_for(number, &chat),
-            &around,
-            (entry.copies, entry.first_at),
-        )
+        InboxRow {
+            id: message.message_id(),
+            from: phone(message.from),
+            to: message.to.clone(),
+            says: says(&message.content_for(number, &chat), &around),
+            copies: entry.copies,
+            first_at: entry.first_at,
+        }
     }
 
     pub fn clear_inbox(&mut self, number: Number) -> Result<(), ControlError> {

@@ -9,7 +9,7 @@ use model::label::{KnownLabel, LabelChanges, LabelColor, MOST_LABELS};
 use serde::{Deserialize, Serialize};
 
 use super::message::Chat;
-use super::rules::{FORBIDDEN, NOT_FOUND, Refusal};
+use super::rules::{Allowed, FORBIDDEN, NOT_FOUND, Refusal};
 
 /// The labels that every business account begins with, in the colours of the palette's beginning.
 const PREDEFINED: [&str; 5] = ["New customer", "New order", "Pending payment", "Paid", "Order complete"];
@@ -60,7 +60,7 @@ impl Labels {
         self.borne.iter().map(|(bearer, labels)| (bearer, named(labels)))
     }
 
-    pub fn create(&mut self, name: String, color: Option<LabelColor>) -> Result<KnownLabel, Refusal> {
+    pub fn create(&mut self, name: String, color: Option<LabelColor>) -> Allowed<KnownLabel> {
         if self.labels.len() >= MOST_LABELS {
             return Err(LABEL_LIMIT);
         }
@@ -77,14 +77,14 @@ impl Labels {
         label
     }
 
-    pub fn change(&mut self, id: &str, changes: LabelChanges) -> Result<KnownLabel, Refusal> {
+    pub fn change(&mut self, id: &str, changes: LabelChanges) -> Allowed<KnownLabel> {
         let number = self.number(id)?;
         let label = self.labels.get_mut(&number).ok_or(NO_SUCH_LABEL)?;
         changes.apply(label);
         Ok(label.clone())
     }
 
-    pub fn delete(&mut self, id: &str) -> Result<(), Refusal> {
+    pub fn delete(&mut self, id: &str) -> Allowed<()> {
         let number = self.number(id)?;
         self.labels.remove(&number);
         self.borne.retain(|_, labels| {
@@ -94,19 +94,19 @@ impl Labels {
         Ok(())
     }
 
-    pub fn put(&mut self, id: &str, on: Bearer) -> Result<Moved, Refusal> {
+    pub fn put(&mut self, id: &str, on: Bearer) -> Allowed<Moved> {
         let number = self.number(id)?;
         let labels = self.labels_of(&on).chain([number]).collect();
         Ok(self.bear(on, labels))
     }
 
-    pub fn take(&mut self, id: &str, from: Bearer) -> Result<Moved, Refusal> {
+    pub fn take(&mut self, id: &str, from: Bearer) -> Allowed<Moved> {
         let number = self.number(id)?;
         let labels = self.labels_of(&from).filter(|label| *label != number).collect();
         Ok(self.bear(from, labels))
     }
 
-    pub fn set(&mut self, bearer: Bearer, ids: &[String]) -> Result<Moved, Refusal> {
+    pub fn set(&mut self, bearer: Bearer, ids: &[String]) -> Allowed<Moved> {
         let labels = ids.iter().map(|id| self.number(id)).collect::<Result<_, _>>()?;
         Ok(self.bear(bearer, labels))
     }
@@ -131,7 +131,7 @@ impl Labels {
         self.borne.get(bearer).cloned().unwrap_or_default().into_iter()
     }
 
-    fn number(&self, id: &str) -> Result<u32, Refusal> {
+    fn number(&self, id: &str) -> Allowed<u32> {
         id.parse().ok().filter(|number| self.labels.contains_key(number)).ok_or(NO_SUCH_LABEL)
     }
 }

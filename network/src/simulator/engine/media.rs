@@ -9,11 +9,11 @@ use model::time::Timestamp;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::rules::{NOT_FOUND, Refusal};
+use super::rules::{Allowed, NOT_FOUND, Refusal};
 use super::{Engine, SessionId};
 use crate::driver::Uploaded;
 use crate::simulator::faults::MediaFail;
-use crate::wire::transfer::Digest;
+use crate::wire::transfer::{Digest, NetworkTransfer};
 
 /// How long the network keeps bytes, unless a fault says otherwise.
 const KEPT_FOR: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -46,17 +46,6 @@ struct Stored {
 struct Blob {
     bytes: Bytes,
     handles: usize,
-}
-
-/// Why a transfer is not made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MediaRefusal {
-    /// The network does not do it.
-    Refused { code: u16, text: String },
-    /// It has the media no more.
-    Gone,
-    /// The session may not ask: it has ended, or is not logged in.
-    NotLive,
 }
 
 /// A transfer that may be made.
@@ -136,12 +125,12 @@ impl MediaStore {
 
 impl Engine {
     /// Whether a session may store `size` bytes.
-    pub fn begin_upload(&mut self, now: Timestamp, session: SessionId, size: u64) -> Result<Granted, MediaRefusal> {
+    pub fn begin_upload(&mut self, now: Timestamp, session: SessionId, size: u64) -> Result<Granted, NetworkTransfer> {
         self.advance(now);
         let granted = self.grant(session)?;
         if size > LARGEST_MEDIA {
             let text = format!("a file may have {LARGEST_MEDIA} bytes");
-            return Err(MediaRefusal::Refused { code: TOO_LARGE, text });
+            return Err(NetworkTransfer::Refused { code: TOO_LARGE, text });
         }
         Ok(granted)
     }
@@ -153,12 +142,12 @@ impl Engine {
         session: SessionId,
         sha256: Digest,
         bytes: Bytes,
-    ) -> Result<Uploaded, MediaRefusal> {
+    ) -> Result<Uploaded, NetworkTransfer> {
         self.advance(now);
         if self.live(session).is_none() {
-            return Err(MediaRefusal::NotLive);
+            return Err(not_live());
         }
-        Ok(self.store_media(now, sha256, bytes))
+        Ok(self.store_media(sha256, bytes))
     }
 
     /// The bytes of a handle, for a session.
@@ -167,34 +156,31 @@ impl Engine {
         now: Timestamp,
         session: SessionId,
         handle: &MediaHandle,
-    ) -> Result<(Granted, Digest, Bytes), MediaRefusal> {
+    ) -> Result<(Granted, Digest, Bytes), NetworkTransfer> {
         self.advance(now);
         let granted = self.grant(session)?;
-        let stored = self.media.handles.get(handle).ok_or(MediaRefusal::Gone)?;
+        let stored = self.media.handles.get(handle).ok_or(NetworkTransfer::Gone)?;
         if stored.at.plus(self.media_life()) <= now {
-            return Err(MediaRefusal::Gone);
+            return Err(NetworkTransfer::Gone);
         }
-        let blob = self.media.blobs.get(&stored.sha256).ok_or(MediaRefusal::Gone)?;
+        let blob = self.media.blobs.get(&stored.sha256).ok_or(NetworkTransfer::Gone)?;
         Ok((granted, stored.sha256, blob.bytes.clone()))
     }
 
-    fn grant(&mut self, session: SessionId) -> Result<Granted, MediaRefusal> {
-        if self.live(session).is_none() {
-            self.stats.late_writes += u64::from(self.session(session).is_none());
-            return Err(MediaRefusal::NotLive);
-        }
+    fn grant(&mut self, session: SessionId) -> Result<Granted, NetworkTransfer> {
+        self.live_or_late(session).ok_or_else(not_live)?;
         if self.faults.media_fail == Some(MediaFail::Refuse) {
-            return Err(MediaRefusal::Refused { code: FAULT, text: "refused by fault".into() });
+            return Err(NetworkTransfer::Refused { code: FAULT, text: "refused by fault".into() });
         }
         let delay = Duration::from_millis(self.faults.media_delay_ms);
         Ok(Granted { delay, breaks: self.faults.media_fail == Some(MediaFail::Break) })
     }
 
     /// Keeps bytes under a new handle.
-    pub(super) fn store_media(&mut self, now: Timestamp, sha256: Digest, bytes: Bytes) -> Uploaded {
+    pub(super) fn store_media(&mut self, sha256: Digest, bytes: Bytes) -> Uploaded {
         let handle = MediaHandle(format!("media-{}", hex::encode(self.rng.random::<[u8; 16]>())));
-        self.media.put(handle.clone(), sha256, bytes, now);
-        Uploaded { handle, expires_at: now.plus(self.media_life()) }
+        self.media.put(handle.clone(), sha256, bytes, self.now);
+        Uploaded { handle, expires_at: self.now.plus(self.media_life()) }
     }
 
     /// How long bytes are kept at the moment: a fault shortens it for what is kept already, too.
@@ -203,13 +189,18 @@ impl Engine {
     }
 
     /// Whether a message may name a handle.
-    pub(super) fn check_handle(&self, now: Timestamp, handle: Option<&MediaHandle>) -> Result<(), Refusal> {
+    pub(super) fn check_handle(&self, handle: Option<&MediaHandle>) -> Allowed<()> {
         let stored = handle.and_then(|handle| self.media.handles.get(handle));
         match stored {
-            Some(stored) if stored.at.plus(self.media_life()) > now => Ok(()),
+            Some(stored) if stored.at.plus(self.media_life()) > self.now => Ok(()),
             _ => Err(Refusal::new(NOT_FOUND, "the network does not have the media")),
         }
     }
+}
+
+/// The session has ended, or is not logged in.
+fn not_live() -> NetworkTransfer {
+    NetworkTransfer::Broken("the session is not logged in".into())
 }
 
 #[cfg(test)]

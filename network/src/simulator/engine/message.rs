@@ -1,16 +1,18 @@
 //! A message as the network holds it: once, small, and shared by the ledger, inboxes and mailboxes.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 use model::address::Address;
 use model::id::MessageId;
 use model::message::{Content, MessageKey, Surroundings};
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 use super::groups::GroupId;
 use super::newsletters::NewsletterId;
+use super::stored::{message_of, number_of};
 use crate::simulator::number::Number;
 
 /// A conversation, as its sender sees it.
@@ -21,7 +23,7 @@ pub enum Chat {
     Newsletter(NewsletterId),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Message {
     pub id: Arc<str>,
     pub from: Number,
@@ -30,9 +32,11 @@ pub struct Message {
     pub chat: Chat,
     /// As the sender addressed it.
     pub to: Address,
+    #[serde(rename = "content")]
     pub body: Body,
     pub around: Option<Box<Surroundings>>,
     /// What it reacts to, edits, deletes, pins, stars or votes on.
+    #[serde(with = "numbered_if_any")]
     pub target: Option<Arc<Message>>,
     /// Who wrote what it quotes, where the network knows that message.
     pub quoted_from: Option<Number>,
@@ -40,20 +44,29 @@ pub struct Message {
 }
 
 /// Most messages are texts; what others say is large and rare.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(from = "Content")]
 pub enum Body {
     Text(Box<str>),
     Other(Box<Content>),
 }
 
-impl Body {
-    pub fn of(content: Content) -> Self {
+impl From<Content> for Body {
+    fn from(content: Content) -> Self {
         match content {
             Content::Text { text } => Self::Text(text.into()),
             other => Self::Other(Box::new(other)),
         }
     }
+}
 
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.content().serialize(serializer)
+    }
+}
+
+impl Body {
     pub fn content(&self) -> Content {
         match self {
             Self::Text(text) => Content::Text { text: text.to_string() },
@@ -109,95 +122,48 @@ impl Message {
     }
 }
 
-/// A message as it is stored: what it points at is named by its number.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct StoredMessage {
-    id: Arc<str>,
-    from: Number,
-    device: Option<u32>,
-    chat: Chat,
-    to: Address,
-    content: Content,
-    around: Option<Box<Surroundings>>,
-    target: Option<u32>,
-    quoted_from: Option<Number>,
-    at: Timestamp,
-}
-
-impl StoredMessage {
-    pub fn of(message: &Message, target: Option<u32>) -> Self {
-        Self {
-            id: Arc::clone(&message.id),
-            from: message.from,
-            device: message.device,
-            chat: message.chat,
-            to: message.to.clone(),
-            content: message.body.content(),
-            around: message.around.clone(),
-            target,
-            quoted_from: message.quoted_from,
-            at: message.at,
-        }
-    }
-
-    /// The message, among those that were stored before it; `None` when it points at none of these.
-    pub fn restore(self, earlier: &[Arc<Message>]) -> Option<Message> {
-        let target = match self.target {
-            Some(number) => Some(Arc::clone(earlier.get(number as usize)?)),
-            None => None,
-        };
-        Some(Message {
-            id: self.id,
-            from: self.from,
-            device: self.device,
-            chat: self.chat,
-            to: self.to,
-            body: Body::of(self.content),
-            around: self.around,
-            target,
-            quoted_from: self.quoted_from,
-            at: self.at,
-        })
-    }
-}
-
 /// A shared message, stored as its number.
 pub mod numbered {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Message;
-    use crate::simulator::engine::stored::{message_of, number_of};
+    use super::*;
 
     pub fn serialize<S: Serializer>(message: &Arc<Message>, serializer: S) -> Result<S::Ok, S::Error> {
-        number_of(message).map_err(serde::ser::Error::custom)?.serialize(serializer)
+        number_of(message).map_err(ser::Error::custom)?.serialize(serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Message>, D::Error> {
-        message_of(u32::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+        message_of(u32::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// The same of one that may not be there.
+mod numbered_if_any {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(message: &Option<Arc<Message>>, serializer: S) -> Result<S::Ok, S::Error> {
+        let number = message.as_ref().map(number_of).transpose();
+        number.map_err(ser::Error::custom)?.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Message>>, D::Error> {
+        let number = Option::<u32>::deserialize(deserializer)?;
+        number.map(message_of).transpose().map_err(de::Error::custom)
     }
 }
 
 /// Shared messages, each with a count, stored as their numbers.
 pub mod numbered_with {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Message;
-    use crate::simulator::engine::stored::{message_of, number_of};
+    use super::*;
 
     pub fn serialize<S: Serializer>(messages: &[(Arc<Message>, u32)], serializer: S) -> Result<S::Ok, S::Error> {
-        let numbers: Result<Vec<(u32, u32)>, _> =
-            messages.iter().map(|(message, count)| Ok((number_of(message)?, *count))).collect();
-        numbers.map_err(|error: std::io::Error| serde::ser::Error::custom(error))?.serialize(serializer)
+        let numbers = messages.iter().map(|(message, count)| Ok((number_of(message)?, *count)));
+        let numbers: Vec<(u32, u32)> = numbers.collect::<io::Result<_>>().map_err(ser::Error::custom)?;
+        numbers.serialize(serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Arc<Message>, u32)>, D::Error> {
         let numbers = Vec::<(u32, u32)>::deserialize(deserializer)?;
         let messages = numbers.into_iter().map(|(number, count)| Ok((message_of(number)?, count)));
-        messages.collect::<Result<_, std::io::Error>>().map_err(serde::de::Error::custom)
+        messages.collect::<io::Result<_>>().map_err(de::Error::custom)
     }
 }
 
@@ -245,7 +211,7 @@ mod tests {
             device: None,
             chat: Chat::Direct(number(to)),
             to: Address::parse(&format!("{to}@s.example")).unwrap(),
-            body: Body::of(Content::Text { text: "hi".into() }),
+            body: Content::Text { text: "hi".into() }.into(),
             around: None,
             target: None,
             quoted_from: None,

@@ -1,8 +1,8 @@
 //! The engine: the network's state and its rules, without clock, socket or randomness of its own.
 //!
 //! Everything goes through `apply`-like methods: each is told the time, changes the state, and leaves [`Effect`]s to be
-//! carried out. What has to happen later waits in a queue of [`timers`]; whoever runs the engine calls
-//! [`Engine::advance`] when [`Engine::next_due`] says so. Randomness comes from the seed.
+//! carried out. What they call takes the time from the engine. What has to happen later waits in a queue of [`timers`];
+//! whoever runs the engine calls [`Engine::advance`] when [`Engine::next_due`] says so. Randomness comes from the seed.
 //!
 //! - [`sessions`]: connections of nodes, logins, conflicts, fencing, ends.
 //! - [`pairing`]: QR texts, pair codes, links, credentials.
@@ -60,8 +60,8 @@ use self::calls::Calls;
 use self::communities::Communities;
 use self::groups::Groups;
 use self::ledger::Ledger;
+pub use self::media::Granted;
 use self::media::MediaStore;
-pub use self::media::{Granted, MediaRefusal};
 use self::message::Messages;
 use self::newsletters::Newsletters;
 use self::pairing::LinkAs;
@@ -103,6 +103,13 @@ pub enum Effect {
     Linked { ticket: Ticket, outcome: Result<u32, ControlError> },
 }
 
+impl Effect {
+    fn to(session: SessionId, frame: SessionFrame) -> Self {
+        let frame = NetworkFrame::Session { session: session.number, frame };
+        Self::Send { connection: session.connection, frame }
+    }
+}
+
 /// What waits in the queue of timers.
 #[derive(Debug)]
 enum Later {
@@ -115,6 +122,8 @@ enum Later {
 }
 
 pub struct Engine {
+    /// The time of what happens now: what [`Self::advance`] was told last, or, of what that does, when it was due.
+    now: Timestamp,
     rng: StdRng,
     suffixes: Suffixes,
     /// Where the control API is reached; without a trailing slash.
@@ -154,6 +163,7 @@ impl Engine {
         let mut rng = StdRng::from_seed(seed);
         let item_tag = format!("{:08x}", rng.random::<u32>());
         Self {
+            now: Timestamp(0),
             rng,
             suffixes: Suffixes::simulated(),
             control_url,
@@ -196,15 +206,17 @@ impl Engine {
     /// Does everything that is due, each at its own time. Must precede whatever else happens at `now`.
     pub fn advance(&mut self, now: Timestamp) {
         while let Some((due, later)) = self.timers.pop_due(now) {
+            self.now = due;
             match later {
-                Later::RotateQr { session, sequence } => self.rotate_qr(due, session, sequence),
-                Later::EndPairing { session } => self.end_pairing(due, session),
-                Later::Login { session } => self.admit(due, session),
-                Later::Answer(in_flight) => self.judge(due, *in_flight),
-                Later::AutoRead { number, position } => self.auto_read(due, number, position),
-                Later::CallTimeout { id } => self.call_timeout(due, &id),
+                Later::RotateQr { session, sequence } => self.rotate_qr(session, sequence),
+                Later::EndPairing { session } => self.end_pairing(session),
+                Later::Login { session } => self.admit(session),
+                Later::Answer(in_flight) => self.judge(*in_flight),
+                Later::AutoRead { number, position } => self.auto_read(number, position),
+                Later::CallTimeout { id } => self.call_timeout(&id),
             }
         }
+        self.now = now;
     }
 
     /// Takes a frame of a node.
@@ -213,7 +225,7 @@ impl Engine {
         let at = |number| SessionId { connection, number };
         if let NodeFrame::Hello { version, node } = frame {
             if version == WIRE_VERSION {
-                self.connect(now, connection, node);
+                self.connect(connection, node);
             } else {
                 self.effects.push(Effect::Disconnect { connection });
             }
@@ -227,39 +239,38 @@ impl Engine {
         match frame {
             // Media is handled beside the engine, which is only asked about it.
             NodeFrame::Hello { .. } | NodeFrame::Pong | NodeFrame::Transfer { .. } => {}
-            NodeFrame::Login { session, epoch, credentials } => self.login(now, at(session), epoch, credentials),
+            NodeFrame::Login { session, epoch, credentials } => self.login(at(session), epoch, credentials),
             NodeFrame::Via { session, proxy } => self.comes_via(at(session), proxy),
             NodeFrame::Pair { session, epoch, device_name, full_history } => {
-                self.pair(now, at(session), epoch, LinkAs { name: device_name, full_history });
+                self.pair(at(session), epoch, LinkAs { name: device_name, full_history });
             }
-            NodeFrame::PairCode { session, phone } => self.pair_code(now, at(session), &phone),
-            NodeFrame::Stored { session } => self.stored(now, at(session)),
-            NodeFrame::Send { session, message } => self.send(now, at(session), *message),
-            NodeFrame::Operate { session, id, operation } => self.operate(now, at(session), id, *operation),
+            NodeFrame::PairCode { session, phone } => self.pair_code(at(session), &phone),
+            NodeFrame::Stored { session } => self.stored(at(session)),
+            NodeFrame::Send { session, message } => self.send(at(session), *message),
+            NodeFrame::Operate { session, id, operation } => self.operate(at(session), id, *operation),
             NodeFrame::Acknowledge { session, item } => self.acknowledge(at(session), &item),
-            NodeFrame::Logout { session } => self.logout(now, at(session)),
+            NodeFrame::Logout { session } => self.logout(at(session)),
             NodeFrame::Close { session } => {
-                self.end_session(now, at(session), LoginEnd::Closed, None);
+                self.end_session(at(session), LoginEnd::Closed, None);
                 self.emit(at(session), SessionFrame::Closed);
             }
-            NodeFrame::Reset { session } => self.end_session(now, at(session), LoginEnd::Lost, None),
+            NodeFrame::Reset { session } => self.end_session(at(session), LoginEnd::Lost, None),
         }
     }
 
     /// Hears that a connection is gone.
     pub fn disconnected(&mut self, now: Timestamp, connection: ConnectionId) {
         self.advance(now);
-        self.lose(now, connection);
+        self.lose(connection);
     }
 
     fn emit(&mut self, session: SessionId, frame: SessionFrame) {
-        let frame = NetworkFrame::Session { session: session.number, frame };
-        self.effects.push(Effect::Send { connection: session.connection, frame });
+        self.effects.push(Effect::to(session, frame));
     }
 
     /// Ends a session by the network's verdict and says so.
-    fn dismiss(&mut self, now: Timestamp, session: SessionId, reason: EndReason) {
-        self.end_session(now, session, LoginEnd::Closed, Some(reason));
+    fn dismiss(&mut self, session: SessionId, reason: EndReason) {
+        self.end_session(session, LoginEnd::Closed, Some(reason));
     }
 
     /// Whether a share of `percent` falls on this time.

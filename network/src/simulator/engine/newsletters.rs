@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{self, Message};
 use super::pictures::PictureId;
-use super::rules::{BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
+use super::rules::{Allowed, BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal, check_length};
 use crate::simulator::number::Number;
 
 /// The first newsletter's number; the others count on from it.
@@ -135,7 +135,7 @@ impl Newsletter {
         self.readers().count()
     }
 
-    pub fn subscribe(&mut self, number: Number) -> Result<(), Refusal> {
+    pub fn subscribe(&mut self, number: Number) -> Allowed<()> {
         if self.role_of(number) != NewsletterRole::Guest {
             return Err(Refusal::new(CONFLICT, "a subscriber already"));
         }
@@ -143,7 +143,7 @@ impl Newsletter {
         Ok(())
     }
 
-    pub fn unsubscribe(&mut self, number: Number) -> Result<(), Refusal> {
+    pub fn unsubscribe(&mut self, number: Number) -> Allowed<()> {
         match self.role_of(number) {
             NewsletterRole::Owner => return Err(Refusal::new(FORBIDDEN, "the owner stays")),
             NewsletterRole::Guest => return Err(NOT_A_SUBSCRIBER),
@@ -160,7 +160,7 @@ impl Newsletter {
         self.invited.remove(&number);
     }
 
-    pub fn mute(&mut self, number: Number, muted: bool) -> Result<(), Refusal> {
+    pub fn mute(&mut self, number: Number, muted: bool) -> Allowed<()> {
         if self.role_of(number) == NewsletterRole::Guest {
             return Err(NOT_A_SUBSCRIBER);
         }
@@ -172,17 +172,17 @@ impl Newsletter {
         Ok(())
     }
 
-    pub fn check_owner(&self, by: Number) -> Result<(), Refusal> {
+    pub fn check_owner(&self, by: Number) -> Allowed<()> {
         if by == self.owner { Ok(()) } else { Err(Refusal::new(FORBIDDEN, "not the owner of the newsletter")) }
     }
 
-    pub fn change(&mut self, by: Number, changes: NewsletterChanges) -> Result<(), Refusal> {
+    pub fn change(&mut self, by: Number, changes: NewsletterChanges) -> Allowed<()> {
         if !self.publishes(by) {
             return Err(Refusal::new(FORBIDDEN, "not an admin of the newsletter"));
         }
         let NewsletterChanges { name, description, reactions } = changes;
         if let Some(name) = name {
-            check_name(&name)?;
+            check_length(&name, 100, BAD_NAME)?;
             self.name = name;
         }
         if let Some(description) = description {
@@ -193,7 +193,7 @@ impl Newsletter {
     }
 
     /// The owner asks somebody to be an admin; says until when.
-    pub fn invite_admin(&mut self, now: Timestamp, by: Number, whom: Number) -> Result<Timestamp, Refusal> {
+    pub fn invite_admin(&mut self, now: Timestamp, by: Number, whom: Number) -> Allowed<Timestamp> {
         self.check_owner(by)?;
         if self.publishes(whom) {
             return Err(Refusal::new(CONFLICT, "an admin already"));
@@ -204,7 +204,7 @@ impl Newsletter {
     }
 
     /// Somebody who was asked becomes an admin.
-    pub fn accept_admin(&mut self, now: Timestamp, by: Number) -> Result<(), Refusal> {
+    pub fn accept_admin(&mut self, now: Timestamp, by: Number) -> Allowed<()> {
         let until = self.invited.remove(&by);
         until.filter(|until| *until > now).ok_or(Refusal::new(FORBIDDEN, "not asked to be an admin"))?;
         self.subscribers.remove(&by);
@@ -213,7 +213,7 @@ impl Newsletter {
     }
 
     /// The owner makes an admin a subscriber, or takes the invite back.
-    pub fn remove_admin(&mut self, by: Number, whom: Number) -> Result<(), Refusal> {
+    pub fn remove_admin(&mut self, by: Number, whom: Number) -> Allowed<()> {
         self.check_owner(by)?;
         if self.admins.remove(&whom) {
             self.subscribers.insert(whom);
@@ -263,7 +263,7 @@ impl Newsletter {
     }
 
     /// Somebody reacts to what was published; an empty emoji takes it back.
-    pub fn react(&mut self, by: Number, place: u64, emoji: &str) -> Result<(), Refusal> {
+    pub fn react(&mut self, by: Number, place: u64, emoji: &str) -> Allowed<()> {
         let allowed = match self.reactions {
             ReactionMode::All => true,
             ReactionMode::Basic => BASIC.contains(&emoji),
@@ -283,15 +283,8 @@ impl Newsletter {
     }
 }
 
-fn check_name(name: &str) -> Result<(), Refusal> {
-    if (1..=100).contains(&name.chars().count()) {
-        Ok(())
-    } else {
-        Err(Refusal::new(BAD_REQUEST, "a name has 1 to 100 characters"))
-    }
-}
-
 pub const NO_SUCH_NEWSLETTER: Refusal = Refusal::new(NOT_FOUND, "there is no such newsletter");
+const BAD_NAME: Refusal = Refusal::new(BAD_REQUEST, "a name has 1 to 100 characters");
 const NOT_A_SUBSCRIBER: Refusal = Refusal::new(BAD_REQUEST, "not a subscriber");
 
 /// All newsletters.
@@ -320,8 +313,8 @@ impl Newsletters {
         name: &str,
         description: Option<String>,
         invite_code: String,
-    ) -> Result<&mut Newsletter, Refusal> {
-        check_name(name)?;
+    ) -> Allowed<&mut Newsletter> {
+        check_length(name, 100, BAD_NAME)?;
         let id = NewsletterId(self.next);
         self.next += 1;
         let newsletter = Newsletter {
@@ -348,7 +341,7 @@ impl Newsletters {
         self.newsletters.get(&id)
     }
 
-    pub fn get_mut(&mut self, id: NewsletterId) -> Result<&mut Newsletter, Refusal> {
+    pub fn get_mut(&mut self, id: NewsletterId) -> Allowed<&mut Newsletter> {
         self.newsletters.get_mut(&id).ok_or(NO_SUCH_NEWSLETTER)
     }
 

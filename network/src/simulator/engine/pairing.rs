@@ -72,24 +72,23 @@ struct PendingLink {
 
 impl Engine {
     /// Opens a session without credentials.
-    pub(super) fn pair(&mut self, now: Timestamp, id: SessionId, epoch: Epoch, link_as: LinkAs) {
+    pub(super) fn pair(&mut self, id: SessionId, epoch: Epoch, link_as: LinkAs) {
         let Some(link) = self.links.get_mut(&id.connection) else { return };
         if link.sessions.contains_key(&id.number) {
             return;
         }
         let phase = Phase::Unpaired(Box::new(Unpaired { raw: None, code: None, link: None, link_as }));
         link.sessions.insert(id.number, Session { epoch, phase });
-        self.show_qr(now, id, 1);
+        self.show_qr(id, 1);
     }
 
-    fn show_qr(&mut self, now: Timestamp, id: SessionId, sequence: u8) {
+    fn show_qr(&mut self, id: SessionId, sequence: u8) {
         let parts: [[u8; 32]; 4] = [self.rng.random(), self.rng.random(), self.rng.random(), self.rng.random()];
         let raw = format!("2@{}", parts.map(|part| BASE64.encode(part)).join(","));
         let life = if sequence == 1 { FIRST_QR } else { NEXT_QR };
-        let expires_at = now.plus(self.scaled(life));
+        let expires_at = self.now.plus(self.scaled(life));
         let Some(unpaired) = self.unpaired(id) else { return };
-        let old = unpaired.raw.replace(raw.clone());
-        if let Some(old) = old {
+        if let Some(old) = unpaired.raw.replace(raw.clone()) {
             self.qr_texts.remove(&old);
         }
         self.qr_texts.insert(raw.clone(), id);
@@ -98,22 +97,23 @@ impl Engine {
     }
 
     /// A QR text has had its time. A session that was linked meanwhile needs no more of them.
-    pub(super) fn rotate_qr(&mut self, now: Timestamp, id: SessionId, sequence: u8) {
+    pub(super) fn rotate_qr(&mut self, id: SessionId, sequence: u8) {
         let Some(unpaired) = self.unpaired(id) else { return };
         if unpaired.link.is_some() {
             return;
         }
         if sequence < QR_TEXTS {
-            return self.show_qr(now, id, sequence + 1);
+            return self.show_qr(id, sequence + 1);
         }
         if let Some(raw) = unpaired.raw.take() {
             self.qr_texts.remove(&raw);
         }
-        self.end_pairing(now, id);
+        self.end_pairing(id);
     }
 
     /// Ends a session that nobody linked, but not while a pair code of it is good.
-    pub(super) fn end_pairing(&mut self, now: Timestamp, id: SessionId) {
+    pub(super) fn end_pairing(&mut self, id: SessionId) {
+        let now = self.now;
         let Some(unpaired) = self.unpaired(id) else { return };
         if unpaired.link.is_some() {
             return;
@@ -122,18 +122,18 @@ impl Engine {
             Some(expires_at) => self.timers.push(expires_at, Later::EndPairing { session: id }),
             None => {
                 self.emit(id, SessionFrame::QrTimeout);
-                self.end_session(now, id, LoginEnd::Closed, None);
+                self.end_session(id, LoginEnd::Closed, None);
             }
         }
     }
 
-    pub(super) fn pair_code(&mut self, now: Timestamp, id: SessionId, phone: &str) {
+    pub(super) fn pair_code(&mut self, id: SessionId, phone: &str) {
         let refusal = match Number::parse(phone).filter(|number| self.subscribers.contains_key(number)) {
             None => Err((404, "the number is not registered")),
             Some(_) if self.faults.refuse_pairing == Some(RefusePairing::Code) => Err((400, "bad-request")),
             Some(number) => Ok(number),
         };
-        let expires_at = now.plus(self.scaled(PAIR_CODE));
+        let expires_at = self.now.plus(self.scaled(PAIR_CODE));
         let code = self.mint_code();
         let Some(unpaired) = self.unpaired(id) else { return };
         let number = match refusal {
@@ -141,8 +141,7 @@ impl Engine {
             Ok(_) => return self.refuse_code(id, 409, "the session is being linked"),
             Err((code, text)) => return self.refuse_code(id, code, text),
         };
-        let old = unpaired.code.replace(ShownCode { code: code.clone(), number, expires_at });
-        if let Some(old) = old {
+        if let Some(old) = unpaired.code.replace(ShownCode { code: code.clone(), number, expires_at }) {
             self.pair_codes.remove(&old.code);
         }
         self.pair_codes.insert(code.clone(), id);
@@ -190,11 +189,11 @@ impl Engine {
         let (raw, code) = (unpaired.raw.take(), unpaired.code.take());
         self.forget_texts(raw, code);
         if banned {
-            self.refuse_pairing(now, id, 403, "the number is banned");
+            self.refuse_pairing(id, 403, "the number is banned");
             return Err(invalid("the number is banned"));
         }
         if self.faults.refuse_pairing == Some(RefusePairing::DeviceLimit) {
-            self.refuse_pairing(now, id, 409, "device-limit");
+            self.refuse_pairing(id, 409, "device-limit");
             return Err(invalid("the device limit is reached"));
         }
         self.issue_credentials(id, number, ticket)
@@ -213,30 +212,30 @@ impl Engine {
         Ok(())
     }
 
-    fn refuse_pairing(&mut self, now: Timestamp, id: SessionId, code: u16, text: &str) {
+    fn refuse_pairing(&mut self, id: SessionId, code: u16, text: &str) {
         self.emit(id, SessionFrame::PairingRefused { code, text: text.to_owned() });
-        self.end_session(now, id, LoginEnd::Closed, None);
+        self.end_session(id, LoginEnd::Closed, None);
     }
 
     /// The node has stored the credentials: from here the device exists.
-    pub(super) fn stored(&mut self, now: Timestamp, id: SessionId) {
+    pub(super) fn stored(&mut self, id: SessionId) {
         let Some(unpaired) = self.unpaired(id) else { return };
         let link_as = unpaired.link_as.clone();
         let Some(link) = unpaired.link.take() else { return };
         let Some(subscriber) = self.subscribers.get_mut(&link.number) else {
             self.answer_link(link.ticket, Err(ControlError::NotFound("the phone was deleted".into())));
-            return self.refuse_pairing(now, id, 404, "the number is not registered");
+            return self.refuse_pairing(id, 404, "the number is not registered");
         };
         subscriber.devices.push(Device {
             id: link.device,
             link_as,
             secret: link.secret,
-            linked_at: now,
+            linked_at: self.now,
             standing: Standing::Linked,
             live: None,
             mailbox: Default::default(),
             answers: Default::default(),
-            answers_from: now,
+            answers_from: self.now,
         });
         if let Some(session) = self.session_mut(id) {
             session.phase = Phase::Linked;

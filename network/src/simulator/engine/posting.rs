@@ -6,7 +6,7 @@ use model::story::{Story, StoryStyle};
 use model::time::Timestamp;
 use rand::RngExt;
 
-use super::rules::Refusal;
+use super::rules::Allowed;
 use super::stories::Posted;
 use super::{ControlError, Engine};
 use crate::notice::{News, StoryNews};
@@ -15,35 +15,24 @@ use crate::simulator::number::Number;
 
 impl Engine {
     /// A device posts a story, or a part of one; says whether all of it is here.
-    pub(super) fn post_story(
-        &mut self,
-        now: Timestamp,
-        author: Number,
-        id: &MessageId,
-        part: Story,
-    ) -> Result<bool, Refusal> {
+    pub(super) fn post_story(&mut self, author: Number, id: &MessageId, part: Story) -> Allowed<bool> {
         if let Some(media) = part.says.media() {
-            self.check_handle(now, media.handle.as_ref())?;
+            self.check_handle(media.handle.as_ref())?;
         }
-        let taken = self.stories.take(now, author, id.as_str(), part, &self.suffixes);
+        let taken = self.stories.take(self.now, author, id.as_str(), part, &self.suffixes);
         if taken.repeated {
             self.stats.duplicates_dropped += 1;
         } else if taken.whole {
             self.stats.accepted += 1;
-            self.tell_author(now, author, id, StoryNews::Posted);
+            self.tell_author(author, id, StoryNews::Posted);
         }
         Ok(taken.whole)
     }
 
-    /// A story was refused: nobody sees it.
-    pub(super) fn forget_story(&mut self, author: Number, id: &MessageId) {
-        self.stories.forget(author, id.as_str());
-    }
-
     /// The author takes a story back.
-    pub(super) fn delete_story(&mut self, now: Timestamp, author: Number, id: &MessageId) -> Result<(), Refusal> {
-        if self.stories.delete(now, author, id.as_str())? {
-            self.tell_author(now, author, id, StoryNews::Deleted);
+    pub(super) fn delete_story(&mut self, author: Number, id: &MessageId) -> Allowed<()> {
+        if self.stories.delete(self.now, author, id.as_str())? {
+            self.tell_author(author, id, StoryNews::Deleted);
         }
         Ok(())
     }
@@ -57,14 +46,14 @@ impl Engine {
         let recipients: Option<Vec<_>> = recipients.transpose()?;
         let id = MessageId::mint(self.rng.random());
         let says = Content::Text { text: new.text.clone() };
-        self.post_story(now, author, &id, Story::new(says, StoryStyle::default(), recipients))?;
+        self.post_story(author, &id, Story::new(says, StoryStyle::default(), recipients))?;
         Ok(id)
     }
 
     pub fn delete_phone_story(&mut self, now: Timestamp, author: Number, id: &str) -> Result<(), ControlError> {
         self.advance(now);
         self.subscriber(author)?;
-        Ok(self.delete_story(now, author, &MessageId(id.to_owned()))?)
+        Ok(self.delete_story(author, &MessageId(id.to_owned()))?)
     }
 
     /// A phone looks at a story. Its author hears of it once, unless the phone gives no read receipts.
@@ -74,8 +63,8 @@ impl Engine {
         if let Some(author) = self.stories.view(now, viewer, id)?
             && tells
         {
-            let viewer = self.shown(viewer, author).address(viewer, &self.suffixes);
-            self.tell_author(now, author, &MessageId(id.to_owned()), StoryNews::Viewed { viewer });
+            let viewer = self.name_of(viewer, author);
+            self.tell_author(author, &MessageId(id.to_owned()), StoryNews::Viewed { viewer });
         }
         Ok(())
     }
@@ -97,7 +86,7 @@ impl Engine {
         Ok(self.stories.seen_by(now, number).into_iter().map(show).collect())
     }
 
-    fn tell_author(&mut self, now: Timestamp, author: Number, story: &MessageId, news: StoryNews) {
-        self.notify(now, author, None, News::Story { story: story.clone(), news });
+    fn tell_author(&mut self, author: Number, story: &MessageId, news: StoryNews) {
+        self.notify(author, None, News::Story { story: story.clone(), news });
     }
 }

@@ -18,30 +18,17 @@ impl Engine {
         self.advance(now);
         let chat = self.parse_chat(with)?;
         self.subscriber(number)?;
-        self.read_chat(now, number, chat);
+        self.read_chat(number, chat);
         Ok(())
     }
 
     /// The phone of `number` reads the message at `position`, a while after it came.
-    pub(super) fn auto_read(&mut self, now: Timestamp, number: Number, position: u64) {
+    pub(super) fn auto_read(&mut self, number: Number, position: u64) {
         let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
-        let receipts = subscriber.read_receipts;
         let Some(entry) = subscriber.inbox_entry(position).filter(|entry| !entry.read) else { return };
         entry.read = true;
         let message = Arc::clone(&entry.message);
-        self.viewed(&message, number);
-        if receipts {
-            self.receipt(now, message, ReceiptStatus::Read, number);
-        }
-    }
-
-    /// What a newsletter published is looked at.
-    pub(super) fn viewed(&mut self, message: &Arc<Message>, by: Number) {
-        if let Chat::Newsletter(newsletter) = message.chat
-            && let Ok(newsletter) = self.newsletters.get_mut(newsletter)
-        {
-            newsletter.view(message, by);
-        }
+        self.acknowledge_reading(number, vec![message]);
     }
 
     /// The phone plays a sound or a video. Its sender hears of it once, also when read receipts are off.
@@ -54,7 +41,7 @@ impl Engine {
         }
         if !std::mem::replace(&mut entry.played, true) {
             let message = Arc::clone(&entry.message);
-            self.receipt(now, message, ReceiptStatus::Played, number);
+            self.receipt(message, ReceiptStatus::Played, number);
         }
         Ok(())
     }
@@ -90,7 +77,7 @@ impl Engine {
     /// The address of a conversation as `viewer` knows it: the peer may hide its number.
     pub(super) fn chat_as_seen(&self, viewer: Number, chat: Chat) -> Address {
         match chat {
-            Chat::Direct(peer) => self.shown(peer, viewer).address(peer, &self.suffixes),
+            Chat::Direct(peer) => self.name_of(peer, viewer),
             Chat::Group(group) => group.address(&self.suffixes),
             Chat::Newsletter(newsletter) => newsletter.address(&self.suffixes),
         }

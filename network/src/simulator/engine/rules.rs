@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use model::address::Address;
 use model::message::{Content, SEND_TYPES, Surroundings};
-use model::time::Timestamp;
 
 use super::groups::{GroupId, NO_SUCH_GROUP, NOT_A_MEMBER};
-use super::message::{Body, Chat, Message};
+use super::message::{Chat, Message};
 use super::newsletters::{NO_SUCH_NEWSLETTER, NewsletterId};
 use super::{ControlError, Engine};
 use crate::simulator::number::Number;
@@ -38,6 +37,14 @@ impl Refusal {
     }
 }
 
+/// What the network lets somebody do, or why it refuses.
+pub type Allowed<T> = Result<T, Refusal>;
+
+/// Refuses a name that has no character, or more than `most` of them.
+pub fn check_length(name: &str, most: usize, otherwise: Refusal) -> Allowed<()> {
+    if (1..=most).contains(&name.chars().count()) { Ok(()) } else { Err(otherwise) }
+}
+
 impl From<Refusal> for ControlError {
     fn from(refusal: Refusal) -> Self {
         let text = format!("{} {}", refusal.code, refusal.text);
@@ -59,7 +66,7 @@ pub struct Draft {
 
 impl Engine {
     /// The message that a draft becomes, or why it is refused.
-    pub(super) fn compose(&self, now: Timestamp, draft: Draft) -> Result<Arc<Message>, Refusal> {
+    pub(super) fn compose(&self, draft: Draft) -> Allowed<Arc<Message>> {
         let Draft { id, from, device, to, mut content, around } = draft;
         let chat = self.chat_of(&to)?;
         self.check_may_send(from, chat, &content)?;
@@ -69,7 +76,7 @@ impl Engine {
             }
             // A phone may forward what has expired, and can be tested with media that is gone before it is fetched.
             if let Some(media) = content.media() {
-                self.check_handle(now, media.handle.as_ref())?;
+                self.check_handle(media.handle.as_ref())?;
             }
         }
         let target = match content.target() {
@@ -80,7 +87,7 @@ impl Engine {
             }
         };
         if let Some(target) = target {
-            self.check_target(now, from, &content, target)?;
+            self.check_target(from, &content, target)?;
             if let Content::Delete { by_admin, .. } = &mut content {
                 *by_admin = target.from != from;
             }
@@ -95,14 +102,14 @@ impl Engine {
             to,
             target: target.cloned(),
             quoted_from: quoted_from.map(|quoted| quoted.from),
-            body: Body::of(content),
+            body: content.into(),
             around: (!around.is_empty()).then(|| Box::new(around)),
-            at: now,
+            at: self.now,
         }))
     }
 
     /// The conversation that an address names.
-    pub(super) fn chat_of(&self, address: &Address) -> Result<Chat, Refusal> {
+    pub(super) fn chat_of(&self, address: &Address) -> Allowed<Chat> {
         if let Some(group) = GroupId::of_address(address, &self.suffixes) {
             return self.groups.get(group).map(|_| Chat::Group(group)).ok_or(NO_SUCH_GROUP);
         }
@@ -114,7 +121,7 @@ impl Engine {
         number.map(Chat::Direct).ok_or(Refusal::new(BAD_RECIPIENT, "the recipient is not registered"))
     }
 
-    fn check_may_send(&self, from: Number, chat: Chat, content: &Content) -> Result<(), Refusal> {
+    fn check_may_send(&self, from: Number, chat: Chat, content: &Content) -> Allowed<()> {
         // What one stars is nobody else's business.
         let private = matches!(content, Content::Star { .. } | Content::Unstar { .. });
         match chat {
@@ -136,9 +143,13 @@ impl Engine {
         }
     }
 
-    fn check_target(&self, now: Timestamp, from: Number, content: &Content, target: &Message) -> Result<(), Refusal> {
+    fn check_target(&self, from: Number, content: &Content, target: &Message) -> Allowed<()> {
         let own = target.from == from;
-        let age = now.since(target.at);
+        let age = self.now.since(target.at);
+        let by_admin = match target.chat {
+            Chat::Group(group) => self.groups.get(group).is_some_and(|group| group.check_admin(from).is_ok()),
+            _ => false,
+        };
         let refused = |code, text| Err(Refusal::new(code, text));
         if target.target.is_some() {
             return refused(BAD_REQUEST, "this is nothing that one can react to or change");
@@ -147,7 +158,7 @@ impl Engine {
             Content::Edit { .. } if !own => refused(FORBIDDEN, "only the author edits a message"),
             Content::Edit { .. } if target.body.text().is_none() => refused(BAD_REQUEST, "the message has no text"),
             Content::Edit { .. } if age > EDIT_WITHIN => refused(TOO_LATE, "the message is too old to be edited"),
-            Content::Delete { .. } if !own && !self.is_admin(from, target.chat) => {
+            Content::Delete { .. } if !own && !by_admin => {
                 refused(FORBIDDEN, "only the author or an admin of the group deletes a message")
             }
             Content::Delete { .. } if own && age > DELETE_WITHIN => {
@@ -157,15 +168,6 @@ impl Engine {
                 refused(BAD_REQUEST, "the message is no poll")
             }
             _ => Ok(()),
-        }
-    }
-
-    fn is_admin(&self, number: Number, chat: Chat) -> bool {
-        match chat {
-            Chat::Group(group) => {
-                self.groups.get(group).and_then(|group| group.rank_of(number)).is_some_and(|rank| rank.is_admin())
-            }
-            _ => false,
         }
     }
 }

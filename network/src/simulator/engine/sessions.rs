@@ -68,11 +68,8 @@ pub const FOREIGN_NODE: NodeId = 0;
 
 impl Engine {
     /// Welcomes a node. Its older connections are dead by then, even when nothing was heard of their end.
-    pub(super) fn connect(&mut self, now: Timestamp, connection: ConnectionId, node: NodeId) {
-        let older: Vec<_> = self.links.iter().filter(|(_, link)| link.node == node).map(|(id, _)| *id).collect();
-        for old in older {
-            self.cut(now, old);
-        }
+    pub(super) fn connect(&mut self, connection: ConnectionId, node: NodeId) {
+        self.cut(|link| link.node == node);
         if self.faults.cut_node.contains(&node) {
             self.effects.push(Effect::Disconnect { connection });
             return;
@@ -81,25 +78,28 @@ impl Engine {
         self.effects.push(Effect::Send { connection, frame: NetworkFrame::Welcome });
     }
 
-    /// Ends a connection from this side.
-    pub(super) fn cut(&mut self, now: Timestamp, connection: ConnectionId) {
-        self.lose(now, connection);
-        self.effects.push(Effect::Disconnect { connection });
+    /// Ends connections from this side.
+    pub(super) fn cut(&mut self, is_cut: impl Fn(&NodeLink) -> bool) {
+        let cut: Vec<_> = self.links.iter().filter(|(_, link)| is_cut(link)).map(|(id, _)| *id).collect();
+        for connection in cut {
+            self.lose(connection);
+            self.effects.push(Effect::Disconnect { connection });
+        }
     }
 
     /// All sessions of a connection are lost with it.
-    pub(super) fn lose(&mut self, now: Timestamp, connection: ConnectionId) {
+    pub(super) fn lose(&mut self, connection: ConnectionId) {
         let Some(link) = self.links.get(&connection) else { return };
         let mut numbers: Vec<_> = link.sessions.keys().copied().collect();
         numbers.sort_unstable();
         for number in numbers {
-            self.end_session(now, SessionId { connection, number }, LoginEnd::Lost, None);
+            self.end_session(SessionId { connection, number }, LoginEnd::Lost, None);
         }
         self.links.remove(&connection);
     }
 
     /// A request to log in; it is admitted at once, or later under a delay.
-    pub(super) fn login(&mut self, now: Timestamp, id: SessionId, epoch: Epoch, credentials: Bytes) {
+    pub(super) fn login(&mut self, id: SessionId, epoch: Epoch, credentials: Bytes) {
         let Some(link) = self.links.get_mut(&id.connection) else { return };
         let session = link.sessions.entry(id.number).or_insert(Session { epoch, phase: Phase::Linked });
         if !matches!(session.phase, Phase::Linked) {
@@ -107,28 +107,28 @@ impl Engine {
         }
         session.phase = Phase::LoggingIn { credentials };
         if self.faults.login_delay_ms == 0 {
-            self.admit(now, id);
+            self.admit(id);
         } else {
-            let due = now.plus(std::time::Duration::from_millis(self.faults.login_delay_ms));
+            let due = self.now.plus(std::time::Duration::from_millis(self.faults.login_delay_ms));
             self.timers.push(due, Later::Login { session: id });
         }
     }
 
     /// Lets a session live, and ends the one that lived before: fenced by a higher epoch, else replaced in a conflict.
-    pub(super) fn admit(&mut self, now: Timestamp, id: SessionId) {
+    pub(super) fn admit(&mut self, id: SessionId) {
         let Some(session) = self.session(id) else { return };
         let Phase::LoggingIn { credentials } = &session.phase else { return };
         let (epoch, shown) = (session.epoch, msgpack::from_slice::<Credentials>(credentials).ok());
-        let (number, device_id) = match self.check_login(now, shown) {
+        let (number, device_id) = match self.check_login(shown) {
             Ok(device) => device,
-            Err(reason) => return self.dismiss(now, id, reason),
+            Err(reason) => return self.dismiss(id, reason),
         };
         if let Some(old) = self.subscribers.get(&number).and_then(|s| s.device(device_id)).and_then(|d| d.live) {
             let fenced = self.session(old).is_some_and(|session| session.epoch < epoch);
-            self.displace(now, old, fenced);
+            self.displace(old, fenced);
         }
         let holder = Holder { node: self.node_of(id), epoch };
-        let login = self.record_login(now, number, device_id, holder);
+        let login = self.record_login(number, device_id, holder);
         let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
         let identity = subscriber.identity();
         if let Some(device) = subscriber.device_mut(device_id) {
@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// Whose device the credentials are for, or why the login is refused.
-    fn check_login(&self, now: Timestamp, shown: Option<Credentials>) -> Result<(Number, u32), EndReason> {
+    fn check_login(&self, shown: Option<Credentials>) -> Result<(Number, u32), EndReason> {
         match self.faults.refuse_logins {
             None => {}
             Some(RefuseLogins::Transport) => return Err(EndReason::Transport("the network closed the stream".into())),
@@ -160,31 +160,32 @@ impl Engine {
             Standing::Invalidated => return Err(EndReason::Invalidated),
             Standing::Linked => {}
         }
-        match subscriber.banned(now) {
+        match subscriber.banned(self.now) {
             Some(ban) => Err(EndReason::Banned { until: ban.until }),
             None => Ok((number, shown.device)),
         }
     }
 
     /// Ends a live session because another login took its device.
-    pub(super) fn displace(&mut self, now: Timestamp, old: SessionId, fenced: bool) {
+    pub(super) fn displace(&mut self, old: SessionId, fenced: bool) {
         if fenced {
             self.stats.fenced += 1;
-            self.end_session(now, old, LoginEnd::Fenced, Some(EndReason::Fenced));
+            self.end_session(old, LoginEnd::Fenced, Some(EndReason::Fenced));
         } else {
             self.stats.conflicts += 1;
-            self.end_session(now, old, LoginEnd::Replaced, Some(EndReason::Replaced));
+            self.end_session(old, LoginEnd::Replaced, Some(EndReason::Replaced));
         }
     }
 
-    pub(super) fn record_login(&mut self, at: Timestamp, number: Number, device: u32, holder: Holder) -> usize {
+    pub(super) fn record_login(&mut self, number: Number, device: u32, holder: Holder) -> usize {
         self.stats.logins += 1;
-        self.logins.push(LoginRecord { number, device, node: holder.node, epoch: holder.epoch, at, end: None });
+        let Holder { node, epoch } = holder;
+        self.logins.push(LoginRecord { number, device, node, epoch, at: self.now, end: None });
         self.logins.len() - 1
     }
 
     /// Ends a session, whatever its phase; the node hears `reason`, when there is one to tell.
-    pub(super) fn end_session(&mut self, now: Timestamp, id: SessionId, end: LoginEnd, reason: Option<EndReason>) {
+    pub(super) fn end_session(&mut self, id: SessionId, end: LoginEnd, reason: Option<EndReason>) {
         let Some(link) = self.links.get_mut(&id.connection) else { return };
         link.proxies.remove(&id.number);
         let Some(session) = link.sessions.remove(&id.number) else { return };
@@ -192,7 +193,7 @@ impl Engine {
             Phase::Live(live) => {
                 self.stats.sessions -= 1;
                 if let Some(record) = self.logins.get_mut(live.login) {
-                    record.end = Some((now, end));
+                    record.end = Some((self.now, end));
                 }
                 let mut subscriber = self.subscribers.get_mut(&live.number);
                 if let Some(subscriber) = &mut subscriber {
@@ -213,38 +214,31 @@ impl Engine {
     }
 
     /// The gateway unlinks its own device.
-    pub(super) fn logout(&mut self, now: Timestamp, id: SessionId) {
-        match self.live(id) {
-            Some(live) => self.retire(now, live.number, live.device, Standing::Unlinked),
-            None => self.stats.late_writes += u64::from(self.session(id).is_none()),
+    pub(super) fn logout(&mut self, id: SessionId) {
+        if let Some(live) = self.live_or_late(id) {
+            self.retire(live.number, live.device, Standing::Unlinked);
         }
     }
 
     /// Ends a device's right to log in, and its session with it.
-    pub(super) fn retire(&mut self, now: Timestamp, number: Number, device: u32, standing: Standing) {
-        let subscriber = self.subscribers.get_mut(&number);
-        let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(device)) else { return };
+    pub(super) fn retire(&mut self, number: Number, device: u32, standing: Standing) {
+        let Some(device) = self.subscribers.device_mut(number, device) else { return };
         device.standing = standing;
         let live = device.live;
         let reason = if standing == Standing::Unlinked { EndReason::Unlinked } else { EndReason::Invalidated };
         device.mailbox.clear();
         if let Some(live) = live {
-            self.dismiss(now, live, reason);
+            self.dismiss(live, reason);
         }
     }
 
     /// The node has an inbound item safe.
     pub(super) fn acknowledge(&mut self, id: SessionId, item: &ItemId) {
-        let Some(live) = self.live(id) else {
-            self.stats.late_writes += u64::from(self.session(id).is_none());
-            return;
-        };
+        let Some(live) = self.live_or_late(id) else { return };
         let number = item.0.strip_prefix(&self.item_tag).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
-        let held = self.faults.hold_inbound_acks;
-        let subscriber = self.subscribers.get_mut(&live.number);
-        let device = subscriber.and_then(|subscriber| subscriber.device_mut(live.device));
+        let device = self.subscribers.device_mut(live.number, live.device);
         if let (Some(device), Some(number)) = (device, number) {
-            if held {
+            if self.faults.hold_inbound_acks {
                 device.mailbox.hold(number);
             } else {
                 device.mailbox.acknowledge(number);
@@ -255,21 +249,18 @@ impl Engine {
 
     /// Sends a live device what its window has room for.
     pub(super) fn pump(&mut self, number: Number, device: u32) {
-        let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
-        let Some(device) = subscriber.device_mut(device) else { return };
+        let Some(device) = self.subscribers.device_mut(number, device) else { return };
         let Some(session) = device.live else { return };
         while let Some(sending) = device.mailbox.next_to_send() {
             self.stats.redelivered += u64::from(sending.again);
             let id = ItemId(format!("{}-{}", self.item_tag, sending.number));
-            let frame = SessionFrame::Inbound(Box::new(sending.what.item(id, number, &self.suffixes)));
-            let frame = NetworkFrame::Session { session: session.number, frame };
-            self.effects.push(Effect::Send { connection: session.connection, frame });
+            let item = Box::new(sending.what.item(id, number, &self.suffixes));
+            self.effects.push(Effect::to(session, SessionFrame::Inbound(item)));
         }
         let unsent = device.mailbox.first_unsent();
         while let Some((_, frame)) = device.answers.pop_front_if(|(behind, _)| unsent.is_none_or(|item| item > *behind))
         {
-            let frame = NetworkFrame::Session { session: session.number, frame };
-            self.effects.push(Effect::Send { connection: session.connection, frame });
+            self.effects.push(Effect::to(session, frame));
         }
     }
 
@@ -278,10 +269,6 @@ impl Engine {
         if let Some(link) = self.links.get_mut(&id.connection) {
             link.proxies.insert(id.number, proxy);
         }
-    }
-
-    pub(super) fn proxy_of(&self, id: SessionId) -> Option<&String> {
-        self.links.get(&id.connection)?.proxies.get(&id.number)
     }
 
     pub(super) fn session(&self, id: SessionId) -> Option<&Session> {
@@ -297,6 +284,12 @@ impl Engine {
             Phase::Live(live) => Some(live),
             _ => None,
         }
+    }
+
+    /// Who a session that writes speaks for. What comes of one that has ended is counted.
+    pub(super) fn live_or_late(&mut self, id: SessionId) -> Option<Live> {
+        self.stats.late_writes += u64::from(self.session(id).is_none());
+        self.live(id)
     }
 
     pub(super) fn node_of(&self, id: SessionId) -> NodeId {

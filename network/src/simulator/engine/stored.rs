@@ -20,7 +20,7 @@ use super::communities::Communities;
 use super::groups::Groups;
 use super::ledger::{Ledger, Row, Rows};
 use super::media::{MediaStore, StoredMedia};
-use super::message::{Message, StoredMessage};
+use super::message::Message;
 use super::newsletters::Newsletters;
 use super::pictures::Pictures;
 use super::sessions::LoginRecord;
@@ -96,28 +96,23 @@ thread_local! {
 
 /// The number of a message that is being written on this thread.
 pub fn number_of(message: &Arc<Message>) -> io::Result<u32> {
-    NUMBERS.with_borrow_mut(|numbers| numbers.of(message))
+    if let Some(number) = NUMBERS.with_borrow(|numbers| numbers.known.get(&Arc::as_ptr(message)).copied()) {
+        return Ok(number);
+    }
+    // What it points at is older, and is numbered first: as this one is written.
+    let record = encoded(MESSAGE, &**message)?;
+    NUMBERS.with_borrow_mut(|numbers| {
+        let number = u32::try_from(numbers.known.len()).map_err(io::Error::other)?;
+        numbers.known.insert(Arc::as_ptr(message), number);
+        numbers.new.push(record);
+        Ok(number)
+    })
 }
 
 /// The message of a number that is being read on this thread.
 pub fn message_of(number: u32) -> io::Result<Arc<Message>> {
     let message = MESSAGES.with_borrow(|messages| messages.get(number as usize).cloned());
     message.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("there is no message {number}")))
-}
-
-impl Numbers {
-    fn of(&mut self, message: &Arc<Message>) -> io::Result<u32> {
-        if let Some(number) = self.known.get(&Arc::as_ptr(message)) {
-            return Ok(*number);
-        }
-        // What it points at is older and goes first.
-        let target = message.target.as_ref().map(|target| self.of(target)).transpose()?;
-        let record = encoded(MESSAGE, &StoredMessage::of(message, target))?;
-        let number = u32::try_from(self.known.len()).map_err(io::Error::other)?;
-        self.known.insert(Arc::as_ptr(message), number);
-        self.new.push(record);
-        Ok(number)
-    }
 }
 
 fn encoded(kind: u8, value: &impl Serialize) -> io::Result<Vec<u8>> {
@@ -132,13 +127,7 @@ impl Snapshot {
     /// # Errors
     /// Those of `write`.
     pub fn write(&self, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        NUMBERS.with_borrow_mut(|numbers| *numbers = Numbers::default());
-        let written = self.write_numbered(&mut write);
-        NUMBERS.with_borrow_mut(|numbers| *numbers = Numbers::default());
-        written
-    }
-
-    fn write_numbered(&self, write: &mut impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        NUMBERS.set(Numbers::default());
         let mut put = |record: io::Result<Vec<u8>>| -> io::Result<()> {
             let record = record?;
             for message in NUMBERS.with_borrow_mut(|numbers| std::mem::take(&mut numbers.new)) {
@@ -155,7 +144,9 @@ impl Snapshot {
         for logins in self.logins.chunks(LOGINS) {
             put(encoded(LOGGED_IN, &logins))?;
         }
-        put(encoded(REST, &self.rest))
+        put(encoded(REST, &self.rest))?;
+        NUMBERS.set(Numbers::default());
+        Ok(())
     }
 
     /// Reads what [`Snapshot::write`] has handed out; `files` holds the bytes that lie in files of their own.
@@ -166,16 +157,7 @@ impl Snapshot {
         records: impl Iterator<Item = &'a [u8]>,
         files: HashMap<String, Bytes>,
     ) -> Result<Self, StoredError> {
-        MESSAGES.with_borrow_mut(Vec::clear);
-        let read = Self::read_numbered(records, files);
-        MESSAGES.with_borrow_mut(|messages| *messages = Vec::new());
-        read
-    }
-
-    fn read_numbered<'a>(
-        records: impl Iterator<Item = &'a [u8]>,
-        files: HashMap<String, Bytes>,
-    ) -> Result<Self, StoredError> {
+        MESSAGES.set(Vec::new());
         let (mut subscribers, mut accepted, mut logins) = (Subscribers::default(), Rows::default(), Vec::new());
         let mut rest = None;
         for (index, record) in records.enumerate() {
@@ -183,13 +165,8 @@ impl Snapshot {
             let (kind, value) = record.split_first().ok_or_else(|| unreadable("it is empty".into()))?;
             match *kind {
                 MESSAGE => {
-                    let stored: StoredMessage = decoded(value).map_err(unreadable)?;
-                    let restored = MESSAGES.with_borrow_mut(|messages| {
-                        let message = stored.restore(messages)?;
-                        messages.push(Arc::new(message));
-                        Some(())
-                    });
-                    restored.ok_or_else(|| unreadable("it points at no message".into()))?;
+                    let message: Message = decoded(value).map_err(unreadable)?;
+                    MESSAGES.with_borrow_mut(|messages| messages.push(Arc::new(message)));
                 }
                 SUBSCRIBER => subscribers.insert(decoded::<Subscriber>(value).map_err(unreadable)?),
                 ACCEPTED => accepted.extend(decoded::<Vec<Row>>(value).map_err(unreadable)?),
@@ -199,7 +176,7 @@ impl Snapshot {
             }
         }
         let rest = rest.ok_or(StoredError::Unfinished)?;
-        let mut messages = MESSAGES.with_borrow_mut(std::mem::take);
+        let mut messages = MESSAGES.take();
         // Of several under one id the last one counts.
         messages.sort_by_key(|message| message.at);
         Ok(Self { subscribers, accepted, logins, rest, messages, files: files.into_iter().collect() })

@@ -9,7 +9,7 @@ use model::story::{LIFETIME, Story};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::rules::{FORBIDDEN, NOT_FOUND, Refusal};
+use super::rules::{Allowed, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 pub const NO_SUCH_STORY: Refusal = Refusal::new(NOT_FOUND, "no-such-story");
@@ -87,7 +87,7 @@ impl Stories {
     }
 
     /// The author takes a story back; once more changes nothing, and says so.
-    pub fn delete(&mut self, now: Timestamp, author: Number, id: &str) -> Result<bool, Refusal> {
+    pub fn delete(&mut self, now: Timestamp, author: Number, id: &str) -> Allowed<bool> {
         let posted = self.posted.get_mut(id).filter(|posted| posted.author == author).ok_or(NO_SUCH_STORY)?;
         if now.since(posted.posted_at) >= LIFETIME {
             return Err(NO_SUCH_STORY);
@@ -96,7 +96,7 @@ impl Stories {
     }
 
     /// Somebody looks at a story; gives its author for the first look of another one.
-    pub fn view(&mut self, now: Timestamp, viewer: Number, id: &str) -> Result<Option<Number>, Refusal> {
+    pub fn view(&mut self, now: Timestamp, viewer: Number, id: &str) -> Allowed<Option<Number>> {
         let posted = self.posted.get_mut(id).filter(|posted| posted.can_be_seen(now)).ok_or(NO_SUCH_STORY)?;
         if !posted.is_for(viewer) {
             return Err(NOT_FOR_YOU);

@@ -189,15 +189,6 @@ impl Subscriber {
         self.ban.filter(|ban| ban.until.is_none_or(|until| now < until))
     }
 
-    /// How this subscriber's messages are addressed towards another.
-    pub fn shown_to(&self, recipient: &Self) -> Shown {
-        match (self.hide_number, recipient.disclosed.contains(&self.number)) {
-            (false, _) => Shown::Phone,
-            (true, false) => Shown::Lid,
-            (true, true) => Shown::LidWithPhone,
-        }
-    }
-
     pub fn device(&self, id: u32) -> Option<&Device> {
         self.devices.iter().find(|device| device.id == id)
     }
@@ -249,24 +240,17 @@ impl Subscriber {
         self.inbox.iter_mut().rev().find(|entry| &*entry.message.id == id)
     }
 
-    /// Marks everything in a chat as read and returns what was not.
+    /// Marks everything in a chat as read, and returns what was not: of the inbox, and what waits until the phone is online.
     pub fn read_all_in(&mut self, chat: Chat) -> Vec<Arc<Message>> {
         let owner = self.number;
-        let unread = self.inbox.iter_mut().filter(|entry| !entry.read && entry.message.chat_for(owner) == chat);
-        unread
-            .map(|entry| {
-                entry.read = true;
-                Arc::clone(&entry.message)
-            })
-            .collect()
-    }
-
-    /// Messages that reached the phone, or wait until it is online, in a chat; each with whether it was read.
-    pub fn messages_in(&self, chat: Chat) -> impl Iterator<Item = (&Arc<Message>, bool)> {
-        let owner = self.number;
-        let inbox = self.inbox.iter().map(|entry| (&entry.message, entry.read));
-        let all = inbox.chain(self.waiting.iter().map(|(message, _)| (message, false)));
-        all.filter(move |(message, _)| message.chat_for(owner) == chat)
+        let is_there = |message: &Message| message.chat_for(owner) == chat;
+        let unread = self.inbox.iter_mut().filter(|entry| !entry.read && is_there(&entry.message));
+        let unread = unread.map(|entry| {
+            entry.read = true;
+            Arc::clone(&entry.message)
+        });
+        let waiting = self.waiting.iter().filter(|(message, _)| is_there(message));
+        unread.chain(waiting.map(|(message, _)| Arc::clone(message))).collect()
     }
 
     /// What the phone has not read, by the positions in its inbox.
@@ -308,7 +292,7 @@ impl Kept {
     /// The item as it goes to a device of `owner`.
     pub fn item(&self, id: ItemId, owner: Number, suffixes: &Suffixes) -> InboundItem {
         let phone = |number: Number| suffixes.phone_address(&number.to_string());
-        match self {
+        let (at, kind) = match self {
             Self::Message { message, shown, quoted, push_name } => {
                 let (from, from_phone, chat, to) = match message.chat {
                     Chat::Direct(_) => {
@@ -332,7 +316,7 @@ impl Kept {
                     to,
                     push_name: push_name.as_deref().map(str::to_owned),
                 });
-                InboundItem { id, at: message.at, kind }
+                (message.at, kind)
             }
             Self::Own { message } => {
                 let kind = InboundKind::OwnMessage(InboundMessage {
@@ -345,7 +329,7 @@ impl Kept {
                     to: message.to.clone(),
                     push_name: None,
                 });
-                InboundItem { id, at: message.at, kind }
+                (message.at, kind)
             }
             Self::Receipt { message, status, at, participant } => {
                 let kind = InboundKind::Receipt(Receipt {
@@ -354,14 +338,14 @@ impl Kept {
                     participant: participant.map(|(member, shown)| shown.address(member, suffixes)),
                     status: *status,
                 });
-                InboundItem { id, at: *at, kind }
+                (*at, kind)
             }
             Self::LidDisclosed { number, at } => {
-                let kind = InboundKind::LidDisclosed { lid: number.lid(), phone: phone(*number) };
-                InboundItem { id, at: *at, kind }
+                (*at, InboundKind::LidDisclosed { lid: number.lid(), phone: phone(*number) })
             }
-            Self::Notice { at, notice } => InboundItem { id, at: *at, kind: InboundKind::Notice(notice.clone()) },
-        }
+            Self::Notice { at, notice } => (*at, InboundKind::Notice(notice.clone())),
+        };
+        InboundItem { id, at, kind }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::subscriber::Subscriber;
+use super::subscriber::{Device, Subscriber};
 use crate::simulator::number::Number;
 
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,16 @@ impl Subscribers {
 
     pub fn get_mut(&mut self, number: &Number) -> Option<&mut Subscriber> {
         self.by_number.get_mut(number).map(Arc::make_mut)
+    }
+
+    pub fn device_mut(&mut self, number: Number, device: u32) -> Option<&mut Device> {
+        self.get_mut(&number)?.device_mut(device)
+    }
+
+    /// The ids of a subscriber's linked devices.
+    pub fn linked_devices(&self, number: Number) -> Vec<u32> {
+        let linked = self.get(&number).into_iter().flat_map(Subscriber::linked);
+        linked.map(|device| device.id).collect()
     }
 
     pub fn contains_key(&self, number: &Number) -> bool {

@@ -1,71 +1,37 @@
 //! What the engine has to do later: a queue ordered by time, and by arrival where times are equal.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use model::time::Timestamp;
 
 /// A queue of things that become due.
 #[derive(Debug)]
 pub struct Timers<T> {
-    heap: BinaryHeap<Reverse<Entry<T>>>,
+    /// By when each is due, and by its arrival.
+    queue: BTreeMap<(Timestamp, u64), T>,
     arrivals: u64,
-}
-
-#[derive(Debug)]
-struct Entry<T> {
-    due: Timestamp,
-    arrival: u64,
-    what: T,
 }
 
 impl<T> Timers<T> {
     pub fn new() -> Self {
-        Self { heap: BinaryHeap::new(), arrivals: 0 }
+        Self { queue: BTreeMap::new(), arrivals: 0 }
     }
 
     pub fn push(&mut self, due: Timestamp, what: T) {
         self.arrivals += 1;
-        self.heap.push(Reverse(Entry { due, arrival: self.arrivals, what }));
+        self.queue.insert((due, self.arrivals), what);
     }
 
     /// When the first thing is due.
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.heap.peek().map(|Reverse(entry)| entry.due)
+        self.queue.first_key_value().map(|((due, _), _)| *due)
     }
 
     /// Takes the first thing that is due at `now`, with the time at which it was due.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, T)> {
-        if self.next_due()? > now {
-            return None;
-        }
-        self.heap.pop().map(|Reverse(entry)| (entry.due, entry.what))
-    }
-}
-
-impl<T> Entry<T> {
-    fn order(&self) -> (Timestamp, u64) {
-        (self.due, self.arrival)
-    }
-}
-
-impl<T> PartialEq for Entry<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl<T> Eq for Entry<T> {}
-
-impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
+        let first = self.queue.first_entry().filter(|first| first.key().0 <= now)?;
+        let due = first.key().0;
+        Some((due, first.remove()))
     }
 }
 

@@ -41,37 +41,33 @@ pub struct Writing {
 
 impl Engine {
     /// A channel writes a message.
-    pub(super) fn send(&mut self, now: Timestamp, session: SessionId, message: Outbound) {
-        let Some(live) = self.live(session) else {
-            self.stats.late_writes += u64::from(self.session(session).is_none());
-            return;
-        };
+    pub(super) fn send(&mut self, session: SessionId, message: Outbound) {
+        let Some(live) = self.live_or_late(session) else { return };
         if self.chance(self.faults.drop_before_accept_pct) {
             return;
         }
         self.stats.raw_sends += 1;
         let jitter = self.rng.random_range(0..=self.faults.accept_jitter_ms);
-        let earliest = now.plus(Duration::from_millis(self.faults.accept_delay_ms + jitter));
+        let earliest = self.now.plus(Duration::from_millis(self.faults.accept_delay_ms + jitter));
         let holder = Holder { node: self.node_of(session), epoch: self.session(session).map_or(0, |s| s.epoch) };
         let in_flight = InFlight { session, live, holder, message };
-        let subscriber = self.subscribers.get_mut(&live.number);
-        let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) else { return };
+        let Some(device) = self.subscribers.device_mut(live.number, live.device) else { return };
         device.answers_from = device.answers_from.max(earliest);
-        if device.answers_from <= now {
-            self.judge(now, in_flight);
+        if device.answers_from <= self.now {
+            self.judge(in_flight);
         } else {
             self.timers.push(device.answers_from, Later::Answer(Box::new(in_flight)));
         }
     }
 
     /// Accepts or refuses a send, and delivers it.
-    pub(super) fn judge(&mut self, now: Timestamp, send: InFlight) {
+    pub(super) fn judge(&mut self, send: InFlight) {
         let InFlight { session, live, holder, message } = send;
         let Outbound { id, to, content, around } = message;
         // This network names no authors of what a message is about, and has its own clock.
         let around = around.shown();
         let content = match content {
-            content if content.is_story() => return self.judge_story(now, session, live.number, id, content),
+            content if content.is_story() => return self.judge_story(session, live.number, id, content),
             content => content,
         };
         if let Some(message) = self.ledger.repeat(live.number, id.as_str()) {
@@ -81,7 +77,7 @@ impl Engine {
                 self.deliver_copy(&message);
             }
             let recipients = self.group_members(&message);
-            return self.accept(now, session, id, recipients);
+            return self.accept(session, id, recipients);
         }
         if let Some(nack) = self.faults.nack
             && self.chance(nack.pct)
@@ -89,32 +85,32 @@ impl Engine {
             return self.refuse(session, id, nack.code, nack.text());
         }
         let draft = Draft { id: id.as_str().into(), from: live.number, device: Some(live.device), to, content, around };
-        let message = match self.compose(now, draft) {
+        let message = match self.compose(draft) {
             Ok(message) => message,
             Err(refusal) => return self.refuse(session, id, refusal.code, refusal.text),
         };
         self.stats.accepted += 1;
-        self.ledger.push(Arc::clone(&message), holder.node, holder.epoch, now);
+        self.ledger.push(Arc::clone(&message), holder.node, holder.epoch, self.now);
         // The acceptance goes first: the network tells of the acceptance before it tells of the delivery.
         let recipients = self.group_members(&message);
-        self.accept(now, session, id, recipients);
-        self.deliver(now, &message);
+        self.accept(session, id, recipients);
+        self.deliver(&message);
     }
 
     /// A story, a part of one, or the end of one.
-    fn judge_story(&mut self, now: Timestamp, session: SessionId, author: Number, id: MessageId, content: Content) {
+    fn judge_story(&mut self, session: SessionId, author: Number, id: MessageId, content: Content) {
         let nacked = self.faults.nack.filter(|nack| self.chance(nack.pct));
         let whole = match (nacked, content) {
             (Some(nack), _) => {
-                self.forget_story(author, &id);
+                self.stories.forget(author, id.as_str());
                 return self.refuse(session, id, nack.code, nack.text());
             }
-            (None, Content::Story(part)) => self.post_story(now, author, &id, *part),
-            (None, Content::StoryDelete { story }) => self.delete_story(now, author, &story).map(|()| true),
+            (None, Content::Story(part)) => self.post_story(author, &id, *part),
+            (None, Content::StoryDelete { story }) => self.delete_story(author, &story).map(|()| true),
             (None, _) => return,
         };
         match whole {
-            Ok(true) => self.accept(now, session, id, None),
+            Ok(true) => self.accept(session, id, None),
             // The rest of it is on its way.
             Ok(false) => {}
             Err(refusal) => self.refuse(session, id, refusal.code, refusal.text),
@@ -127,10 +123,10 @@ impl Engine {
         to_group.then(|| u32::try_from(self.recipients(message).len()).unwrap_or(u32::MAX))
     }
 
-    fn accept(&mut self, at: Timestamp, session: SessionId, id: MessageId, recipients: Option<u32>) {
+    fn accept(&mut self, session: SessionId, id: MessageId, recipients: Option<u32>) {
         let lost = self.chance(self.faults.drop_after_accept_pct);
         if !lost && self.live(session).is_some() {
-            self.emit(session, SessionFrame::Accepted { id, at, recipients });
+            self.emit(session, SessionFrame::Accepted { id, at: self.now, recipients });
         }
     }
 
@@ -171,8 +167,8 @@ impl Engine {
                 content: writing.content.clone(),
                 around: writing.around.clone(),
             };
-            let message = self.compose(now, draft)?;
-            self.deliver(now, &message);
+            let message = self.compose(draft)?;
+            self.deliver(&message);
             ids.push(id);
         }
         Ok(ids)
@@ -198,12 +194,12 @@ impl Engine {
     }
 
     /// Brings a message to everybody whom it concerns.
-    fn deliver(&mut self, now: Timestamp, message: &Arc<Message>) {
+    fn deliver(&mut self, message: &Arc<Message>) {
         self.messages.insert(message);
         if matches!(message.body.other(), Some(Content::Star { .. } | Content::Unstar { .. })) {
             // For the sender's own eyes: shown by its phone, and told to nobody.
             if let Some(sender) = self.subscribers.get_mut(&message.from) {
-                sender.receive(Arc::clone(message), 1, now);
+                sender.receive(Arc::clone(message), 1, self.now);
             }
             return;
         }
@@ -214,10 +210,13 @@ impl Engine {
         }
         let recipients = self.recipients(message);
         if !recipients.contains(&message.from) {
-            self.sync(message);
+            // Its sender's other devices are shown what it sent.
+            for device in self.devices_to_tell(message, message.from) {
+                self.keep(message.from, device, Kept::Own { message: Arc::clone(message) });
+            }
         }
         for recipient in recipients {
-            self.deliver_to(now, message, recipient);
+            self.deliver_to(message, recipient);
         }
     }
 
@@ -236,22 +235,14 @@ impl Engine {
         }
     }
 
-    /// Shows the sender's other linked devices what it sent.
-    fn sync(&mut self, message: &Arc<Message>) {
-        for device in self.devices_to_tell(message, message.from) {
-            self.keep(message.from, device, Kept::Own { message: Arc::clone(message) });
-        }
-    }
-
     /// The linked devices of `number`, but for the one that sent the message.
     fn devices_to_tell(&self, message: &Message, number: Number) -> Vec<u32> {
-        let Some(subscriber) = self.subscribers.get(&number) else { return Vec::new() };
         let sent = |device: u32| number == message.from && message.device == Some(device);
-        subscriber.linked().map(|device| device.id).filter(|id| !sent(*id)).collect()
+        self.subscribers.linked_devices(number).into_iter().filter(|device| !sent(*device)).collect()
     }
 
     /// Brings a message to the recipient's phone, or keeps it until that is online, and to its linked devices.
-    fn deliver_to(&mut self, now: Timestamp, message: &Arc<Message>, recipient: Number) {
+    fn deliver_to(&mut self, message: &Arc<Message>, recipient: Number) {
         let Some(subscriber) = self.subscribers.get(&recipient) else { return };
         // Who is blocked is not told so: the message was accepted, and reaches nobody.
         let direct = matches!(message.chat, Chat::Direct(_));
@@ -268,7 +259,7 @@ impl Engine {
             self.keep(recipient, device, Kept::Message { message, shown, quoted, push_name });
         }
         if online {
-            self.take_in(now, Arc::clone(message), 1, recipient);
+            self.take_in(Arc::clone(message), 1, recipient);
         } else if let Some(subscriber) = self.subscribers.get_mut(&recipient) {
             subscriber.waiting.push((Arc::clone(message), 1));
         }
@@ -278,9 +269,20 @@ impl Engine {
     pub(super) fn shown(&self, who: Number, towards: Number) -> Shown {
         match (self.subscribers.get(&who), self.subscribers.get(&towards)) {
             // Nobody hides from oneself.
-            (Some(author), Some(reader)) if who != towards => author.shown_to(reader),
+            (Some(author), Some(reader)) if who != towards && author.hide_number => {
+                if reader.disclosed.contains(&who) {
+                    Shown::LidWithPhone
+                } else {
+                    Shown::Lid
+                }
+            }
             _ => Shown::Phone,
         }
+    }
+
+    /// The address under which one subscriber knows another.
+    pub(super) fn name_of(&self, who: Number, towards: Number) -> Address {
+        self.shown(who, towards).address(who, &self.suffixes)
     }
 
     /// One more copy of a message reaches the phones: counted, and told to nobody.
@@ -297,35 +299,34 @@ impl Engine {
     }
 
     /// A message reaches a phone that is online.
-    pub(super) fn take_in(&mut self, now: Timestamp, message: Arc<Message>, copies: u32, recipient: Number) {
+    pub(super) fn take_in(&mut self, message: Arc<Message>, copies: u32, recipient: Number) {
         let Some(subscriber) = self.subscribers.get_mut(&recipient) else { return };
-        let position = subscriber.receive(Arc::clone(&message), copies, now);
+        let position = subscriber.receive(Arc::clone(&message), copies, self.now);
         let auto_read_ms = subscriber.auto_read_ms;
         self.stats.delivered += 1;
-        self.receipt(now, message, ReceiptStatus::Delivered, recipient);
+        self.receipt(message, ReceiptStatus::Delivered, recipient);
         if let Some(delay) = auto_read_ms {
-            let due = now.plus(Duration::from_millis(delay.into()));
+            let due = self.now.plus(Duration::from_millis(delay.into()));
             self.timers.push(due, Later::AutoRead { number: recipient, position });
         }
     }
 
     /// Tells the device that sent a message how far it came at `reader`. Phones get no receipts here, and newsletters
     /// give none.
-    pub(super) fn receipt(&mut self, at: Timestamp, message: Arc<Message>, status: ReceiptStatus, reader: Number) {
+    pub(super) fn receipt(&mut self, message: Arc<Message>, status: ReceiptStatus, reader: Number) {
         let Some(device) = message.device else { return };
         let participant = match message.chat {
             Chat::Direct(_) => None,
             Chat::Group(_) => Some((reader, self.shown(reader, message.from))),
             Chat::Newsletter(_) => return,
         };
-        self.keep(message.from, device, Kept::Receipt { message, status, at, participant });
+        self.keep(message.from, device, Kept::Receipt { message, status, at: self.now, participant });
     }
 
     /// Puts an item into a device's mailbox and sends it, when its session has room.
     pub(super) fn keep(&mut self, number: Number, device: u32, kept: Kept) {
         let subscriber = self.subscribers.get_mut(&number);
-        let linked = subscriber.and_then(|subscriber| subscriber.linked_mut(device));
-        let Some(linked) = linked else { return };
+        let Some(linked) = subscriber.and_then(|subscriber| subscriber.linked_mut(device)) else { return };
         self.items += 1;
         linked.mailbox.push(self.items, kept);
         self.pump(number, device);

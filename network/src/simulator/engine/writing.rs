@@ -28,7 +28,7 @@ impl Engine {
         self.advance(now);
         self.subscriber(from)?;
         let media = media.map(|Prepared { media, sha256, bytes }| {
-            let handle = Some(self.store_media(now, sha256, bytes).handle);
+            let handle = Some(self.store_media(sha256, bytes).handle);
             Media { handle, ..media }
         });
         let content = self.content_of(from, message, media)?;
@@ -66,7 +66,7 @@ impl Engine {
                 let quoted = self.named_by(from, Some(key))?;
                 Some(Quoted {
                     message_id: quoted.message_id(),
-                    from: self.shown(quoted.from, from).address(quoted.from, &self.suffixes),
+                    from: self.name_of(quoted.from, from),
                     text: quoted.body.text().map(str::to_owned),
                 })
             }

@@ -11,7 +11,7 @@ use crate::operation::account::{
 };
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::pictures::NO_PICTURE;
-use crate::simulator::engine::rules::{BAD_RECIPIENT, BAD_REQUEST, Refusal};
+use crate::simulator::engine::rules::{Allowed, BAD_RECIPIENT, BAD_REQUEST, Refusal, check_length};
 use crate::simulator::engine::subscriber::Subscriber;
 use crate::simulator::number::Number;
 
@@ -19,13 +19,8 @@ const NOT_REGISTERED: Refusal = Refusal::new(BAD_RECIPIENT, "the number is not r
 const BAD_NAME: Refusal = Refusal::new(BAD_REQUEST, "a name has 1 to 64 characters");
 
 impl Engine {
-    pub(super) fn blacklist_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: BlacklistOperation,
-    ) -> Result<BlacklistAnswer, Refusal> {
-        match operation {
+    pub(super) fn blacklist_operation(&mut self, by: Number, asked: BlacklistOperation) -> Allowed<BlacklistAnswer> {
+        match asked {
             BlacklistOperation::List => {
                 let blocked = self.own(by)?.account.blocked.iter();
                 let shown = blocked.map(|(number, at)| self.show_blocked(by, *number, Some(*at)));
@@ -33,36 +28,30 @@ impl Engine {
             }
             BlacklistOperation::Block { contact } => {
                 let number = self.registered(&contact).map_err(|_| NOT_REGISTERED)?;
+                let now = self.now;
                 self.own_mut(by)?.account.blocked.entry(number).or_insert(now);
                 let blocked = self.show_blocked(by, number, Some(now));
-                self.notify(now, by, Some(by), News::Blocked(blocked));
+                self.notify(by, Some(by), News::Blocked(blocked));
             }
             BlacklistOperation::Unblock { contact } => {
                 let number = self.registered(&contact).map_err(|_| NOT_REGISTERED)?;
                 self.own_mut(by)?.account.blocked.remove(&number);
-                let contact = self.shown(number, by).address(number, &self.suffixes);
-                self.notify(now, by, Some(by), News::Unblocked { contact });
+                let contact = self.name_of(number, by);
+                self.notify(by, Some(by), News::Unblocked { contact });
             }
         }
         Ok(BlacklistAnswer::Done)
     }
 
     fn show_blocked(&self, viewer: Number, number: Number, blocked_at: Option<Timestamp>) -> Blocked {
-        Blocked { id: self.shown(number, viewer).address(number, &self.suffixes), lid: Some(number.lid()), blocked_at }
+        Blocked { id: self.name_of(number, viewer), lid: Some(number.lid()), blocked_at }
     }
 
-    pub(super) fn profile_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: ProfileOperation,
-    ) -> Result<ProfileAnswer, Refusal> {
+    pub(super) fn profile_operation(&mut self, by: Number, operation: ProfileOperation) -> Allowed<ProfileAnswer> {
         match operation {
             ProfileOperation::Show => return self.profile_of(by).map(ProfileAnswer::Profile),
             ProfileOperation::SetName { name } => {
-                if !(1..=64).contains(&name.chars().count()) {
-                    return Err(BAD_NAME);
-                }
+                check_length(&name, 64, BAD_NAME)?;
                 self.own_mut(by)?.name = Some(name.as_str().into());
             }
             ProfileOperation::SetAbout { about } => {
@@ -78,11 +67,11 @@ impl Engine {
             }
         }
         let profile = self.profile_of(by)?;
-        self.notify(now, by, Some(by), News::Profile(profile));
+        self.notify(by, Some(by), News::Profile(profile));
         Ok(ProfileAnswer::Done)
     }
 
-    fn profile_of(&self, number: Number) -> Result<ChannelProfile, Refusal> {
+    fn profile_of(&self, number: Number) -> Allowed<ChannelProfile> {
         let subscriber = self.own(number)?;
         Ok(ChannelProfile {
             name: subscriber.name.as_deref().map(str::to_owned),
@@ -91,12 +80,7 @@ impl Engine {
         })
     }
 
-    pub(super) fn privacy_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: PrivacyOperation,
-    ) -> Result<PrivacyAnswer, Refusal> {
+    pub(super) fn privacy_operation(&mut self, by: Number, operation: PrivacyOperation) -> Allowed<PrivacyAnswer> {
         match operation {
             PrivacyOperation::Show => self.own(by).map(|own| PrivacyAnswer::Privacy(own.privacy())),
             PrivacyOperation::Change(changes) => {
@@ -104,30 +88,25 @@ impl Engine {
                 let privacy = own.privacy().with(changes);
                 own.read_receipts = privacy.read_receipts == ReadReceipts::All;
                 own.account.privacy = privacy;
-                self.notify(now, by, Some(by), News::Privacy(privacy));
+                self.notify(by, Some(by), News::Privacy(privacy));
                 Ok(PrivacyAnswer::Done)
             }
         }
     }
 
     /// Whether `of` shows something to `viewer` that is meant for an audience.
-    pub(in crate::simulator::engine) fn shows(
-        &self,
-        of: Number,
-        viewer: Number,
-        audience: impl FnOnce(&Privacy) -> Audience,
-    ) -> bool {
+    pub(super) fn shows(&self, of: Number, viewer: Number, audience: impl FnOnce(&Privacy) -> Audience) -> bool {
         let Some(subscriber) = self.subscribers.get(&of) else { return false };
         let account = &subscriber.account;
         !account.blocked.contains_key(&viewer)
             && audience(&account.privacy).includes(account.book.contains_key(&viewer))
     }
 
-    fn own(&self, number: Number) -> Result<&Subscriber, Refusal> {
+    fn own(&self, number: Number) -> Allowed<&Subscriber> {
         self.subscribers.get(&number).ok_or(NOT_REGISTERED)
     }
 
-    fn own_mut(&mut self, number: Number) -> Result<&mut Subscriber, Refusal> {
+    fn own_mut(&mut self, number: Number) -> Allowed<&mut Subscriber> {
         self.subscribers.get_mut(&number).ok_or(NOT_REGISTERED)
     }
 }

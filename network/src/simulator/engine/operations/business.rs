@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use model::address::Address;
 use model::business::{CartItem, Order, OrderItem, OrderStatus};
 use model::message::{Content, Surroundings};
 use model::time::Timestamp;
@@ -12,7 +11,7 @@ use crate::notice::{BusinessNews, News};
 use crate::operation::business::{BusinessAnswer, BusinessOperation, BusinessState};
 use crate::simulator::answers::business::{GivenItem, NewCart, NewOrder};
 use crate::simulator::engine::business::{Business, NO_BUSINESS, NO_SUCH_ORDER, PlacedOrder};
-use crate::simulator::engine::rules::{BAD_REQUEST, FORBIDDEN, NOT_FOUND, Refusal};
+use crate::simulator::engine::rules::{Allowed, BAD_REQUEST, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::engine::traffic::Writing;
 use crate::simulator::engine::{ControlError, Engine};
 use crate::simulator::number::Number;
@@ -25,48 +24,43 @@ const CART_DISABLED: Refusal = Refusal::new(FORBIDDEN, "cart-disabled");
 const NOTHING_ORDERED: Refusal = Refusal::new(BAD_REQUEST, "no-items");
 
 impl Engine {
-    pub(super) fn business_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: BusinessOperation,
-    ) -> Result<BusinessAnswer, Refusal> {
+    pub(super) fn business_operation(&mut self, by: Number, operation: BusinessOperation) -> Allowed<BusinessAnswer> {
         match operation {
             BusinessOperation::Show => Ok(BusinessAnswer::Account(self.business_state(by).map(Box::new))),
             BusinessOperation::ChangeProfile(changes) => {
                 let business = self.business(by)?;
                 business.profile.change(*changes);
                 let profile = Box::new(business.profile.clone());
-                self.tell_business(now, by, BusinessNews::Profile(profile.clone()));
+                self.tell_business(by, BusinessNews::Profile(profile.clone()));
                 Ok(BusinessAnswer::Profile(profile))
             }
             BusinessOperation::AddProduct(input) => {
                 self.business(by)?;
                 let id = self.businesses.next_id();
                 let product = Box::new(self.business(by)?.add_product(id, *input)?);
-                self.tell_business(now, by, BusinessNews::Product(product.clone()));
+                self.tell_business(by, BusinessNews::Product(product.clone()));
                 Ok(BusinessAnswer::Product(product))
             }
             BusinessOperation::ChangeProduct { product, changes } => {
                 let product = Box::new(self.business(by)?.change_product(&product, *changes)?);
-                self.tell_business(now, by, BusinessNews::Product(product.clone()));
+                self.tell_business(by, BusinessNews::Product(product.clone()));
                 Ok(BusinessAnswer::Product(product))
             }
             BusinessOperation::DeleteProduct { product } => {
                 let business = self.business(by)?;
                 let listed = business.product(&product)?.collection_ids;
                 business.delete_product(&product)?;
-                self.tell_business(now, by, BusinessNews::ProductGone { product });
-                self.tell_collections(now, by, &listed)?;
+                self.tell_business(by, BusinessNews::ProductGone { product });
+                self.tell_collections(by, &listed)?;
                 Ok(BusinessAnswer::Done)
             }
             BusinessOperation::AddCollection { name, products } => {
                 self.business(by)?;
                 let id = self.businesses.next_id();
                 let collection = self.business(by)?.add_collection(id.clone(), name, products)?;
-                self.tell_collections(now, by, std::slice::from_ref(&id))?;
+                self.tell_collections(by, std::slice::from_ref(&id))?;
                 let listed = self.business(by)?.products_in(&id);
-                self.tell_products(now, by, listed)?;
+                self.tell_products(by, listed)?;
                 Ok(BusinessAnswer::Collection(collection))
             }
             BusinessOperation::ChangeCollection { collection, changes } => {
@@ -74,16 +68,16 @@ impl Engine {
                 let before: BTreeSet<String> = business.products_in(&collection).into_iter().collect();
                 let changed = business.change_collection(&collection, changes)?;
                 let after: BTreeSet<String> = business.products_in(&collection).into_iter().collect();
-                self.tell_collections(now, by, &[collection])?;
-                self.tell_products(now, by, before.symmetric_difference(&after).cloned().collect())?;
+                self.tell_collections(by, &[collection])?;
+                self.tell_products(by, before.symmetric_difference(&after).cloned().collect())?;
                 Ok(BusinessAnswer::Collection(changed))
             }
             BusinessOperation::DeleteCollection { collection } => {
                 let business = self.business(by)?;
                 let listed = business.products_in(&collection);
                 business.delete_collection(&collection)?;
-                self.tell_business(now, by, BusinessNews::CollectionGone { collection });
-                self.tell_products(now, by, listed)?;
+                self.tell_business(by, BusinessNews::CollectionGone { collection });
+                self.tell_products(by, listed)?;
                 Ok(BusinessAnswer::Done)
             }
             BusinessOperation::Order { order, token } => {
@@ -96,11 +90,11 @@ impl Engine {
                 Ok(BusinessAnswer::Order(Box::new(order)))
             }
             BusinessOperation::ProfileOf { contact } => {
-                let number = self.contact(&contact)?;
+                let number = self.registered(&contact).map_err(|_| NO_SUCH_CONTACT)?;
                 Ok(BusinessAnswer::Profile(Box::new(self.business(number)?.profile.clone())))
             }
             BusinessOperation::CatalogOf { contact, after, limit } => {
-                let number = self.contact(&contact)?;
+                let number = self.registered(&contact).map_err(|_| NO_SUCH_CONTACT)?;
                 let products = self.business(number)?.products().filter(|product| !product.hidden);
                 let behind = products.filter(|product| after.as_ref().is_none_or(|after| product.id > *after));
                 Ok(BusinessAnswer::Products(behind.take(limit).collect()))
@@ -108,12 +102,7 @@ impl Engine {
         }
     }
 
-    fn contact(&self, address: &Address) -> Result<Number, Refusal> {
-        let number = Number::of_address(address, &self.suffixes);
-        number.filter(|number| self.subscribers.contains_key(number)).ok_or(NO_SUCH_CONTACT)
-    }
-
-    pub(super) fn business(&mut self, number: Number) -> Result<&mut Business, Refusal> {
+    pub(super) fn business(&mut self, number: Number) -> Allowed<&mut Business> {
         if !self.subscribers.get(&number).is_some_and(|subscriber| subscriber.business) {
             return Err(NO_BUSINESS);
         }
@@ -131,29 +120,29 @@ impl Engine {
     }
 
     /// An account became a business, or is none any more.
-    pub(in crate::simulator::engine) fn tell_business_account(&mut self, now: Timestamp, number: Number) {
+    pub(in crate::simulator::engine) fn tell_business_account(&mut self, number: Number) {
         let state = self.business_state(number).map(Box::new);
-        self.tell_business(now, number, BusinessNews::Account(state));
-        self.tell_all_labels(now, number);
+        self.tell_business(number, BusinessNews::Account(state));
+        self.tell_all_labels(number);
     }
 
-    fn tell_business(&mut self, now: Timestamp, whom: Number, news: BusinessNews) {
-        self.notify(now, whom, Some(whom), News::Business(Box::new(news)));
+    fn tell_business(&mut self, whom: Number, news: BusinessNews) {
+        self.notify(whom, Some(whom), News::Business(Box::new(news)));
     }
 
-    fn tell_collections(&mut self, now: Timestamp, whom: Number, ids: &[String]) -> Result<(), Refusal> {
+    fn tell_collections(&mut self, whom: Number, ids: &[String]) -> Allowed<()> {
         for id in ids {
             let collection = self.business(whom)?.collection(id)?;
-            self.tell_business(now, whom, BusinessNews::Collection(collection));
+            self.tell_business(whom, BusinessNews::Collection(collection));
         }
         Ok(())
     }
 
-    fn tell_products(&mut self, now: Timestamp, whom: Number, ids: Vec<String>) -> Result<(), Refusal> {
+    fn tell_products(&mut self, whom: Number, ids: Vec<String>) -> Allowed<()> {
         for id in ids {
             // One that was deleted has been told of.
             if let Ok(product) = self.business(whom)?.product(&id) {
-                self.tell_business(now, whom, BusinessNews::Product(Box::new(product)));
+                self.tell_business(whom, BusinessNews::Product(Box::new(product)));
             }
         }
         Ok(())
@@ -200,13 +189,13 @@ impl Engine {
         let placed = PlacedOrder { seller, buyer, order };
         let order = Box::new(self.order_for_seller(&placed));
         self.businesses.place(placed);
-        self.notify(now, seller, Some(buyer), News::Business(Box::new(BusinessNews::OrderPlaced(order))));
+        self.notify(seller, Some(buyer), News::Business(Box::new(BusinessNews::OrderPlaced(order))));
         Ok(id)
     }
 
     /// An order as the seller sees it: the buyer may hide the number.
     fn order_for_seller(&self, placed: &PlacedOrder) -> Order {
-        let from = self.shown(placed.buyer, placed.seller).address(placed.buyer, &self.suffixes);
+        let from = self.name_of(placed.buyer, placed.seller);
         Order { from, ..placed.order.clone() }
     }
 
@@ -223,7 +212,7 @@ impl Engine {
         self.subscriber(by)?;
         let seller = self.businesses.move_order(id, by, to)?.seller;
         let news = BusinessNews::OrderMoved { order: id.to_owned(), status: to, reason };
-        self.notify(now, seller, Some(by), News::Business(Box::new(news)));
+        self.notify(seller, Some(by), News::Business(Box::new(news)));
         Ok(())
     }
 
@@ -252,12 +241,12 @@ impl Engine {
             total_amount: Some(total),
             currency,
         };
-        self.notify(now, seller, Some(buyer), News::Business(Box::new(news)));
+        self.notify(seller, Some(buyer), News::Business(Box::new(news)));
         Ok(cart)
     }
 
     /// What is ordered: as the catalog has it, unless the order itself says more.
-    fn items(&mut self, seller: Number, given: &[GivenItem]) -> Result<Vec<OrderItem>, Refusal> {
+    fn items(&mut self, seller: Number, given: &[GivenItem]) -> Allowed<Vec<OrderItem>> {
         let business = self.business(seller)?;
         let item = |given: &GivenItem| {
             let known = business.product(&given.product_id).ok();

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use model::address::Address;
 use model::call::CallEnd;
 use model::time::Timestamp;
 use rand::RngExt;
@@ -12,8 +11,8 @@ use crate::operation::calls::{CallAnswer, CallOperation};
 use crate::simulator::answers::calls::{NewCall, ShownCall};
 use crate::simulator::engine::calls::{Call, NO_SUCH_CALL, Party};
 use crate::simulator::engine::message::Chat;
-use crate::simulator::engine::rules::{BAD_REQUEST, FORBIDDEN, Refusal};
-use crate::simulator::engine::subscriber::Kept;
+use crate::simulator::engine::rules::{Allowed, BAD_REQUEST, FORBIDDEN, Refusal};
+use crate::simulator::engine::subscriber::{Device, Kept};
 use crate::simulator::engine::{ControlError, Engine, Later};
 use crate::simulator::number::Number;
 
@@ -24,11 +23,10 @@ impl Engine {
     /// `device` is the one that asks; `None` when the phone does.
     pub(super) fn call_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         device: Option<u32>,
         operation: CallOperation,
-    ) -> Result<CallAnswer, Refusal> {
+    ) -> Allowed<CallAnswer> {
         let CallOperation::Reject { call_id, from } = operation;
         let call = self.calls.get_mut(&call_id)?;
         let caller = from.map(|from| Number::of_address(&from, &self.suffixes));
@@ -36,7 +34,7 @@ impl Engine {
             return Err(NO_SUCH_CALL);
         }
         call.reject(by)?;
-        self.tell_call_end(now, by, &call_id, CallEnd::Rejected, device, None);
+        self.tell_call_end(by, &call_id, CallEnd::Rejected, device, None);
         Ok(CallAnswer::Done)
     }
 
@@ -61,11 +59,11 @@ impl Engine {
         let id = format!("{:032X}", self.rng.random::<u128>());
         self.calls.begin(now, id.clone(), from, new.video, group, &called);
         for number in called {
-            self.tell_call(now, number, Some(from), &id, |engine, away| CallNews::Offered {
-                from: engine.shown(from, number).address(from, &engine.suffixes),
+            self.tell_call(number, Some(from), &id, |engine, device| CallNews::Offered {
+                from: engine.name_of(from, number),
                 is_video: new.video,
                 group: group.map(|group| group.address(&engine.suffixes)),
-                offline: away,
+                offline: device.live.is_none(),
             });
         }
         let rings = Duration::from_millis(new.ring_ms.unwrap_or(RING_MS));
@@ -74,13 +72,13 @@ impl Engine {
     }
 
     /// Nobody answered in time.
-    pub(in crate::simulator::engine) fn call_timeout(&mut self, now: Timestamp, id: &str) {
+    pub(in crate::simulator::engine) fn call_timeout(&mut self, id: &str) {
         let Ok(call) = self.calls.get_mut(id) else { return };
         if call.accepted_at.is_none() {
             let ringing = call.ringing();
             call.end(CallEnd::Timeout);
             for number in ringing {
-                self.tell_call_end(now, number, id, CallEnd::Timeout, None, None);
+                self.tell_call_end(number, id, CallEnd::Timeout, None, None);
             }
         }
     }
@@ -90,7 +88,7 @@ impl Engine {
         self.advance(now);
         self.subscriber(number)?;
         self.calls.get_mut(id)?.accept(now, number)?;
-        self.tell_call_end(now, number, id, CallEnd::AcceptedElsewhere, None, None);
+        self.tell_call_end(number, id, CallEnd::AcceptedElsewhere, None, None);
         Ok(())
     }
 
@@ -102,7 +100,7 @@ impl Engine {
         match call.party(number) {
             Some(Party::Ringing) => {
                 call.reject(number)?;
-                self.tell_call_end(now, number, id, CallEnd::Rejected, None, None);
+                self.tell_call_end(number, id, CallEnd::Rejected, None, None);
                 Ok(())
             }
             party if (party == Some(Party::Speaking) || call.from == number) && !call.is_over() => {
@@ -111,7 +109,7 @@ impl Engine {
                 let ringing = call.ringing();
                 call.end(why);
                 for number in ringing {
-                    self.tell_call_end(now, number, id, why, None, spoken);
+                    self.tell_call_end(number, id, why, None, spoken);
                 }
                 Ok(())
             }
@@ -135,51 +133,22 @@ impl Engine {
     }
 
     /// Tells the devices of somebody who is called that it is over; `here` is the one that rejected it.
-    fn tell_call_end(
-        &mut self,
-        now: Timestamp,
-        whom: Number,
-        id: &str,
-        reason: CallEnd,
-        here: Option<u32>,
-        duration_seconds: Option<u32>,
-    ) {
-        let Some(subscriber) = self.subscribers.get(&whom) else { return };
-        let devices: Vec<u32> = subscriber.linked().map(|device| device.id).collect();
-        for device in devices {
-            let news = CallNews::Over { reason, here: here == Some(device), duration_seconds };
-            self.keep_call(now, whom, device, None, id, news);
-        }
+    fn tell_call_end(&mut self, whom: Number, id: &str, reason: CallEnd, here: Option<u32>, spoken: Option<u32>) {
+        self.tell_call(whom, None, id, |_, device| CallNews::Over {
+            reason,
+            here: here == Some(device.id),
+            duration_seconds: spoken,
+        });
     }
 
-    /// Tells all devices of somebody who is called; `news` gets to know whether the device is away.
-    fn tell_call(
-        &mut self,
-        now: Timestamp,
-        whom: Number,
-        actor: Option<Number>,
-        id: &str,
-        news: impl Fn(&Self, bool) -> CallNews,
-    ) {
+    /// Tells all devices of somebody who is called.
+    fn tell_call(&mut self, whom: Number, actor: Option<Number>, id: &str, news: impl Fn(&Self, &Device) -> CallNews) {
         let Some(subscriber) = self.subscribers.get(&whom) else { return };
-        let devices: Vec<(u32, bool)> = subscriber.linked().map(|device| (device.id, device.live.is_none())).collect();
-        let actor = actor.map(|actor| self.shown(actor, whom).address(actor, &self.suffixes));
-        for (device, away) in devices {
-            let news = news(self, away);
-            self.keep_call(now, whom, device, actor.clone(), id, news);
+        let told: Vec<(u32, CallNews)> = subscriber.linked().map(|device| (device.id, news(self, device))).collect();
+        let actor = actor.map(|actor| self.name_of(actor, whom));
+        for (device, news) in told {
+            let notice = Notice { actor: actor.clone(), news: News::Call { call: id.to_owned(), news } };
+            self.keep(whom, device, Kept::Notice { at: self.now, notice: Box::new(notice) });
         }
-    }
-
-    fn keep_call(
-        &mut self,
-        at: Timestamp,
-        whom: Number,
-        device: u32,
-        actor: Option<Address>,
-        id: &str,
-        news: CallNews,
-    ) {
-        let notice = Notice { actor, news: News::Call { call: id.to_owned(), news } };
-        self.keep(whom, device, Kept::Notice { at, notice: Box::new(notice) });
     }
 }

@@ -16,7 +16,7 @@ use crate::operation::chats::{ChatAnswer, ChatOperation};
 use crate::operation::groups::GroupOperation;
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::message::{Chat, Message};
-use crate::simulator::engine::rules::{CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
+use crate::simulator::engine::rules::{Allowed, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 const PIN_LIMIT: Refusal = Refusal::new(FORBIDDEN, "pin_limit");
@@ -24,12 +24,7 @@ const OVERTAKEN: Refusal = Refusal::new(CONFLICT, "another device changed the ac
 pub(super) const NO_SUCH_MESSAGE: Refusal = Refusal::new(NOT_FOUND, "there is no such message in the chat");
 
 impl Engine {
-    pub(super) fn chat_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: ChatOperation,
-    ) -> Result<ChatAnswer, Refusal> {
+    pub(super) fn chat_operation(&mut self, by: Number, operation: ChatOperation) -> Allowed<ChatAnswer> {
         match operation {
             ChatOperation::List => return Ok(ChatAnswer::Chats(self.chats_of(by))),
             ChatOperation::Change { chat, changes } => {
@@ -37,7 +32,7 @@ impl Engine {
                     self.faults.conflicting_patches -= 1;
                     return Err(OVERTAKEN);
                 }
-                self.change_chat(now, by, &chat, changes)?;
+                self.change_chat(by, &chat, changes)?;
             }
             ChatOperation::Clear { chat, delete } => {
                 let chat = self.chat_of(&chat)?;
@@ -49,15 +44,15 @@ impl Engine {
                         business.labels.forget_chat(chat);
                     }
                 }
-                self.tell_of_chat(now, by, chat, ChatNews::Cleared { deleted: delete });
+                self.tell_of_chat(by, chat, ChatNews::Cleared { deleted: delete });
             }
             ChatOperation::Read { chat, messages, .. } if messages.is_empty() => {
                 let chat = self.chat_of(&chat)?;
-                self.read_chat(now, by, chat);
+                self.read_chat(by, chat);
             }
             ChatOperation::Read { chat, messages, .. } => {
                 let chat = self.chat_of(&chat)?;
-                self.read_messages(now, by, chat, &messages)?;
+                self.read_messages(by, chat, &messages)?;
             }
         }
         Ok(ChatAnswer::Done)
@@ -99,13 +94,7 @@ impl Engine {
     }
 
     /// Changes one field after the other; what is refused leaves what went before it changed.
-    fn change_chat(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        address: &Address,
-        changes: ChatChanges,
-    ) -> Result<(), Refusal> {
+    fn change_chat(&mut self, by: Number, address: &Address, changes: ChatChanges) -> Allowed<()> {
         let chat = self.chat_of(address)?;
         let ChatChanges { pinned, archived, muted_until, unread, ephemeral_expiration } = changes;
         if let Some(pinned) = pinned {
@@ -114,80 +103,71 @@ impl Engine {
             if pins && account.is_some_and(|account| !account.may_pin()) {
                 return Err(PIN_LIMIT);
             }
-            self.patch(now, by, chat, ChatChanges { pinned: Some(pinned), ..ChatChanges::default() });
+            self.patch(by, chat, ChatChanges { pinned: Some(pinned), ..ChatChanges::default() });
         }
         if let Some(archived) = archived {
             let pinned = archived.then_some(false);
-            self.patch(now, by, chat, ChatChanges { archived: Some(archived), pinned, ..ChatChanges::default() });
+            self.patch(by, chat, ChatChanges { archived: Some(archived), pinned, ..ChatChanges::default() });
         }
         if let Change::To(muted_until) = muted_until {
             let muted_until = Change::To(muted_until);
-            self.patch(now, by, chat, ChatChanges { muted_until, ..ChatChanges::default() });
+            self.patch(by, chat, ChatChanges { muted_until, ..ChatChanges::default() });
         }
         match unread {
-            Some(true) => self.patch(now, by, chat, ChatChanges { unread, ..ChatChanges::default() }),
-            Some(false) => self.read_chat(now, by, chat),
+            Some(true) => self.patch(by, chat, ChatChanges { unread, ..ChatChanges::default() }),
+            Some(false) => self.read_chat(by, chat),
             None => {}
         }
         if let Some(seconds) = ephemeral_expiration {
-            self.set_ephemeral(now, by, chat, address, seconds)?;
+            self.set_ephemeral(by, chat, address, seconds)?;
         }
         Ok(())
     }
 
     /// Changes flags of the account, and tells its devices what became of them.
-    fn patch(&mut self, now: Timestamp, by: Number, chat: Chat, changes: ChatChanges) {
+    fn patch(&mut self, by: Number, chat: Chat, changes: ChatChanges) {
         let Some(subscriber) = self.subscribers.get_mut(&by) else { return };
         let before = subscriber.account.flags(chat);
         let mut after = before.clone();
         after.apply(&changes);
         if after != before {
             subscriber.account.set_flags(chat, after);
-            self.tell_of_chat(now, by, chat, ChatNews::Changed(changes));
+            self.tell_of_chat(by, chat, ChatNews::Changed(changes));
         }
     }
 
     /// Both sides of a conversation share how long its messages stay.
-    fn set_ephemeral(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        chat: Chat,
-        address: &Address,
-        seconds: u32,
-    ) -> Result<(), Refusal> {
+    fn set_ephemeral(&mut self, by: Number, chat: Chat, address: &Address, seconds: u32) -> Allowed<()> {
         let changes = ChatChanges { ephemeral_expiration: Some(seconds), ..ChatChanges::default() };
         match chat {
             Chat::Direct(peer) => {
-                self.patch(now, by, chat, changes.clone());
-                self.patch(now, peer, Chat::Direct(by), changes);
+                self.patch(by, chat, changes.clone());
+                self.patch(peer, Chat::Direct(by), changes);
                 Ok(())
             }
             Chat::Group(_) => {
                 let changes = GroupChanges { ephemeral: Some(seconds), ..GroupChanges::default() };
-                self.group_operation(now, by, GroupOperation::Change { group: address.clone(), changes }).map(drop)
+                self.group_operation(by, GroupOperation::Change { group: address.clone(), changes }).map(drop)
             }
             Chat::Newsletter(_) => Err(Refusal::new(FORBIDDEN, "messages of a newsletter do not disappear")),
         }
     }
 
     /// The account reads all that is unread in a chat: its authors hear of it, and its devices.
-    pub(in crate::simulator::engine) fn read_chat(&mut self, now: Timestamp, by: Number, chat: Chat) {
+    pub(in crate::simulator::engine) fn read_chat(&mut self, by: Number, chat: Chat) {
         let Some(subscriber) = self.subscribers.get_mut(&by) else { return };
-        let unread: Vec<Arc<Message>> =
-            subscriber.messages_in(chat).filter(|(_, read)| !read).map(|(message, _)| Arc::clone(message)).collect();
-        subscriber.read_all_in(chat);
-        self.acknowledge_reading(now, by, unread);
-        self.unmark(now, by, chat, now);
+        let unread = subscriber.read_all_in(chat);
+        self.acknowledge_reading(by, unread);
+        self.unmark(by, chat, self.now);
     }
 
-    fn read_messages(&mut self, now: Timestamp, by: Number, chat: Chat, messages: &[MessageId]) -> Result<(), Refusal> {
+    fn read_messages(&mut self, by: Number, chat: Chat, messages: &[MessageId]) -> Allowed<()> {
         let found = messages.iter().map(|id| {
             let message = self.messages.find(id.as_str(), by, chat).filter(|message| message.from != by);
             message.cloned().ok_or(NO_SUCH_MESSAGE)
         });
         let found: Vec<Arc<Message>> = found.collect::<Result<_, _>>()?;
-        let upto = found.iter().map(|message| message.at).max().unwrap_or(now);
+        let upto = found.iter().map(|message| message.at).max().unwrap_or(self.now);
         if let Some(subscriber) = self.subscribers.get_mut(&by) {
             for message in &found {
                 if let Some(entry) = subscriber.received(message) {
@@ -195,31 +175,36 @@ impl Engine {
                 }
             }
         }
-        self.acknowledge_reading(now, by, found);
-        self.unmark(now, by, chat, upto);
+        self.acknowledge_reading(by, found);
+        self.unmark(by, chat, upto);
         Ok(())
     }
 
-    fn acknowledge_reading(&mut self, now: Timestamp, by: Number, messages: Vec<Arc<Message>>) {
+    pub(in crate::simulator::engine) fn acknowledge_reading(&mut self, by: Number, messages: Vec<Arc<Message>>) {
         let receipts = self.subscribers.get(&by).is_some_and(|subscriber| subscriber.read_receipts);
         for message in messages {
-            self.viewed(&message, by);
+            // What a newsletter published is looked at.
+            if let Chat::Newsletter(newsletter) = message.chat
+                && let Ok(newsletter) = self.newsletters.get_mut(newsletter)
+            {
+                newsletter.view(&message, by);
+            }
             if receipts {
-                self.receipt(now, message, ReceiptStatus::Read, by);
+                self.receipt(message, ReceiptStatus::Read, by);
             }
         }
     }
 
-    fn unmark(&mut self, now: Timestamp, by: Number, chat: Chat, upto: Timestamp) {
+    fn unmark(&mut self, by: Number, chat: Chat, upto: Timestamp) {
         if let Some(subscriber) = self.subscribers.get_mut(&by) {
             let flags = ChatFlags { marked_unread: false, ..subscriber.account.flags(chat) };
             subscriber.account.set_flags(chat, flags);
         }
-        self.tell_of_chat(now, by, chat, ChatNews::Read { upto });
+        self.tell_of_chat(by, chat, ChatNews::Read { upto });
     }
 
-    fn tell_of_chat(&mut self, now: Timestamp, by: Number, chat: Chat, news: ChatNews) {
+    fn tell_of_chat(&mut self, by: Number, chat: Chat, news: ChatNews) {
         let chat = self.chat_as_seen(by, chat);
-        self.notify(now, by, Some(by), News::Chat { chat, news });
+        self.notify(by, Some(by), News::Chat { chat, news });
     }
 }

@@ -1,29 +1,22 @@
 //! What is done with communities, and who hears of it.
 
-use std::collections::BTreeSet;
-
 use model::address::Address;
 use model::community::{Community as ShownCommunity, CommunityChanges, KnownCommunity, SubGroup};
 use model::group::{AddedReason, GroupChanges, GroupOrigin, ParticipantAction};
-use model::time::Timestamp;
 
+use super::count;
 use crate::notice::{GroupNews, News};
 use crate::operation::communities::{CommunityAnswer, CommunityOperation};
 use crate::operation::groups::GroupAnswer;
 use crate::simulator::engine::Engine;
-use crate::simulator::engine::communities::{Community, CommunityId, NO_SUCH_COMMUNITY};
+use crate::simulator::engine::communities::{CommunityId, NO_SUCH_COMMUNITY};
 use crate::simulator::engine::groups::{Group, GroupId, NO_SUCH_GROUP, NOT_AN_ADMIN};
-use crate::simulator::engine::rules::{CONFLICT, FORBIDDEN, Refusal};
+use crate::simulator::engine::rules::{Allowed, CONFLICT, FORBIDDEN, Refusal};
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn community_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: CommunityOperation,
-    ) -> Result<CommunityAnswer, Refusal> {
-        match operation {
+    pub(super) fn community_operation(&mut self, by: Number, asked: CommunityOperation) -> Allowed<CommunityAnswer> {
+        match asked {
             CommunityOperation::List => {
                 let ids = self.communities.ids().into_iter();
                 Ok(CommunityAnswer::Communities(ids.filter_map(|id| self.community_of(by, id).ok()).collect()))
@@ -33,23 +26,33 @@ impl Engine {
                 self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
             }
             CommunityOperation::Create { subject, description, groups } => {
-                self.create_community(now, by, &subject, description, &groups)
+                let groups = groups.iter().map(|group| self.own_group(by, group)).collect::<Result<Vec<_>, _>>()?;
+                let code = self.invite_code();
+                let announcement = self.groups.create(self.now, by, &subject, code)?;
+                announcement.description = description.filter(|text| !text.is_empty());
+                (announcement.announce, announcement.restrict, announcement.member_add_mode) = (true, true, false);
+                let announcement = announcement.id;
+                let group = Box::new(self.group_of(by, announcement)?);
+                self.tell(by, Some(by), announcement, GroupNews::Entered { group, origin: GroupOrigin::Created });
+                let id = self.communities.create(announcement, groups);
+                self.settle_communities();
+                self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
             }
             CommunityOperation::Change { community, changes } => {
-                self.change_community(now, by, self.named_community(&community)?, changes)
+                self.change_community(by, self.named_community(&community)?, changes)
             }
             CommunityOperation::Deactivate { community } => {
                 let id = self.named_community(&community)?;
                 self.check_community_admin(by, id)?;
                 for whom in self.communities.remove(id).into_iter().flat_map(|community| community.told.into_keys()) {
-                    self.tell_community(now, whom, id, None);
+                    self.tell_community(whom, id, None);
                 }
                 Ok(CommunityAnswer::Done)
             }
             CommunityOperation::CreateGroup { community, subject, participants } => {
                 let id = self.named_community(&community)?;
                 self.check_may_add(by, id)?;
-                match self.create_group(now, by, &subject, participants)? {
+                match self.create_group(by, &subject, participants)? {
                     GroupAnswer::Created { group, .. } => {
                         let made = self.named_group(&group.id)?;
                         self.communities.get_mut(id)?.groups.push(made);
@@ -80,11 +83,11 @@ impl Engine {
                 let id = self.named_community(&community)?;
                 self.announcement_of(id)?.rank_of(by).ok_or(NOT_A_MEMBER)?;
                 let group = self.group_in(id, &group)?;
-                self.enter_group(now, by, group).map(CommunityAnswer::Joined)
+                self.enter_group(by, group).map(CommunityAnswer::Joined)
             }
             CommunityOperation::Participants { community, action, participants } => {
                 let group = self.announcement_of(self.named_community(&community)?)?.id;
-                self.change_participants(now, by, group, action, participants).map(CommunityAnswer::Participants)
+                self.change_participants(by, group, action, participants).map(CommunityAnswer::Participants)
             }
             CommunityOperation::Invite { community } => {
                 let group = self.announcement_of(self.named_community(&community)?)?.id;
@@ -97,39 +100,12 @@ impl Engine {
         }
     }
 
-    fn create_community(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        subject: &str,
-        description: Option<String>,
-        groups: &[Address],
-    ) -> Result<CommunityAnswer, Refusal> {
-        let groups = groups.iter().map(|group| self.own_group(by, group)).collect::<Result<Vec<_>, _>>()?;
-        let code = self.invite_code();
-        let announcement = self.groups.create(now, by, subject, code)?;
-        announcement.description = description.filter(|text| !text.is_empty());
-        (announcement.announce, announcement.restrict, announcement.member_add_mode) = (true, true, false);
-        let announcement = announcement.id;
-        let group = Box::new(self.group_of(by, announcement)?);
-        self.tell(now, by, Some(by), announcement, GroupNews::Entered { group, origin: GroupOrigin::Created });
-        let id = self.communities.create(announcement, groups);
-        self.settle_communities(now);
-        self.community_of(by, id).map(|community| CommunityAnswer::Community(Box::new(community)))
-    }
-
-    fn change_community(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        id: CommunityId,
-        changes: CommunityChanges,
-    ) -> Result<CommunityAnswer, Refusal> {
+    fn change_community(&mut self, by: Number, id: CommunityId, changes: CommunityChanges) -> Allowed<CommunityAnswer> {
         self.check_community_admin(by, id)?;
         let CommunityChanges { subject, description, member_add_groups, join_approval_mode } = changes;
         let changes = GroupChanges { subject, description, join_approval_mode, ..GroupChanges::default() };
         let announcement = self.announcement_of(id)?.id;
-        self.change_group(now, by, announcement, changes)?;
+        self.change_group(by, announcement, changes)?;
         if let Some(member_add_groups) = member_add_groups {
             self.communities.get_mut(id)?.member_add_groups = member_add_groups;
         }
@@ -138,25 +114,17 @@ impl Engine {
 
     /// Brings communities in line with their groups after something was done to either, and tells members what is new
     /// to them: who is in one of the groups is in the community, and who has left the community is in none of them.
-    pub(super) fn settle_communities(&mut self, now: Timestamp) {
+    pub(super) fn settle_communities(&mut self) {
         for id in self.communities.ids() {
-            if self.settle_members(now, id).is_err() || self.tell_what_is_new(now, id).is_err() {
+            if self.settle_members(id).is_err() || self.tell_what_is_new(id).is_err() {
                 self.communities.remove(id);
             }
         }
     }
 
-    fn settle_members(&mut self, now: Timestamp, id: CommunityId) -> Result<(), Refusal> {
-        let there: BTreeSet<GroupId> = self
-            .communities
-            .get(id)?
-            .groups
-            .iter()
-            .copied()
-            .filter(|group| self.groups.get(*group).is_some())
-            .collect();
+    fn settle_members(&mut self, id: CommunityId) -> Allowed<()> {
         let community = self.communities.get_mut(id)?;
-        community.groups.retain(|group| there.contains(group));
+        community.groups.retain(|group| self.groups.get(*group).is_some());
         let (announcement, groups) = (community.announcement, community.groups.clone());
         for group in groups {
             for member in self.members_of(group) {
@@ -164,60 +132,60 @@ impl Engine {
                     continue;
                 }
                 if self.communities.get(id)?.told.contains_key(&member) {
-                    self.leave_group(now, member, group)?;
+                    self.leave_group(member, group)?;
                 } else {
                     self.groups.get_mut(announcement)?.act(ParticipantAction::Add, member);
-                    self.tell_added(now, announcement, None, &[member], AddedReason::Added)?;
+                    self.tell_added(announcement, None, &[member], AddedReason::Added)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn tell_what_is_new(&mut self, now: Timestamp, id: CommunityId) -> Result<(), Refusal> {
+    fn tell_what_is_new(&mut self, id: CommunityId) -> Allowed<()> {
         let members = self.members_of(self.announcement_of(id)?.id);
         let told = &mut self.communities.get_mut(id)?.told;
         let gone: Vec<Number> = told.keys().filter(|whom| !members.contains(whom)).copied().collect();
         gone.iter().for_each(|whom| drop(told.remove(whom)));
         for whom in gone {
-            self.tell_community(now, whom, id, None);
+            self.tell_community(whom, id, None);
         }
         for whom in members {
             let shown = self.community_of(whom, id)?;
             let known = self.communities.get_mut(id)?.told.insert(whom, shown.clone());
             if known.as_ref() != Some(&shown) {
-                self.tell_community(now, whom, id, Some(Box::new(shown)));
+                self.tell_community(whom, id, Some(Box::new(shown)));
             }
         }
         Ok(())
     }
 
-    fn tell_community(&mut self, at: Timestamp, whom: Number, id: CommunityId, now: Option<Box<KnownCommunity>>) {
+    fn tell_community(&mut self, whom: Number, id: CommunityId, now: Option<Box<KnownCommunity>>) {
         let community = id.address(&self.suffixes);
-        self.notify(at, whom, None, News::Community { community, now });
+        self.notify(whom, None, News::Community { community, now });
     }
 
-    fn named_community(&self, address: &Address) -> Result<CommunityId, Refusal> {
+    fn named_community(&self, address: &Address) -> Allowed<CommunityId> {
         CommunityId::of_address(address, &self.suffixes).ok_or(NO_SUCH_COMMUNITY)
     }
 
     /// The group that holds the members and ranks of a community.
-    fn announcement_of(&self, id: CommunityId) -> Result<&Group, Refusal> {
+    fn announcement_of(&self, id: CommunityId) -> Allowed<&Group> {
         self.groups.get(self.communities.get(id)?.announcement).ok_or(NO_SUCH_COMMUNITY)
     }
 
-    fn check_community_admin(&self, by: Number, id: CommunityId) -> Result<(), Refusal> {
+    fn check_community_admin(&self, by: Number, id: CommunityId) -> Allowed<()> {
         self.announcement_of(id)?.check_admin(by)
     }
 
-    fn check_may_add(&self, by: Number, id: CommunityId) -> Result<(), Refusal> {
+    fn check_may_add(&self, by: Number, id: CommunityId) -> Allowed<()> {
         let rank = self.announcement_of(id)?.rank_of(by).ok_or(NOT_A_MEMBER)?;
         let open = self.communities.get(id)?.member_add_groups;
         if rank.is_admin() || open { Ok(()) } else { Err(NOT_AN_ADMIN) }
     }
 
     /// A group that an admin of it may bring into a community.
-    fn own_group(&self, by: Number, address: &Address) -> Result<GroupId, Refusal> {
+    fn own_group(&self, by: Number, address: &Address) -> Allowed<GroupId> {
         let id = self.named_group(address)?;
         self.groups.get(id).ok_or(NO_SUCH_GROUP)?.check_admin(by)?;
         match self.communities.parent_of(id) {
@@ -226,14 +194,14 @@ impl Engine {
         }
     }
 
-    fn group_in(&self, id: CommunityId, address: &Address) -> Result<GroupId, Refusal> {
+    fn group_in(&self, id: CommunityId, address: &Address) -> Allowed<GroupId> {
         let group = self.named_group(address)?;
         let inside = self.communities.get(id)?.all_groups().any(|of| of == group);
         if inside { Ok(group) } else { Err(NO_SUCH_GROUP) }
     }
 
     /// A community as one of its members sees it.
-    fn community_of(&self, viewer: Number, id: CommunityId) -> Result<KnownCommunity, Refusal> {
+    fn community_of(&self, viewer: Number, id: CommunityId) -> Allowed<KnownCommunity> {
         let announcement = self.announcement_of(id)?;
         announcement.rank_of(viewer).ok_or(NO_SUCH_COMMUNITY)?;
         let community = self.communities.get(id)?;
@@ -248,35 +216,20 @@ impl Engine {
                 participant_count: Some(count(group.members().len())),
             })
             .collect();
-        let community = self.show_community(viewer, community, announcement, count(groups.len()));
-        Ok(KnownCommunity { community, groups })
-    }
-
-    fn show_community(
-        &self,
-        viewer: Number,
-        community: &Community,
-        announcement: &Group,
-        group_count: u32,
-    ) -> ShownCommunity {
-        let creator = announcement.created_by;
-        ShownCommunity {
+        let community = ShownCommunity {
             id: community.id.address(&self.suffixes),
             subject: announcement.subject.clone(),
             description: announcement.description.clone(),
             created_at: Some(announcement.created_at.unix_seconds()),
-            created_by: Some(self.shown(creator, viewer).address(creator, &self.suffixes)),
+            created_by: Some(self.name_of(announcement.created_by, viewer)),
             announcement_group_id: Some(announcement.id.address(&self.suffixes)),
-            group_count,
+            group_count: count(groups.len()),
             participant_count: Some(count(announcement.members().len())),
             member_add_groups: community.member_add_groups,
             join_approval_mode: announcement.join_approval_mode,
-        }
+        };
+        Ok(KnownCommunity { community, groups })
     }
 }
 
 const NOT_A_MEMBER: Refusal = Refusal::new(FORBIDDEN, "not a member of the community");
-
-fn count(things: usize) -> u32 {
-    u32::try_from(things).unwrap_or(u32::MAX)
-}

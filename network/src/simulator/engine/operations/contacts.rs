@@ -7,18 +7,13 @@ use model::time::Timestamp;
 use crate::notice::{ContactNews, News};
 use crate::operation::contacts::{ContactAnswer, ContactOperation};
 use crate::simulator::engine::Engine;
-use crate::simulator::engine::rules::{NOT_FOUND, Refusal};
+use crate::simulator::engine::rules::{Allowed, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 const NOBODY: Refusal = Refusal::new(NOT_FOUND, "nobody has this number");
 
 impl Engine {
-    pub(super) fn contact_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: ContactOperation,
-    ) -> Result<ContactAnswer, Refusal> {
+    pub(super) fn contact_operation(&mut self, by: Number, operation: ContactOperation) -> Allowed<ContactAnswer> {
         match operation {
             ContactOperation::List => {
                 let book = self.subscribers.get(&by).map(|subscriber| &subscriber.account.book);
@@ -40,26 +35,26 @@ impl Engine {
                     Some(name) => subscriber.account.book.insert(number, name.clone()),
                     None => subscriber.account.book.remove(&number),
                 };
-                let contact = self.shown(number, by).address(number, &self.suffixes);
-                self.notify(now, by, Some(by), News::Contact { contact, news: ContactNews::Saved { name } });
+                let contact = self.name_of(number, by);
+                self.notify(by, Some(by), News::Contact { contact, news: ContactNews::Saved { name } });
                 Ok(ContactAnswer::Done)
             }
         }
     }
 
     /// The subscriber that an address names.
-    pub(super) fn registered(&self, address: &Address) -> Result<Number, Refusal> {
+    pub(super) fn registered(&self, address: &Address) -> Allowed<Number> {
         let number = Number::of_address(address, &self.suffixes);
         number.filter(|number| self.subscribers.contains_key(number)).ok_or(NOBODY)
     }
 
     /// Somebody, as far as `viewer` may see.
-    fn person(&self, viewer: Number, number: Number) -> Result<Person, Refusal> {
+    fn person(&self, viewer: Number, number: Number) -> Allowed<Person> {
         let subscriber = self.subscribers.get(&number).ok_or(NOBODY)?;
         let name = subscriber.name.as_deref().map(str::to_owned);
         let book = self.subscribers.get(&viewer).map(|viewer| &viewer.account.book);
         Ok(Person {
-            id: self.shown(number, viewer).address(number, &self.suffixes),
+            id: self.name_of(number, viewer),
             lid: Some(number.lid()),
             saved_name: book.and_then(|book| book.get(&number).cloned()),
             business_name: name.clone().filter(|_| subscriber.business),

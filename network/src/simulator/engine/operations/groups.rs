@@ -14,25 +14,20 @@ use crate::operation::picture::Picture;
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::groups::{Group, GroupId, NO_SUCH_GROUP};
 use crate::simulator::engine::pictures::NO_PICTURE;
-use crate::simulator::engine::rules::Refusal;
+use crate::simulator::engine::rules::Allowed;
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn group_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: GroupOperation,
-    ) -> Result<GroupAnswer, Refusal> {
+    pub(super) fn group_operation(&mut self, by: Number, operation: GroupOperation) -> Allowed<GroupAnswer> {
         match operation {
             GroupOperation::List => {
                 Ok(GroupAnswer::Groups(self.groups.of(by).map(|group| self.show_group(by, group)).collect()))
             }
             GroupOperation::Show { group } => self.group_of(by, self.named_group(&group)?).map(GroupAnswer::Group),
-            GroupOperation::Create { subject, participants } => self.create_group(now, by, &subject, participants),
+            GroupOperation::Create { subject, participants } => self.create_group(by, &subject, participants),
             GroupOperation::Change { group, changes } => {
                 let id = self.named_group(&group)?;
-                self.change_group(now, by, id, changes)?;
+                self.change_group(by, id, changes)?;
                 self.group_of(by, id).map(GroupAnswer::Group)
             }
             GroupOperation::SetPicture { group, picture } => {
@@ -40,10 +35,10 @@ impl Engine {
             }
             GroupOperation::Participants { group, action, participants } => {
                 let id = self.named_group(&group)?;
-                self.change_participants(now, by, id, action, participants).map(GroupAnswer::Participants)
+                self.change_participants(by, id, action, participants).map(GroupAnswer::Participants)
             }
             GroupOperation::Leave { group } => {
-                self.leave_group(now, by, self.named_group(&group)?).map(|()| GroupAnswer::Done)
+                self.leave_group(by, self.named_group(&group)?).map(|()| GroupAnswer::Done)
             }
             GroupOperation::Invite { group } => {
                 let id = self.named_group(&group)?;
@@ -59,13 +54,13 @@ impl Engine {
             }
             GroupOperation::Join { invite_code } => {
                 let id = self.groups.invited_by(&invite_code)?;
-                self.enter_group(now, by, id).map(GroupAnswer::Joined)
+                self.enter_group(by, id).map(GroupAnswer::Joined)
             }
             GroupOperation::JoinRequests { group } => {
                 let group = self.groups.get(self.named_group(&group)?).ok_or(NO_SUCH_GROUP)?;
                 group.check_admin(by)?;
                 let show = |(number, at): &(Number, Timestamp)| JoinRequest {
-                    id: self.shown(*number, by).address(*number, &self.suffixes),
+                    id: self.name_of(*number, by),
                     lid: Some(number.lid()),
                     requested_at: at.unix_seconds(),
                 };
@@ -73,48 +68,52 @@ impl Engine {
             }
             GroupOperation::DecideRequests { group, approve, participants } => {
                 let id = self.named_group(&group)?;
-                self.decide_requests(now, by, id, approve, participants)
+                self.groups.get_mut(id)?.check_admin(by)?;
+                let mut results = Vec::with_capacity(participants.len());
+                for address in participants {
+                    let number = Number::of_address(&address, &self.suffixes);
+                    let group = self.groups.get_mut(id)?;
+                    let status = number.map_or(ParticipantStatus::NotFound, |number| group.decide(number, approve));
+                    if let (true, ParticipantStatus::Ok, Some(number)) = (approve, status, number) {
+                        self.tell_added(id, Some(by), &[number], AddedReason::Approved)?;
+                    }
+                    results.push(ParticipantResult { id: address, status, message: None, invite_code: None });
+                }
+                Ok(GroupAnswer::Participants(results))
             }
         }
     }
 
-    pub(super) fn change_group(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        id: GroupId,
-        changes: GroupChanges,
-    ) -> Result<(), Refusal> {
+    pub(super) fn change_group(&mut self, by: Number, id: GroupId, changes: GroupChanges) -> Allowed<()> {
         let changed = self.groups.get_mut(id)?.change(by, changes)?;
         if !changed.is_empty() {
-            self.tell_members(now, id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
+            self.tell_all(&self.members_of(id), id, Some(by), &[], |_| GroupNews::Changed(changed.clone()));
         }
         Ok(())
     }
 
     pub(super) fn change_participants(
         &mut self,
-        now: Timestamp,
         by: Number,
         id: GroupId,
         action: ParticipantAction,
         participants: Vec<Address>,
-    ) -> Result<Vec<ParticipantResult>, Refusal> {
+    ) -> Allowed<Vec<ParticipantResult>> {
         self.groups.get_mut(id)?.check_action(by, action)?;
         let (results, done) = self.act_on(by, id, action, participants)?;
         if !done.is_empty() {
-            self.tell_action(now, id, by, action, &done)?;
+            self.tell_action(id, by, action, &done)?;
         }
         Ok(results)
     }
 
-    pub(super) fn invite_to(&mut self, by: Number, id: GroupId) -> Result<String, Refusal> {
+    pub(super) fn invite_to(&mut self, by: Number, id: GroupId) -> Allowed<String> {
         let group = self.groups.get_mut(id)?;
         group.check_admin(by)?;
         Ok(group.invite_code.clone())
     }
 
-    pub(super) fn renew_invite(&mut self, by: Number, id: GroupId) -> Result<String, Refusal> {
+    pub(super) fn renew_invite(&mut self, by: Number, id: GroupId) -> Allowed<String> {
         let invite_code = self.invite_code();
         let group = self.groups.get_mut(id)?;
         group.check_admin(by)?;
@@ -122,7 +121,7 @@ impl Engine {
         Ok(invite_code)
     }
 
-    fn set_group_picture(&mut self, by: Number, id: GroupId, picture: Option<Picture>) -> Result<GroupAnswer, Refusal> {
+    fn set_group_picture(&mut self, by: Number, id: GroupId, picture: Option<Picture>) -> Allowed<GroupAnswer> {
         let group = self.groups.get_mut(id)?;
         group.check_may_edit(by)?;
         let before = group.picture.take();
@@ -136,19 +135,18 @@ impl Engine {
 
     pub(super) fn create_group(
         &mut self,
-        now: Timestamp,
         by: Number,
         subject: &str,
         participants: Vec<Address>,
-    ) -> Result<GroupAnswer, Refusal> {
+    ) -> Allowed<GroupAnswer> {
         let code = self.invite_code();
-        let id = self.groups.create(now, by, subject, code)?.id;
+        let id = self.groups.create(self.now, by, subject, code)?.id;
         let (participants_result, _) = self.act_on(by, id, ParticipantAction::Add, participants)?;
         // Who is in it from the beginning hears of the group as a whole.
         for member in self.members_of(id) {
             let group = Box::new(self.group_of(member, id)?);
             let origin = if member == by { GroupOrigin::Created } else { GroupOrigin::Added };
-            self.tell(now, member, Some(by), id, GroupNews::Entered { group, origin });
+            self.tell(member, Some(by), id, GroupNews::Entered { group, origin });
         }
         Ok(GroupAnswer::Created { group: self.group_of(by, id)?, participants_result })
     }
@@ -160,12 +158,11 @@ impl Engine {
         id: GroupId,
         action: ParticipantAction,
         participants: Vec<Address>,
-    ) -> Result<(Vec<ParticipantResult>, Vec<Number>), Refusal> {
+    ) -> Allowed<(Vec<ParticipantResult>, Vec<Number>)> {
         let mut results = Vec::with_capacity(participants.len());
         let mut done = Vec::new();
         for address in participants {
-            let number = Number::of_address(&address, &self.suffixes);
-            let known = number.filter(|number| self.subscribers.contains_key(number));
+            let known = self.registered(&address).ok();
             let admits = known.is_none_or(|number| self.shows(number, by, |privacy| privacy.group_add));
             let group = self.groups.get_mut(id)?;
             let invited = action == ParticipantAction::Add && !admits;
@@ -189,33 +186,21 @@ impl Engine {
         Ok((results, done))
     }
 
-    fn tell_action(
-        &mut self,
-        now: Timestamp,
-        id: GroupId,
-        by: Number,
-        action: ParticipantAction,
-        done: &[Number],
-    ) -> Result<(), Refusal> {
+    fn tell_action(&mut self, id: GroupId, by: Number, action: ParticipantAction, done: &[Number]) -> Allowed<()> {
+        let members = self.members_of(id);
         match action {
-            ParticipantAction::Add => self.tell_added(now, id, Some(by), done, AddedReason::Added)?,
+            ParticipantAction::Add => self.tell_added(id, Some(by), done, AddedReason::Added)?,
             ParticipantAction::Remove => {
-                let reason = RemovedReason::Removed;
-                for gone in done {
-                    let participants = self.shown_all(done, *gone);
-                    self.tell(now, *gone, Some(by), id, GroupNews::Removed { participants, reason });
-                }
-                self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Removed {
-                    participants: engine.shown_all(done, viewer),
-                    reason,
-                });
+                let removed = |participants| GroupNews::Removed { participants, reason: RemovedReason::Removed };
+                self.tell_all(done, id, Some(by), done, removed);
+                self.tell_all(&members, id, Some(by), done, removed);
             }
-            ParticipantAction::Promote => self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Promoted {
-                participants: engine.shown_all(done, viewer),
-            }),
-            ParticipantAction::Demote => self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Demoted {
-                participants: engine.shown_all(done, viewer),
-            }),
+            ParticipantAction::Promote => {
+                self.tell_all(&members, id, Some(by), done, |participants| GroupNews::Promoted { participants });
+            }
+            ParticipantAction::Demote => {
+                self.tell_all(&members, id, Some(by), done, |participants| GroupNews::Demoted { participants });
+            }
         }
         Ok(())
     }
@@ -223,46 +208,38 @@ impl Engine {
     /// Tells the new members of their group, and the others of them.
     pub(super) fn tell_added(
         &mut self,
-        now: Timestamp,
         id: GroupId,
         actor: Option<Number>,
         added: &[Number],
         reason: AddedReason,
-    ) -> Result<(), Refusal> {
+    ) -> Allowed<()> {
         let origin = if reason == AddedReason::Added { GroupOrigin::Added } else { GroupOrigin::Joined };
         for number in added {
             let group = Box::new(self.group_of(*number, id)?);
-            self.tell(now, *number, actor, id, GroupNews::Entered { group, origin });
+            self.tell(*number, actor, id, GroupNews::Entered { group, origin });
         }
-        let members = self.members_of(id).into_iter().filter(|member| !added.contains(member));
-        for member in members.collect::<Vec<_>>() {
-            let participants = self.shown_all(added, member);
-            self.tell(now, member, actor, id, GroupNews::Added { participants, reason });
-        }
+        let mut others = self.members_of(id);
+        others.retain(|member| !added.contains(member));
+        self.tell_all(&others, id, actor, added, |participants| GroupNews::Added { participants, reason });
         Ok(())
     }
 
-    pub(super) fn leave_group(&mut self, now: Timestamp, by: Number, id: GroupId) -> Result<(), Refusal> {
+    pub(super) fn leave_group(&mut self, by: Number, id: GroupId) -> Allowed<()> {
         let heir = self.groups.leave(id, by)?;
-        let reason = RemovedReason::Left;
-        let own = self.shown_all(&[by], by);
-        self.tell(now, by, Some(by), id, GroupNews::Removed { participants: own, reason });
-        self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Removed {
-            participants: engine.shown_all(&[by], viewer),
-            reason,
-        });
+        let left = |participants| GroupNews::Removed { participants, reason: RemovedReason::Left };
+        self.tell_all(&[by], id, Some(by), &[by], left);
+        let members = self.members_of(id);
+        self.tell_all(&members, id, Some(by), &[by], left);
         if let Some(heir) = heir {
-            self.tell_members(now, id, None, |engine, viewer| GroupNews::Promoted {
-                participants: engine.shown_all(&[heir], viewer),
-            });
+            self.tell_all(&members, id, None, &[heir], |participants| GroupNews::Promoted { participants });
         }
         Ok(())
     }
 
     /// Somebody comes in by an invite, or waits for an admin's word.
-    pub(super) fn enter_group(&mut self, now: Timestamp, by: Number, id: GroupId) -> Result<Joined, Refusal> {
-        let status = if self.groups.get_mut(id)?.enter(now, by)? {
-            self.tell_added(now, id, Some(by), &[by], AddedReason::InviteLink)?;
+    pub(super) fn enter_group(&mut self, by: Number, id: GroupId) -> Allowed<Joined> {
+        let status = if self.groups.get_mut(id)?.enter(self.now, by)? {
+            self.tell_added(id, Some(by), &[by], AddedReason::InviteLink)?;
             JoinStatus::Joined
         } else {
             JoinStatus::PendingApproval
@@ -270,29 +247,7 @@ impl Engine {
         Ok(Joined { id: id.address(&self.suffixes), status })
     }
 
-    fn decide_requests(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        id: GroupId,
-        approve: bool,
-        participants: Vec<Address>,
-    ) -> Result<GroupAnswer, Refusal> {
-        self.groups.get_mut(id)?.check_admin(by)?;
-        let mut results = Vec::with_capacity(participants.len());
-        for address in participants {
-            let number = Number::of_address(&address, &self.suffixes);
-            let group = self.groups.get_mut(id)?;
-            let status = number.map_or(ParticipantStatus::NotFound, |number| group.decide(number, approve));
-            if let (true, ParticipantStatus::Ok, Some(number)) = (approve, status, number) {
-                self.tell_added(now, id, Some(by), &[number], AddedReason::Approved)?;
-            }
-            results.push(ParticipantResult { id: address, status, message: None, invite_code: None });
-        }
-        Ok(GroupAnswer::Participants(results))
-    }
-
-    pub(super) fn named_group(&self, address: &Address) -> Result<GroupId, Refusal> {
+    pub(super) fn named_group(&self, address: &Address) -> Allowed<GroupId> {
         GroupId::of_address(address, &self.suffixes).ok_or(NO_SUCH_GROUP)
     }
 
@@ -307,38 +262,35 @@ impl Engine {
         members.iter().map(|member| member.number).collect()
     }
 
-    pub(super) fn tell(&mut self, now: Timestamp, whom: Number, actor: Option<Number>, id: GroupId, news: GroupNews) {
+    pub(super) fn tell(&mut self, whom: Number, actor: Option<Number>, id: GroupId, news: GroupNews) {
         let group = id.address(&self.suffixes);
-        self.notify(now, whom, actor, News::Group { group, news });
+        self.notify(whom, actor, News::Group { group, news });
     }
 
-    /// Tells each member in the names that others show to it.
-    fn tell_members(
+    /// Tells each of `whom` of `of`, by the names that these show to it.
+    fn tell_all(
         &mut self,
-        now: Timestamp,
+        whom: &[Number],
         id: GroupId,
         actor: Option<Number>,
-        news: impl Fn(&Self, Number) -> GroupNews,
+        of: &[Number],
+        news: impl Fn(Vec<Address>) -> GroupNews,
     ) {
-        for member in self.members_of(id) {
-            let news = news(self, member);
-            self.tell(now, member, actor, id, news);
+        for viewer in whom {
+            let shown = of.iter().map(|number| self.name_of(*number, *viewer)).collect();
+            self.tell(*viewer, actor, id, news(shown));
         }
     }
 
-    fn shown_all(&self, numbers: &[Number], viewer: Number) -> Vec<Address> {
-        numbers.iter().map(|number| self.shown(*number, viewer).address(*number, &self.suffixes)).collect()
-    }
-
     /// A group that somebody is in.
-    pub(super) fn group_of(&self, viewer: Number, id: GroupId) -> Result<ShownGroup, Refusal> {
+    pub(super) fn group_of(&self, viewer: Number, id: GroupId) -> Allowed<ShownGroup> {
         let group = self.groups.get(id).filter(|group| group.rank_of(viewer).is_some());
         group.map(|group| self.show_group(viewer, group)).ok_or(NO_SUCH_GROUP)
     }
 
     /// A group as one of its members sees it: others may hide their numbers.
     fn show_group(&self, viewer: Number, group: &Group) -> ShownGroup {
-        let address = |number: Number| self.shown(number, viewer).address(number, &self.suffixes);
+        let address = |number: Number| self.name_of(number, viewer);
         let members = group.members().iter();
         ShownGroup {
             id: group.id.address(&self.suffixes),

@@ -4,66 +4,63 @@ use std::sync::Arc;
 
 use model::id::MessageId;
 use model::label::Labelled;
-use model::time::Timestamp;
 
 use crate::notice::{LabelNews, News};
 use crate::operation::labels::{Borne, LabelAnswer, LabelOperation, LabelState};
 use crate::simulator::engine::Engine;
-use crate::simulator::engine::labels::{Bearer, Moved};
+use crate::simulator::engine::labels::{Bearer, Labels, Moved};
 use crate::simulator::engine::operations::chats::NO_SUCH_MESSAGE;
-use crate::simulator::engine::rules::Refusal;
+use crate::simulator::engine::rules::Allowed;
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn label_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: LabelOperation,
-    ) -> Result<LabelAnswer, Refusal> {
+    pub(super) fn label_operation(&mut self, by: Number, operation: LabelOperation) -> Allowed<LabelAnswer> {
         match operation {
             LabelOperation::List => Ok(LabelAnswer::Labels(self.label_state(by))),
             LabelOperation::Create { name, color } => {
                 let label = self.business(by)?.labels.create(name, color)?;
-                self.tell_labels(now, by, LabelNews::Label(label.clone()));
+                self.tell_labels(by, LabelNews::Label(label.clone()));
                 Ok(LabelAnswer::Label(label))
             }
             LabelOperation::Change { label, changes } => {
                 let label = self.business(by)?.labels.change(&label, changes)?;
-                self.tell_labels(now, by, LabelNews::Label(label.clone()));
+                self.tell_labels(by, LabelNews::Label(label.clone()));
                 Ok(LabelAnswer::Label(label))
             }
             LabelOperation::Delete { label } => {
                 self.business(by)?.labels.delete(&label)?;
-                self.tell_labels(now, by, LabelNews::Gone { label });
+                self.tell_labels(by, LabelNews::Gone { label });
                 Ok(LabelAnswer::Done)
             }
-            LabelOperation::Put { label, on } => {
-                self.business(by)?;
-                let bearer = self.bearer(by, &on)?;
-                let moved = self.business(by)?.labels.put(&label, bearer.clone())?;
-                self.tell_moved(now, by, &bearer, moved);
-                Ok(LabelAnswer::Done)
-            }
+            LabelOperation::Put { label, on } => self.move_labels(by, &on, |labels, on| labels.put(&label, on)),
             LabelOperation::Take { label, from } => {
-                self.business(by)?;
-                let bearer = self.bearer(by, &from)?;
-                let moved = self.business(by)?.labels.take(&label, bearer.clone())?;
-                self.tell_moved(now, by, &bearer, moved);
-                Ok(LabelAnswer::Done)
+                self.move_labels(by, &from, |labels, from| labels.take(&label, from))
             }
-            LabelOperation::Set { chat, labels } => {
-                self.business(by)?;
-                let bearer = self.bearer(by, &Labelled { chat, message: None })?;
-                let moved = self.business(by)?.labels.set(bearer.clone(), &labels)?;
-                self.tell_moved(now, by, &bearer, moved);
-                Ok(LabelAnswer::Done)
+            LabelOperation::Set { chat, labels: ids } => {
+                self.move_labels(by, &Labelled { chat, message: None }, |labels, bearer| labels.set(bearer, &ids))
             }
         }
     }
 
+    /// Changes what labels something bears.
+    fn move_labels(
+        &mut self,
+        by: Number,
+        on: &Labelled,
+        change: impl FnOnce(&mut Labels, Bearer) -> Allowed<Moved>,
+    ) -> Allowed<LabelAnswer> {
+        self.business(by)?;
+        let bearer = self.bearer(by, on)?;
+        let moved = change(&mut self.business(by)?.labels, bearer.clone())?;
+        if moved != Moved::default() {
+            let Moved { put, taken } = moved;
+            self.tell_labels(by, LabelNews::Moved { on: self.labelled(by, &bearer), put, taken });
+        }
+        Ok(LabelAnswer::Done)
+    }
+
     /// What an account means by a chat, or by a message in it.
-    fn bearer(&self, by: Number, labelled: &Labelled) -> Result<Bearer, Refusal> {
+    fn bearer(&self, by: Number, labelled: &Labelled) -> Allowed<Bearer> {
         let chat = self.chat_of(&labelled.chat)?;
         let message = match &labelled.message {
             Some(id) => Some(Arc::clone(&self.messages.find(id.as_str(), by, chat).ok_or(NO_SUCH_MESSAGE)?.id)),
@@ -87,19 +84,12 @@ impl Engine {
     }
 
     /// An account became a business, and its labels are there; or is none any more, and they are gone.
-    pub(super) fn tell_all_labels(&mut self, now: Timestamp, whom: Number) {
+    pub(super) fn tell_all_labels(&mut self, whom: Number) {
         let state = self.label_state(whom);
-        self.tell_labels(now, whom, LabelNews::All(state));
+        self.tell_labels(whom, LabelNews::All(state));
     }
 
-    fn tell_moved(&mut self, now: Timestamp, whom: Number, bearer: &Bearer, moved: Moved) {
-        if moved != Moved::default() {
-            let Moved { put, taken } = moved;
-            self.tell_labels(now, whom, LabelNews::Moved { on: self.labelled(whom, bearer), put, taken });
-        }
-    }
-
-    fn tell_labels(&mut self, now: Timestamp, whom: Number, news: LabelNews) {
-        self.notify(now, whom, Some(whom), News::Labels(news));
+    fn tell_labels(&mut self, whom: Number, news: LabelNews) {
+        self.notify(whom, Some(whom), News::Labels(news));
     }
 }

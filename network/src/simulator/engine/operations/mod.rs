@@ -17,7 +17,7 @@ mod presences;
 use model::time::Timestamp;
 use uuid::Uuid;
 
-use super::rules::Refusal;
+use super::rules::{Allowed, Refusal};
 use super::subscriber::Kept;
 use super::{ControlError, Engine, SessionId};
 use crate::notice::{News, Notice};
@@ -30,25 +30,22 @@ const REMEMBERED: usize = 10_000;
 
 impl Engine {
     /// A device asks something.
-    pub(in crate::simulator) fn operate(&mut self, now: Timestamp, session: SessionId, id: Uuid, operation: Operation) {
-        let Some(live) = self.live(session) else {
-            self.stats.late_writes += u64::from(self.session(session).is_none());
-            return;
-        };
+    pub(in crate::simulator) fn operate(&mut self, session: SessionId, id: Uuid, operation: Operation) {
+        let Some(live) = self.live_or_late(session) else { return };
         let asked = (live.number, id);
         let result = match self.answered.get(&asked) {
             Some(answer) => answer.clone(),
-            // Shown once more, a presence is the same.
-            None if matches!(operation, Operation::Presence(_)) => {
-                self.perform(now, live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from)
-            }
             None => {
-                let result =
-                    self.perform(now, live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from);
-                if self.answered.len() >= REMEMBERED {
-                    self.answered.clear();
+                // Shown once more, a presence is the same.
+                let is_remembered = !matches!(operation, Operation::Presence(_));
+                let result = self.perform(live.number, Some(live.device), operation);
+                let result = result.map(Box::new).map_err(Refused::from);
+                if is_remembered {
+                    if self.answered.len() >= REMEMBERED {
+                        self.answered.clear();
+                    }
+                    self.answered.insert(asked, result.clone());
                 }
-                self.answered.insert(asked, result.clone());
                 result
             }
         };
@@ -57,8 +54,7 @@ impl Engine {
         }
         // Behind the notices that the operation caused, and those that still wait before them.
         let behind = self.items;
-        let subscriber = self.subscribers.get_mut(&live.number);
-        if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) {
+        if let Some(device) = self.subscribers.device_mut(live.number, live.device) {
             device.answers.push_back((behind, SessionFrame::Operated { id, result }));
             self.pump(live.number, live.device);
         }
@@ -76,51 +72,41 @@ impl Engine {
     ) -> Result<Answer, ControlError> {
         self.advance(now);
         self.subscriber(number)?;
-        Ok(self.perform(now, number, None, operation)?)
+        Ok(self.perform(number, None, operation)?)
     }
 
     /// `device` is the one that asks; `None` when the phone does.
-    fn perform(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        device: Option<u32>,
-        operation: Operation,
-    ) -> Result<Answer, Refusal> {
+    fn perform(&mut self, by: Number, device: Option<u32>, operation: Operation) -> Allowed<Answer> {
         let answer = match operation {
-            Operation::Business(operation) => self.business_operation(now, by, operation).map(Answer::from),
-            Operation::Calls(operation) => self.call_operation(now, by, device, operation).map(Answer::from),
-            Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
-            Operation::Chats(operation) => self.chat_operation(now, by, operation).map(Answer::from),
-            Operation::Contacts(operation) => self.contact_operation(now, by, operation).map(Answer::from),
-            Operation::Communities(operation) => self.community_operation(now, by, operation).map(Answer::from),
-            Operation::Newsletters(operation) => self.newsletter_operation(now, by, operation).map(Answer::from),
-            Operation::Blacklist(operation) => self.blacklist_operation(now, by, operation).map(Answer::from),
-            Operation::Presence(operation) => self.presence_operation(now, by, device, operation).map(Answer::from),
-            Operation::Profile(operation) => self.profile_operation(now, by, operation).map(Answer::from),
-            Operation::Privacy(operation) => self.privacy_operation(now, by, operation).map(Answer::from),
-            Operation::Labels(operation) => self.label_operation(now, by, operation).map(Answer::from),
+            Operation::Business(operation) => self.business_operation(by, operation).map(Answer::from),
+            Operation::Calls(operation) => self.call_operation(by, device, operation).map(Answer::from),
+            Operation::Groups(operation) => self.group_operation(by, operation).map(Answer::from),
+            Operation::Chats(operation) => self.chat_operation(by, operation).map(Answer::from),
+            Operation::Contacts(operation) => self.contact_operation(by, operation).map(Answer::from),
+            Operation::Communities(operation) => self.community_operation(by, operation).map(Answer::from),
+            Operation::Newsletters(operation) => self.newsletter_operation(by, operation).map(Answer::from),
+            Operation::Blacklist(operation) => self.blacklist_operation(by, operation).map(Answer::from),
+            Operation::Presence(operation) => self.presence_operation(by, device, operation).map(Answer::from),
+            Operation::Profile(operation) => self.profile_operation(by, operation).map(Answer::from),
+            Operation::Privacy(operation) => self.privacy_operation(by, operation).map(Answer::from),
+            Operation::Labels(operation) => self.label_operation(by, operation).map(Answer::from),
         };
-        self.settle_communities(now);
+        self.settle_communities();
         answer
     }
 
     /// Tells all devices of a subscriber what changed.
-    pub(in crate::simulator::engine) fn notify(
-        &mut self,
-        at: Timestamp,
-        whom: Number,
-        actor: Option<Number>,
-        news: News,
-    ) {
-        let Some(subscriber) = self.subscribers.get(&whom) else { return };
-        let devices: Vec<u32> = subscriber.linked().map(|device| device.id).collect();
-        let actor = actor.map(|actor| self.shown(actor, whom).address(actor, &self.suffixes));
-        for device in devices {
+    pub(in crate::simulator::engine) fn notify(&mut self, whom: Number, actor: Option<Number>, news: News) {
+        let actor = actor.map(|actor| self.name_of(actor, whom));
+        for device in self.subscribers.linked_devices(whom) {
             let notice = Box::new(Notice { actor: actor.clone(), news: news.clone() });
-            self.keep(whom, device, Kept::Notice { at, notice });
+            self.keep(whom, device, Kept::Notice { at: self.now, notice });
         }
     }
+}
+
+fn count(things: usize) -> u32 {
+    u32::try_from(things).unwrap_or(u32::MAX)
 }
 
 impl From<Refusal> for Refused {

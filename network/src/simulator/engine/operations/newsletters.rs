@@ -3,25 +3,19 @@
 use model::address::Address;
 use model::field::Change;
 use model::media::{MediaRef, MediaState};
-use model::newsletter::{Newsletter as ShownNewsletter, NewsletterChanges, NewsletterMessage, NewsletterRole};
-use model::time::Timestamp;
+use model::newsletter::{Newsletter as ShownNewsletter, NewsletterMessage, NewsletterRole};
 
+use super::count;
 use crate::notice::News;
 use crate::operation::newsletters::{NewsletterAnswer, NewsletterOperation, Wanted};
-use crate::operation::picture::Picture;
 use crate::simulator::engine::newsletters::{Listing, NO_SUCH_NEWSLETTER, Newsletter, NewsletterId, Post};
-use crate::simulator::engine::rules::{NOT_FOUND, Refusal};
+use crate::simulator::engine::rules::{Allowed, NOT_FOUND, Refusal};
 use crate::simulator::engine::{ControlError, Engine};
 use crate::simulator::number::Number;
 
 impl Engine {
-    pub(super) fn newsletter_operation(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        operation: NewsletterOperation,
-    ) -> Result<NewsletterAnswer, Refusal> {
-        match operation {
+    pub(super) fn newsletter_operation(&mut self, by: Number, asked: NewsletterOperation) -> Allowed<NewsletterAnswer> {
+        match asked {
             NewsletterOperation::List => {
                 let own = self.newsletters.of(by).map(|newsletter| self.show_newsletter(by, newsletter));
                 Ok(NewsletterAnswer::Newsletters(own.collect()))
@@ -29,40 +23,44 @@ impl Engine {
             NewsletterOperation::Show { newsletter } => self.newsletter_of(by, self.named_newsletter(&newsletter)?),
             NewsletterOperation::Create { name, description, picture } => {
                 let code = self.invite_code();
-                let id = self.newsletters.create(now, by, &name, description, code)?.id;
+                let id = self.newsletters.create(self.now, by, &name, description, code)?.id;
                 let picture = self.replace_picture(None, picture);
                 self.newsletters.get_mut(id)?.picture = picture;
-                self.tell_newsletter(now, by, id);
+                self.tell_newsletter(by, id);
                 self.newsletter_of(by, id)
             }
             NewsletterOperation::Change { newsletter, changes, picture } => {
-                self.change_newsletter(now, by, self.named_newsletter(&newsletter)?, changes, picture)
+                let id = self.named_newsletter(&newsletter)?;
+                let newsletter = self.newsletters.get_mut(id)?;
+                newsletter.change(by, changes)?;
+                if let Change::To(picture) = picture {
+                    let before = newsletter.picture.take();
+                    let picture = self.replace_picture(before, picture);
+                    self.newsletters.get_mut(id)?.picture = picture;
+                }
+                let readers: Vec<Number> = self.newsletters.get_mut(id)?.readers().collect();
+                for reader in readers {
+                    self.tell_newsletter(reader, id);
+                }
+                self.newsletter_of(by, id)
             }
             NewsletterOperation::Delete { newsletter } => {
                 let id = self.named_newsletter(&newsletter)?;
                 self.newsletters.get_mut(id)?.check_owner(by)?;
                 for reader in self.newsletters.remove(id).iter().flat_map(Newsletter::readers) {
-                    self.tell_newsletter(now, reader, id);
+                    self.tell_newsletter(reader, id);
                 }
                 Ok(NewsletterAnswer::Done)
             }
             NewsletterOperation::Subscribe { newsletter } => {
-                let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.subscribe(by)?;
-                self.tell_newsletter(now, by, id);
-                self.newsletter_of(by, id)
+                self.change_role(&newsletter, by, |newsletter| newsletter.subscribe(by))
             }
             NewsletterOperation::Unsubscribe { newsletter } => {
-                let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.unsubscribe(by)?;
-                self.tell_newsletter(now, by, id);
+                self.change_role(&newsletter, by, |newsletter| newsletter.unsubscribe(by))?;
                 Ok(NewsletterAnswer::Done)
             }
             NewsletterOperation::Mute { newsletter, muted } => {
-                let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.mute(by, muted)?;
-                self.tell_newsletter(now, by, id);
-                self.newsletter_of(by, id)
+                self.change_role(&newsletter, by, |newsletter| newsletter.mute(by, muted))
             }
             NewsletterOperation::Search { wanted, after, limit } => {
                 Ok(NewsletterAnswer::Newsletters(self.search_newsletters(by, &wanted, after.as_deref(), limit)))
@@ -83,19 +81,16 @@ impl Engine {
             }
             NewsletterOperation::InviteAdmin { newsletter, whom } => {
                 let (id, whom) = (self.named_newsletter(&newsletter)?, self.registered(&whom)?);
-                let invite_expires_at = self.newsletters.get_mut(id)?.invite_admin(now, by, whom)?;
+                let invite_expires_at = self.newsletters.get_mut(id)?.invite_admin(self.now, by, whom)?;
                 Ok(NewsletterAnswer::Invited { invite_expires_at })
             }
             NewsletterOperation::AcceptAdmin { newsletter } => {
-                let id = self.named_newsletter(&newsletter)?;
-                self.newsletters.get_mut(id)?.accept_admin(now, by)?;
-                self.tell_newsletter(now, by, id);
-                self.newsletter_of(by, id)
+                let now = self.now;
+                self.change_role(&newsletter, by, |newsletter| newsletter.accept_admin(now, by))
             }
             NewsletterOperation::RemoveAdmin { newsletter, whom } => {
-                let (id, whom) = (self.named_newsletter(&newsletter)?, self.registered(&whom)?);
-                self.newsletters.get_mut(id)?.remove_admin(by, whom)?;
-                self.tell_newsletter(now, whom, id);
+                let whom = self.registered(&whom)?;
+                self.change_role(&newsletter, whom, |newsletter| newsletter.remove_admin(by, whom))?;
                 Ok(NewsletterAnswer::Done)
             }
         }
@@ -109,28 +104,6 @@ impl Engine {
         let id = self.named_newsletter(newsletter)?;
         self.newsletters.get_mut(id)?.listing = listing;
         Ok(())
-    }
-
-    fn change_newsletter(
-        &mut self,
-        now: Timestamp,
-        by: Number,
-        id: NewsletterId,
-        changes: NewsletterChanges,
-        picture: Change<Option<Picture>>,
-    ) -> Result<NewsletterAnswer, Refusal> {
-        let newsletter = self.newsletters.get_mut(id)?;
-        newsletter.change(by, changes)?;
-        if let Change::To(picture) = picture {
-            let before = newsletter.picture.take();
-            let picture = self.replace_picture(before, picture);
-            self.newsletters.get_mut(id)?.picture = picture;
-        }
-        let readers: Vec<Number> = self.newsletters.get_mut(id)?.readers().collect();
-        for reader in readers {
-            self.tell_newsletter(now, reader, id);
-        }
-        self.newsletter_of(by, id)
     }
 
     fn search_newsletters(
@@ -158,19 +131,32 @@ impl Engine {
         found.filter(|found| after.is_none_or(|after| found.id.as_str() > after)).take(limit).collect()
     }
 
+    /// Changes what a newsletter is to somebody, tells them, and shows it to them.
+    fn change_role(
+        &mut self,
+        newsletter: &Address,
+        whom: Number,
+        change: impl FnOnce(&mut Newsletter) -> Allowed<()>,
+    ) -> Allowed<NewsletterAnswer> {
+        let id = self.named_newsletter(newsletter)?;
+        change(self.newsletters.get_mut(id)?)?;
+        self.tell_newsletter(whom, id);
+        self.newsletter_of(whom, id)
+    }
+
     /// Tells somebody what a newsletter is to them now.
-    fn tell_newsletter(&mut self, at: Timestamp, whom: Number, id: NewsletterId) {
+    fn tell_newsletter(&mut self, whom: Number, id: NewsletterId) {
         let newsletter = id.address(&self.suffixes);
         let known = self.newsletters.get(id).map(|newsletter| self.show_newsletter(whom, newsletter));
         let now = known.filter(|known| known.role != NewsletterRole::Guest).map(Box::new);
-        self.notify(at, whom, None, News::Newsletter { newsletter, now });
+        self.notify(whom, None, News::Newsletter { newsletter, now });
     }
 
-    fn named_newsletter(&self, address: &Address) -> Result<NewsletterId, Refusal> {
+    fn named_newsletter(&self, address: &Address) -> Allowed<NewsletterId> {
         NewsletterId::of_address(address, &self.suffixes).ok_or(NO_SUCH_NEWSLETTER)
     }
 
-    fn newsletter_of(&self, viewer: Number, id: NewsletterId) -> Result<NewsletterAnswer, Refusal> {
+    fn newsletter_of(&self, viewer: Number, id: NewsletterId) -> Allowed<NewsletterAnswer> {
         let newsletter = self.newsletters.get(id).ok_or(NO_SUCH_NEWSLETTER)?;
         Ok(NewsletterAnswer::Newsletter(Box::new(self.show_newsletter(viewer, newsletter))))
     }
@@ -211,8 +197,4 @@ fn show_post(post: &Post) -> NewsletterMessage {
         reactions: post.reactions(),
         timestamp: post.message.at.unix_seconds(),
     }
-}
-
-fn count(things: usize) -> u32 {
-    u32::try_from(things).unwrap_or(u32::MAX)
 }

@@ -12,7 +12,7 @@ use crate::operation::presence::{PresenceAnswer, PresenceOperation};
 use crate::simulator::answers::PresenceRow;
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::message::Chat;
-use crate::simulator::engine::rules::Refusal;
+use crate::simulator::engine::rules::Allowed;
 use crate::simulator::engine::subscriber::Kept;
 use crate::simulator::number::Number;
 
@@ -23,20 +23,19 @@ impl Engine {
     /// A subscription is that of the device's session; a phone's ends at once.
     pub(super) fn presence_operation(
         &mut self,
-        now: Timestamp,
         by: Number,
         device: Option<u32>,
         operation: PresenceOperation,
-    ) -> Result<PresenceAnswer, Refusal> {
+    ) -> Allowed<PresenceAnswer> {
         let device = device.and_then(|device| self.subscribers.get(&by)?.device(device));
         let session = device.and_then(|device| device.live);
         match operation {
             PresenceOperation::Show { presence, .. } if presence.is_of_account() => {
-                self.set_presence(now, by, presence);
+                self.set_presence(by, presence);
             }
             PresenceOperation::Show { to, presence } => {
                 if let Some(chat) = to.map(|to| self.chat_of(&to)).transpose()? {
-                    self.write_in(now, by, chat, presence);
+                    self.write_in(by, chat, presence);
                 }
             }
             PresenceOperation::Subscribe { contacts } => {
@@ -47,7 +46,7 @@ impl Engine {
                         subscriber.account.watchers.retain(|(watcher, _)| *watcher != by);
                         subscriber.account.watchers.push((by, session));
                     }
-                    self.show_presence(now, number, by);
+                    self.show_presence(number, by);
                 }
             }
             PresenceOperation::Unsubscribe { contact } => {
@@ -61,17 +60,17 @@ impl Engine {
         Ok(PresenceAnswer::Done)
     }
 
-    fn set_presence(&mut self, now: Timestamp, by: Number, presence: Presence) {
+    fn set_presence(&mut self, by: Number, presence: Presence) {
         let Some(subscriber) = self.subscribers.get_mut(&by) else { return };
         subscriber.presence = presence;
         subscriber.account.has_shown = true;
         if presence == Presence::Unavailable {
-            subscriber.account.last_seen_at = Some(now);
+            subscriber.account.last_seen_at = Some(self.now);
         }
         let watchers = subscriber.account.watchers.clone();
         for (watcher, session) in watchers {
             if self.live(session).is_some_and(|live| live.number == watcher) {
-                self.show_presence(now, by, watcher);
+                self.show_presence(by, watcher);
             } else if let Some(subscriber) = self.subscribers.get_mut(&by) {
                 subscriber.account.watchers.retain(|(_, ended)| *ended != session);
             }
@@ -79,7 +78,7 @@ impl Engine {
     }
 
     /// Shows somebody's presence to one who watches, as far as that is meant for them.
-    fn show_presence(&mut self, now: Timestamp, of: Number, to: Number) {
+    fn show_presence(&mut self, of: Number, to: Number) {
         let Some(subscriber) = self.subscribers.get(&of).filter(|subscriber| subscriber.account.has_shown) else {
             return;
         };
@@ -89,42 +88,42 @@ impl Engine {
         }
         let last_seen_at =
             last_seen_at.filter(|_| self.shows(of, to, |privacy| privacy.last_seen)).map(Timestamp::unix_seconds);
-        let chat = self.shown(of, to).address(of, &self.suffixes);
-        self.tell_presence(now, of, to, chat, PresenceNews { participant: None, presence, last_seen_at });
+        let chat = self.name_of(of, to);
+        self.tell_presence(of, to, chat, PresenceNews { participant: None, presence, last_seen_at });
     }
 
     /// Everybody in a chat sees who writes there.
-    fn write_in(&mut self, now: Timestamp, by: Number, chat: Chat, presence: Presence) {
+    fn write_in(&mut self, by: Number, chat: Chat, presence: Presence) {
         match chat {
             Chat::Direct(peer) => {
-                let chat = self.shown(by, peer).address(by, &self.suffixes);
+                let chat = self.name_of(by, peer);
                 let news = PresenceNews { participant: None, presence, last_seen_at: None };
                 if self.shows(peer, by, |_| Audience::All) {
-                    self.tell_presence(now, by, peer, chat, news);
+                    self.tell_presence(by, peer, chat, news);
                 }
             }
             Chat::Group(group) => {
                 let members = self.groups.get(group).map(|group| group.members().to_vec()).unwrap_or_default();
                 for member in members.into_iter().map(|member| member.number).filter(|member| *member != by) {
-                    let participant = Some(self.shown(by, member).address(by, &self.suffixes));
+                    let participant = Some(self.name_of(by, member));
                     let news = PresenceNews { participant, presence, last_seen_at: None };
-                    self.tell_presence(now, by, member, group.address(&self.suffixes), news);
+                    self.tell_presence(by, member, group.address(&self.suffixes), news);
                 }
             }
             Chat::Newsletter(_) => {}
         }
     }
 
-    fn tell_presence(&mut self, at: Timestamp, of: Number, to: Number, chat: Address, news: PresenceNews) {
-        let from = self.shown(of, to).address(of, &self.suffixes);
+    fn tell_presence(&mut self, of: Number, to: Number, chat: Address, news: PresenceNews) {
+        let from = self.name_of(of, to);
         let Some(subscriber) = self.subscribers.get_mut(&to) else { return };
         subscriber.presences.truncate(REMEMBERED - 1);
-        subscriber.presences.push_front(PresenceRow { from, presence: news.presence, at });
+        subscriber.presences.push_front(PresenceRow { from, presence: news.presence, at: self.now });
         let live = subscriber.linked().filter(|device| device.live.is_some());
         let devices: Vec<u32> = live.map(|device| device.id).collect();
         for device in devices {
             let news = News::Presence { chat: chat.clone(), news: news.clone() };
-            self.keep(to, device, Kept::Notice { at, notice: Box::new(Notice { actor: None, news }) });
+            self.keep(to, device, Kept::Notice { at: self.now, notice: Box::new(Notice { actor: None, news }) });
         }
     }
 }
