@@ -237,7 +237,9 @@ impl Operator {
                     return Ok(answer);
                 }
                 Err(error) if was_not_sent(&error) => last = Some(error),
-                Err(error) => return Err(error.context("it is not known whether this was done; check before you try again")),
+                Err(error) => {
+                    return Err(error.context("it is not known whether this was done; check before you try again"));
+                }
             }
         }
         Err(unanswered(last, &self.remedy))
