@@ -182,7 +182,7 @@ impl Doc {
     }
 
     /// The parameters of the query: what `parser` reads.
-    pub fn query<T>(self, parser: impl Fn(Query<'static>) -> T + Send + Sync + 'static) -> Self {
+    pub fn query<T>(self, parser: impl Fn(&Query<'static>) -> T + Send + Sync + 'static) -> Self {
         Self { query: Some(Box::new(move || Query::outline(&parser))), ..self }
     }
 

@@ -252,15 +252,6 @@ pub async fn check_people(call: &mut ChannelCall, people: &[Address]) -> Result<
     Ok(())
 }
 
-/// `?refresh=true`.
-///
-/// # Errors
-/// `invalid_request` for another value.
-pub fn parse_refresh(query: Query<'_>) -> Result<bool, CallError> {
-    let refresh = query.flag("refresh").unwrap_or(false);
-    query.finish(refresh)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {

@@ -20,7 +20,7 @@
 //!         .errors(&[ErrorCode::NotConnected]),                  // codes of this route's own
 //! ),
 //! Route::get("/v1/channels/{id}/labels").channel(labels::list).doc(
-//!     Doc::new("list_labels", "List labels").query(|query| Filter::read(&query, ListId::only())).page::<LabelView>(),
+//!     Doc::new("list_labels", "List labels").query(|query| Filter::read(query, ListId::only())).page::<LabelView>(),
 //! ),
 //! ```
 //!
@@ -32,8 +32,8 @@
 //!   `.body(|body| CreateKey::parse(body, Timestamp(0)), example)`. A rule of your own begins with a rule of
 //!   [`rule`](model::field::rule), or `rule::string(value, || json!({ "pattern": ... }))?`, so that it tells its schema.
 //!   The example must pass the parser.
-//! - A query's parser takes a [`Query`](crate::query::Query) in the same way; handlers and documents share it, so it
-//!   stands in a function of its own.
+//! - A query's parser takes a [`&Query`](crate::query::Query) in the same way; handlers
+//!   ([`asked`](RequestContext::asked)) and documents share it, so it stands in a function of its own.
 //! - Answers: `ok`, `created`, `accepted`, `no_content`; `list` and `page` for `{ "data": [...] }`; `content` for bytes.
 //!   Types derive `schemars::JsonSchema` and bear the interface's name (`#[schemars(rename = "Label")]`); a
 //!   `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.

@@ -1,6 +1,5 @@
 //! `GET /v1/admin/audit-log`: who did what, over all customers.
 
-use model::error::CallError;
 use model::id::CustomerId;
 use model::page::ListId;
 use raft::directory::records::AuditEntry;
@@ -41,14 +40,12 @@ impl From<AuditEntry> for OwnedEntry {
 }
 
 /// The one customer whose log is asked for, and the page.
-fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Asked), CallError> {
-    let customer = query.id("customer_id");
-    let page = Asked::of(&query, ListId::only());
-    query.finish((customer, page))
+fn asked(query: &Query<'_>) -> (Option<CustomerId>, Asked) {
+    (query.id("customer_id"), Asked::of(query, ListId::only()))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (customer, asked) = asked(call.query())?;
+    let (customer, asked) = call.asked(asked)?;
     let customers = match customer {
         Some(customer) => vec![Some(customer)],
         None => {

@@ -129,14 +129,13 @@ async fn group(call: &mut OperatorCall) -> Outcome {
 }
 
 /// How many the bytes are, as their row says.
-fn size(query: Query<'_>) -> Result<u64, CallError> {
-    let size = query.number("size_bytes", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64;
-    query.finish(size)
+fn size(query: &Query<'_>) -> u64 {
+    query.number("size_bytes", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64
 }
 
 async fn media(call: &mut OperatorCall) -> Outcome {
     let shard = known_group(call, "shard")?;
-    let size = size(call.query())?;
+    let size = call.asked(size)?;
     let sha256: Sha256Hex = Sha256Hex(call.parameter("sha256").to_owned());
     if !sha256.is_well_formed() {
         return Err(CallError::not_found("media", &sha256.0));

@@ -86,16 +86,13 @@ model::cursor! {
 }
 
 /// The size of the page, whose channels, and where the page before ended.
-fn asked(query: Query<'_>) -> Result<(usize, Option<CustomerId>, Option<ChannelId>), CallError> {
+fn asked(query: &Query<'_>) -> (usize, Option<CustomerId>, Option<ChannelId>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let customer = query.id("customer_id");
-    let after = query.cursor::<ChannelCursor>(ListId::only()).map(|cursor| cursor.id);
-    query.finish((limit, customer, after))
+    (limit, query.id("customer_id"), query.cursor::<ChannelCursor>(ListId::only()).map(|cursor| cursor.id))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (limit, customer, after) = asked(call.query())?;
-
+    let (limit, customer, after) = call.asked(asked)?;
     let mut channels: Vec<Arc<ChannelRecord>> = call.directory().read(|state| {
         let live = state.channels.values().filter(|channel| channel.deleted_at.is_none());
         live.filter(|channel| customer.is_none_or(|customer| channel.customer_id == customer))

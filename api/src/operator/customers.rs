@@ -119,15 +119,13 @@ model::cursor! {
 }
 
 /// The size of the page, and where the one before ended.
-fn asked(query: Query<'_>) -> Result<(usize, Option<(Timestamp, CustomerId)>), CallError> {
+fn asked(query: &Query<'_>) -> (usize, Option<(Timestamp, CustomerId)>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let after = query.cursor::<CustomerCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id));
-    query.finish((limit, after))
+    (limit, query.cursor::<CustomerCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id)))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (limit, after) = asked(call.query())?;
-
+    let (limit, after) = call.asked(asked)?;
     let place = |customer: &CustomerRecord| (customer.created_at, customer.id);
     let mut customers: Vec<Arc<CustomerRecord>> = call.directory().read(|state| {
         let live = state.customers.values().filter(|customer| customer.deleted_at.is_none());

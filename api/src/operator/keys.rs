@@ -25,7 +25,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/admin/keys").operator(list).doc(
             Doc::new("list_all_keys", "List the API keys of all customers, the newest first")
-                .query(|query| Asked::read(query))
+                .query(Asked::read)
                 .page::<OwnedKey>(),
         ),
         Route::delete("/v1/admin/keys/{id}").operator(revoke).doc(
@@ -66,14 +66,13 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(query: Query<'_>) -> Result<Self, CallError> {
-        let asked = Self {
+    fn read(query: &Query<'_>) -> Self {
+        Self {
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
             customer: query.id("customer_id"),
             with_revoked: query.flag("include_revoked").unwrap_or(false),
             after: query.cursor::<KeyCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id)),
-        };
-        query.finish(asked)
+        }
     }
 
     fn wants(&self, key: &KeyRecord, state: &DirectoryState) -> bool {
@@ -88,7 +87,7 @@ fn place(key: &KeyRecord) -> (Timestamp, KeyId) {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let asked = Asked::read(call.query())?;
+    let asked = call.asked(Asked::read)?;
     let now = call.now;
     let page = call.directory().read(|state| {
         let wanted = state.keys.values().filter(|key| asked.wants(key, state));

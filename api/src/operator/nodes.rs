@@ -272,14 +272,13 @@ async fn undrain(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&change(call, node, MemberCommand::Undrain(node), "node.undrained").await?))
 }
 
-fn forced(query: Query<'_>) -> Result<bool, CallError> {
-    let force = query.flag("force").unwrap_or(false);
-    query.finish(force)
+fn forced(query: &Query<'_>) -> bool {
+    query.flag("force").unwrap_or(false)
 }
 
 /// What is left once the node of the path is removed.
 async fn judged(call: &OperatorCall, node: NodeId) -> Result<Rest, CallError> {
-    let force = forced(call.query())?;
+    let force = call.asked(forced)?;
     call.cluster().judge_removal(node, force).await.map_err(|risk| CallError::bad_request(risk.to_string()))
 }
 

@@ -1,6 +1,6 @@
 //! Support tickets of all customers: `/v1/admin/support/tickets`, where they are answered and closed.
 
-use model::error::{CallError, ErrorCode};
+use model::error::ErrorCode;
 use model::id::{CustomerId, TicketMessageId};
 use model::page::ListId;
 use model::ticket::{Author, parse_answer, parse_status};
@@ -76,14 +76,12 @@ impl OwnedTicket {
 }
 
 /// The one customer whose tickets are asked for, and the page.
-fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Page), CallError> {
-    let customer = query.id("customer_id");
-    let page = Page::read_query(&query, ListId::only());
-    query.finish((customer, page))
+fn asked(query: &Query<'_>) -> (Option<CustomerId>, Page) {
+    (query.id("customer_id"), Page::asked(query, ListId::only()))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (customer, page) = asked(call.query())?;
+    let (customer, page) = call.asked(asked)?;
     let tickets = page.read(call, customer).await?;
     Ok(Reply::ok(&tickets.map(|ticket| OwnedTicket::of(call, &ticket))))
 }

@@ -16,7 +16,6 @@ use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, Store
 
 use super::word;
 use crate::openapi::Doc;
-use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::Route;
@@ -35,16 +34,11 @@ pub fn routes() -> Vec<Route> {
                     "In each channel that knows it: both ends of a conversation may be channels here. Of its deliveries, \
                      the oldest first, as many are told as an answer of 4 MiB holds.",
                 )
-                .query(asked)
+                .query(|query| query.id::<ChannelId>("channel_id"))
                 .list::<TraceView>()
                 .errors(&[ErrorCode::MessageNotFound]),
         ),
     ]
-}
-
-fn asked(query: Query<'_>) -> Result<Option<ChannelId>, CallError> {
-    let channel = query.id("channel_id");
-    query.finish(channel)
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -91,7 +85,7 @@ pub struct Step {
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
-    let named = asked(call.query())?;
+    let named: Option<ChannelId> = call.asked(|query| query.id("channel_id"))?;
     let message = MessageId(call.parameter("message_id").to_owned());
     let missing = || CallError::message_not_found(message.as_str());
     let channels: Vec<ChannelId> = match named {

@@ -56,7 +56,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/api-keys").account(list).doc(
             Doc::new("list_api_keys", "List API keys")
-                .query(|query| asked(&query, ListId::only()))
+                .query(|query| asked(query, ListId::only()))
                 .list_or_page::<ApiKeyView>(),
         ),
         Route::get("/v1/api-keys/{id}")
@@ -278,9 +278,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
 
 async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
-    let query = call.query();
-    let (with_revoked, after) = asked(&query, of);
-    query.finish(())?;
+    let (with_revoked, after) = call.asked(|query| asked(query, of))?;
     let keys: Vec<Arc<KeyRecord>> = call.directory().read(|state| {
         let keys = state.keys_of(call.customer_id()).into_iter();
         keys.map(|key| state.as_ended(key)).collect()

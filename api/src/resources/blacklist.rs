@@ -18,7 +18,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/blacklist").channel(list).doc(
             Doc::new("list_blacklist", "List whom the channel has blocked")
-                .query(|query| (read_refresh(&query), read_rest(&query)))
+                .query(|query| (read_refresh(query), read_rest(query)))
                 .ok::<Counted<Blocked>>()
                 .on_network(),
         ),
@@ -40,9 +40,7 @@ async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, CallError> {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let (refresh, page) = (read_refresh(&query), call.rest::<Blocked>(&query));
-    query.finish(())?;
+    let (refresh, page) = call.asked(|query| (read_refresh(query), call.rest::<Blocked>(query)))?;
     if refresh {
         call.operate(BlacklistOperation::List).await?;
     }

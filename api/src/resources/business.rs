@@ -12,13 +12,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::call::read::Filter;
-use shard::projection::{BusinessAccount, OrderPlace};
+use shard::projection::{BusinessAccount, Entity, OrderPlace};
 
 use super::contacts::LOOKED_UP;
 use super::groups::REFUSALS;
 use crate::failure::of_kind;
 use crate::openapi::Doc;
-use crate::projection::{Page, parse_refresh};
+use crate::projection::{Page, read_refresh};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/business/profile").channel(show_profile).doc(
             Doc::new("get_business_profile", "Get the business profile")
-                .query(parse_refresh)
+                .query(read_refresh)
                 .ok::<BusinessProfile>()
                 .on_network(),
         ),
@@ -53,10 +53,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/business/products").channel(list_products).doc(
             Doc::new("list_products", "List the products of the catalog")
-                .query(|query| {
-                    Page::read(&query, ListId::only());
-                    read_collection_id(&query)
-                })
+                .query(|query| (Page::read(query, ListId::only()), read_filter(query)))
                 .page::<Product>()
                 .on_network(),
         ),
@@ -80,7 +77,7 @@ pub fn routes() -> Vec<Route> {
             .doc(Doc::new("delete_product", "Delete a product").no_content().errors(REFUSALS)),
         Route::get("/v1/channels/{id}/business/collections").channel(list_collections).doc(
             Doc::new("list_collections", "List the collections of the catalog")
-                .query(|query| Page::read(&query, ListId::only()))
+                .query(|query| Page::read(query, ListId::only()))
                 .page::<Collection>()
                 .on_network(),
         ),
@@ -104,24 +101,21 @@ pub fn routes() -> Vec<Route> {
             .doc(Doc::new("delete_collection", "Delete a collection, not its products").no_content().errors(REFUSALS)),
         Route::get("/v1/channels/{id}/business/orders").channel(list_orders).doc(
             Doc::new("list_orders", "List orders that came as events, the latest first")
-                .query(|query| {
-                    Page::read(&query, ListId::only());
-                    read_orders(&query)
-                })
+                .query(|query| (Page::read(query, ListId::only()), read_orders(query)))
                 .page::<Order>()
                 .on_network(),
         ),
         Route::get("/v1/channels/{id}/business/orders/{order_id}").channel(show_order).doc(
             Doc::new("get_order", "Get an order")
                 .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
-                .query(|query| query.text("token").map(str::to_owned))
+                .query(read_token)
                 .ok::<Order>()
                 .errors(REFUSALS),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/catalog").channel(show_catalog).doc(
             Doc::new("get_contact_catalog", "List the products of a contact's business")
                 .about(LOOKED_UP)
-                .query(|query| Page::read(&query, ListId::only()))
+                .query(|query| Page::read(query, ListId::only()))
                 .page::<Product>()
                 .on_network()
                 .errors(CONTACTS),
@@ -150,7 +144,7 @@ async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
 }
 
 async fn show_profile(call: &mut ChannelCall) -> Outcome {
-    if parse_refresh(call.query())? {
+    if call.asked(read_refresh)? {
         call.operate(BusinessOperation::Show).await?;
     }
     Ok(Reply::ok(&own(call).await?))
@@ -183,25 +177,24 @@ async fn set_cart(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&CartSwitch { enabled: cart_enabled }))
 }
 
-fn read_collection_id(query: &Query<'_>) -> Option<String> {
-    query.text("collection_id").map(str::to_owned)
+/// A page of what the own business has, as far as the query wants it.
+async fn list<E: Entity>(call: &mut ChannelCall, wanted: fn(&Query<'_>) -> Filter) -> Outcome {
+    let (page, filter) = call.asked(|query| (call.page::<E>(query), wanted(query)))?;
+    own(call).await?;
+    Ok(Reply::ok(&call.page_of::<E>(filter, page).await?))
+}
+
+fn read_filter(query: &Query<'_>) -> Filter {
+    let collection = query.text("collection_id").map(str::to_owned);
+    collection.map_or(Filter::All, |collection| Filter::InCollection { collection })
 }
 
 async fn list_products(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page::<Product>(&query);
-    let filter = read_collection_id(&query).map_or(Filter::All, |collection| Filter::InCollection { collection });
-    query.finish(())?;
-    own(call).await?;
-    Ok(Reply::ok(&call.page_of::<Product>(filter, page).await?))
+    list::<Product>(call, read_filter).await
 }
 
 /// A resource of the own business by the id in the path.
-async fn found<E: shard::projection::Entity>(
-    call: &mut ChannelCall,
-    parameter: &str,
-    resource: &str,
-) -> Result<E, CallError> {
+async fn found<E: Entity>(call: &mut ChannelCall, parameter: &str, resource: &str) -> Result<E, CallError> {
     own(call).await?;
     let id = call.parameter(parameter).to_owned();
     call.find::<E>(&id).await?.ok_or_else(|| CallError::not_found(resource, &id))
@@ -230,11 +223,7 @@ async fn delete_product(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn list_collections(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page::<Collection>(&query);
-    query.finish(())?;
-    own(call).await?;
-    Ok(Reply::ok(&call.page_of::<Collection>(Filter::All, page).await?))
+    list::<Collection>(call, |_| Filter::All).await
 }
 
 async fn add_collection(call: &mut ChannelCall) -> Outcome {
@@ -266,18 +255,15 @@ fn read_orders(query: &Query<'_>) -> Filter {
 }
 
 async fn list_orders(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page::<Order>(&query);
-    let filter = read_orders(&query);
-    query.finish(())?;
-    own(call).await?;
-    Ok(Reply::ok(&call.page_of::<Order>(filter, page).await?))
+    list::<Order>(call, read_orders).await
+}
+
+fn read_token(query: &Query<'_>) -> Option<String> {
+    query.text("token").map(str::to_owned)
 }
 
 async fn show_order(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let token = query.text("token").map(str::to_owned);
-    query.finish(())?;
+    let token = call.asked(read_token)?;
     own(call).await?;
     let id = call.parameter("order_id").to_owned();
     let not_found = || CallError::not_found("order", &id);
@@ -298,9 +284,7 @@ async fn show_order(call: &mut ChannelCall) -> Outcome {
 async fn show_catalog(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
     let list = ListId::of(&[call.customer_id().as_bytes(), call.channel.id.as_bytes(), contact.as_str().as_bytes()]);
-    let query = call.query();
-    let page = Page::read(&query, list);
-    query.finish(())?;
+    let page = call.asked(|query| Page::read(query, list))?;
     // One more tells whether there are more.
     let (after, limit) = (page.after().map(str::to_owned), page.limit + 1);
     let answer = call.operate(BusinessOperation::CatalogOf { contact, after, limit }).await?;

@@ -26,7 +26,7 @@ pub fn routes() -> Vec<Route> {
     let of_network = &[E::ChatNotFound, E::NotConnected, E::ChannelUnavailable, E::Other];
     vec![
         Route::get("/v1/channels/{id}/chats").channel(list).doc(
-            Doc::new("list_chats", "List chats").query(|query| parse_page(query, |_| ListId::only())).page::<Chat>(),
+            Doc::new("list_chats", "List chats").query(|query| read_page(query, |_| ListId::only())).page::<Chat>(),
         ),
         Route::get("/v1/channels/{id}/chats/{chat_id}")
             .channel(show)
@@ -64,10 +64,10 @@ model::cursor! {
 }
 
 /// `list` names the list in an order: ascending or not.
-fn parse_page(query: Query<'_>, list: impl FnOnce(bool) -> ListId) -> Result<ChatPage, CallError> {
+fn read_page(query: &Query<'_>, list: impl FnOnce(bool) -> ListId) -> ChatPage {
     let sort = query.word("sort", ChatSort::WORDS, ChatSort::parse).unwrap_or_default();
     let after = query.cursor::<ChatCursor>(list(sort == ChatSort::Id));
-    let page = ChatPage {
+    ChatPage {
         filter: ChatFilter {
             archived: query.flag("archived"),
             pinned: query.flag("pinned"),
@@ -78,13 +78,12 @@ fn parse_page(query: Query<'_>, list: impl FnOnce(bool) -> ListId) -> Result<Cha
         sort,
         after: after.map(|ChatCursor { id, at }| ChatPlace { id, at }),
         limit: query.limit().unwrap_or(DEFAULT_LIMIT),
-    };
-    query.finish(page)
+    }
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let list_of = |ascending| call.account.list(Some(call.channel.id.0), ascending);
-    let page = parse_page(call.query(), list_of)?;
+    let page = call.asked(|query| read_page(query, list_of))?;
     let (of, limit) = (list_of(page.sort == ChatSort::Id), page.limit);
     let read = Read::Chats(ChatPage { limit: limit + 1, ..page });
     let rows = call.read_many::<ListedChat>(read).await?;

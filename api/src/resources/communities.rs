@@ -13,7 +13,7 @@ use shard::call::read::Filter;
 use super::groups::{MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
 use crate::failure::of_kind;
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, parse_refresh, read_refresh, read_rest};
+use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::Route;
@@ -25,7 +25,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/communities").channel(list).doc(
             Doc::new("list_communities", "List communities")
-                .query(|query| (read_refresh(&query), read_rest(&query)))
+                .query(|query| (read_refresh(query), read_rest(query)))
                 .list_or_page::<Community>()
                 .errors(REFUSALS),
         ),
@@ -37,7 +37,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/communities/{community_id}")
             .channel(show)
-            .doc(Doc::new("get_community", "Show a community").query(parse_refresh).ok::<Community>().errors(REFUSALS)),
+            .doc(Doc::new("get_community", "Show a community").query(read_refresh).ok::<Community>().errors(REFUSALS)),
         Route::patch("/v1/channels/{id}/communities/{community_id}").channel(change).doc(
             Doc::new("update_community", "Change a community")
                 .body(parse_changes, json!({ "subject": "Neighbours" }))
@@ -73,7 +73,7 @@ pub fn routes() -> Vec<Route> {
             .doc(Doc::new("join_community_group", "Join a group of a community").ok::<Joined>().errors(NEEDLESS)),
         Route::get("/v1/channels/{id}/communities/{community_id}/participants").channel(list_participants).doc(
             Doc::new("list_community_participants", "List the members of a community")
-                .query(|query| Page::read(&query, ListId::only()))
+                .query(|query| Page::read(query, ListId::only()))
                 .page::<GroupParticipant>()
                 .errors(&[ErrorCode::NotFound]),
         ),
@@ -110,9 +110,7 @@ async fn shown(call: &mut ChannelCall, id: &Address) -> Outcome {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let (refresh, page) = (read_refresh(&query), call.rest::<KnownCommunity>(&query));
-    query.finish(())?;
+    let (refresh, page) = call.asked(|query| (read_refresh(query), call.rest::<KnownCommunity>(query)))?;
     if refresh {
         call.operate(CommunityOperation::List).await?;
     }
@@ -138,7 +136,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = parse_refresh(call.query())?;
+    let refresh = call.asked(read_refresh)?;
     let community = community_id(call)?;
     if refresh {
         call.operate(CommunityOperation::Show { community: community.clone() }).await?;
@@ -212,9 +210,8 @@ async fn join_group(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn list_participants(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page_within::<KnownCommunity>(&query, call.parameter("community_id"));
-    query.finish(())?;
+    let within = call.parameter("community_id");
+    let page = call.asked(|query| call.page_within::<KnownCommunity>(query, within))?;
     let id = community_id(call)?;
     // Who is in a community is in its announcement group.
     let announcement = found_community(call, &id).await?.community.announcement_group_id;

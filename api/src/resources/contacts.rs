@@ -18,7 +18,7 @@ use shard::projection::contacts::{ContactFilter, ContactRow};
 
 use crate::failure::of_kind;
 use crate::openapi::Doc;
-use crate::projection::parse_refresh;
+use crate::projection::read_refresh;
 use crate::query::Query;
 use crate::reply::{Counted, CountedPage, List, Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -38,12 +38,12 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/contacts").channel(list_lids).doc(
             Doc::new("list_lids", "List the phone addresses behind linked-device addresses")
-                .query(|query| LidFilter::parse(query, &Suffixes::simulated(), ListId::only()))
+                .query(|query| asked_lids(query, &Suffixes::simulated(), ListId::only()))
                 .ok::<Counted<LidPair>>(),
         ),
         Route::get("/v1/channels/{id}/contacts/all").channel(list).doc(
             Doc::new("list_contacts", "List contacts")
-                .query(|query| ContactQuery::parse(query, ListId::only()))
+                .query(|query| asked_contacts(query, ListId::only()))
                 .ok::<CountedPage<Contact>>(),
         ),
         Route::post("/v1/channels/{id}/contacts/check").channel(check).doc(
@@ -66,7 +66,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/channels/{id}/contacts/{contact_id}").channel(show).doc(
             Doc::new("get_contact", "Get a contact")
                 .about(LOOKED_UP)
-                .query(parse_refresh)
+                .query(read_refresh)
                 .ok::<Contact>()
                 .on_network()
                 .errors(&[E::ContactNotFound, E::InvalidRequest]),
@@ -82,7 +82,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/channels/{id}/contacts/{contact_id}/picture").channel(picture).doc(
             Doc::new("get_contact_picture", "Get a contact's picture")
                 .about("Asked for at the network when what is known of it is older than 24 hours.")
-                .query(parse_picture)
+                .query(asked_picture)
                 .ok::<ContactPicture>()
                 .on_network()
                 .errors(&[E::ContactNotFound, E::InvalidRequest]),
@@ -101,20 +101,11 @@ model::cursor! {
 }
 
 /// `?lid=` and `?phone=`, and where the answer before ended.
-struct LidFilter {
-    lid: Option<Address>,
-    phone: Option<Address>,
-    after: Option<String>,
-}
-
-impl LidFilter {
-    fn parse(query: Query<'_>, suffixes: &Suffixes, list: ListId) -> Result<Self, CallError> {
-        let filter = Self {
-            lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
-            phone: query.address("phone", suffixes),
-            after: query.cursor::<LidCursor>(list).map(|cursor| cursor.lid),
-        };
-        query.finish(filter)
+fn asked_lids(query: &Query<'_>, suffixes: &Suffixes, list: ListId) -> Read {
+    Read::Lids {
+        lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
+        phone: query.address("phone", suffixes),
+        after: query.cursor::<LidCursor>(list).map(|cursor| cursor.lid),
     }
 }
 
@@ -125,8 +116,8 @@ fn as_lid(address: &Address) -> Address {
 
 async fn list_lids(call: &mut ChannelCall) -> Outcome {
     let of = call.account.list(Some(call.channel.id.0), true);
-    let LidFilter { lid, phone, after } = LidFilter::parse(call.query(), &call.app.config.suffixes, of)?;
-    let (pairs, count, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone, after }).await?;
+    let read = call.asked(|query| asked_lids(query, call.suffixes(), of))?;
+    let (pairs, count, _) = call.read_counted::<KnownLidPair>(read).await?;
     let cursor = |pair: &KnownLidPair| LidCursor { lid: pair.lid.local().to_owned() }.encode(of);
     let List { data, next_cursor } = List::first(pairs, MOST_PAIRS, cursor).map(KnownLidPair::pair);
     Ok(Reply::ok(&Counted { data, count, next_cursor: next_cursor.flatten() }))
@@ -167,31 +158,20 @@ model::cursor! {
     ContactCursor("contacts.1") { id: String }
 }
 
-/// The query of the list.
-struct ContactQuery {
-    filter: ContactFilter,
-    after: Option<String>,
-    limit: usize,
-}
-
-impl ContactQuery {
-    fn parse(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
-        let parsed = Self {
-            filter: ContactFilter {
-                name: query.text("q").map(str::to_owned),
-                is_business: query.flag("is_business"),
-                is_blocked: query.flag("is_blocked"),
-            },
-            after: query.cursor::<ContactCursor>(list).map(|cursor| cursor.id),
-            limit: query.limit().unwrap_or(DEFAULT_LIMIT),
-        };
-        query.finish(parsed)
-    }
+/// Which contacts are asked for, where the page before ended, and the size of the page.
+fn asked_contacts(query: &Query<'_>, list: ListId) -> (ContactFilter, Option<String>, usize) {
+    let filter = ContactFilter {
+        name: query.text("q").map(str::to_owned),
+        is_business: query.flag("is_business"),
+        is_blocked: query.flag("is_blocked"),
+    };
+    let after = query.cursor::<ContactCursor>(list).map(|cursor| cursor.id);
+    (filter, after, query.limit().unwrap_or(DEFAULT_LIMIT))
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let of = call.account.list(Some(call.channel.id.0), true);
-    let ContactQuery { filter, after, limit } = ContactQuery::parse(call.query(), of)?;
+    let (filter, after, limit) = call.asked(|query| asked_contacts(query, of))?;
     let read = Read::Contacts { filter, after, limit: limit + 1, in_bytes: true };
     let (rows, count, more) = call.read_counted::<ContactRow>(read).await?;
     let mut data: Vec<Contact> = rows.into_iter().map(|row| row.contact).collect();
@@ -213,7 +193,7 @@ async fn found(call: &mut ChannelCall, id: &Address) -> Result<Contact, CallErro
 
 /// Who is not known here is looked for at the network, as long as the channel can ask.
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = parse_refresh(call.query())?;
+    let refresh = call.asked(read_refresh)?;
     let contact = call.contact()?;
     let known = find(call, &contact).await?;
     if let Some(known) = known.filter(|_| !refresh) {
@@ -266,10 +246,8 @@ async fn check(call: &mut ChannelCall) -> Outcome {
 }
 
 /// `?preview=true` and `?refresh=true`.
-fn parse_picture(query: Query<'_>) -> Result<(bool, bool), CallError> {
-    let flag = |name| query.flag(name).unwrap_or(false);
-    let flags = (flag("preview"), flag("refresh"));
-    query.finish(flags)
+fn asked_picture(query: &Query<'_>) -> (bool, bool) {
+    (query.flag("preview").unwrap_or(false), read_refresh(query))
 }
 
 /// A contact's picture, as far as it is shown to the channel.
@@ -282,7 +260,7 @@ struct ContactPicture {
 }
 
 async fn picture(call: &mut ChannelCall) -> Outcome {
-    let (preview, refresh) = parse_picture(call.query())?;
+    let (preview, refresh) = call.asked(asked_picture)?;
     let contact = call.contact()?;
     let read = || Read::Contact(contact.clone());
     let known = call.read_one::<ContactRow>(read()).await?;

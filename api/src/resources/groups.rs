@@ -18,7 +18,7 @@ use shard::call::read::Filter;
 use super::media::{parse_source, picture_content};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, parse_refresh, read_refresh};
+use crate::projection::{Page, check_people, read_refresh};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -39,7 +39,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/groups").channel(list).doc(
             Doc::new("list_groups", "List groups")
-                .query(|query| (Page::read(&query, ListId::only()), read_flags(&query)))
+                .query(|query| (Page::read(query, ListId::only()), read_flags(query)))
                 .page::<Group>()
                 .errors(REFUSALS),
         ),
@@ -66,7 +66,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/groups/{group_id}")
             .channel(show)
-            .doc(Doc::new("get_group", "Show a group").query(parse_refresh).ok::<Group>().errors(REFUSALS)),
+            .doc(Doc::new("get_group", "Show a group").query(read_refresh).ok::<Group>().errors(REFUSALS)),
         Route::put("/v1/channels/{id}/groups/{group_id}/subject").channel(set_subject).doc(
             Doc::new("set_group_subject", "Change a group's subject")
                 .body(parse_subject, json!({ "subject": "Family" }))
@@ -148,10 +148,7 @@ fn read_flags(query: &Query<'_>) -> (bool, bool) {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page::<Group>(&query);
-    let (refresh, participants) = read_flags(&query);
-    query.finish(())?;
+    let (page, (refresh, participants)) = call.asked(|query| (call.page::<Group>(query), read_flags(query)))?;
     if refresh {
         call.operate(GroupOperation::List).await?;
     }
@@ -163,7 +160,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = parse_refresh(call.query())?;
+    let refresh = call.asked(read_refresh)?;
     let id = group_id(call)?;
     if refresh {
         call.operate(GroupOperation::Show { group: id.clone() }).await?;

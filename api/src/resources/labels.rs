@@ -50,7 +50,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/labels/{label_id}/associations").channel(list_associations).doc(
             Doc::new("list_label_associations", "List the chats and messages that bear a label")
-                .query(|query| (read_kind(&query), Page::read(&query, ListId::only())))
+                .query(|query| (read_kind(query), Page::read(query, ListId::only())))
                 .page::<LabelAssociation>()
                 .errors(&[E::NotFound, E::Other]),
         ),
@@ -77,7 +77,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::delete("/v1/channels/{id}/labels/{label_id}/messages/{message_id}").channel(take_from_message).doc(
             Doc::new("unlabel_message", "Take a label off a message")
-                .query(|query| read_chat(&query, &Suffixes::simulated()))
+                .query(|query| read_chat(query, &Suffixes::simulated()))
                 .no_content()
                 .on_network()
                 .errors(&[E::NotFound, E::NoOp]),
@@ -154,9 +154,9 @@ fn read_kind(query: &Query<'_>) -> Option<LabelledKind> {
 }
 
 async fn list_associations(call: &mut ChannelCall) -> Outcome {
-    let (query, label) = (call.query(), label_id(call));
-    let page = call.page_under::<Association>(&query, Association::under(&label, read_kind(&query)));
-    query.finish(())?;
+    let label = label_id(call);
+    let page =
+        call.asked(|query| call.page_under::<Association>(query, Association::under(&label, read_kind(query))))?;
     check_account(call).await?;
     found(call, &label).await?;
     let list = call.page_of::<Association>(Filter::All, page).await?;
@@ -201,9 +201,8 @@ fn read_chat(query: &Query<'_>, suffixes: &Suffixes) -> Option<Address> {
 }
 
 async fn take_from_message(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let chat = read_chat(&query, call.suffixes());
-    let chat = query.finish_with(chat)?;
+    let chat = call.asked(|query| read_chat(query, call.suffixes()))?;
+    let chat = chat.ok_or_else(|| CallError::chat_not_found(""))?;
     let (label, from) = (label_id(call), labelled_message(call, chat));
     call.done(LabelOperation::Take { label, from }).await
 }

@@ -54,10 +54,7 @@ impl From<BucketLevel> for BucketView {
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {
-    let query = call.query();
-    let asked: Option<ChannelId> = query.id("channel_id");
-    let asked = query.finish(asked)?;
-    let channel_id = match asked {
+    let channel_id = match call.asked(|query| query.id::<ChannelId>("channel_id"))? {
         Some(id) => Some(call.own_channel(id)?.id),
         None => call.bound_channel(),
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::error::{CallError, ErrorCode};
+use model::error::ErrorCode;
 use model::id::ChannelId;
 use model::status::Status;
 use model::time::Timestamp;
@@ -131,14 +131,13 @@ impl From<&Latencies> for LatencyView {
 }
 
 /// The window, and the one channel that is asked about.
-fn asked(query: Query<'_>) -> Result<(Window, Option<ChannelId>), CallError> {
+fn asked(query: &Query<'_>) -> (Window, Option<ChannelId>) {
     let window = query.word("window", &WINDOWS.map(|window| window.word), Window::parse).unwrap_or(DEFAULT_WINDOW);
-    let only = query.id("channel_id");
-    query.finish((window, only))
+    (window, query.id("channel_id"))
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {
-    let (window, only) = asked(call.query())?;
+    let (window, only) = call.asked(asked)?;
     let (customer, context) = (call.customer_id(), call.context());
     let live: Vec<ChannelId> = match only {
         Some(id) => vec![call.own_channel(id)?.id],

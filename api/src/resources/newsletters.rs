@@ -17,7 +17,7 @@ use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
 use super::media::{PICTURE_URL, set_or_cleared};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, parse_refresh, read_refresh, read_rest};
+use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -30,7 +30,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/newsletters").channel(list).doc(
             Doc::new("list_newsletters", "List newsletters")
-                .query(|query| (read_role(&query), read_refresh(&query), read_rest(&query)))
+                .query(|query| (read_role(query), read_refresh(query), read_rest(query)))
                 .list_or_page::<Newsletter>()
                 .errors(REFUSALS),
         ),
@@ -43,13 +43,13 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/newsletters/search").channel(search).doc(
             Doc::new("search_newsletters", "Search newsletters")
-                .query(|query| (read_wanted(&query), Page::read(&query, ListId::only())))
+                .query(|query| (read_wanted(query), Page::read(query, ListId::only())))
                 .page::<Newsletter>()
                 .errors(REFUSALS),
         ),
         Route::get("/v1/channels/{id}/newsletters/recommended").channel(recommend).doc(
             Doc::new("list_recommended_newsletters", "List newsletters that the network recommends")
-                .query(|query| (read_country(&query), Page::read(&query, ListId::only())))
+                .query(|query| (read_country(query), Page::read(query, ListId::only())))
                 .page::<Newsletter>()
                 .errors(REFUSALS),
         ),
@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/channels/{id}/newsletters/{newsletter_id}").channel(show).doc(
             Doc::new("get_newsletter", "Show a newsletter")
                 .about("One that the channel does not know is asked of the network while it is connected.")
-                .query(parse_refresh)
+                .query(read_refresh)
                 .ok::<Newsletter>()
                 .errors(REFUSALS),
         ),
@@ -89,7 +89,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/newsletters/{newsletter_id}/messages").channel(list_messages).doc(
             Doc::new("list_newsletter_messages", "List what a newsletter has published, the newest first")
-                .query(|query| (read_before(&query), Page::read(&query, ListId::only())))
+                .query(|query| (read_before(query), Page::read(query, ListId::only())))
                 .page::<NewsletterMessage>()
                 .errors(REFUSALS),
         ),
@@ -136,10 +136,8 @@ fn read_role(query: &Query<'_>) -> Option<NewsletterRole> {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let (role, refresh) = (read_role(&query), read_refresh(&query));
-    let page = call.rest::<Newsletter>(&query);
-    query.finish(())?;
+    let (role, refresh, page) =
+        call.asked(|query| (read_role(query), read_refresh(query), call.rest::<Newsletter>(query)))?;
     if refresh {
         call.operate(NewsletterOperation::List).await?;
     }
@@ -169,7 +167,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = parse_refresh(call.query())?;
+    let refresh = call.asked(read_refresh)?;
     let id = newsletter_id(call)?;
     if !refresh && let Some(known) = call.find::<Newsletter>(id.as_str()).await? {
         return Ok(Reply::ok(&known));
@@ -209,19 +207,20 @@ fn read_wanted(query: &Query<'_>) -> Wanted {
 }
 
 async fn search(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let wanted = read_wanted(&query);
-    let within = format!("{:?} {:?} {:?}", wanted.text, wanted.country, wanted.category);
-    let page = call.page_within::<Newsletter>(&query, &within);
-    query.finish(())?;
+    let (wanted, page) = call.asked(|query| {
+        let wanted = read_wanted(query);
+        let within = format!("{:?} {:?} {:?}", wanted.text, wanted.country, wanted.category);
+        (wanted, call.page_within::<Newsletter>(query, &within))
+    })?;
     look_for(call, wanted, page).await
 }
 
 async fn recommend(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let country = read_country(&query);
-    let page = call.page_within::<Newsletter>(&query, &format!("recommended {country:?}"));
-    query.finish(())?;
+    let (country, page) = call.asked(|query| {
+        let country = read_country(query);
+        let page = call.page_within::<Newsletter>(query, &format!("recommended {country:?}"));
+        (country, page)
+    })?;
     look_for(call, Wanted { country, unknown: true, ..Wanted::default() }, page).await
 }
 
@@ -303,10 +302,8 @@ fn read_before(query: &Query<'_>) -> Option<u64> {
 }
 
 async fn list_messages(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let before = read_before(&query);
-    let page = call.page_within::<Newsletter>(&query, call.parameter("newsletter_id"));
-    query.finish(())?;
+    let within = call.parameter("newsletter_id");
+    let (before, page) = call.asked(|query| (read_before(query), call.page_within::<Newsletter>(query, within)))?;
     let newsletter = newsletter_id(call)?;
     let behind = page.after().and_then(|after| after.parse().ok());
     let before = [before, behind].into_iter().flatten().min();

@@ -10,7 +10,7 @@ use shard::projection::account::OWN;
 
 use super::chats::ephemeral;
 use crate::openapi::Doc;
-use crate::projection::parse_refresh;
+use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::Route;
@@ -19,7 +19,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/settings/privacy").channel(show).doc(
             Doc::new("get_privacy", "Get the channel's privacy settings")
-                .query(parse_refresh)
+                .query(read_refresh)
                 .ok::<Privacy>()
                 .on_network(),
         ),
@@ -54,7 +54,7 @@ async fn found(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    if parse_refresh(call.query())? {
+    if call.asked(read_refresh)? {
         call.operate(PrivacyOperation::Show).await?;
     }
     found(call).await

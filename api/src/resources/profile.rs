@@ -10,7 +10,7 @@ use shard::projection::account::OWN;
 
 use super::media::set_or_cleared;
 use crate::openapi::Doc;
-use crate::projection::parse_refresh;
+use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::Route;
@@ -19,7 +19,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/profile").channel(show).doc(
             Doc::new("get_profile", "Get the channel's profile")
-                .query(parse_refresh)
+                .query(read_refresh)
                 .ok::<ChannelProfile>()
                 .on_network(),
         ),
@@ -70,7 +70,7 @@ async fn found(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    if parse_refresh(call.query())? {
+    if call.asked(read_refresh)? {
         call.operate(ProfileOperation::Show).await?;
     }
     found(call).await

@@ -54,7 +54,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/stories/{story_id}/views").channel(views).doc(
             Doc::new("list_story_views", "List who has seen a story")
-                .query(|query| Page::read(&query, ListId::only()))
+                .query(|query| Page::read(query, ListId::only()))
                 .ok::<Views>()
                 .errors(&[ErrorCode::NotFound]),
         ),
@@ -157,9 +157,7 @@ struct Views {
 
 async fn views(call: &mut ChannelCall) -> Outcome {
     let story_id = MessageId(call.parameter("story_id").to_owned());
-    let query = call.query();
-    let page = call.page_under::<StoryView>(&query, StoryView::under(&story_id));
-    query.finish(())?;
+    let page = call.asked(|query| call.page_under::<StoryView>(query, StoryView::under(&story_id)))?;
     let story = call.find::<PostedStory>(story_id.as_str()).await?;
     let story = story.filter(|story| story.is_there(Timestamp::now()));
     let story = story.ok_or_else(|| CallError::not_found("story", story_id.as_str()))?;

@@ -119,15 +119,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// # Errors
-    /// `invalid_request`.
-    pub fn asked(query: Query<'_>, of: ListId) -> Result<Self, CallError> {
-        let page = Self::read_query(&query, of);
-        query.finish(page)
-    }
-
-    /// As [`asked`](Self::asked), beside other parameters.
-    pub fn read_query(query: &Query<'_>, of: ListId) -> Self {
+    pub fn asked(query: &Query<'_>, of: ListId) -> Self {
         Self {
             of,
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
@@ -193,7 +185,7 @@ async fn find_own(call: &AccountCall) -> Result<TicketRecord, CallError> {
 }
 
 async fn list(call: &mut AccountCall) -> Outcome {
-    let page = Page::asked(call.query(), call.list(None, false))?;
+    let page = call.asked(|query| Page::asked(query, call.list(None, false)))?;
     let tickets = page.read(call, Some(call.customer_id())).await?;
     Ok(Reply::ok(&tickets.map(|ticket| TicketView::from(&ticket))))
 }

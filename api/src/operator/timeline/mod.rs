@@ -5,7 +5,6 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use model::error::CallError;
 use model::id::AuditId;
 use model::page::ListId;
 use model::time::Timestamp;
@@ -133,15 +132,14 @@ fn summary(entry: &AuditEntry) -> String {
     }
 }
 
-fn asked(query: Query<'_>) -> Result<(Asked, Option<&'static str>), CallError> {
+fn asked(query: &Query<'_>) -> Asked {
     let wanted = query.word("kind", &KINDS, |word| KINDS.into_iter().find(|kind| *kind == word));
     let about = move |action: &str| kind(action).is_some_and(|kind| wanted.is_none_or(|wanted| wanted == kind));
-    let page = Asked::about(&query, ListId::only(), about);
-    query.finish((page, wanted))
+    Asked::about(query, ListId::only(), about)
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (asked, _) = asked(call.query())?;
+    let asked = call.asked(asked)?;
     let (entries, next) = page(&call.app, vec![None], asked, ListId::only()).await?;
     Ok(Reply::ok(&List::page(entries.into_iter().filter_map(TimelineEntry::of).collect(), next)))
 }

@@ -54,7 +54,7 @@ fn own_routes() -> Vec<Route> {
         Route::get("/v1/account/usage").multi_channel().account(usage::show).doc(usage::doc()),
         Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list).doc(
             Doc::new("list_audit_log", "List who did what, the newest first")
-                .query(|query| audit_log::Asked::read(query, ListId::only()))
+                .query(|query| audit_log::Asked::of(query, ListId::only()))
                 .page::<audit_log::AuditView>(),
         ),
     ]

@@ -1,6 +1,5 @@
 //! `GET /v1/account/usage`. Days are those of UTC.
 
-use model::error::CallError;
 use model::id::ChannelId;
 use model::issue::{IssueCode, Violation};
 use model::time::{Day, Timestamp};
@@ -99,7 +98,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub fn read(query: Query<'_>, today: Day) -> Result<Self, CallError> {
+    pub fn read(query: &Query<'_>, today: Day) -> Self {
         let date = || json!({ "type": "string", "format": "date", "maxLength": 10, "pattern": "^(19[7-9]|[2-9][0-9]{2})[0-9]-" });
         let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
         let (from, to) = (day("from"), day("to").unwrap_or(today));
@@ -114,13 +113,13 @@ impl Asked {
         } else if to.0 - from.0 >= longest {
             query.refuse("from", IssueCode::TooBig, &format!("at most {longest} days from `from` to `to`"));
         }
-        query.finish(Self { from, to, by })
+        Self { from, to, by }
     }
 }
 
 /// By day, every day of the range has its row; by channel, a day has a row for each channel that was used on it.
 pub async fn show(call: &mut AccountCall) -> Outcome {
-    let Asked { from, to, by } = Asked::read(call.query(), Day::of(call.now))?;
+    let Asked { from, to, by } = call.asked(|query| Asked::read(query, Day::of(call.now)))?;
     if by == Grouping::Hour {
         return by_hour(call, from, to).await;
     }
@@ -163,6 +162,7 @@ fn every_day(from: Day, to: Day, used: Vec<DayUsage>) -> Vec<DayUsage> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use model::error::CallError;
     use salvo::Request;
 
     const TODAY: Day = Day(20_000);
@@ -170,7 +170,9 @@ mod tests {
     fn ask(query: &str) -> Result<Asked, CallError> {
         let mut request = Request::new();
         request.set_uri(format!("http://gateway.example/v1/account/usage?{query}").parse().unwrap());
-        Asked::read(Query::of(&request), TODAY)
+        let query = Query::of(&request);
+        let asked = Asked::read(&query, TODAY);
+        query.finish(asked)
     }
 
     #[test]

@@ -75,12 +75,8 @@ const LONGEST_WAIT: usize = 30;
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// How long the answer waits for a status that lasts.
-///
-/// # Errors
-/// `invalid_request`.
-pub fn waits(query: Query<'_>) -> Result<Duration, CallError> {
-    let seconds = query.number("wait", 1, LONGEST_WAIT).unwrap_or(0);
-    query.finish(Duration::from_secs(seconds as u64))
+pub fn waits(query: &Query<'_>) -> Duration {
+    Duration::from_secs(query.number("wait", 1, LONGEST_WAIT).unwrap_or(0) as u64)
 }
 
 /// A place for an answer that is held, and for how long it is: without a place it is given at once.
@@ -91,7 +87,7 @@ fn hold(places: &Shares, account: CustomerId, wait: Duration) -> (Option<Share>,
 }
 
 async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
-    let wait = waits(call.query())?;
+    let wait = call.asked(waits)?;
     let asked = call.ask(Lifecycle { trigger, by_operator: false }).await;
     let mut live = asked.map_err(|error| match error.code {
         // The owner knows that the operator alone may do it, and not what the caller may.

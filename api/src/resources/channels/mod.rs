@@ -50,7 +50,7 @@ pub fn routes() -> Vec<Route> {
                     "`name` is the beginning of a name; `q` a part of one, or three digits or more of a number. With `reasons` \
                      each row says why it has its status.",
                 )
-                .query(|query| Filter::parse(query, ListId::only()))
+                .query(|query| Filter::read(query, ListId::only()))
                 .list_or_page::<ChannelView>(),
         ),
         Route::post("/v1/channels").multi_channel().plan_blocks().account(create::create).doc(

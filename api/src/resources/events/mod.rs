@@ -51,8 +51,8 @@ pub fn routes() -> Vec<Route> {
                      It goes on until the client or the node closes it.",
                 )
                 .query(|query| {
-                    read_filter(&query);
-                    last_event_id(&query).map(str::to_owned)
+                    read_filter(query);
+                    last_event_id(query).map(str::to_owned)
                 })
                 .header("Last-Event-ID", "The last event that was seen.", event_id_or_nothing())
                 .content(CONTENT_TYPE)
@@ -102,10 +102,7 @@ fn headers(reply: Reply) -> Reply {
 
 /// What the stream is to show, and after which event.
 fn asked(call: &AccountCall) -> Result<(Filter, Option<EventId>), CallError> {
-    let query = call.query();
-    let filter = read_filter(&query);
-    let resume = resume(call, &query);
-    let (mut filter, resume) = query.finish((filter, resume))?;
+    let (mut filter, resume) = call.asked(|query| (read_filter(query), resume(call, query)))?;
     for id in &filter.channels {
         call.own_channel(*id)?;
     }
@@ -141,7 +138,7 @@ fn event_id_or_nothing() -> Value {
 
 fn last_event_id<'a>(query: &Query<'a>) -> Option<&'a str> {
     let text = query.text("last_event_id");
-    query.tell("last_event_id", event_id_or_nothing);
+    query.note("last_event_id", event_id_or_nothing);
     text
 }
 

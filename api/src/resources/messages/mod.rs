@@ -39,7 +39,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/channels/{id}/messages").channel(history::of_channel).doc(
             Doc::new("list_channel_messages", "List a channel's messages, the newest first")
-                .query(|query| history::Asked::outline(&query))
+                .query(history::Asked::outline)
                 .page::<StoredMessage>(),
         ),
         Route::get("/v1/channels/{id}/messages/{message_id}/media").channel(media::of_message).doc(
@@ -51,8 +51,8 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/messages").account(history::of_account).doc(
             Doc::new("list_messages", "List the messages of all channels, the newest first")
                 .query(|query| {
-                    history::named_channels(&query);
-                    history::Asked::outline(&query);
+                    history::named_channels(query);
+                    history::Asked::outline(query);
                 })
                 .page::<StoredMessage>()
                 .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
@@ -63,7 +63,7 @@ pub fn routes() -> Vec<Route> {
                     "Name the channel where several of the account have the message. There is a `next_cursor` where they \
                      are too many for one answer.",
                 )
-                .query(|query| deliveries::read(&query, ListId::only()))
+                .query(|query| deliveries::read(query, ListId::only()))
                 .list_or_page::<DeliveryRecord>()
                 .errors(&[E::MessageNotFound, E::ChannelNotFound, E::ChannelAccessDenied]),
         ),

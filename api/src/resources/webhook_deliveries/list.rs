@@ -39,9 +39,7 @@ pub async fn of_endpoint(call: &mut AccountCall) -> Outcome {
 
 /// Reads the filters. `of` is the endpoint of the path, which no parameter can change.
 fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, ListId), CallError> {
-    let query = call.query();
-    let asked = read(&query, of, |ascending| call.list(of.map(|endpoint| endpoint.0), ascending));
-    query.finish(asked)
+    call.asked(|query| read(query, of, |ascending| call.list(of.map(|endpoint| endpoint.0), ascending)))
 }
 
 /// Asks for the filters; the list is told by its order.

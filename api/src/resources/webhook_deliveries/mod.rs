@@ -25,13 +25,13 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/webhook-deliveries").account(list::of_account).doc(
             Doc::new("list_webhook_deliveries", "List deliveries, the newest first")
-                .query(|query| list::read(&query, None, |_| ListId::only()))
+                .query(|query| list::read(query, None, |_| ListId::only()))
                 .page::<DeliveryRecord>()
                 .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
         ),
         Route::delete("/v1/webhook-deliveries").account(again::purge).doc(
             Doc::new("purge_webhook_deliveries", "Give up what waits for an endpoint")
-                .query(|query| again::asked_to_purge(&query))
+                .query(again::asked_to_purge)
                 .accepted::<again::PurgeView>()
                 .errors(&[E::WebhookEndpointNotFound]),
         ),
@@ -50,7 +50,7 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/webhook-endpoints/{id}/deliveries").account(list::of_endpoint).doc(
             Doc::new("list_endpoint_deliveries", "List an endpoint's deliveries, the newest first")
-                .query(|query| list::read(&query, Some(EndpointId::new()), |_| ListId::only()))
+                .query(|query| list::read(query, Some(EndpointId::new()), |_| ListId::only()))
                 .page::<DeliveryRecord>()
                 .errors(&[E::WebhookEndpointNotFound]),
         ),
