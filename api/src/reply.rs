@@ -178,6 +178,15 @@ impl Reply {
     }
 }
 
+/// A view: the fields of a record that it shows under their own names, and those that it makes.
+macro_rules! view_of {
+    ($record:ident => $($same:ident),+ $(; $($made:ident: $value:expr),+)?) => {
+        Self { $($same: Clone::clone(&$record.$same),)+ $($($made: $value,)+)? }
+    };
+}
+
+pub(crate) use view_of;
+
 /// `{ "data": [...] }`, with `next_cursor` where the list is paged.
 #[derive(Serialize, Deserialize)]
 pub struct List<T> {

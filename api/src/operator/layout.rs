@@ -22,7 +22,7 @@ use shard::layout::plan;
 
 use crate::audit::Target;
 use crate::openapi::Doc;
-use crate::reply::{Outcome, Reply};
+use crate::reply::{Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::route::Route;
 
@@ -197,41 +197,27 @@ pub struct Moved {
 
 impl From<&MoveRecord> for MoveView {
     fn from(each: &MoveRecord) -> Self {
-        Self {
-            shard: each.shard,
-            from: each.from.clone(),
-            to: each.to.clone(),
-            leader: each.leader,
-            state: each.state,
-            began_at: each.began_at,
-            ended_at: each.ended_at,
-            copied_bytes: None,
-            to_copy_bytes: None,
-        }
+        view_of!(each => shard, from, to, leader, state, began_at, ended_at; copied_bytes: None, to_copy_bytes: None)
     }
 }
 
 impl From<&LayoutRecord> for ChangeView {
     fn from(layout: &LayoutRecord) -> Self {
-        Self {
-            number: layout.number,
-            state: match (layout.is_running(), layout.cancelled_at) {
-                (true, _) => "running",
-                (false, Some(_)) => "cancelled",
-                (false, None) => "done",
-            }
-            .into(),
-            automatic: layout.automatic,
-            at_once: layout.at_once,
-            began_at: layout.began_at,
-            ended_at: layout.ended_at,
+        let state = match (layout.is_running(), layout.cancelled_at) {
+            (true, _) => "running",
+            (false, Some(_)) => "cancelled",
+            (false, None) => "done",
+        };
+        view_of!(
+            layout => number, automatic, at_once, began_at, ended_at;
+            state: state.into(),
             total: layout.moves.len(),
             waiting: layout.count(MoveState::Waiting),
             running: layout.count(MoveState::Running),
             done: layout.count(MoveState::Done),
             cancelled: layout.count(MoveState::Cancelled),
-            moves: layout.moves.iter().map(MoveView::from).collect(),
-        }
+            moves: layout.moves.iter().map(MoveView::from).collect()
+        )
     }
 }
 

@@ -18,7 +18,7 @@ use super::customers;
 use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::openapi::Doc;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::resources::{email, new_password};
 use crate::route::Route;
@@ -62,15 +62,7 @@ pub struct UserView {
 
 impl From<&UserRecord> for UserView {
     fn from(user: &UserRecord) -> Self {
-        Self {
-            id: user.id,
-            customer_id: user.customer_id,
-            email: user.email.clone(),
-            role: user.role,
-            email_verified: user.email_verified,
-            created_at: user.created_at,
-            last_login_at: user.last_login_at,
-        }
+        view_of!(user => id, customer_id, email, role, email_verified, created_at, last_login_at)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::{AccountCall, RequestContext};
 use crate::resources::attempts::{self, Attempt};
 use crate::route::Route;
@@ -104,27 +104,15 @@ pub struct ApiKeyView {
 
 impl ApiKeyView {
     pub fn new(record: &KeyRecord, now: Timestamp) -> Self {
-        let expired = record.expires_at.is_some_and(|end| end <= now);
-        Self {
-            id: record.id,
-            customer_id: record.customer_id,
-            name: record.name.clone(),
-            prefix: record.prefix.clone(),
-            channel_id: record.channel_id,
-            scopes: record.scopes.clone(),
-            status: match record.revoked_at {
-                Some(_) => "revoked",
-                None if expired => "expired",
-                None => "active",
-            }
-            .into(),
-            created_at: record.created_at,
-            expires_at: record.expires_at,
-            last_used_at: record.last_used_at,
-            revoked_at: record.revoked_at,
-            created_by: record.created_by,
-            created_by_key_id: record.created_by_key_id,
-        }
+        let status = match record.revoked_at {
+            Some(_) => "revoked",
+            None if record.expires_at.is_some_and(|end| end <= now) => "expired",
+            None => "active",
+        };
+        view_of!(
+            record => id, customer_id, name, prefix, channel_id, scopes, created_at, expires_at, last_used_at, revoked_at,
+            created_by, created_by_key_id; status: status.into()
+        )
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::{AccountCall, RequestContext};
 use crate::route::Route;
 
@@ -72,18 +72,7 @@ pub struct TicketView {
 
 impl From<&TicketRecord> for TicketView {
     fn from(ticket: &TicketRecord) -> Self {
-        Self {
-            id: ticket.id,
-            number: ticket.number,
-            subject: ticket.subject.clone(),
-            category: ticket.category,
-            priority: ticket.priority,
-            status: ticket.status,
-            channel_id: ticket.channel_id,
-            created_by: ticket.created_by.clone(),
-            created_at: ticket.created_at,
-            updated_at: ticket.updated_at,
-        }
+        view_of!(ticket => id, number, subject, category, priority, status, channel_id, created_by, created_at, updated_at)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::audit::Target;
 use crate::caller::Caller;
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::route::Route;
@@ -107,22 +107,14 @@ struct EndpointView {
 
 impl EndpointView {
     fn new(record: &EndpointRecord) -> Self {
-        Self {
-            id: record.id,
-            customer_id: record.customer_id,
-            channel_id: record.channel_id,
-            url: record.url.clone(),
-            events: record.events.clone(),
-            enabled: record.enabled,
+        view_of!(
+            record => id, customer_id, channel_id, url, events, enabled, chat_type_filter, disabled_reason, created_at,
+            updated_at;
             has_custom_signing_secret: record.secret.is_some(),
-            chat_type_filter: record.chat_type_filter,
-            disabled_reason: record.disabled_reason,
             headers: record.header_names.iter().map(|name| (name.clone(), MASK)).collect(),
             failing_since: record.health.failing_since,
-            last_success_at: record.health.last_success_at,
-            created_at: record.created_at,
-            updated_at: record.updated_at,
-        }
+            last_success_at: record.health.last_success_at
+        )
     }
 }
 

@@ -18,7 +18,7 @@ use crate::audit::Target;
 use crate::auth::password_token::INVITATION_LIFE;
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::{Link, email};
@@ -81,14 +81,10 @@ struct MemberView {
 
 impl From<&UserRecord> for MemberView {
     fn from(user: &UserRecord) -> Self {
-        Self {
-            id: user.id,
-            email: user.email.clone(),
-            role: user.role,
-            status: if user.is_invited() { "invited" } else { "active" },
-            created_at: user.created_at,
-            last_login_at: user.last_login_at,
-        }
+        view_of!(
+            user => id, email, role, created_at, last_login_at;
+            status: if user.is_invited() { "invited" } else { "active" }
+        )
     }
 }
 
