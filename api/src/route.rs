@@ -26,7 +26,8 @@
 //!
 //! - Common codes come by themselves: those of keys, scopes and buckets from the last word, `invalid_request`,
 //!   `bad_request` and `payload_too_large` with a body, `invalid_request` with a query, 402 with `plan_blocks`,
-//!   `channel_not_found` with `channel`. Name the rest; `Other` stands for the network's 422 and 502.
+//!   `channel_not_found` with `channel`, what is answered where the path names nothing (`openapi/parameters.rs`). Name the
+//!   rest; `Other` stands for the network's 422 and 502.
 //! - A body's parser takes `&Body` and reads [`Fields`](model::field::Fields); it is run without a body to note what it
 //!   asks for, so it must ask for every field whatever the others hold. More arguments go in a closure:
 //!   `.body(|body| CreateKey::parse(body, Timestamp(0)), example)`. A rule of your own begins with a rule of

@@ -15,7 +15,7 @@ mod parameters;
 pub use crate::doc::{Deployment, Doc, binary};
 pub use events::{example as event_example, schema as event_schema};
 pub use pages::{document_of, routes};
-pub use parameters::judge as judge_parameter;
+pub use parameters::{judge as judge_parameter, names as parameters_of};
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;

@@ -60,7 +60,7 @@ fn security(route: &Route, doc: &Doc) -> Value {
 
 fn parameters_of(route: &Route, doc: &Doc) -> Vec<Value> {
     let mut all = Vec::new();
-    for name in route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+    for name in parameters::names(route.path) {
         let (schema, about) = parameters::of_path(route.path, name).unwrap_or((json!({ "type": "string" }), ""));
         all.push(json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema }));
     }
@@ -137,6 +137,7 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if doc.query.is_some() || parameters::has_bounds(route.path) {
         codes.push(E::InvalidRequest);
     }
+    codes.extend(parameters::names(route.path).filter_map(|name| parameters::missing(route.path, name)));
     codes.extend(&doc.errors);
     codes
 }

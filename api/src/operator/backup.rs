@@ -41,13 +41,10 @@ pub fn routes() -> Vec<Route> {
                      ends with the node; then there is no backup.",
                 )
                 .body(parse_place, json!({ "to": "s3://backups/gateway/2026-11-21" }))
-                .accepted::<BackupJob>()
-                .errors(&[ErrorCode::BadRequest]),
+                .accepted::<BackupJob>(),
         ),
         Route::get("/v1/admin/backup/jobs/{id}").operator(job).doc(
-            Doc::new("get_backup_job", "See what became of a backup, at the node that takes it")
-                .ok::<BackupJob>()
-                .errors(&[ErrorCode::NotFound]),
+            Doc::new("get_backup_job", "See what became of a backup, at the node that takes it").ok::<BackupJob>(),
         ),
         Route::get("/v1/admin/backup/groups/{group}").hands_out().operator(group).doc(
             Doc::new("export_group", "Read the state of a group out of the running cluster")
@@ -55,15 +52,13 @@ pub fn routes() -> Vec<Route> {
                     "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
                      directory, number 0, last, which leaves an audit entry. Secrets in it are sealed; all else is not.",
                 )
-                .content(BYTES)
-                .errors(&[ErrorCode::NotFound, ErrorCode::WorkerAtCapacity]),
+                .content(BYTES),
         ),
         Route::get("/v1/admin/backup/media/{shard}/{sha256}").hands_out().operator(media).doc(
-            Doc::new("export_media", "Read stored bytes by their hash").query(size).content(BYTES).errors(&[
-                ErrorCode::NotFound,
-                ErrorCode::MediaGone,
-                ErrorCode::WorkerAtCapacity,
-            ]),
+            Doc::new("export_media", "Read stored bytes by their hash")
+                .query(size)
+                .content(BYTES)
+                .errors(&[ErrorCode::MediaGone]),
         ),
     ]
 }

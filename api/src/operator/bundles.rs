@@ -47,7 +47,7 @@ pub fn routes() -> Vec<Route> {
                 )
                 .body(parse_passphrase, json!({ "passphrase": "correct horse battery staple" }))
                 .content(BYTES)
-                .errors(&[E::ChannelNotFound, E::InvalidLifecycleTransition, E::ConcurrentModification]),
+                .errors(&[E::InvalidLifecycleTransition, E::ConcurrentModification]),
         ),
         Route::post("/v1/admin/channels/{id}/import").operator(import).doc(
             Doc::new("import_channel", "Give a channel that holds no session that of a bundle")
@@ -67,12 +67,7 @@ pub fn routes() -> Vec<Route> {
                 )
                 .content_body(vec![(BYTES, binary())])
                 .ok::<PlacedChannel>()
-                .errors(&[
-                    E::ChannelNotFound,
-                    E::ChannelUnavailable,
-                    E::InvalidLifecycleTransition,
-                    E::ConcurrentModification,
-                ]),
+                .errors(&[E::ChannelUnavailable, E::InvalidLifecycleTransition, E::ConcurrentModification]),
         ),
     ]
 }

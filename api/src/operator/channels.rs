@@ -30,23 +30,19 @@ pub fn routes() -> Vec<Route> {
                 .query(asked)
                 .page::<PlacedChannel>(),
         ),
-        Route::get("/v1/admin/channels/{id}").operator(show).doc(
-            Doc::new("get_placed_channel", "Get a channel and its place in the cluster")
-                .ok::<PlacedChannel>()
-                .errors(&[E::ChannelNotFound]),
-        ),
+        Route::get("/v1/admin/channels/{id}")
+            .operator(show)
+            .doc(Doc::new("get_placed_channel", "Get a channel and its place in the cluster").ok::<PlacedChannel>()),
         Route::post("/v1/admin/channels/{id}/disable").operator(disable).doc(
             Doc::new("disable_any_channel", "Forbid a channel to run")
                 .optional_body(crate::resources::parse_disable_reason, json!({ "reason": "abuse" }))
                 .accepted::<PlacedChannel>()
-                .errors(&[E::ChannelNotFound, E::NoOp, E::ConcurrentModification]),
+                .errors(&[E::NoOp, E::ConcurrentModification]),
         ),
         Route::post("/v1/admin/channels/{id}/enable").operator(enable).doc(
-            Doc::new("enable_any_channel", "Allow a disabled channel to run").accepted::<PlacedChannel>().errors(&[
-                E::ChannelNotFound,
-                E::NotDisabled,
-                E::ConcurrentModification,
-            ]),
+            Doc::new("enable_any_channel", "Allow a disabled channel to run")
+                .accepted::<PlacedChannel>()
+                .errors(&[E::NotDisabled, E::ConcurrentModification]),
         ),
     ]
 }

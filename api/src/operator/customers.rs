@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use model::customer::{ChangeCustomer, CreateCustomer, Quota};
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::field::Change;
 use model::id::CustomerId;
 use model::limit::BucketRule;
@@ -28,7 +28,6 @@ use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::get("/v1/admin/customers")
             .operator(list)
@@ -40,16 +39,15 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/admin/customers/{id}")
             .operator(show)
-            .doc(Doc::new("get_customer", "Get a customer").ok::<CustomerView>().errors(&[E::NotFound])),
+            .doc(Doc::new("get_customer", "Get a customer").ok::<CustomerView>()),
         Route::patch("/v1/admin/customers/{id}").operator(patch).doc(
             Doc::new("update_customer", "Change a customer, its plan or its limits")
                 .body(ChangeCustomer::parse, json!({ "plan": { "overdue_since": null } }))
-                .ok::<CustomerView>()
-                .errors(&[E::NotFound]),
+                .ok::<CustomerView>(),
         ),
         Route::delete("/v1/admin/customers/{id}")
             .operator(delete)
-            .doc(Doc::new("delete_customer", "Delete a customer").accepted::<CustomerView>().errors(&[E::NotFound])),
+            .doc(Doc::new("delete_customer", "Delete a customer").accepted::<CustomerView>()),
     ]
 }
 

@@ -31,7 +31,7 @@ pub fn routes() -> Vec<Route> {
                      release. Refused while a member does not answer, or understands no higher one.",
                 )
                 .ok::<FormatView>()
-                .errors(&[ErrorCode::BadRequest, ErrorCode::WorkerAtCapacity]),
+                .errors(&[ErrorCode::BadRequest]),
         ),
     ]
 }

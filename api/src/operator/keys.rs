@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
             Doc::new("revoke_any_key", "Revoke an API key, by its id or its prefix")
                 .about("Once this has answered, no node accepts the key.")
                 .ok::<OwnedKey>()
-                .errors(&[ErrorCode::NotFound, ErrorCode::BadRequest, ErrorCode::NoOp]),
+                .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
         ),
     ]
 }

@@ -48,7 +48,7 @@ pub fn routes() -> Vec<Route> {
                 .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
                 .optional_body(parse_apply, json!({ "at_once": 2 }))
                 .accepted::<ChangeView>()
-                .errors(&[E::BadRequest, E::ConcurrentModification, E::NoOp]),
+                .errors(&[E::ConcurrentModification, E::NoOp]),
         ),
         Route::post("/v1/admin/layout/cancel").operator(cancel).doc(
             Doc::new("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
@@ -63,14 +63,14 @@ pub fn routes() -> Vec<Route> {
                 )
                 .body(parse_target, json!({ "node_id": 2 }))
                 .accepted::<Moved>()
-                .errors(&[E::NotFound, E::BadRequest, E::ConcurrentModification, E::NoOp]),
+                .errors(&[E::ConcurrentModification, E::NoOp]),
         ),
         Route::post("/v1/admin/channels/{id}/move").operator(move_channel).doc(
             Doc::new("move_channel", "Move a channel's whole shard to a node")
                 .about("Without `node_id`, to the replica that leads the fewest shards.")
                 .optional_body(parse_optional_target, json!({ "node_id": 2 }))
                 .accepted::<Moved>()
-                .errors(&[E::ChannelNotFound, E::NotFound, E::BadRequest, E::ConcurrentModification, E::NoOp]),
+                .errors(&[E::NotFound, E::ConcurrentModification, E::NoOp]),
         ),
     ]
 }

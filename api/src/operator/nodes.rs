@@ -37,8 +37,7 @@ pub fn routes() -> Vec<Route> {
             Doc::new("weigh_node", "Give a node another share of the shards")
                 .about("Nothing moves until the next layout is applied.")
                 .body(parse_weight, json!({ "weight": 2 }))
-                .ok::<NodeView>()
-                .errors(&[E::NotFound]),
+                .ok::<NodeView>(),
         ),
         Route::delete("/v1/admin/nodes/{id}").operator(remove).doc(
             Doc::new("remove_node", "Remove a node for good")
@@ -49,14 +48,14 @@ pub fn routes() -> Vec<Route> {
                 )
                 .query(forced)
                 .accepted::<RemovalView>()
-                .errors(&[E::NotFound, E::BadRequest]),
+                .errors(&[E::BadRequest]),
         ),
         Route::get("/v1/admin/nodes/{id}/removal").operator(preview_removal).doc(
             Doc::new("preview_removal", "See what the removal of a node would leave")
                 .about("Changes nothing, and is refused where the removal would be.")
                 .query(forced)
                 .ok::<RemovalView>()
-                .errors(&[E::NotFound, E::BadRequest]),
+                .errors(&[E::BadRequest]),
         ),
         Route::post("/v1/admin/nodes/{id}/drain").operator(drain).doc(
             Doc::new("drain_node", "Move all that a node leads to others, so that it can stop")
@@ -65,13 +64,10 @@ pub fn routes() -> Vec<Route> {
                      drained.",
                 )
                 .optional_body(parse_force, json!({ "force": true }))
-                .accepted::<NodeView>()
-                .errors(&[E::NotFound, E::BadRequest]),
+                .accepted::<NodeView>(),
         ),
         Route::post("/v1/admin/nodes/{id}/undrain").operator(undrain).doc(
-            Doc::new("undrain_node", "Let a drained node lead again")
-                .accepted::<NodeView>()
-                .errors(&[E::NotFound, E::BadRequest]),
+            Doc::new("undrain_node", "Let a drained node lead again").accepted::<NodeView>().errors(&[E::BadRequest]),
         ),
     ]
 }

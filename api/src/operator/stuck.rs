@@ -49,7 +49,7 @@ pub fn routes() -> Vec<Route> {
                 .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
                 .body(parse_reason, json!({ "reason": "its owner has mended it" }))
                 .no_content()
-                .errors(&[E::WebhookEndpointNotFound, E::NoOp, E::BadRequest]),
+                .errors(&[E::NoOp]),
         ),
     ]
 }

@@ -25,22 +25,19 @@ pub fn routes() -> Vec<Route> {
                 .page::<OwnedTicket>(),
         ),
         Route::get("/v1/admin/support/tickets/{id}").operator(show).doc(
-            Doc::new("get_any_ticket", "Get a support ticket with its messages")
-                .ok::<Conversation<OwnedTicket>>()
-                .errors(&[E::NotFound]),
+            Doc::new("get_any_ticket", "Get a support ticket with its messages").ok::<Conversation<OwnedTicket>>(),
         ),
         Route::patch("/v1/admin/support/tickets/{id}").operator(patch).doc(
             Doc::new("set_ticket_status", "Set the status of a support ticket")
                 .body(parse_status, json!({ "status": "closed" }))
                 .ok::<OwnedTicket>()
-                .errors(&[E::NotFound, E::NoOp]),
+                .errors(&[E::NoOp]),
         ),
         Route::post("/v1/admin/support/tickets/{id}/messages").operator(answer).doc(
             Doc::new("answer_ticket", "Answer a support ticket")
                 .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
                 .body(parse_answer, json!({ "message": "Please try again now." }))
-                .created::<TicketMessage>()
-                .errors(&[E::NotFound]),
+                .created::<TicketMessage>(),
         ),
     ]
 }

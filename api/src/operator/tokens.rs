@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::field::{Body, rule};
 use model::join_token::JoinToken;
 use model::time::Timestamp;
@@ -37,8 +37,7 @@ pub fn routes() -> Vec<Route> {
             Doc::new("create_join_token", "Make a token that lets one node in, once")
                 .about("Whoever has it gets the cluster's master key: hand it over as you would that.")
                 .optional_body(parse_life, json!({ "expires_in_seconds": 600 }))
-                .created::<TokenView>()
-                .errors(&[ErrorCode::BadRequest]),
+                .created::<TokenView>(),
         ),
     ]
 }

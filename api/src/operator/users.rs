@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::field::{Body, Change, rule};
 use model::id::{CustomerId, UserId};
 use model::member::Role;
@@ -24,26 +24,23 @@ use crate::resources::{email, new_password};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::get("/v1/admin/customers/{id}/users")
             .operator(list)
-            .doc(Doc::new("list_users", "List a customer's members").list::<UserView>().errors(&[E::NotFound])),
+            .doc(Doc::new("list_users", "List a customer's members").list::<UserView>()),
         Route::post("/v1/admin/customers/{id}/users").operator(create).doc(
             Doc::new("create_user", "Make a member of a customer")
                 .body(parse_create, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
-                .created::<UserView>()
-                .errors(&[E::NotFound, E::BadRequest]),
+                .created::<UserView>(),
         ),
         Route::patch("/v1/admin/customers/{id}/users/{user_id}").operator(patch).doc(
             Doc::new("update_user", "Change a member's role or password")
                 .body(parse_patch, json!({ "role": "admin" }))
-                .ok::<UserView>()
-                .errors(&[E::NotFound]),
+                .ok::<UserView>(),
         ),
         Route::delete("/v1/admin/customers/{id}/users/{user_id}")
             .operator(delete)
-            .doc(Doc::new("delete_user", "Remove a member").no_content().errors(&[E::NotFound])),
+            .doc(Doc::new("delete_user", "Remove a member").no_content()),
     ]
 }
 

@@ -42,7 +42,7 @@ use crate::caller::Caller;
 use crate::client::client_of;
 use crate::failure;
 use crate::memory::Holder;
-use crate::openapi::judge_parameter;
+use crate::openapi::{judge_parameter, parameters_of};
 use crate::reply::{HTTPS_ALONE, Outcome, Reply};
 use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
@@ -270,7 +270,7 @@ fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), Call
 
 /// What stands in the path is judged like a body.
 fn check_path(ctx: &RequestContext, path: &str) -> Result<(), CallError> {
-    for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+    for name in parameters_of(path) {
         judge_parameter(path, name, ctx.parameter(name)).map_err(|violation| violation.at(&[name]))?;
     }
     Ok(())

@@ -61,18 +61,17 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/api-keys/{id}")
             .account(show)
-            .doc(Doc::new("get_api_key", "Get an API key").ok::<ApiKeyView>().errors(&[E::NotFound])),
+            .doc(Doc::new("get_api_key", "Get an API key").ok::<ApiKeyView>()),
         Route::patch("/v1/api-keys/{id}").account(patch).doc(
             Doc::new("rename_api_key", "Rename an API key")
                 .body(parse_rename, json!({ "name": "reader of the dashboard" }))
-                .ok::<ApiKeyView>()
-                .errors(&[E::NotFound]),
+                .ok::<ApiKeyView>(),
         ),
         Route::delete("/v1/api-keys/{id}").account(revoke).doc(
             Doc::new("revoke_api_key", "Revoke an API key")
                 .about("Once this is answered, no node accepts the key.")
                 .no_content()
-                .errors(&[E::NotFound, E::NoOp]),
+                .errors(&[E::NoOp]),
         ),
     ]
 }

@@ -14,7 +14,7 @@ use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    let of_contact = &[E::NoOp, E::InvalidRequest, E::ContactNotFound, E::UndeliverableRecipient];
+    let of_contact = &[E::NoOp, E::UndeliverableRecipient];
     vec![
         Route::get("/v1/channels/{id}/blacklist").channel(list).doc(
             Doc::new("list_blacklist", "List whom the channel has blocked")

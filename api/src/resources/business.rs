@@ -4,7 +4,7 @@ use model::business::{
     self, BusinessProfile, Collection, Order, OrderStatus, Product, ProductChanges, ProfileChanges, read_collection,
     read_collection_changes, read_product, read_product_changes, read_profile_changes,
 };
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::field::{Body, Change, rule};
 use model::page::ListId;
 use network::operation::business::{BusinessAnswer, BusinessOperation};
@@ -23,9 +23,6 @@ use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::Route;
-
-/// What a look at somebody else's business may answer beside what the network does.
-const CONTACTS: &[ErrorCode] = &[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest];
 
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
@@ -117,15 +114,13 @@ pub fn routes() -> Vec<Route> {
                 .about(LOOKED_UP)
                 .query(|query| Page::read(query, ListId::only()))
                 .page::<Product>()
-                .on_network()
-                .errors(CONTACTS),
+                .on_network(),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/business-profile").channel(show_contacts_profile).doc(
             Doc::new("get_contact_business_profile", "Get the profile of a contact's business")
                 .about(LOOKED_UP)
                 .ok::<BusinessProfile>()
-                .on_network()
-                .errors(CONTACTS),
+                .on_network(),
         ),
     ]
 }

@@ -23,26 +23,25 @@ use crate::route::Route;
 const MOST_READ: usize = 100;
 
 pub fn routes() -> Vec<Route> {
-    let of_network = &[E::ChatNotFound, E::NotConnected, E::ChannelUnavailable, E::Other];
     vec![
         Route::get("/v1/channels/{id}/chats").channel(list).doc(
             Doc::new("list_chats", "List chats").query(|query| read_page(query, |_| ListId::only())).page::<Chat>(),
         ),
         Route::get("/v1/channels/{id}/chats/{chat_id}")
             .channel(show)
-            .doc(Doc::new("get_chat", "Get a chat").ok::<Chat>().errors(&[E::ChatNotFound])),
+            .doc(Doc::new("get_chat", "Get a chat").ok::<Chat>()),
         Route::patch("/v1/channels/{id}/chats/{chat_id}").channel(change).doc(
             Doc::new("update_chat", "Change the flags of a chat")
                 .body(|body| parse_changes(body, Timestamp(0)), json!({ "archived": true }))
                 .ok::<Chat>()
-                .errors(of_network)
+                .on_network()
                 .errors(&[E::NoOp, E::ConcurrentModification]),
         ),
         Route::post("/v1/channels/{id}/chats/{chat_id}/clear").channel(clear).doc(
             Doc::new("clear_chat", "Clear a chat, and delete it if asked to")
                 .optional_body(parse_clear, json!({ "delete_chat": true }))
                 .no_content()
-                .errors(of_network),
+                .on_network(),
         ),
         Route::post("/v1/channels/{id}/chats/{chat_id}/read").channel(read).doc(
             Doc::new("read_chat", "Send read receipts")
@@ -52,7 +51,7 @@ pub fn routes() -> Vec<Route> {
                     json!({ "message_ids": ["3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234"] }),
                 )
                 .no_content()
-                .errors(of_network)
+                .on_network()
                 .errors(&[E::MessageNotFound, E::NoOp]),
         ),
     ]

@@ -47,11 +47,9 @@ pub fn routes() -> Vec<Route> {
         Route::delete("/v1/channels/{id}/communities/{community_id}")
             .channel(deactivate)
             .doc(Doc::new("deactivate_community", "End a community; its groups stay").no_content().errors(REFUSALS)),
-        Route::get("/v1/channels/{id}/communities/{community_id}/groups").channel(list_groups).doc(
-            Doc::new("list_community_groups", "List the groups of a community")
-                .list::<SubGroup>()
-                .errors(&[ErrorCode::NotFound]),
-        ),
+        Route::get("/v1/channels/{id}/communities/{community_id}/groups")
+            .channel(list_groups)
+            .doc(Doc::new("list_community_groups", "List the groups of a community").list::<SubGroup>()),
         Route::post("/v1/channels/{id}/communities/{community_id}/groups").channel(create_group).doc(
             Doc::new("create_community_group", "Create a group in a community")
                 .body(
@@ -74,8 +72,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/channels/{id}/communities/{community_id}/participants").channel(list_participants).doc(
             Doc::new("list_community_participants", "List the members of a community")
                 .query(|query| Page::read(query, ListId::only()))
-                .page::<GroupParticipant>()
-                .errors(&[ErrorCode::NotFound]),
+                .page::<GroupParticipant>(),
         ),
         Route::post("/v1/channels/{id}/communities/{community_id}/participants").channel(change_participants).doc(
             Doc::new("update_community_participants", "Add, remove, promote or demote members of a community")

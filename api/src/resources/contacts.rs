@@ -53,44 +53,32 @@ pub fn routes() -> Vec<Route> {
                 .list::<ContactCheck>()
                 .on_network(),
         ),
-        Route::get("/v1/channels/{id}/contacts/lids/{lid}").channel(show_lid).doc(
-            Doc::new("get_lid", "Get the phone address behind a linked-device address")
-                .ok::<KnownLidPair>()
-                .errors(&[E::ContactNotFound]),
-        ),
-        Route::get("/v1/channels/{id}/contacts/phones/{digits}/lid").channel(show_lid_of_phone).doc(
-            Doc::new("get_lid_of_phone", "Get the linked-device address of a number")
-                .ok::<LidPair>()
-                .errors(&[E::ContactNotFound]),
-        ),
+        Route::get("/v1/channels/{id}/contacts/lids/{lid}")
+            .channel(show_lid)
+            .doc(Doc::new("get_lid", "Get the phone address behind a linked-device address").ok::<KnownLidPair>()),
+        Route::get("/v1/channels/{id}/contacts/phones/{digits}/lid")
+            .channel(show_lid_of_phone)
+            .doc(Doc::new("get_lid_of_phone", "Get the linked-device address of a number").ok::<LidPair>()),
         Route::get("/v1/channels/{id}/contacts/{contact_id}").channel(show).doc(
-            Doc::new("get_contact", "Get a contact")
-                .about(LOOKED_UP)
-                .query(read_refresh)
-                .ok::<Contact>()
-                .on_network()
-                .errors(&[E::ContactNotFound, E::InvalidRequest]),
+            Doc::new("get_contact", "Get a contact").about(LOOKED_UP).query(read_refresh).ok::<Contact>().on_network(),
         ),
         Route::patch("/v1/channels/{id}/contacts/{contact_id}").channel(rename).doc(
             Doc::new("rename_contact", "Save a contact's name in the address book, or take it out")
                 .about(LOOKED_UP)
                 .body(parse_name, json!({ "name": "Ann" }))
                 .ok::<Contact>()
-                .on_network()
-                .errors(&[E::ContactNotFound]),
+                .on_network(),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/picture").channel(picture).doc(
             Doc::new("get_contact_picture", "Get a contact's picture")
                 .about("Asked for at the network when what is known of it is older than 24 hours.")
                 .query(asked_picture)
                 .ok::<ContactPicture>()
-                .on_network()
-                .errors(&[E::ContactNotFound, E::InvalidRequest]),
+                .on_network(),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/groups").channel(common_groups).doc(
             Doc::new("list_common_groups", "List the groups that a contact and the channel are in")
-                .list::<CommonGroup>()
-                .errors(&[E::ContactNotFound, E::InvalidRequest]),
+                .list::<CommonGroup>(),
         ),
     ]
 }

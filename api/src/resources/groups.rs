@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use shard::call::read::Filter;
 
-use super::media::{parse_source, picture_content};
+use super::media::{FETCHED, parse_source, picture_content};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh};
@@ -86,7 +86,7 @@ pub fn routes() -> Vec<Route> {
                 .content_body(picture_content())
                 .ok::<ShownPicture>()
                 .errors(REFUSALS)
-                .errors(&[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge]),
+                .errors(FETCHED),
         ),
         Route::delete("/v1/channels/{id}/groups/{group_id}/picture")
             .channel(remove_picture)

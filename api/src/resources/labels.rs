@@ -40,60 +40,47 @@ pub fn routes() -> Vec<Route> {
                 .body(read_label_changes, json!({ "name": "Customer" }))
                 .ok::<Label>()
                 .on_network()
-                .errors(&[E::NotFound, E::NoOp]),
+                .errors(&[E::NoOp]),
         ),
-        Route::delete("/v1/channels/{id}/labels/{label_id}").channel(delete).doc(
-            Doc::new("delete_label", "Delete a label, and take it off everything")
-                .no_content()
-                .on_network()
-                .errors(&[E::NotFound]),
-        ),
+        Route::delete("/v1/channels/{id}/labels/{label_id}")
+            .channel(delete)
+            .doc(Doc::new("delete_label", "Delete a label, and take it off everything").no_content().on_network()),
         Route::get("/v1/channels/{id}/labels/{label_id}/associations").channel(list_associations).doc(
             Doc::new("list_label_associations", "List the chats and messages that bear a label")
                 .query(|query| (read_kind(query), Page::read(query, ListId::only())))
                 .page::<LabelAssociation>()
-                .errors(&[E::NotFound, E::Other]),
+                .errors(&[E::Other]),
         ),
-        Route::put("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}").channel(put_on_chat).doc(
-            Doc::new("label_chat", "Put a label on a chat").no_content().on_network().errors(&[
-                E::NotFound,
-                E::ChatNotFound,
-                E::NoOp,
-            ]),
-        ),
-        Route::delete("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}").channel(take_from_chat).doc(
-            Doc::new("unlabel_chat", "Take a label off a chat").no_content().on_network().errors(&[
-                E::NotFound,
-                E::ChatNotFound,
-                E::NoOp,
-            ]),
-        ),
+        Route::put("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}")
+            .channel(put_on_chat)
+            .doc(Doc::new("label_chat", "Put a label on a chat").no_content().on_network().errors(&[E::NoOp])),
+        Route::delete("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}")
+            .channel(take_from_chat)
+            .doc(Doc::new("unlabel_chat", "Take a label off a chat").no_content().on_network().errors(&[E::NoOp])),
         Route::put("/v1/channels/{id}/labels/{label_id}/messages/{message_id}").channel(put_on_message).doc(
             Doc::new("label_message", "Put a label on a message")
                 .body(|body| parse_chat(body, &Suffixes::simulated()), json!({ "chat_id": "15551234567" }))
                 .no_content()
                 .on_network()
-                .errors(&[E::NotFound, E::MessageNotFound, E::NoOp]),
+                .errors(&[E::MessageNotFound, E::NoOp]),
         ),
         Route::delete("/v1/channels/{id}/labels/{label_id}/messages/{message_id}").channel(take_from_message).doc(
             Doc::new("unlabel_message", "Take a label off a message")
                 .query(|query| read_chat(query, &Suffixes::simulated()))
                 .no_content()
                 .on_network()
-                .errors(&[E::NotFound, E::NoOp]),
+                .errors(&[E::NoOp]),
         ),
-        Route::get("/v1/channels/{id}/chats/{chat_id}/labels").channel(list_of_chat).doc(
-            Doc::new("list_chat_labels", "List the labels of a chat")
-                .list::<Label>()
-                .errors(&[E::ChatNotFound, E::Other]),
-        ),
+        Route::get("/v1/channels/{id}/chats/{chat_id}/labels")
+            .channel(list_of_chat)
+            .doc(Doc::new("list_chat_labels", "List the labels of a chat").list::<Label>().errors(&[E::Other])),
         Route::put("/v1/channels/{id}/chats/{chat_id}/labels").channel(set_of_chat).doc(
             Doc::new("set_chat_labels", "Set the labels of a chat")
                 .about("The whole set: those that are not named are taken off.")
                 .body(read_label_ids, json!({ "label_ids": ["1", "4"] }))
                 .list::<Label>()
                 .on_network()
-                .errors(&[E::ChatNotFound, E::NotFound, E::NoOp]),
+                .errors(&[E::NotFound, E::NoOp]),
         ),
     ]
 }

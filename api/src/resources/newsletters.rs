@@ -14,7 +14,7 @@ use serde_json::json;
 use shard::call::read::Filter;
 
 use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
-use super::media::{PICTURE_URL, set_or_cleared};
+use super::media::{FETCHED, PICTURE_URL, set_or_cleared};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
@@ -22,9 +22,6 @@ use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::Route;
-
-/// What a picture may be refused with.
-const PICTURES: &[ErrorCode] = &[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge];
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -39,7 +36,7 @@ pub fn routes() -> Vec<Route> {
                 .body(parse_create, json!({ "name": "News of the week" }))
                 .created::<Newsletter>()
                 .errors(REFUSALS)
-                .errors(PICTURES),
+                .errors(FETCHED),
         ),
         Route::get("/v1/channels/{id}/newsletters/search").channel(search).doc(
             Doc::new("search_newsletters", "Search newsletters")
@@ -70,7 +67,7 @@ pub fn routes() -> Vec<Route> {
                 .body(parse_change, json!({ "name": "News of the day", "reactions": "basic" }))
                 .ok::<Newsletter>()
                 .errors(NEEDLESS)
-                .errors(PICTURES),
+                .errors(FETCHED),
         ),
         Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}")
             .channel(delete)
@@ -97,20 +94,19 @@ pub fn routes() -> Vec<Route> {
             Doc::new("react_to_newsletter_message", "React to what a newsletter has published")
                 .body(parse_emoji, json!({ "emoji": "👍" }))
                 .accepted::<Reaction>()
-                .errors(REFUSALS)
-                .errors(&[ErrorCode::MessageNotFound]),
+                .errors(REFUSALS),
         ),
         Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(invite_admin).doc(
             Doc::new("invite_newsletter_admin", "Ask a contact to be an admin of a newsletter")
                 .accepted::<AdminInvite>()
                 .errors(NEEDLESS)
-                .errors(&[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest, ErrorCode::UndeliverableRecipient]),
+                .errors(&[ErrorCode::UndeliverableRecipient]),
         ),
         Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(remove_admin).doc(
             Doc::new("remove_newsletter_admin", "Make an admin of a newsletter a subscriber")
                 .no_content()
                 .errors(NEEDLESS)
-                .errors(&[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest, ErrorCode::UndeliverableRecipient]),
+                .errors(&[ErrorCode::UndeliverableRecipient]),
         ),
     ]
 }

@@ -33,21 +33,19 @@ pub fn routes() -> Vec<Route> {
                 .errors(of_network),
         ),
         Route::get("/v1/channels/{id}/presences/{contact_id}").channel(state).doc(
-            Doc::new("get_presence", "Get what is known of a contact's presence")
-                .ok::<PresenceState>()
-                .errors(&[E::ContactNotFound, E::InvalidRequest]),
+            Doc::new("get_presence", "Get what is known of a contact's presence").ok::<PresenceState>(),
         ),
         Route::post("/v1/channels/{id}/presences/{contact_id}/subscription").channel(subscribe).doc(
             Doc::new("subscribe_presence", "Subscribe to a contact's presence")
                 .about("Kept for 24 hours after the last use, and at most 500 a channel.")
                 .no_content()
                 .errors(of_network)
-                .errors(&[E::NoOp, E::InvalidRequest, E::ContactNotFound]),
+                .errors(&[E::NoOp]),
         ),
         Route::delete("/v1/channels/{id}/presences/{contact_id}/subscription").channel(unsubscribe).doc(
             Doc::new("unsubscribe_presence", "End the subscription to a contact's presence")
                 .no_content()
-                .errors(&[E::NoOp, E::InvalidRequest, E::ContactNotFound]),
+                .errors(&[E::NoOp]),
         ),
     ]
 }

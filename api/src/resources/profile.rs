@@ -8,7 +8,7 @@ use network::operation::account::ProfileOperation;
 use serde_json::json;
 use shard::projection::account::OWN;
 
-use super::media::set_or_cleared;
+use super::media::{FETCHED, set_or_cleared};
 use crate::openapi::Doc;
 use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
@@ -32,7 +32,8 @@ pub fn routes() -> Vec<Route> {
                 .body(parse_patch, json!({ "name": "Sales", "about": "We answer within an hour" }))
                 .ok::<ChannelProfile>()
                 .on_network()
-                .errors(&[E::NoOp, E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge]),
+                .errors(FETCHED)
+                .errors(&[E::NoOp]),
         ),
     ]
 }

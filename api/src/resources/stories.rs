@@ -17,6 +17,7 @@ use shard::call::{Send, SendBody, SentStatus};
 use shard::cluster::MediaRoom;
 use shard::projection::{PostedStory, StoryView};
 
+use super::media::FETCHED;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people};
@@ -38,25 +39,19 @@ pub fn routes() -> Vec<Route> {
                 )
                 .accepted::<PostedView>()
                 .on_network()
-                .errors(&[
-                    ErrorCode::UndeliverableRecipient,
-                    ErrorCode::MediaFetchFailed,
-                    ErrorCode::MediaFetchBlocked,
-                    ErrorCode::MediaTooLarge,
-                    ErrorCode::PlanLimit,
-                ]),
+                .errors(FETCHED)
+                .errors(&[ErrorCode::UndeliverableRecipient, ErrorCode::PlanLimit]),
         ),
         Route::delete("/v1/channels/{id}/stories/{story_id}").channel(delete).doc(
             Doc::new("delete_story", "Delete a story for everybody")
                 .accepted::<DeletedView>()
                 .on_network()
-                .errors(&[ErrorCode::NotFound, ErrorCode::StorageFull]),
+                .errors(&[ErrorCode::StorageFull]),
         ),
         Route::get("/v1/channels/{id}/stories/{story_id}/views").channel(views).doc(
             Doc::new("list_story_views", "List who has seen a story")
                 .query(|query| Page::read(query, ListId::only()))
-                .ok::<Views>()
-                .errors(&[ErrorCode::NotFound]),
+                .ok::<Views>(),
         ),
     ]
 }

@@ -47,11 +47,9 @@ pub fn routes() -> Vec<Route> {
                 .created::<CreatedView>()
                 .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
         ),
-        Route::get("/v1/webhook-endpoints/{id}").account(show).doc(
-            Doc::new("get_webhook_endpoint", "Get a webhook endpoint")
-                .ok::<EndpointView>()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
+        Route::get("/v1/webhook-endpoints/{id}")
+            .account(show)
+            .doc(Doc::new("get_webhook_endpoint", "Get a webhook endpoint").ok::<EndpointView>()),
         Route::patch("/v1/webhook-endpoints/{id}").account(patch).doc(
             Doc::new("update_webhook_endpoint", "Change a webhook endpoint")
                 .about("`signing_secret` null goes back to the account's default secret.")
@@ -59,14 +57,11 @@ pub fn routes() -> Vec<Route> {
                     |body, here| ChangeEndpoint::parse(body, here.target_policy),
                     json!({ "events": ["*"], "enabled": true }),
                 )
-                .ok::<EndpointView>()
-                .errors(&[E::WebhookEndpointNotFound]),
+                .ok::<EndpointView>(),
         ),
-        Route::delete("/v1/webhook-endpoints/{id}").account(delete).doc(
-            Doc::new("delete_webhook_endpoint", "Delete a webhook endpoint")
-                .no_content()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
+        Route::delete("/v1/webhook-endpoints/{id}")
+            .account(delete)
+            .doc(Doc::new("delete_webhook_endpoint", "Delete a webhook endpoint").no_content()),
         Route::get("/v1/webhook-endpoints/{id}/signing-secret").account(signing_secret).doc(
             Doc::new("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
                 .about(
@@ -74,7 +69,7 @@ pub fn routes() -> Vec<Route> {
                      channel, nor for members who are neither `admin` nor `owner`.",
                 )
                 .ok::<SecretView>()
-                .errors(&[E::WebhookEndpointNotFound, E::ChannelScopedKey]),
+                .errors(&[E::ChannelScopedKey]),
         ),
     ]
 }

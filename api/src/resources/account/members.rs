@@ -40,27 +40,25 @@ pub fn routes() -> Vec<Route> {
                      seven days and once.",
                 )
                 .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
-                .created::<InvitedView>()
-                .errors(&[E::BadRequest]),
+                .created::<InvitedView>(),
         ),
         Route::post("/v1/account/members/{user_id}/invitation").multi_channel().session().account(invite_again).doc(
             Doc::new("invite_member_again", "Invite a member again who has not come yet")
                 .about("What was sent or given before is void.")
                 .ok::<InvitedView>()
-                .errors(&[E::NotFound, E::NoOp]),
+                .errors(&[E::NoOp]),
         ),
         Route::patch("/v1/account/members/{user_id}").multi_channel().session().account(patch).doc(
             Doc::new("update_member", "Change a member's role")
                 .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
                 .body(parse_change, json!({ "role": "viewer" }))
-                .ok::<MemberView>()
-                .errors(&[E::NotFound, E::BadRequest]),
+                .ok::<MemberView>(),
         ),
         Route::delete("/v1/account/members/{user_id}").multi_channel().session().account(delete).doc(
             Doc::new("remove_member", "Remove a member, or an invitation")
                 .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
                 .no_content()
-                .errors(&[E::NotFound, E::BadRequest]),
+                .errors(&[E::BadRequest]),
         ),
     ]
 }

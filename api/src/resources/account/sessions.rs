@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::id::{SessionId, UserId};
 use model::time::Timestamp;
 use raft::directory::command::Command;
@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
             .multi_channel()
             .session()
             .account(end)
-            .doc(Doc::new("end_session", "End one of one's own logins").no_content().errors(&[ErrorCode::NotFound])),
+            .doc(Doc::new("end_session", "End one of one's own logins").no_content()),
     ]
 }
 

@@ -97,8 +97,7 @@ pub fn routes() -> Vec<Route> {
             Doc::new("change_password", "Change one's own password")
                 .about("All sessions of the member end, the one that asks too: log in with the new password.")
                 .body(passwords::parse_change, json!({ "current_password": PASSWORD, "new_password": "staple battery horse" }))
-                .no_content()
-                .errors(&[E::WorkerAtCapacity]),
+                .no_content(),
         ),
         Route::post("/v1/auth/password/reset").public(passwords::ask_for_reset).doc(
             Doc::new("ask_for_password_reset", "Have a message sent by which a member chooses another password")

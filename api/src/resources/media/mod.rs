@@ -26,6 +26,10 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::Route;
 
+/// What a call whose bytes lie behind a URL may be refused with.
+pub const FETCHED: &[ErrorCode] =
+    &[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge];
+
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
@@ -40,21 +44,20 @@ pub fn routes() -> Vec<Route> {
             Doc::new("upload_media_from_url", "Fetch a file to send later")
                 .body(upload::parse_source, json!({ "url": "https://example.com/a.png" }))
                 .created::<MediaUpload>()
-                .errors(&[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge, E::PlanLimit]),
+                .errors(FETCHED)
+                .errors(&[E::PlanLimit]),
         ),
         Route::get("/v1/channels/{id}/media").channel(list::list).doc(
             Doc::new("list_media", "List a channel's media, the newest first")
                 .query(|query| list::asked(query, ListId::only()))
                 .page::<MediaUpload>(),
         ),
-        Route::get("/v1/channels/{id}/media/{media_id}").channel(show).doc(
-            Doc::new("get_media", "Get media, with a fresh link")
-                .ok::<MediaUpload>()
-                .errors(&[E::NotFound, E::MediaGone]),
-        ),
+        Route::get("/v1/channels/{id}/media/{media_id}")
+            .channel(show)
+            .doc(Doc::new("get_media", "Get media, with a fresh link").ok::<MediaUpload>().errors(&[E::MediaGone])),
         Route::delete("/v1/channels/{id}/media/{media_id}")
             .channel(delete)
-            .doc(Doc::new("delete_media", "Delete media").no_content().errors(&[E::NotFound])),
+            .doc(Doc::new("delete_media", "Delete media").no_content()),
         Route::get("/v1/media/{token}").public(link::serve).doc(
             Doc::new("download_media", "Get the bytes behind a link")
                 .about("The link is all that it needs. Parts are served by `Range`, and `If-None-Match` saves repeats.")
@@ -64,14 +67,7 @@ pub fn routes() -> Vec<Route> {
                 .content_as(StatusCode::PARTIAL_CONTENT, "*/*")
                 .empty(StatusCode::NOT_MODIFIED)
                 .refusal(StatusCode::RANGE_NOT_SATISFIABLE)
-                .errors(&[
-                    E::MediaTokenMalformed,
-                    E::MediaTokenTampered,
-                    E::MediaTokenExpired,
-                    E::MediaGone,
-                    E::NotFound,
-                    E::WorkerAtCapacity,
-                ]),
+                .errors(&[E::MediaTokenMalformed, E::MediaTokenTampered, E::MediaTokenExpired, E::MediaGone]),
         ),
     ]
 }

@@ -13,6 +13,7 @@ use shard::deliveries::view::DeliveryRecord;
 use shard::history::StoredMessage;
 
 use crate::openapi::Doc;
+use crate::resources::media::FETCHED;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -27,15 +28,8 @@ pub fn routes() -> Vec<Route> {
                 .body_schema(|here| model::send::schema(here.suffixes), send::examples())
                 .accepted::<Sent>()
                 .on_network()
-                .errors(&[
-                    E::UndeliverableRecipient,
-                    E::MessageNotFound,
-                    E::MediaFetchFailed,
-                    E::MediaFetchBlocked,
-                    E::MediaTooLarge,
-                    E::MediaGone,
-                    E::PlanLimit,
-                ]),
+                .errors(FETCHED)
+                .errors(&[E::UndeliverableRecipient, E::MessageNotFound, E::MediaGone, E::PlanLimit]),
         ),
         Route::get("/v1/channels/{id}/messages").channel(history::of_channel).doc(
             Doc::new("list_channel_messages", "List a channel's messages, the newest first")

@@ -35,14 +35,11 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<again::PurgeView>()
                 .errors(&[E::WebhookEndpointNotFound]),
         ),
-        Route::get("/v1/webhook-deliveries/{delivery_id}").account(detail::show).doc(
-            Doc::new("get_webhook_delivery", "Get a delivery with its attempts")
-                .ok::<detail::DetailView>()
-                .errors(&[E::NotFound]),
-        ),
+        Route::get("/v1/webhook-deliveries/{delivery_id}")
+            .account(detail::show)
+            .doc(Doc::new("get_webhook_delivery", "Get a delivery with its attempts").ok::<detail::DetailView>()),
         Route::post("/v1/webhook-deliveries/{delivery_id}/redeliver").account(again::redeliver).doc(
             Doc::new("redeliver", "Make a delivery again").accepted::<DeliveryRecord>().errors(&[
-                E::NotFound,
                 E::WebhookEndpointNotFound,
                 E::BadRequest,
                 E::NoOp,
@@ -51,8 +48,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/webhook-endpoints/{id}/deliveries").account(list::of_endpoint).doc(
             Doc::new("list_endpoint_deliveries", "List an endpoint's deliveries, the newest first")
                 .query(|query| list::read(query, Some(EndpointId::new()), |_| ListId::only()))
-                .page::<DeliveryRecord>()
-                .errors(&[E::WebhookEndpointNotFound]),
+                .page::<DeliveryRecord>(),
         ),
         Route::post("/v1/webhook-endpoints/{id}/recover").account(again::recover).doc(
             Doc::new("recover_deliveries", "Make many deliveries of an endpoint again")
@@ -62,14 +58,12 @@ pub fn routes() -> Vec<Route> {
                     json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),
                 )
                 .accepted::<again::RecoverView>()
-                .ok::<again::CountView>()
-                .errors(&[E::WebhookEndpointNotFound]),
+                .ok::<again::CountView>(),
         ),
         Route::get("/v1/webhook-endpoints/{id}/stats").account(stats::show).doc(
             Doc::new("get_endpoint_stats", "See how an endpoint's deliveries stand")
                 .query(|query| query.time("since"))
-                .ok::<stats::StatsView>()
-                .errors(&[E::WebhookEndpointNotFound]),
+                .ok::<stats::StatsView>(),
         ),
     ]
 }
