@@ -42,7 +42,7 @@ impl Document {
 /// The part of a route's declaration that the document shows.
 ///
 /// ```text
-/// Route::post("/v1/channels/{id}/labels").channel(create).doc(
+/// Route::channel(POST, "/v1/channels/{id}/labels", create).doc(
 ///     Doc::new("create_label", "Create a label")
 ///         .body(CreateLabel::parse, json!({ "name": "Lead" }))
 ///         .created::<LabelView>()

@@ -1,9 +1,9 @@
 //! What a route declares, and the table of all routes.
 //!
-//! A declaration reads as a line of the interface: method, path, what goes before the handler, the handler. Its last
-//! word says who may call it, and with it what the handler gets:
+//! A declaration reads as a line of the interface: method, path, and its handler. Its first word says who may call it,
+//! and with it what the handler gets:
 //!
-//! | last word | checks before the handler | the handler gets |
+//! | first word | checks before the handler | the handler gets |
 //! |---|---|---|
 //! | `public` | per-IP bucket | [`RequestContext`] |
 //! | `account` | and key, customer bucket, scope, plan | [`AccountCall`] |
@@ -13,18 +13,18 @@
 //! After it, `.doc(...)` says for the document of the port (`GET /openapi.json`) what cannot be told from the rest:
 //!
 //! ```text
-//! Route::post("/v1/channels/{id}/labels").channel(labels::create).doc(
+//! Route::channel(POST, "/v1/channels/{id}/labels", labels::create).doc(
 //!     Doc::new("create_label", "Create a label")            // operation id (unique), summary
 //!         .body(CreateLabel::parse, json!({ "name": "Lead" }))  // the parser is the schema; an example
 //!         .created::<LabelView>()                               // the answer: a type with JsonSchema
 //!         .errors(&[ErrorCode::NotConnected]),                  // codes of this route's own
 //! ),
-//! Route::get("/v1/channels/{id}/labels").channel(labels::list).doc(
+//! Route::channel(GET, "/v1/channels/{id}/labels", labels::list).doc(
 //!     Doc::new("list_labels", "List labels").query(|query| Filter::read(query, ListId::only())).page::<LabelView>(),
 //! ),
 //! ```
 //!
-//! - Common codes come by themselves: those of keys, scopes and buckets from the last word, `invalid_request`,
+//! - Common codes come by themselves: those of keys, scopes and buckets from the first word, `invalid_request`,
 //!   `bad_request` and `payload_too_large` with a body, `invalid_request` with a query, 402 with `plan_blocks`,
 //!   `channel_not_found` with `channel`, what is answered where the path names nothing (`openapi/parameters.rs`). Name the
 //!   rest; `Other` stands for the network's 422 and 502.
@@ -53,6 +53,13 @@ pub const EVENTS_PATH: &str = "/v1/events";
 
 /// Where the kinds of events are listed.
 pub const EVENT_TYPES_PATH: &str = "/v1/event-types";
+
+/// The methods of routes.
+pub const GET: Method = Method::GET;
+pub const POST: Method = Method::POST;
+pub const PUT: Method = Method::PUT;
+pub const PATCH: Method = Method::PATCH;
+pub const DELETE: Method = Method::DELETE;
 
 /// An `async fn(&mut Call) -> Outcome`.
 pub trait Endpoint<C>: Send + Sync {
@@ -135,47 +142,37 @@ pub struct Route {
     pub doc: Option<Doc>,
 }
 
-/// A route whose last word is still to come.
-pub struct Declaration {
-    method: Method,
-    path: &'static str,
-    rules: Rules,
-}
-
 impl Route {
-    pub fn get(path: &'static str) -> Declaration {
-        Declaration::new(Method::GET, path)
+    pub fn public(method: Method, path: &'static str, endpoint: impl Endpoint<RequestContext> + 'static) -> Self {
+        Self::new(method, path, Action::Public(Box::new(endpoint)))
     }
 
-    pub fn post(path: &'static str) -> Declaration {
-        Declaration::new(Method::POST, path)
+    pub fn account(method: Method, path: &'static str, endpoint: impl Endpoint<AccountCall> + 'static) -> Self {
+        Self::new(method, path, Action::Account(Box::new(endpoint)))
     }
 
-    pub fn put(path: &'static str) -> Declaration {
-        Declaration::new(Method::PUT, path)
+    pub fn channel(method: Method, path: &'static str, endpoint: impl Endpoint<ChannelCall> + 'static) -> Self {
+        Self::new(method, path, Action::Channel(Box::new(endpoint)))
     }
 
-    pub fn patch(path: &'static str) -> Declaration {
-        Declaration::new(Method::PATCH, path)
+    /// Reads go on without a majority of the directory's voters: who looks then wants to know why.
+    pub fn operator(method: Method, path: &'static str, endpoint: impl Endpoint<OperatorCall> + 'static) -> Self {
+        let mut route = Self::new(method, path, Action::Operator(Box::new(endpoint)));
+        route.rules.old_directory = route.method == Method::GET;
+        route
     }
 
-    pub fn delete(path: &'static str) -> Declaration {
-        Declaration::new(Method::DELETE, path)
+    fn new(method: Method, path: &'static str, action: Action) -> Self {
+        let access = Access::of_method(method.as_str());
+        let grant = resource_of(path).map_or(Grant::Account(access), |resource| Grant::Scope(resource, access));
+        let rules =
+            Rules { grant, multi_channel: false, plan_blocks: false, old_directory: false, operator_access: access };
+        Self { method, path, rules, action, doc: None }
     }
 
     /// What the route does, takes and answers, for `GET /openapi.json`: see [`Doc`]. Every route has one.
     pub fn doc(self, doc: Doc) -> Self {
         Self { doc: Some(doc), ..self }
-    }
-}
-
-impl Declaration {
-    fn new(method: Method, path: &'static str) -> Self {
-        let access = Access::of_method(method.as_str());
-        let grant = resource_of(path).map_or(Grant::Account(access), |resource| Grant::Scope(resource, access));
-        let rules =
-            Rules { grant, multi_channel: false, plan_blocks: false, old_directory: false, operator_access: access };
-        Self { method, path, rules }
     }
 
     /// A key that is bound to a channel may not call it.
@@ -196,18 +193,6 @@ impl Declaration {
         self
     }
 
-    pub fn public(self, endpoint: impl Endpoint<RequestContext> + 'static) -> Route {
-        self.route(Action::Public(Box::new(endpoint)))
-    }
-
-    pub fn account(self, endpoint: impl Endpoint<AccountCall> + 'static) -> Route {
-        self.route(Action::Account(Box::new(endpoint)))
-    }
-
-    pub fn channel(self, endpoint: impl Endpoint<ChannelCall> + 'static) -> Route {
-        self.route(Action::Channel(Box::new(endpoint)))
-    }
-
     /// Changes nothing, whatever its method says: an operator who may only look may call it.
     pub fn looks(mut self) -> Self {
         self.rules.operator_access = Access::Read;
@@ -224,16 +209,6 @@ impl Declaration {
     pub fn alone(mut self) -> Self {
         self.rules.old_directory = true;
         self
-    }
-
-    /// Reads go on without a majority of the directory's voters: who looks then wants to know why.
-    pub fn operator(mut self, endpoint: impl Endpoint<OperatorCall> + 'static) -> Route {
-        self.rules.old_directory |= self.method == Method::GET;
-        self.route(Action::Operator(Box::new(endpoint)))
-    }
-
-    fn route(self, action: Action) -> Route {
-        Route { method: self.method, path: self.path, rules: self.rules, action, doc: None }
     }
 }
 
@@ -324,7 +299,7 @@ mod tests {
         async fn nothing(_: &mut RequestContext) -> Outcome {
             Ok(crate::reply::Reply::no_content())
         }
-        let routes = vec![Route::get("/healthz").public(nothing), Route::delete("/healthz").public(nothing)];
+        let routes = vec![Route::public(GET, "/healthz", nothing), Route::public(DELETE, "/healthz", nothing)];
         let paths = PathRoutes { path: "/healthz", routes };
         assert_eq!(paths.find(&Method::HEAD).unwrap().method, Method::GET);
         assert!(paths.find(&Method::POST).is_none());
@@ -333,7 +308,10 @@ mod tests {
 
     #[test]
     fn a_declaration_carries_its_rules() {
-        let declared = Route::post("/v1/channels").multi_channel().plan_blocks();
+        async fn nothing(_: &mut AccountCall) -> Outcome {
+            Ok(crate::reply::Reply::no_content())
+        }
+        let declared = Route::account(POST, "/v1/channels", nothing).multi_channel().plan_blocks();
         assert_eq!(declared.rules.grant, Grant::Scope(Resource::Channels, Access::Write));
         assert!(declared.rules.multi_channel && declared.rules.plan_blocks);
     }

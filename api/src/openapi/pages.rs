@@ -10,7 +10,7 @@ use super::{Deployment, Doc};
 use crate::doc::Document;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// The page. It draws an operation when it is opened: a document of this size takes pages that draw all of it seconds.
 /// It loads its files and the document by paths beside its own, so that it works behind a prefix too.
@@ -41,16 +41,16 @@ pub fn document_of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/openapi.json").public(document).doc(
+        Route::public(GET, "/openapi.json", document).doc(
             Doc::new("get_openapi", "Get this document")
                 .header("If-None-Match", "The `ETag` of the copy that is at hand.", json!({ "type": "string" }))
                 .content("application/json")
                 .empty(StatusCode::NOT_MODIFIED),
         ),
-        Route::get("/docs").public(page).doc(
+        Route::public(GET, "/docs", page).doc(
             Doc::new("get_docs", "Show this document, with a form for each call").content("text/html; charset=utf-8"),
         ),
-        Route::get("/docs/{asset}").public(asset).doc(
+        Route::public(GET, "/docs/{asset}", asset).doc(
             Doc::new("get_docs_asset", "Get a script or a style of the page, or the licences of the program")
                 .content("text/css; charset=utf-8")
                 .content("text/javascript; charset=utf-8")

@@ -11,11 +11,11 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::resources::audit_log::{Asked, AuditView, page};
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/audit-log").operator(list).doc(
+        Route::operator(GET, "/v1/admin/audit-log", list).doc(
             Doc::new("list_whole_audit_log", "List who did what over all customers, the newest first")
                 .about("Failed attempts with keys that nobody has belong to no customer.")
                 .query(asked)

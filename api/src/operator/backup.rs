@@ -22,7 +22,7 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// Characters of a folder's path, or of a bucket and a prefix.
 const LONGEST_PLACE: usize = 1024;
@@ -31,10 +31,9 @@ const BYTES: &str = "application/octet-stream";
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/backup")
-            .operator(show)
+        Route::operator(GET, "/v1/admin/backup", show)
             .doc(Doc::new("describe_backup", "Get what a backup of the cluster consists of").ok::<BackupView>()),
-        Route::post("/v1/admin/backup").operator(begin).doc(
+        Route::operator(POST, "/v1/admin/backup", begin).doc(
             Doc::new("take_backup", "Have this node take a backup of the cluster")
                 .about(
                     "Into an empty folder of the node, or under a prefix of a bucket at the service of its `media.s3`. It \
@@ -43,10 +42,10 @@ pub fn routes() -> Vec<Route> {
                 .body(parse_place, json!({ "to": "s3://backups/gateway/2026-11-21" }))
                 .accepted::<BackupJob>(),
         ),
-        Route::get("/v1/admin/backup/jobs/{id}").operator(job).doc(
+        Route::operator(GET, "/v1/admin/backup/jobs/{id}", job).doc(
             Doc::new("get_backup_job", "See what became of a backup, at the node that takes it").ok::<BackupJob>(),
         ),
-        Route::get("/v1/admin/backup/groups/{group}").hands_out().operator(group).doc(
+        Route::operator(GET, "/v1/admin/backup/groups/{group}", group).hands_out().doc(
             Doc::new("export_group", "Read the state of a group out of the running cluster")
                 .about(
                     "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
@@ -54,7 +53,7 @@ pub fn routes() -> Vec<Route> {
                 )
                 .content(BYTES),
         ),
-        Route::get("/v1/admin/backup/media/{shard}/{sha256}").hands_out().operator(media).doc(
+        Route::operator(GET, "/v1/admin/backup/media/{shard}/{sha256}", media).hands_out().doc(
             Doc::new("export_media", "Read stored bytes by their hash")
                 .query(size)
                 .content(BYTES)

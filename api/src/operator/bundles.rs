@@ -22,7 +22,7 @@ use super::channels::{PlacedChannel, ask, audited, find, record};
 use crate::openapi::{Doc, binary};
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{POST, Route};
 
 const BYTES: &str = "application/octet-stream";
 
@@ -39,7 +39,7 @@ const PASSPHRASE_PATTERN: &str = "^[!-~]([ -~]*[!-~])?$";
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/admin/channels/{id}/export").operator(export).doc(
+        Route::operator(POST, "/v1/admin/channels/{id}/export", export).doc(
             Doc::new("export_channel", "Get the session of a channel that is stopped, sealed under a passphrase")
                 .about(
                     "For another cluster, which logs in with it without a new QR. Whoever has the bundle and the passphrase can do \
@@ -49,7 +49,7 @@ pub fn routes() -> Vec<Route> {
                 .content(BYTES)
                 .errors(&[E::InvalidLifecycleTransition, E::ConcurrentModification]),
         ),
-        Route::post("/v1/admin/channels/{id}/import").operator(import).doc(
+        Route::operator(POST, "/v1/admin/channels/{id}/import", import).doc(
             Doc::new("import_channel", "Give a channel that holds no session that of a bundle")
                 .about(
                     "It is `stopped_by_user` then, with the reason `restored`, and `connect` logs in without a QR: when the channel \

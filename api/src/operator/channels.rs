@@ -20,26 +20,25 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::resources::ChannelView;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/channels").operator(list).doc(
+        Route::operator(GET, "/v1/admin/channels", list).doc(
             Doc::new("list_all_channels", "List the channels of all customers, the newest first")
                 .query(asked)
                 .page::<PlacedChannel>(),
         ),
-        Route::get("/v1/admin/channels/{id}")
-            .operator(show)
+        Route::operator(GET, "/v1/admin/channels/{id}", show)
             .doc(Doc::new("get_placed_channel", "Get a channel and its place in the cluster").ok::<PlacedChannel>()),
-        Route::post("/v1/admin/channels/{id}/disable").operator(disable).doc(
+        Route::operator(POST, "/v1/admin/channels/{id}/disable", disable).doc(
             Doc::new("disable_any_channel", "Forbid a channel to run")
                 .optional_body(crate::resources::parse_disable_reason, json!({ "reason": "abuse" }))
                 .accepted::<PlacedChannel>()
                 .errors(&[E::NoOp, E::ConcurrentModification]),
         ),
-        Route::post("/v1/admin/channels/{id}/enable").operator(enable).doc(
+        Route::operator(POST, "/v1/admin/channels/{id}/enable", enable).doc(
             Doc::new("enable_any_channel", "Allow a disabled channel to run")
                 .accepted::<PlacedChannel>()
                 .errors(&[E::NotDisabled, E::ConcurrentModification]),

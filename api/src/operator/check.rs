@@ -19,7 +19,7 @@ use super::survey::ClusterView;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// A disk on which every second sync takes this long holds up every send.
 const SLOW_SYNC: Duration = Duration::from_millis(50);
@@ -42,8 +42,7 @@ const ENOUGH_NODES: usize = 3;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/check")
-            .operator(show)
+        Route::operator(GET, "/v1/admin/check", show)
             .doc(Doc::new("check_cluster", "See what is wrong, and whether a node can be lost now").ok::<CheckView>()),
     ]
 }

@@ -25,28 +25,25 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/customers")
-            .operator(list)
+        Route::operator(GET, "/v1/admin/customers", list)
             .doc(Doc::new("list_customers", "List customers, the newest first").query(asked).page::<CustomerView>()),
-        Route::post("/v1/admin/customers").operator(create).doc(
+        Route::operator(POST, "/v1/admin/customers", create).doc(
             Doc::new("create_customer", "Create a customer with its first key")
                 .body(CreateCustomer::parse, json!({ "name": "Acme", "plan": { "channel_limit": 5 } }))
                 .created::<CreatedView>(),
         ),
-        Route::get("/v1/admin/customers/{id}")
-            .operator(show)
+        Route::operator(GET, "/v1/admin/customers/{id}", show)
             .doc(Doc::new("get_customer", "Get a customer").ok::<CustomerView>()),
-        Route::patch("/v1/admin/customers/{id}").operator(patch).doc(
+        Route::operator(PATCH, "/v1/admin/customers/{id}", patch).doc(
             Doc::new("update_customer", "Change a customer, its plan or its limits")
                 .body(ChangeCustomer::parse, json!({ "plan": { "overdue_since": null } }))
                 .ok::<CustomerView>(),
         ),
-        Route::delete("/v1/admin/customers/{id}")
-            .operator(delete)
+        Route::operator(DELETE, "/v1/admin/customers/{id}", delete)
             .doc(Doc::new("delete_customer", "Delete a customer").accepted::<CustomerView>()),
     ]
 }

@@ -10,7 +10,7 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// Points of a node in an answer.
 const MOST_POINTS: u32 = 180;
@@ -20,7 +20,7 @@ const BY_DEFAULT: u32 = 3_600;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/figures").operator(show).doc(
+        Route::operator(GET, "/v1/admin/figures", show).doc(
             Doc::new("get_figures", "See what each node had to do in the last hours")
                 .about(
                     "Each node keeps points of ten seconds for six hours in memory: a process that begins anew begins to count \

@@ -14,17 +14,16 @@ use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// How long the directory may take, once all nodes have answered.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/format")
-            .operator(show)
+        Route::operator(GET, "/v1/admin/format", show)
             .doc(Doc::new("get_format", "See the cluster's format, and what each node understands").ok::<FormatView>()),
-        Route::post("/v1/admin/format/raise").operator(raise).doc(
+        Route::operator(POST, "/v1/admin/format/raise", raise).doc(
             Doc::new("raise_format", "Let the nodes use what their release has brought")
                 .about(
                     "To the highest format that all members understand. From then on no node can go back to an older \

@@ -19,16 +19,16 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::resources::ApiKeyView;
-use crate::route::Route;
+use crate::route::{DELETE, GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/keys").operator(list).doc(
+        Route::operator(GET, "/v1/admin/keys", list).doc(
             Doc::new("list_all_keys", "List the API keys of all customers, the newest first")
                 .query(Asked::read)
                 .page::<OwnedKey>(),
         ),
-        Route::delete("/v1/admin/keys/{id}").operator(revoke).doc(
+        Route::operator(DELETE, "/v1/admin/keys/{id}", revoke).doc(
             Doc::new("revoke_any_key", "Revoke an API key, by its id or its prefix")
                 .about("Once this has answered, no node accepts the key.")
                 .ok::<OwnedKey>()

@@ -24,7 +24,7 @@ use crate::audit::Target;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// How long nodes may take to say how far new replicas are.
 const COPIES_PATIENCE: Duration = Duration::from_secs(1);
@@ -35,27 +35,26 @@ const MOST_AT_ONCE: u64 = 64;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/layout")
-            .operator(show)
+        Route::operator(GET, "/v1/admin/layout", show)
             .doc(Doc::new("get_layout", "Get the placement of the shards and its last change").ok::<LayoutView>()),
-        Route::post("/v1/admin/layout/plan").looks().operator(plan_moves).doc(
+        Route::operator(POST, "/v1/admin/layout/plan", plan_moves).looks().doc(
             Doc::new("plan_layout", "See which moves the present nodes want, and what they cost")
                 .about("Leads are dealt by what the shards have to do.")
                 .ok::<PlanView>(),
         ),
-        Route::post("/v1/admin/layout/apply").operator(apply).doc(
+        Route::operator(POST, "/v1/admin/layout/apply", apply).doc(
             Doc::new("apply_layout", "Begin the moves that the present nodes want")
                 .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
                 .optional_body(parse_apply, json!({ "at_once": 2 }))
                 .accepted::<ChangeView>()
                 .errors(&[E::ConcurrentModification, E::NoOp]),
         ),
-        Route::post("/v1/admin/layout/cancel").operator(cancel).doc(
+        Route::operator(POST, "/v1/admin/layout/cancel", cancel).doc(
             Doc::new("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
                 .accepted::<ChangeView>()
                 .errors(&[E::NoOp]),
         ),
-        Route::post("/v1/admin/shards/{shard}/move").operator(move_shard).doc(
+        Route::operator(POST, "/v1/admin/shards/{shard}/move", move_shard).doc(
             Doc::new("move_shard", "Move a shard to a node by hand")
                 .about(
                     "Its lead alone, where the node has a replica. The next `apply` may move it back: it deals all shards \
@@ -65,7 +64,7 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<Moved>()
                 .errors(&[E::ConcurrentModification, E::NoOp]),
         ),
-        Route::post("/v1/admin/channels/{id}/move").operator(move_channel).doc(
+        Route::operator(POST, "/v1/admin/channels/{id}/move", move_channel).doc(
             Doc::new("move_channel", "Move a channel's whole shard to a node")
                 .about("Without `node_id`, to the replica that leads the fewest shards.")
                 .optional_body(parse_optional_target, json!({ "node_id": 2 }))

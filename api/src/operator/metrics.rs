@@ -3,15 +3,14 @@
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// The format of Prometheus.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/metrics")
-            .public(text)
+        Route::public(GET, "/metrics", text)
             .doc(Doc::new("get_prometheus_metrics", "Get the node's figures as Prometheus reads them").content(TEXT)),
     ]
 }

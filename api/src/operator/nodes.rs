@@ -25,21 +25,20 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/nodes")
-            .operator(list)
+        Route::operator(GET, "/v1/admin/nodes", list)
             .doc(Doc::new("list_nodes", "List the members of the cluster").list::<NodeView>()),
-        Route::patch("/v1/admin/nodes/{id}").operator(weigh).doc(
+        Route::operator(PATCH, "/v1/admin/nodes/{id}", weigh).doc(
             Doc::new("weigh_node", "Give a node another share of the shards")
                 .about("Nothing moves until the next layout is applied.")
                 .body(parse_weight, json!({ "weight": 2 }))
                 .ok::<NodeView>(),
         ),
-        Route::delete("/v1/admin/nodes/{id}").operator(remove).doc(
+        Route::operator(DELETE, "/v1/admin/nodes/{id}", remove).doc(
             Doc::new("remove_node", "Remove a node for good")
                 .about(
                     "What it holds goes elsewhere first. There is no way back: its id is never given to another. Refused \
@@ -50,14 +49,14 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<RemovalView>()
                 .errors(&[E::BadRequest]),
         ),
-        Route::get("/v1/admin/nodes/{id}/removal").operator(preview_removal).doc(
+        Route::operator(GET, "/v1/admin/nodes/{id}/removal", preview_removal).doc(
             Doc::new("preview_removal", "See what the removal of a node would leave")
                 .about("Changes nothing, and is refused where the removal would be.")
                 .query(forced)
                 .ok::<RemovalView>()
                 .errors(&[E::BadRequest]),
         ),
-        Route::post("/v1/admin/nodes/{id}/drain").operator(drain).doc(
+        Route::operator(POST, "/v1/admin/nodes/{id}/drain", drain).doc(
             Doc::new("drain_node", "Move all that a node leads to others, so that it can stop")
                 .about(
                     "Refused when no other node is ready, and, without `force`, while another one does not answer or is \
@@ -66,7 +65,7 @@ pub fn routes() -> Vec<Route> {
                 .optional_body(parse_force, json!({ "force": true }))
                 .accepted::<NodeView>(),
         ),
-        Route::post("/v1/admin/nodes/{id}/undrain").operator(undrain).doc(
+        Route::operator(POST, "/v1/admin/nodes/{id}/undrain", undrain).doc(
             Doc::new("undrain_node", "Let a drained node lead again").accepted::<NodeView>().errors(&[E::BadRequest]),
         ),
     ]

@@ -26,19 +26,19 @@ use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// How long a node may take to say which keys it has.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/secrets").operator(show).doc(
+        Route::operator(GET, "/v1/admin/secrets", show).doc(
             Doc::new("get_secrets", "See under which master key what is sealed, and whether the one before may go")
                 .about("Keys are named by a part of their hash.")
                 .ok::<SecretsView>(),
         ),
-        Route::post("/v1/admin/keys/rotate").operator(rotate).doc(
+        Route::operator(POST, "/v1/admin/keys/rotate", rotate).doc(
             Doc::new("rotate_keys", "Seal everything under the master key that the nodes were given last")
                 .about(
                     "Every node must have been restarted with both keys before. The cluster goes on by itself, whatever \
@@ -48,7 +48,7 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<SecretsView>()
                 .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
         ),
-        Route::post("/v1/admin/secrets/data-keys/rotate").operator(rotate_data_keys).doc(
+        Route::operator(POST, "/v1/admin/secrets/data-keys/rotate", rotate_data_keys).doc(
             Doc::new("rotate_data_keys", "Give every customer another data key")
                 .about(
                     "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
@@ -57,7 +57,7 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<SecretsView>()
                 .errors(&[ErrorCode::BadRequest]),
         ),
-        Route::post("/v1/admin/secrets/session-key/rotate").operator(rotate_session_key).doc(
+        Route::operator(POST, "/v1/admin/secrets/session-key/rotate", rotate_session_key).doc(
             Doc::new("rotate_session_key", "Sign session tokens by another key from now on")
                 .about(
                     "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
@@ -66,7 +66,7 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<SecretsView>()
                 .errors(&[ErrorCode::BadRequest]),
         ),
-        Route::post("/v1/admin/secrets/authority/rotate").operator(rotate_authority).doc(
+        Route::operator(POST, "/v1/admin/secrets/authority/rotate", rotate_authority).doc(
             Doc::new("rotate_authority", "Exchange the authority by which nodes know each other")
                 .about(
                     "Every node must answer. The cluster goes on by itself, whatever node ends meanwhile: all come to trust the \

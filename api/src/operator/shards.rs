@@ -11,11 +11,11 @@ use super::survey::ClusterView;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/shards").operator(list).doc(
+        Route::operator(GET, "/v1/admin/shards", list).doc(
             Doc::new("list_shards", "List the Raft groups and their replicas")
                 .about("The directory, which all nodes share, is number 0.")
                 .list::<ShardView>(),

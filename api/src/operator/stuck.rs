@@ -24,7 +24,7 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// What waits for less is on its way.
 const WAITS: u64 = 60;
@@ -38,13 +38,13 @@ const MOST_ERRORS: usize = 50;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/webhooks/stuck").operator(list).doc(
+        Route::operator(GET, "/v1/admin/webhooks/stuck", list).doc(
             Doc::new("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
                 .about("The one that has waited longest comes first; of all customers.")
                 .query(asked)
                 .list_or_page::<StuckEndpoint>(),
         ),
-        Route::post("/v1/admin/webhook-endpoints/{id}/enable").operator(enable).doc(
+        Route::operator(POST, "/v1/admin/webhook-endpoints/{id}/enable", enable).doc(
             Doc::new("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
                 .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
                 .body(parse_reason, json!({ "reason": "its owner has mended it" }))

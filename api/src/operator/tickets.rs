@@ -14,26 +14,26 @@ use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::tickets::{Conversation, Page, TicketView, find, update};
-use crate::route::Route;
+use crate::route::{GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/support/tickets").operator(list).doc(
+        Route::operator(GET, "/v1/admin/support/tickets", list).doc(
             Doc::new("list_all_tickets", "List the support tickets of all customers, the newest first")
                 .query(asked)
                 .page::<OwnedTicket>(),
         ),
-        Route::get("/v1/admin/support/tickets/{id}").operator(show).doc(
+        Route::operator(GET, "/v1/admin/support/tickets/{id}", show).doc(
             Doc::new("get_any_ticket", "Get a support ticket with its messages").ok::<Conversation<OwnedTicket>>(),
         ),
-        Route::patch("/v1/admin/support/tickets/{id}").operator(patch).doc(
+        Route::operator(PATCH, "/v1/admin/support/tickets/{id}", patch).doc(
             Doc::new("set_ticket_status", "Set the status of a support ticket")
                 .body(parse_status, json!({ "status": "closed" }))
                 .ok::<OwnedTicket>()
                 .errors(&[E::NoOp]),
         ),
-        Route::post("/v1/admin/support/tickets/{id}/messages").operator(answer).doc(
+        Route::operator(POST, "/v1/admin/support/tickets/{id}/messages", answer).doc(
             Doc::new("answer_ticket", "Answer a support ticket")
                 .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
                 .body(parse_answer, json!({ "message": "Please try again now." }))

@@ -18,7 +18,7 @@ use super::word;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// Channels that are asked for a message at a time.
 const AT_ONCE: usize = 5_000;
@@ -28,7 +28,7 @@ const MOST_ROWS: usize = 10;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/messages/{message_id}/trace").operator(show).doc(
+        Route::operator(GET, "/v1/admin/messages/{message_id}/trace", show).doc(
             Doc::new("trace_message", "See what became of a message, step by step")
                 .about(
                     "In each channel that knows it: both ends of a conversation may be channels here. Of its deliveries, \

@@ -21,25 +21,23 @@ use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::resources::{email, new_password};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/customers/{id}/users")
-            .operator(list)
+        Route::operator(GET, "/v1/admin/customers/{id}/users", list)
             .doc(Doc::new("list_users", "List a customer's members").list::<UserView>()),
-        Route::post("/v1/admin/customers/{id}/users").operator(create).doc(
+        Route::operator(POST, "/v1/admin/customers/{id}/users", create).doc(
             Doc::new("create_user", "Make a member of a customer")
                 .body(parse_create, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
                 .created::<UserView>(),
         ),
-        Route::patch("/v1/admin/customers/{id}/users/{user_id}").operator(patch).doc(
+        Route::operator(PATCH, "/v1/admin/customers/{id}/users/{user_id}", patch).doc(
             Doc::new("update_user", "Change a member's role or password")
                 .body(parse_patch, json!({ "role": "admin" }))
                 .ok::<UserView>(),
         ),
-        Route::delete("/v1/admin/customers/{id}/users/{user_id}")
-            .operator(delete)
+        Route::operator(DELETE, "/v1/admin/customers/{id}/users/{user_id}", delete)
             .doc(Doc::new("delete_user", "Remove a member").no_content()),
     ]
 }

@@ -27,7 +27,7 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::{AccountCall, RequestContext};
 use crate::resources::attempts::{self, Attempt};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 /// How far in the future a key may expire: five years have two leap days at most.
 const LONGEST_LIFE: Duration = Duration::from_secs((5 * 365 + 2) * 24 * 3600);
@@ -41,7 +41,7 @@ const MOST_SCOPES: usize = 128;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/api-keys").account(create).doc(
+        Route::account(POST, "/v1/api-keys", create).doc(
             Doc::new("create_api_key", "Issue an API key")
                 .about(
                     "The secret is shown in this answer alone. The key has no scope, channel or life beyond that of the \
@@ -54,20 +54,19 @@ pub fn routes() -> Vec<Route> {
                 .created::<IssuedKey>()
                 .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
         ),
-        Route::get("/v1/api-keys").account(list).doc(
+        Route::account(GET, "/v1/api-keys", list).doc(
             Doc::new("list_api_keys", "List API keys")
                 .query(|query| asked(query, ListId::only()))
                 .list_or_page::<ApiKeyView>(),
         ),
-        Route::get("/v1/api-keys/{id}")
-            .account(show)
+        Route::account(GET, "/v1/api-keys/{id}", show)
             .doc(Doc::new("get_api_key", "Get an API key").ok::<ApiKeyView>()),
-        Route::patch("/v1/api-keys/{id}").account(patch).doc(
+        Route::account(PATCH, "/v1/api-keys/{id}", patch).doc(
             Doc::new("rename_api_key", "Rename an API key")
                 .body(parse_rename, json!({ "name": "reader of the dashboard" }))
                 .ok::<ApiKeyView>(),
         ),
-        Route::delete("/v1/api-keys/{id}").account(revoke).doc(
+        Route::account(DELETE, "/v1/api-keys/{id}", revoke).doc(
             Doc::new("revoke_api_key", "Revoke an API key")
                 .about("Once this is answered, no node accepts the key.")
                 .no_content()

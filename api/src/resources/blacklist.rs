@@ -11,26 +11,25 @@ use crate::openapi::Doc;
 use crate::projection::{check_people, read_refresh, read_rest};
 use crate::reply::{Counted, List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let of_contact = &[E::NoOp, E::UndeliverableRecipient];
     vec![
-        Route::get("/v1/channels/{id}/blacklist").channel(list).doc(
+        Route::channel(GET, "/v1/channels/{id}/blacklist", list).doc(
             Doc::new("list_blacklist", "List whom the channel has blocked")
                 .query(|query| (read_refresh(query), read_rest(query)))
                 .ok::<Counted<Blocked>>()
                 .on_network(),
         ),
-        Route::put("/v1/channels/{id}/blacklist/{contact_id}").channel(block).doc(
+        Route::channel(PUT, "/v1/channels/{id}/blacklist/{contact_id}", block).doc(
             Doc::new("block_contact", "Block a contact")
                 .about(LOOKED_UP)
                 .ok::<Blocked>()
                 .on_network()
                 .errors(of_contact),
         ),
-        Route::delete("/v1/channels/{id}/blacklist/{contact_id}")
-            .channel(unblock)
+        Route::channel(DELETE, "/v1/channels/{id}/blacklist/{contact_id}", unblock)
             .doc(Doc::new("unblock_contact", "Unblock a contact").no_content().on_network().errors(of_contact)),
     ]
 }

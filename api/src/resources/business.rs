@@ -22,18 +22,18 @@ use crate::projection::{Page, read_refresh};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
     vec![
-        Route::get("/v1/channels/{id}/business/profile").channel(show_profile).doc(
+        Route::channel(GET, "/v1/channels/{id}/business/profile", show_profile).doc(
             Doc::new("get_business_profile", "Get the business profile")
                 .query(read_refresh)
                 .ok::<BusinessProfile>()
                 .on_network(),
         ),
-        Route::patch("/v1/channels/{id}/business/profile").channel(change_profile).doc(
+        Route::channel(PATCH, "/v1/channels/{id}/business/profile", change_profile).doc(
             Doc::new("update_business_profile", "Change the business profile")
                 .body(
                     read_profile_changes,
@@ -42,81 +42,77 @@ pub fn routes() -> Vec<Route> {
                 .ok::<BusinessProfile>()
                 .on_network(),
         ),
-        Route::put("/v1/channels/{id}/business/cart").channel(set_cart).doc(
+        Route::channel(PUT, "/v1/channels/{id}/business/cart", set_cart).doc(
             Doc::new("set_cart_enabled", "Switch the cart on or off")
                 .body(read_cart, json!({ "enabled": true }))
                 .ok::<CartSwitch>()
                 .on_network(),
         ),
-        Route::get("/v1/channels/{id}/business/products").channel(list_products).doc(
+        Route::channel(GET, "/v1/channels/{id}/business/products", list_products).doc(
             Doc::new("list_products", "List the products of the catalog")
                 .query(|query| (Page::read(query, ListId::only()), read_filter(query)))
                 .page::<Product>()
                 .on_network(),
         ),
-        Route::post("/v1/channels/{id}/business/products").channel(add_product).doc(
+        Route::channel(POST, "/v1/channels/{id}/business/products", add_product).doc(
             Doc::new("create_product", "Add a product to the catalog")
                 .body(read_product, product())
                 .created::<Product>()
                 .on_network(),
         ),
-        Route::get("/v1/channels/{id}/business/products/{product_id}")
-            .channel(show_product)
+        Route::channel(GET, "/v1/channels/{id}/business/products/{product_id}", show_product)
             .doc(Doc::new("get_product", "Get a product").ok::<Product>().errors(REFUSALS)),
-        Route::patch("/v1/channels/{id}/business/products/{product_id}").channel(change_product).doc(
+        Route::channel(PATCH, "/v1/channels/{id}/business/products/{product_id}", change_product).doc(
             Doc::new("update_product", "Change a product")
                 .body(read_product_changes, json!({ "hidden": true }))
                 .ok::<Product>()
                 .errors(REFUSALS),
         ),
-        Route::delete("/v1/channels/{id}/business/products/{product_id}")
-            .channel(delete_product)
+        Route::channel(DELETE, "/v1/channels/{id}/business/products/{product_id}", delete_product)
             .doc(Doc::new("delete_product", "Delete a product").no_content().errors(REFUSALS)),
-        Route::get("/v1/channels/{id}/business/collections").channel(list_collections).doc(
+        Route::channel(GET, "/v1/channels/{id}/business/collections", list_collections).doc(
             Doc::new("list_collections", "List the collections of the catalog")
                 .query(|query| Page::read(query, ListId::only()))
                 .page::<Collection>()
                 .on_network(),
         ),
-        Route::post("/v1/channels/{id}/business/collections").channel(add_collection).doc(
+        Route::channel(POST, "/v1/channels/{id}/business/collections", add_collection).doc(
             Doc::new("create_collection", "Add a collection")
                 .body(read_collection, json!({ "name": "Teas", "product_ids": ["7000000000000001"] }))
                 .created::<Collection>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/business/collections/{collection_id}")
-            .channel(show_collection)
+        Route::channel(GET, "/v1/channels/{id}/business/collections/{collection_id}", show_collection)
             .doc(Doc::new("get_collection", "Get a collection").ok::<Collection>().errors(REFUSALS)),
-        Route::patch("/v1/channels/{id}/business/collections/{collection_id}").channel(change_collection).doc(
+        Route::channel(PATCH, "/v1/channels/{id}/business/collections/{collection_id}", change_collection).doc(
             Doc::new("update_collection", "Rename a collection, or change what is in it")
                 .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
                 .ok::<Collection>()
                 .errors(REFUSALS),
         ),
-        Route::delete("/v1/channels/{id}/business/collections/{collection_id}")
-            .channel(delete_collection)
+        Route::channel(DELETE, "/v1/channels/{id}/business/collections/{collection_id}", delete_collection)
             .doc(Doc::new("delete_collection", "Delete a collection, not its products").no_content().errors(REFUSALS)),
-        Route::get("/v1/channels/{id}/business/orders").channel(list_orders).doc(
+        Route::channel(GET, "/v1/channels/{id}/business/orders", list_orders).doc(
             Doc::new("list_orders", "List orders that came as events, the latest first")
                 .query(|query| (Page::read(query, ListId::only()), read_orders(query)))
                 .page::<Order>()
                 .on_network(),
         ),
-        Route::get("/v1/channels/{id}/business/orders/{order_id}").channel(show_order).doc(
+        Route::channel(GET, "/v1/channels/{id}/business/orders/{order_id}", show_order).doc(
             Doc::new("get_order", "Get an order")
                 .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
                 .query(read_token)
                 .ok::<Order>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/contacts/{contact_id}/catalog").channel(show_catalog).doc(
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/catalog", show_catalog).doc(
             Doc::new("get_contact_catalog", "List the products of a contact's business")
                 .about(LOOKED_UP)
                 .query(|query| Page::read(query, ListId::only()))
                 .page::<Product>()
                 .on_network(),
         ),
-        Route::get("/v1/channels/{id}/contacts/{contact_id}/business-profile").channel(show_contacts_profile).doc(
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/business-profile", show_contacts_profile).doc(
             Doc::new("get_contact_business_profile", "Get the profile of a contact's business")
                 .about(LOOKED_UP)
                 .ok::<BusinessProfile>()

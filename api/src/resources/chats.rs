@@ -17,33 +17,32 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, PATCH, POST, Route};
 
 /// Messages that one call may read.
 const MOST_READ: usize = 100;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/chats").channel(list).doc(
+        Route::channel(GET, "/v1/channels/{id}/chats", list).doc(
             Doc::new("list_chats", "List chats").query(|query| read_page(query, |_| ListId::only())).page::<Chat>(),
         ),
-        Route::get("/v1/channels/{id}/chats/{chat_id}")
-            .channel(show)
+        Route::channel(GET, "/v1/channels/{id}/chats/{chat_id}", show)
             .doc(Doc::new("get_chat", "Get a chat").ok::<Chat>()),
-        Route::patch("/v1/channels/{id}/chats/{chat_id}").channel(change).doc(
+        Route::channel(PATCH, "/v1/channels/{id}/chats/{chat_id}", change).doc(
             Doc::new("update_chat", "Change the flags of a chat")
                 .body(|body| parse_changes(body, Timestamp(0)), json!({ "archived": true }))
                 .ok::<Chat>()
                 .on_network()
                 .errors(&[E::NoOp, E::ConcurrentModification]),
         ),
-        Route::post("/v1/channels/{id}/chats/{chat_id}/clear").channel(clear).doc(
+        Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/clear", clear).doc(
             Doc::new("clear_chat", "Clear a chat, and delete it if asked to")
                 .optional_body(parse_clear, json!({ "delete_chat": true }))
                 .no_content()
                 .on_network(),
         ),
-        Route::post("/v1/channels/{id}/chats/{chat_id}/read").channel(read).doc(
+        Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/read", read).doc(
             Doc::new("read_chat", "Send read receipts")
                 .about("Without `message_ids` for all that is unread.")
                 .optional_body(

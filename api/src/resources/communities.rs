@@ -16,41 +16,38 @@ use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 /// Groups that a new community may take in.
 const MOST_GROUPS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/communities").channel(list).doc(
+        Route::channel(GET, "/v1/channels/{id}/communities", list).doc(
             Doc::new("list_communities", "List communities")
                 .query(|query| (read_refresh(query), read_rest(query)))
                 .list_or_page::<Community>()
                 .errors(REFUSALS),
         ),
-        Route::post("/v1/channels/{id}/communities").channel(create).doc(
+        Route::channel(POST, "/v1/channels/{id}/communities", create).doc(
             Doc::new("create_community", "Create a community")
                 .body(|body| parse_create(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
                 .created::<Community>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/communities/{community_id}")
-            .channel(show)
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}", show)
             .doc(Doc::new("get_community", "Show a community").query(read_refresh).ok::<Community>().errors(REFUSALS)),
-        Route::patch("/v1/channels/{id}/communities/{community_id}").channel(change).doc(
+        Route::channel(PATCH, "/v1/channels/{id}/communities/{community_id}", change).doc(
             Doc::new("update_community", "Change a community")
                 .body(parse_changes, json!({ "subject": "Neighbours" }))
                 .ok::<Community>()
                 .errors(NEEDLESS),
         ),
-        Route::delete("/v1/channels/{id}/communities/{community_id}")
-            .channel(deactivate)
+        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}", deactivate)
             .doc(Doc::new("deactivate_community", "End a community; its groups stay").no_content().errors(REFUSALS)),
-        Route::get("/v1/channels/{id}/communities/{community_id}/groups")
-            .channel(list_groups)
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/groups", list_groups)
             .doc(Doc::new("list_community_groups", "List the groups of a community").list::<SubGroup>()),
-        Route::post("/v1/channels/{id}/communities/{community_id}/groups").channel(create_group).doc(
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups", create_group).doc(
             Doc::new("create_community_group", "Create a group in a community")
                 .body(
                     |body| parse_create_group(body, &Suffixes::simulated()),
@@ -60,21 +57,18 @@ pub fn routes() -> Vec<Route> {
                 .errors(REFUSALS)
                 .errors(&[ErrorCode::UndeliverableRecipient]),
         ),
-        Route::put("/v1/channels/{id}/communities/{community_id}/groups/{group_id}")
-            .channel(add_group)
+        Route::channel(PUT, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", add_group)
             .doc(Doc::new("add_community_group", "Bring a group into a community").ok::<SubGroup>().errors(NEEDLESS)),
-        Route::delete("/v1/channels/{id}/communities/{community_id}/groups/{group_id}")
-            .channel(remove_group)
+        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", remove_group)
             .doc(Doc::new("remove_community_group", "Take a group out of a community").no_content().errors(NEEDLESS)),
-        Route::post("/v1/channels/{id}/communities/{community_id}/groups/{group_id}/join")
-            .channel(join_group)
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}/join", join_group)
             .doc(Doc::new("join_community_group", "Join a group of a community").ok::<Joined>().errors(NEEDLESS)),
-        Route::get("/v1/channels/{id}/communities/{community_id}/participants").channel(list_participants).doc(
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/participants", list_participants).doc(
             Doc::new("list_community_participants", "List the members of a community")
                 .query(|query| Page::read(query, ListId::only()))
                 .page::<GroupParticipant>(),
         ),
-        Route::post("/v1/channels/{id}/communities/{community_id}/participants").channel(change_participants).doc(
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/participants", change_participants).doc(
             Doc::new("update_community_participants", "Add, remove, promote or demote members of a community")
                 .body(
                     |body| parse_participants(body, &Suffixes::simulated()),
@@ -83,10 +77,9 @@ pub fn routes() -> Vec<Route> {
                 .ok::<Results>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/communities/{community_id}/invite")
-            .channel(invite)
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/invite", invite)
             .doc(Doc::new("get_community_invite", "Show a community's invite").ok::<GroupInvite>().errors(REFUSALS)),
-        Route::delete("/v1/channels/{id}/communities/{community_id}/invite").channel(revoke_invite).doc(
+        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/invite", revoke_invite).doc(
             Doc::new("revoke_community_invite", "Replace a community's invite").ok::<GroupInvite>().errors(REFUSALS),
         ),
     ]

@@ -10,11 +10,11 @@ use serde::Serialize;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{AccountCall, Charged};
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/limits").account(show).doc(
+        Route::account(GET, "/v1/limits", show).doc(
             Doc::new("get_limits", "See how many calls are left")
                 .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
                 .query(|query| query.id::<ChannelId>("channel_id"))

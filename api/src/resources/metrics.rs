@@ -16,11 +16,11 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/metrics").multi_channel().account(show).doc(
+        Route::account(GET, "/v1/metrics", show).multi_channel().doc(
             Doc::new("get_metrics", "Get how the channels of the account do")
                 .about(
                     "Counts are of the window, which begins with a whole hour: see `since`. `channels`, `queued` and `retrying` \

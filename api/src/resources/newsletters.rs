@@ -21,88 +21,86 @@ use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/newsletters").channel(list).doc(
+        Route::channel(GET, "/v1/channels/{id}/newsletters", list).doc(
             Doc::new("list_newsletters", "List newsletters")
                 .query(|query| (read_role(query), read_refresh(query), read_rest(query)))
                 .list_or_page::<Newsletter>()
                 .errors(REFUSALS),
         ),
-        Route::post("/v1/channels/{id}/newsletters").channel(create).doc(
+        Route::channel(POST, "/v1/channels/{id}/newsletters", create).doc(
             Doc::new("create_newsletter", "Create a newsletter")
                 .body(parse_create, json!({ "name": "News of the week" }))
                 .created::<Newsletter>()
                 .errors(REFUSALS)
                 .errors(FETCHED),
         ),
-        Route::get("/v1/channels/{id}/newsletters/search").channel(search).doc(
+        Route::channel(GET, "/v1/channels/{id}/newsletters/search", search).doc(
             Doc::new("search_newsletters", "Search newsletters")
                 .query(|query| (read_wanted(query), Page::read(query, ListId::only())))
                 .page::<Newsletter>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/newsletters/recommended").channel(recommend).doc(
+        Route::channel(GET, "/v1/channels/{id}/newsletters/recommended", recommend).doc(
             Doc::new("list_recommended_newsletters", "List newsletters that the network recommends")
                 .query(|query| (read_country(query), Page::read(query, ListId::only())))
                 .page::<Newsletter>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/newsletters/invite/{invite_code}").channel(show_invited).doc(
+        Route::channel(GET, "/v1/channels/{id}/newsletters/invite/{invite_code}", show_invited).doc(
             Doc::new("get_newsletter_by_invite", "Show the newsletter that an invite code leads to")
                 .ok::<Newsletter>()
                 .errors(REFUSALS),
         ),
-        Route::get("/v1/channels/{id}/newsletters/{newsletter_id}").channel(show).doc(
+        Route::channel(GET, "/v1/channels/{id}/newsletters/{newsletter_id}", show).doc(
             Doc::new("get_newsletter", "Show a newsletter")
                 .about("One that the channel does not know is asked of the network while it is connected.")
                 .query(read_refresh)
                 .ok::<Newsletter>()
                 .errors(REFUSALS),
         ),
-        Route::patch("/v1/channels/{id}/newsletters/{newsletter_id}").channel(change).doc(
+        Route::channel(PATCH, "/v1/channels/{id}/newsletters/{newsletter_id}", change).doc(
             Doc::new("update_newsletter", "Change a newsletter")
                 .body(parse_change, json!({ "name": "News of the day", "reactions": "basic" }))
                 .ok::<Newsletter>()
                 .errors(NEEDLESS)
                 .errors(FETCHED),
         ),
-        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}")
-            .channel(delete)
+        Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}", delete)
             .doc(Doc::new("delete_newsletter", "Delete a newsletter").no_content().errors(REFUSALS)),
-        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/subscription")
-            .channel(subscribe)
+        Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/subscription", subscribe)
             .doc(Doc::new("subscribe_newsletter", "Subscribe to a newsletter").ok::<Newsletter>().errors(NEEDLESS)),
-        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}/subscription").channel(unsubscribe).doc(
+        Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}/subscription", unsubscribe).doc(
             Doc::new("unsubscribe_newsletter", "End a subscription to a newsletter").no_content().errors(NEEDLESS),
         ),
-        Route::put("/v1/channels/{id}/newsletters/{newsletter_id}/mute").channel(mute).doc(
+        Route::channel(PUT, "/v1/channels/{id}/newsletters/{newsletter_id}/mute", mute).doc(
             Doc::new("mute_newsletter", "Mute a newsletter, or end that")
                 .body(parse_muted, json!({ "muted": true }))
                 .ok::<Newsletter>()
                 .errors(NEEDLESS),
         ),
-        Route::get("/v1/channels/{id}/newsletters/{newsletter_id}/messages").channel(list_messages).doc(
+        Route::channel(GET, "/v1/channels/{id}/newsletters/{newsletter_id}/messages", list_messages).doc(
             Doc::new("list_newsletter_messages", "List what a newsletter has published, the newest first")
                 .query(|query| (read_before(query), Page::read(query, ListId::only())))
                 .page::<NewsletterMessage>()
                 .errors(REFUSALS),
         ),
-        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/messages/{server_id}/reaction").channel(react).doc(
+        Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/messages/{server_id}/reaction", react).doc(
             Doc::new("react_to_newsletter_message", "React to what a newsletter has published")
                 .body(parse_emoji, json!({ "emoji": "👍" }))
                 .accepted::<Reaction>()
                 .errors(REFUSALS),
         ),
-        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(invite_admin).doc(
+        Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", invite_admin).doc(
             Doc::new("invite_newsletter_admin", "Ask a contact to be an admin of a newsletter")
                 .accepted::<AdminInvite>()
                 .errors(NEEDLESS)
                 .errors(&[ErrorCode::UndeliverableRecipient]),
         ),
-        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(remove_admin).doc(
+        Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", remove_admin).doc(
             Doc::new("remove_newsletter_admin", "Make an admin of a newsletter a subscriber")
                 .no_content()
                 .errors(NEEDLESS)

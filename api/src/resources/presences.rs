@@ -14,12 +14,12 @@ use crate::openapi::Doc;
 use crate::projection::check_people;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     let of_network = &[E::NotConnected, E::ChannelUnavailable, E::Other, E::UndeliverableRecipient];
     vec![
-        Route::post("/v1/channels/{id}/presences").plan_blocks().channel(show).doc(
+        Route::channel(POST, "/v1/channels/{id}/presences", show).plan_blocks().doc(
             Doc::new("send_presence", "Show a presence")
                 .about(
                     "`available` and `unavailable` are the account's, whatever `to` names. `typing` and `recording` last \
@@ -32,17 +32,17 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<ShowPresence>()
                 .errors(of_network),
         ),
-        Route::get("/v1/channels/{id}/presences/{contact_id}").channel(state).doc(
+        Route::channel(GET, "/v1/channels/{id}/presences/{contact_id}", state).doc(
             Doc::new("get_presence", "Get what is known of a contact's presence").ok::<PresenceState>(),
         ),
-        Route::post("/v1/channels/{id}/presences/{contact_id}/subscription").channel(subscribe).doc(
+        Route::channel(POST, "/v1/channels/{id}/presences/{contact_id}/subscription", subscribe).doc(
             Doc::new("subscribe_presence", "Subscribe to a contact's presence")
                 .about("Kept for 24 hours after the last use, and at most 500 a channel.")
                 .no_content()
                 .errors(of_network)
                 .errors(&[E::NoOp]),
         ),
-        Route::delete("/v1/channels/{id}/presences/{contact_id}/subscription").channel(unsubscribe).doc(
+        Route::channel(DELETE, "/v1/channels/{id}/presences/{contact_id}/subscription", unsubscribe).doc(
             Doc::new("unsubscribe_presence", "End the subscription to a contact's presence")
                 .no_content()
                 .errors(&[E::NoOp]),

@@ -13,17 +13,17 @@ use crate::openapi::Doc;
 use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, PATCH, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/settings/privacy").channel(show).doc(
+        Route::channel(GET, "/v1/channels/{id}/settings/privacy", show).doc(
             Doc::new("get_privacy", "Get the channel's privacy settings")
                 .query(read_refresh)
                 .ok::<Privacy>()
                 .on_network(),
         ),
-        Route::patch("/v1/channels/{id}/settings/privacy").channel(patch).doc(
+        Route::channel(PATCH, "/v1/channels/{id}/settings/privacy", patch).doc(
             Doc::new("update_privacy", "Change the channel's privacy settings")
                 .body(parse_changes, json!({ "last_seen": "contacts", "default_ephemeral": EPHEMERAL[1] }))
                 .ok::<Privacy>()

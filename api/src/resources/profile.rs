@@ -13,17 +13,17 @@ use crate::openapi::Doc;
 use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, PATCH, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/profile").channel(show).doc(
+        Route::channel(GET, "/v1/channels/{id}/profile", show).doc(
             Doc::new("get_profile", "Get the channel's profile")
                 .query(read_refresh)
                 .ok::<ChannelProfile>()
                 .on_network(),
         ),
-        Route::patch("/v1/channels/{id}/profile").channel(patch).doc(
+        Route::channel(PATCH, "/v1/channels/{id}/profile", patch).doc(
             Doc::new("update_profile", "Change the channel's profile")
                 .about(
                     "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \

@@ -15,7 +15,7 @@ use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, Route};
 
 /// Says that a change takes effect at the next connection.
 const RESTART_REQUIRED: HeaderName = HeaderName::from_static("x-gateway-restart-required");
@@ -32,10 +32,9 @@ pub fn routes() -> Vec<Route> {
         .errors(&[E::NoOp, E::ConcurrentModification])
     };
     vec![
-        Route::get("/v1/channels/{id}/settings")
-            .channel(show)
+        Route::channel(GET, "/v1/channels/{id}/settings", show)
             .doc(Doc::new("get_settings", "Get a channel's settings").ok::<Settings>()),
-        Route::patch("/v1/channels/{id}/settings").channel(patch).doc(changes(
+        Route::channel(PATCH, "/v1/channels/{id}/settings", patch).doc(changes(
             Doc::new("update_settings", "Change a channel's settings")
                 .about(
                     "Fields that are left out stay. Another `proxy_url` takes effect at the next connection; the answer \
@@ -46,8 +45,7 @@ pub fn routes() -> Vec<Route> {
                     json!({ "reject_calls": true, "reject_call_message": "Please write instead." }),
                 ),
         )),
-        Route::delete("/v1/channels/{id}/settings")
-            .channel(reset)
+        Route::channel(DELETE, "/v1/channels/{id}/settings", reset)
             .doc(changes(Doc::new("reset_settings", "Give a channel the default settings"))),
     ]
 }

@@ -23,11 +23,11 @@ use crate::openapi::Doc;
 use crate::projection::{Page, check_people};
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/channels/{id}/stories").plan_blocks().channel(post).doc(
+        Route::channel(POST, "/v1/channels/{id}/stories", post).plan_blocks().doc(
             Doc::new("post_story", "Post a story")
                 .about("It is shown for 24 hours. Without `recipients` the account's own privacy settings say to whom.")
                 .body_schema(
@@ -42,13 +42,13 @@ pub fn routes() -> Vec<Route> {
                 .errors(FETCHED)
                 .errors(&[ErrorCode::UndeliverableRecipient, ErrorCode::PlanLimit]),
         ),
-        Route::delete("/v1/channels/{id}/stories/{story_id}").channel(delete).doc(
+        Route::channel(DELETE, "/v1/channels/{id}/stories/{story_id}", delete).doc(
             Doc::new("delete_story", "Delete a story for everybody")
                 .accepted::<DeletedView>()
                 .on_network()
                 .errors(&[ErrorCode::StorageFull]),
         ),
-        Route::get("/v1/channels/{id}/stories/{story_id}/views").channel(views).doc(
+        Route::channel(GET, "/v1/channels/{id}/stories/{story_id}/views", views).doc(
             Doc::new("list_story_views", "List who has seen a story")
                 .query(|query| Page::read(query, ListId::only()))
                 .ok::<Views>(),

@@ -5,14 +5,13 @@ use model::error::{CallError, ErrorCode};
 use crate::openapi::Doc;
 use crate::reply::Outcome;
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/stories").channel(list_stories).doc(stub("list_stories", "List stories")),
-        Route::get("/v1/channels/{id}/calls").channel(list_calls).doc(stub("list_calls", "List calls")),
-        Route::post("/v1/channels/{id}/calls/{call_id}/accept")
-            .channel(accept_call)
+        Route::channel(GET, "/v1/channels/{id}/stories", list_stories).doc(stub("list_stories", "List stories")),
+        Route::channel(GET, "/v1/channels/{id}/calls", list_calls).doc(stub("list_calls", "List calls")),
+        Route::channel(POST, "/v1/channels/{id}/calls/{call_id}/accept", accept_call)
             .doc(stub("accept_call", "Accept a call")),
     ]
 }

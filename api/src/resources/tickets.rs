@@ -18,17 +18,17 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::{AccountCall, RequestContext};
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/support/tickets").session().account(list).doc(
+        Route::account(GET, "/v1/support/tickets", list).session().doc(
             Doc::new("list_tickets", "List the account's support tickets, the newest first")
                 .query(|query| Page::asked(query, ListId::only()))
                 .page::<TicketView>(),
         ),
-        Route::post("/v1/support/tickets").session().account(create).doc(
+        Route::account(POST, "/v1/support/tickets", create).session().doc(
             Doc::new("create_ticket", "Ask for help")
                 .about("An account opens at most ten tickets on a day of UTC.")
                 .body(
@@ -38,11 +38,10 @@ pub fn routes() -> Vec<Route> {
                 .created::<TicketView>()
                 .errors(&[E::ChannelNotFound, E::PlanLimit]),
         ),
-        Route::get("/v1/support/tickets/{id}")
+        Route::account(GET, "/v1/support/tickets/{id}", show)
             .session()
-            .account(show)
             .doc(Doc::new("get_ticket", "Get a support ticket with its messages").ok::<Conversation<TicketView>>()),
-        Route::post("/v1/support/tickets/{id}/messages").session().account(say).doc(
+        Route::account(POST, "/v1/support/tickets/{id}/messages", say).session().doc(
             Doc::new("add_ticket_message", "Write another message of a support ticket")
                 .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
                 .body(parse_message, json!({ "message": "It began after an update" }))

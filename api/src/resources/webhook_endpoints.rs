@@ -26,7 +26,7 @@ use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 /// What stands in the place of what must not be shown.
 const MASK: &str = "***";
@@ -34,10 +34,9 @@ const MASK: &str = "***";
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/webhook-endpoints")
-            .account(list)
+        Route::account(GET, "/v1/webhook-endpoints", list)
             .doc(Doc::new("list_webhook_endpoints", "List webhook endpoints").list::<EndpointView>()),
-        Route::post("/v1/webhook-endpoints").account(create).doc(
+        Route::account(POST, "/v1/webhook-endpoints", create).doc(
             Doc::new("create_webhook_endpoint", "Create a webhook endpoint")
                 .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
                 .body_here(
@@ -47,10 +46,9 @@ pub fn routes() -> Vec<Route> {
                 .created::<CreatedView>()
                 .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
         ),
-        Route::get("/v1/webhook-endpoints/{id}")
-            .account(show)
+        Route::account(GET, "/v1/webhook-endpoints/{id}", show)
             .doc(Doc::new("get_webhook_endpoint", "Get a webhook endpoint").ok::<EndpointView>()),
-        Route::patch("/v1/webhook-endpoints/{id}").account(patch).doc(
+        Route::account(PATCH, "/v1/webhook-endpoints/{id}", patch).doc(
             Doc::new("update_webhook_endpoint", "Change a webhook endpoint")
                 .about("`signing_secret` null goes back to the account's default secret.")
                 .body_here(
@@ -59,10 +57,9 @@ pub fn routes() -> Vec<Route> {
                 )
                 .ok::<EndpointView>(),
         ),
-        Route::delete("/v1/webhook-endpoints/{id}")
-            .account(delete)
+        Route::account(DELETE, "/v1/webhook-endpoints/{id}", delete)
             .doc(Doc::new("delete_webhook_endpoint", "Delete a webhook endpoint").no_content()),
-        Route::get("/v1/webhook-endpoints/{id}/signing-secret").account(signing_secret).doc(
+        Route::account(GET, "/v1/webhook-endpoints/{id}/signing-secret", signing_secret).doc(
             Doc::new("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
                 .about(
                     "Each reading of it is on record. The account's default secret is not for keys that are bound to a \

@@ -23,11 +23,11 @@ use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
-use crate::route::Route;
+use crate::route::{POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/webhook-endpoints/test").multi_channel().account(of_url).doc(
+        Route::account(POST, "/v1/webhook-endpoints/test", of_url).multi_channel().doc(
             Doc::new("test_webhook_url", "Try out a URL with a signed request")
                 .body_here(
                     |body, here| parse_probe(body, here.target_policy),
@@ -35,7 +35,7 @@ pub fn routes() -> Vec<Route> {
                 )
                 .ok::<ProbeView>(),
         ),
-        Route::post("/v1/webhook-endpoints/{id}/test").account(of_endpoint).doc(
+        Route::account(POST, "/v1/webhook-endpoints/{id}/test", of_endpoint).doc(
             Doc::new("test_webhook_endpoint", "Try out an endpoint with a signed request")
                 .about(
                     "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it is marked \

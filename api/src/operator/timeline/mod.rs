@@ -19,11 +19,11 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::resources::audit_log::{Asked, page};
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/timeline").operator(list).doc(
+        Route::operator(GET, "/v1/admin/timeline", list).doc(
             Doc::new("list_timeline", "List what happened to the cluster, the newest first")
                 .about(
                     "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, backups, \

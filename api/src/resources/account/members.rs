@@ -22,17 +22,14 @@ use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::{Link, email};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/account/members")
-            .multi_channel()
-            .session()
-            .account(list)
+        Route::account(GET, "/v1/account/members", list).multi_channel().session()
             .doc(Doc::new("list_members", "List the account's members").list::<MemberView>()),
-        Route::post("/v1/account/members").multi_channel().session().account(invite).doc(
+        Route::account(POST, "/v1/account/members", invite).multi_channel().session().doc(
             Doc::new("invite_member", "Invite somebody to the account")
                 .about(
                     "For owners and admins; an owner is invited by owners. A message goes to the address, or, where the \
@@ -42,19 +39,19 @@ pub fn routes() -> Vec<Route> {
                 .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
                 .created::<InvitedView>(),
         ),
-        Route::post("/v1/account/members/{user_id}/invitation").multi_channel().session().account(invite_again).doc(
+        Route::account(POST, "/v1/account/members/{user_id}/invitation", invite_again).multi_channel().session().doc(
             Doc::new("invite_member_again", "Invite a member again who has not come yet")
                 .about("What was sent or given before is void.")
                 .ok::<InvitedView>()
                 .errors(&[E::NoOp]),
         ),
-        Route::patch("/v1/account/members/{user_id}").multi_channel().session().account(patch).doc(
+        Route::account(PATCH, "/v1/account/members/{user_id}", patch).multi_channel().session().doc(
             Doc::new("update_member", "Change a member's role")
                 .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
                 .body(parse_change, json!({ "role": "viewer" }))
                 .ok::<MemberView>(),
         ),
-        Route::delete("/v1/account/members/{user_id}").multi_channel().session().account(delete).doc(
+        Route::account(DELETE, "/v1/account/members/{user_id}", delete).multi_channel().session().doc(
             Doc::new("remove_member", "Remove a member, or an invitation")
                 .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
                 .no_content()

@@ -23,7 +23,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::delete_with_keys;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, Route};
 
 pub use view::AccountView;
 
@@ -36,23 +36,22 @@ pub fn routes() -> Vec<Route> {
 
 fn own_routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/account")
+        Route::account(GET, "/v1/account", show)
             .multi_channel()
-            .account(show)
             .doc(Doc::new("get_account", "Get the account").ok::<AccountView>()),
-        Route::patch("/v1/account").multi_channel().account(patch).doc(
+        Route::account(PATCH, "/v1/account", patch).multi_channel().doc(
             Doc::new("update_account", "Change the account's name or time zone")
                 .body(parse_change, json!({ "name": "Acme", "timezone": "Europe/Berlin" }))
                 .ok::<AccountView>(),
         ),
-        Route::delete("/v1/account").multi_channel().session().account(delete).doc(
+        Route::account(DELETE, "/v1/account", delete).multi_channel().session().doc(
             Doc::new("delete_account", "Delete the account")
                 .about("For its owner. Keys, sessions and channels end at once, data after a time of grace.")
                 .body(|body| require_confirmation(body, "Acme"), json!({ "confirm": "Acme" }))
                 .accepted::<AccountView>(),
         ),
-        Route::get("/v1/account/usage").multi_channel().account(usage::show).doc(usage::doc()),
-        Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list).doc(
+        Route::account(GET, "/v1/account/usage", usage::show).multi_channel().doc(usage::doc()),
+        Route::account(GET, "/v1/account/audit-log", audit_log::list).multi_channel().doc(
             Doc::new("list_audit_log", "List who did what, the newest first")
                 .query(|query| audit_log::Asked::of(query, ListId::only()))
                 .page::<audit_log::AuditView>(),

@@ -29,7 +29,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::delete_with_keys;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
@@ -44,7 +44,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::InvalidLifecycleTransition, E::NoOp, E::ChannelUnavailable, E::ConcurrentModification])
     };
     vec![
-        Route::get("/v1/channels").multi_channel().account(list::list).doc(
+        Route::account(GET, "/v1/channels", list::list).multi_channel().doc(
             Doc::new("list_channels", "List channels, the newest first")
                 .about(
                     "`name` is the beginning of a name; `q` a part of one, or three digits or more of a number. With `reasons` \
@@ -53,7 +53,7 @@ pub fn routes() -> Vec<Route> {
                 .query(|query| Filter::read(query, ListId::only()))
                 .list_or_page::<ChannelView>(),
         ),
-        Route::post("/v1/channels").multi_channel().plan_blocks().account(create::create).doc(
+        Route::account(POST, "/v1/channels", create::create).multi_channel().plan_blocks().doc(
             Doc::new("create_channel", "Create a channel")
                 .body(
                     create::parse_create,
@@ -62,19 +62,19 @@ pub fn routes() -> Vec<Route> {
                 .created::<Created>()
                 .errors(&[E::PlanChannelLimit, E::PlanLimit]),
         ),
-        Route::get("/v1/channels/{id}").channel(show).doc(Doc::new("get_channel", "Get a channel").ok::<ChannelView>()),
-        Route::patch("/v1/channels/{id}").channel(patch).doc(
+        Route::channel(GET, "/v1/channels/{id}", show).doc(Doc::new("get_channel", "Get a channel").ok::<ChannelView>()),
+        Route::channel(PATCH, "/v1/channels/{id}", patch).doc(
             Doc::new("update_channel", "Change a channel's name or metadata")
                 .about("Metadata replaces what was there.")
                 .body(parse_patch, json!({ "name": "Sales EMEA" }))
                 .ok::<ChannelView>(),
         ),
-        Route::delete("/v1/channels/{id}").channel(delete).doc(
+        Route::channel(DELETE, "/v1/channels/{id}", delete).doc(
             Doc::new("delete_channel", "Delete a channel")
                 .about("Ends its connection and wipes its credentials.")
                 .no_content(),
         ),
-        Route::get("/v1/channels/{id}/qr").channel(pairing::qr).doc(
+        Route::channel(GET, "/v1/channels/{id}/qr", pairing::qr).doc(
             Doc::new("get_channel_qr", "Get the QR code that pairs the channel with a phone")
                 .about("Starts the pairing, and waits up to ten seconds for a code.")
                 .query(pairing::asked)
@@ -83,32 +83,27 @@ pub fn routes() -> Vec<Route> {
                 .content("image/png")
                 .errors(&[E::NoQr, E::ChannelUnavailable, E::ConcurrentModification]),
         ),
-        Route::post("/v1/channels/{id}/pair-code").channel(pairing::pair_code).doc(
+        Route::channel(POST, "/v1/channels/{id}/pair-code", pairing::pair_code).doc(
             Doc::new("request_pair_code", "Get a code to type on the phone")
                 .body(parse_pair_code, json!({ "phone_number": "15551234567" }))
                 .ok::<PairCodeView>()
                 .errors(&[E::PairCodeUnavailable, E::PairCodeFailed, E::ChannelUnavailable, E::ConcurrentModification]),
         ),
-        Route::post("/v1/channels/{id}/connect")
-            .channel(lifecycle::connect)
+        Route::channel(POST, "/v1/channels/{id}/connect", lifecycle::connect)
             .doc(lifecycle("connect_channel", "Connect a channel")),
-        Route::post("/v1/channels/{id}/disconnect")
-            .channel(lifecycle::disconnect)
+        Route::channel(POST, "/v1/channels/{id}/disconnect", lifecycle::disconnect)
             .doc(lifecycle("disconnect_channel", "Stop a channel, and keep its credentials")),
-        Route::post("/v1/channels/{id}/restart")
-            .channel(lifecycle::restart)
+        Route::channel(POST, "/v1/channels/{id}/restart", lifecycle::restart)
             .doc(lifecycle("restart_channel", "Restart a channel's connection")),
-        Route::post("/v1/channels/{id}/logout")
-            .channel(lifecycle::logout)
+        Route::channel(POST, "/v1/channels/{id}/logout", lifecycle::logout)
             .doc(lifecycle("logout_channel", "Unlink a channel from its phone")),
-        Route::post("/v1/channels/{id}/disable").channel(lifecycle::disable).doc(
+        Route::channel(POST, "/v1/channels/{id}/disable", lifecycle::disable).doc(
             lifecycle("disable_channel", "Forbid a channel to run")
                 .optional_body(lifecycle::parse_reason, json!({ "reason": "under review" })),
         ),
-        Route::post("/v1/channels/{id}/enable")
-            .channel(lifecycle::enable)
+        Route::channel(POST, "/v1/channels/{id}/enable", lifecycle::enable)
             .doc(lifecycle("enable_channel", "Allow a disabled channel to run").errors(&[E::NotDisabled])),
-        Route::get("/v1/channels/{id}/status-history").channel(status_history::status_history).doc(
+        Route::channel(GET, "/v1/channels/{id}/status-history", status_history::status_history).doc(
             Doc::new("list_status_history", "List the changes of a channel's status, the newest first")
                 .query(|query| status_history::asked(query, ListId::only()))
                 .page::<StatusChange>(),

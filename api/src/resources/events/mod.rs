@@ -28,7 +28,7 @@ use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
-use crate::route::{EVENTS_PATH, Route};
+use crate::route::{EVENTS_PATH, GET, POST, Route};
 
 const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 
@@ -44,7 +44,7 @@ const MOST_CHANNELS: usize = 100;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get(EVENTS_PATH).account(open).doc(
+        Route::account(GET, EVENTS_PATH, open).doc(
             Doc::new("stream_events", "Hear of events as they come")
                 .about(
                     "Server-sent events: `event` is the name, `id` the event id, `data` the envelope that webhooks get. \
@@ -58,7 +58,7 @@ pub fn routes() -> Vec<Route> {
                 .content(CONTENT_TYPE)
                 .errors(&[E::SseConnectionLimit, E::ChannelNotFound, E::ChannelAccessDenied]),
         ),
-        Route::post("/v1/events/tickets").account(ticket::issue).doc(
+        Route::account(POST, "/v1/events/tickets", ticket::issue).doc(
             Doc::new("create_stream_ticket", "Get a ticket that opens one stream without a key")
                 .created::<ticket::TicketView<'static>>(),
         ),

@@ -24,7 +24,7 @@ pub use self::picture::{PICTURE_URL, parse_source, picture_content, set_or_clear
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, POST, Route};
 
 /// What a call whose bytes lie behind a URL may be refused with.
 pub const FETCHED: &[ErrorCode] =
@@ -33,32 +33,30 @@ pub const FETCHED: &[ErrorCode] =
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/channels/{id}/media").channel(upload::upload).doc(
+        Route::channel(POST, "/v1/channels/{id}/media", upload::upload).doc(
             Doc::new("upload_media", "Upload a file to send later")
                 .about("As a form, or as the bare bytes with their type and, in `X-Filename`, their name.")
                 .content_body(upload::content())
                 .created::<MediaUpload>()
                 .errors(&[E::MediaTooLarge, E::PlanLimit]),
         ),
-        Route::post("/v1/channels/{id}/media/from-url").channel(upload::from_url).doc(
+        Route::channel(POST, "/v1/channels/{id}/media/from-url", upload::from_url).doc(
             Doc::new("upload_media_from_url", "Fetch a file to send later")
                 .body(upload::parse_source, json!({ "url": "https://example.com/a.png" }))
                 .created::<MediaUpload>()
                 .errors(FETCHED)
                 .errors(&[E::PlanLimit]),
         ),
-        Route::get("/v1/channels/{id}/media").channel(list::list).doc(
+        Route::channel(GET, "/v1/channels/{id}/media", list::list).doc(
             Doc::new("list_media", "List a channel's media, the newest first")
                 .query(|query| list::asked(query, ListId::only()))
                 .page::<MediaUpload>(),
         ),
-        Route::get("/v1/channels/{id}/media/{media_id}")
-            .channel(show)
+        Route::channel(GET, "/v1/channels/{id}/media/{media_id}", show)
             .doc(Doc::new("get_media", "Get media, with a fresh link").ok::<MediaUpload>().errors(&[E::MediaGone])),
-        Route::delete("/v1/channels/{id}/media/{media_id}")
-            .channel(delete)
+        Route::channel(DELETE, "/v1/channels/{id}/media/{media_id}", delete)
             .doc(Doc::new("delete_media", "Delete media").no_content()),
-        Route::get("/v1/media/{token}").public(link::serve).doc(
+        Route::public(GET, "/v1/media/{token}", link::serve).doc(
             Doc::new("download_media", "Get the bytes behind a link")
                 .about("The link is all that it needs. Parts are served by `Range`, and `If-None-Match` saves repeats.")
                 .header("Range", "Which bytes.", json!({ "type": "string" }))

@@ -14,12 +14,12 @@ use shard::history::StoredMessage;
 
 use crate::openapi::Doc;
 use crate::resources::media::FETCHED;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/channels/{id}/messages").plan_blocks().channel(send::send).doc(
+        Route::channel(POST, "/v1/channels/{id}/messages", send::send).plan_blocks().doc(
             Doc::new("send_message", "Send a message")
                 .about(
                     "`sent` when the network has accepted it, `queued` when that is still to come; either way it goes \
@@ -31,18 +31,18 @@ pub fn routes() -> Vec<Route> {
                 .errors(FETCHED)
                 .errors(&[E::UndeliverableRecipient, E::MessageNotFound, E::MediaGone, E::PlanLimit]),
         ),
-        Route::get("/v1/channels/{id}/messages").channel(history::of_channel).doc(
+        Route::channel(GET, "/v1/channels/{id}/messages", history::of_channel).doc(
             Doc::new("list_channel_messages", "List a channel's messages, the newest first")
                 .query(history::Asked::outline)
                 .page::<StoredMessage>(),
         ),
-        Route::get("/v1/channels/{id}/messages/{message_id}/media").channel(media::of_message).doc(
+        Route::channel(GET, "/v1/channels/{id}/messages/{message_id}/media", media::of_message).doc(
             Doc::new("get_message_media", "Get the media of a message, with a fresh link")
                 .ok::<MediaRef>()
                 .on_network()
                 .errors(&[E::MessageNotFound, E::NotFound, E::MediaGone, E::MediaTooLarge]),
         ),
-        Route::get("/v1/messages").account(history::of_account).doc(
+        Route::account(GET, "/v1/messages", history::of_account).doc(
             Doc::new("list_messages", "List the messages of all channels, the newest first")
                 .query(|query| {
                     history::named_channels(query);
@@ -51,7 +51,7 @@ pub fn routes() -> Vec<Route> {
                 .page::<StoredMessage>()
                 .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
         ),
-        Route::get("/v1/messages/{message_id}/deliveries").account(deliveries::of_message).doc(
+        Route::account(GET, "/v1/messages/{message_id}/deliveries", deliveries::of_message).doc(
             Doc::new("list_message_deliveries", "List the webhook deliveries that carried a message")
                 .about(
                     "Name the channel where several of the account have the message. There is a `next_cursor` where they \
