@@ -86,7 +86,7 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
     let filter = call.asked(|query| Filter::read(query, of))?;
     let wanted = filter.limit;
-    let Found { mut rows, stopped_at } = find(call, filter).await?;
+    let Found { rows, stopped_at } = find(call, filter).await?;
     let cursor = |row: &ChannelView| ChannelCursor { created_at: row.created_at, id: row.id }.encode(of);
     let stopped_at = stopped_at.map(|(created_at, id)| ChannelCursor { created_at, id }.encode(of));
     let Some(limit) = wanted else {
@@ -97,10 +97,7 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
             _ => list,
         }));
     };
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(cursor).or(stopped_at);
-    Ok(Reply::ok(&List::page(rows, next)))
+    Ok(Reply::ok(&List::first_of(rows, limit, stopped_at, cursor)))
 }
 
 /// Channels of a list.

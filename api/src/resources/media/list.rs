@@ -26,15 +26,10 @@ pub async fn list(call: &mut ChannelCall) -> Outcome {
     let of = call.list(Some(call.channel.id.0), false);
     let (limit, before, direction) = call.asked(|query| asked(query, of))?;
     // One more than asked for tells whether there is a next page.
-    let mut page = call.ask(ListMedia { limit: limit + 1, before, direction }).await?;
-    let next = if page.rows.len() > limit {
-        page.rows.truncate(limit);
-        page.rows.last().map(|row| row.id)
-    } else {
-        // Set when the search was cut off before the page was full.
-        page.next
-    };
+    let page = call.ask(ListMedia { limit: limit + 1, before, direction }).await?;
+    let cursor = |before: MediaId| MediaCursor { before }.encode(of);
+    let List { data, next_cursor } = List::first_of(page.rows, limit, page.next.map(cursor), |row| cursor(row.id));
     let media = call.cluster().media();
-    let rows: Result<Vec<MediaUpload>, _> = page.rows.into_iter().map(|row| MediaUpload::of(media, row)).collect();
-    Ok(Reply::ok(&List::page(rows?, next.map(|before| MediaCursor { before }.encode(of)))))
+    let data: Result<Vec<MediaUpload>, _> = data.into_iter().map(|row| MediaUpload::of(media, row)).collect();
+    Ok(Reply::ok(&List { data: data?, next_cursor }))
 }

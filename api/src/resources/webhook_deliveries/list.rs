@@ -72,9 +72,7 @@ async fn page(call: &AccountCall, mut query: DeliveryQuery, list: ListId) -> Out
     let limit = query.limit;
     // One row more than asked for tells whether there is a next page.
     query.limit += 1;
-    let mut page = call.cluster().deliveries(call.customer_id(), query, &call.context()).await?;
-    let more = page.rows.len() > limit;
-    page.rows.truncate(limit);
-    let last = if more { page.rows.last().map(|row| row.id) } else { page.stopped_at };
-    Ok(Reply::ok(&List::page(page.rows, last.map(|id| DeliveryCursor { id }.encode(list)))))
+    let page = call.cluster().deliveries(call.customer_id(), query, &call.context()).await?;
+    let cursor = |id: DeliveryId| DeliveryCursor { id }.encode(list);
+    Ok(Reply::ok(&List::first_of(page.rows, limit, page.stopped_at.map(cursor), |row| cursor(row.id))))
 }
