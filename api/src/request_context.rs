@@ -210,6 +210,14 @@ impl RequestContext {
         Ok(())
     }
 
+    /// Writes an entry about what an owner has done already, so that a failure cannot undo anything: it is logged.
+    pub async fn record(&self, entry: AuditEntry) {
+        let (action, target) = (entry.action.clone(), entry.target.clone());
+        if let Err(error) = self.update(Command::Audit, vec![entry]).await {
+            tracing::error!(action, ?target, %error, "an audit entry could not be written");
+        }
+    }
+
     /// As [`RequestContext::update`], for callers that have their own answer to a rejection.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use shard::call::request::GetStatus;
 use shard::machine::CREDENTIALS;
 
 use self::sealed::{BundleError, Content, LARGEST_BUNDLE};
-use super::channels::{PlacedChannel, ask, audited, find, record};
+use super::channels::{PlacedChannel, ask, audited, find};
 use crate::openapi::{Doc, binary};
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -149,7 +149,7 @@ async fn import(call: &mut OperatorCall) -> Outcome {
     }
     let mut entry = audited(call, &channel, "channel.imported");
     entry.details.insert("exported_as".to_owned(), content.channel.to_string());
-    record(call, entry).await;
+    call.record(entry).await;
     let live = ask(call, &channel, GetStatus).await?;
     Ok(Reply::ok(&PlacedChannel::new(call, &channel, Some(&live))))
 }

@@ -6,7 +6,6 @@ use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::status::Trigger;
-use raft::directory::command::Command;
 use raft::directory::records::{AuditEntry, ChannelRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -114,14 +113,14 @@ async fn disable(call: &mut OperatorCall) -> Outcome {
     let live = lifecycle(call, &channel, Trigger::Disable).await?;
     let mut entry = audited(call, &channel, "channel.disabled");
     entry.details.extend(reason.map(|reason| ("reason".to_owned(), reason)));
-    record(call, entry).await;
+    call.record(entry).await;
     Ok(Reply::accepted(&PlacedChannel::new(call, &channel, Some(&live))))
 }
 
 async fn enable(call: &mut OperatorCall) -> Outcome {
     let channel = find(call)?;
     let live = lifecycle(call, &channel, Trigger::Enable).await?;
-    record(call, audited(call, &channel, "channel.enabled")).await;
+    call.record(audited(call, &channel, "channel.enabled")).await;
     Ok(Reply::accepted(&PlacedChannel::new(call, &channel, Some(&live))))
 }
 
@@ -140,13 +139,6 @@ pub(super) async fn ask<R: Request>(
 
 pub(super) fn audited(call: &OperatorCall, channel: &ChannelRecord, action: &str) -> AuditEntry {
     call.audited(channel.customer_id, action, Target::new("channel", channel.id, channel.name.as_str()))
-}
-
-/// The owner has done it already, so a failure to write the entry cannot undo anything: it is logged.
-pub(super) async fn record(call: &OperatorCall, entry: AuditEntry) {
-    if let Err(error) = call.update(Command::Audit, vec![entry]).await {
-        tracing::error!(%error, "an audit entry could not be written");
-    }
 }
 
 pub(super) fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, CallError> {

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use model::error::{CallError, ErrorCode};
-use model::field::Change;
 use model::settings::{Settings, SettingsPatch};
 use model::target::Proxy;
 use model::time::Timestamp;
@@ -59,11 +58,7 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let most_media_days = call.cluster().media().retention_days();
     let SettingsPatch { change, proxy } = SettingsPatch::parse(&body, most_media_days, &call.app.config.target_policy)?;
-    let proxy = match proxy {
-        Change::Keep => Change::Keep,
-        Change::To(None) => Change::To(None),
-        Change::To(Some(proxy)) => Change::To(Some(sealed(call, proxy)?)),
-    };
+    let proxy = proxy.try_map(|proxy| proxy.map(|proxy| sealed(call, proxy)).transpose())?;
     settle(call, NewSettings::Patched { change: Box::new(change), proxy }).await
 }
 

@@ -177,16 +177,10 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     if let Change::To(url) = &asked.url {
         judge_urls(call, Some(&endpoint), url)?;
     }
-    let secret = match asked.signing_secret {
-        Change::Keep => Change::Keep,
-        Change::To(None) => Change::To(None),
-        Change::To(Some(text)) => Change::To(Some(seal(call, endpoint.id, &text)?)),
-    };
+    let sealed = |text: Option<String>| text.map(|text| seal(call, endpoint.id, &text)).transpose();
+    let secret = asked.signing_secret.try_map(sealed)?;
     let changes_secret = !secret.is_keep();
-    let headers = match asked.headers {
-        Change::Keep => Change::Keep,
-        Change::To(headers) => Change::To(seal_headers(call, endpoint.id, &headers)?),
-    };
+    let headers = asked.headers.try_map(|headers| seal_headers(call, endpoint.id, &headers))?;
     let change = EndpointChange {
         url: asked.url,
         events: asked.events,

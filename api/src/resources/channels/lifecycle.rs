@@ -7,8 +7,6 @@ use model::field::{Body, rule};
 use model::id::CustomerId;
 use model::scope::Scopes;
 use model::status::Trigger;
-use raft::directory::command::Command;
-use raft::directory::records::AuditEntry;
 use shard::call::request::{GetStatus, Lifecycle};
 use shard::shares::{Share, Shares};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -42,7 +40,7 @@ pub async fn disable(call: &mut ChannelCall) -> Outcome {
     let outcome = run(call, Trigger::Disable).await?;
     let mut entry = call.audited("channel.disabled", target(call));
     entry.details.extend(reason.map(|reason| ("reason".to_owned(), reason)));
-    record(call, entry).await;
+    call.record(entry).await;
     Ok(outcome)
 }
 
@@ -55,8 +53,7 @@ pub async fn enable(call: &mut ChannelCall) -> Outcome {
         attempts::give_back(call, &counted).await;
         return outcome;
     }
-    let entry = call.audited("channel.enabled", target(call));
-    record(call, entry).await;
+    call.record(call.audited("channel.enabled", target(call))).await;
     outcome
 }
 
@@ -125,13 +122,6 @@ fn granted(scopes: &Scopes) -> Vec<String> {
 
 fn target(call: &ChannelCall) -> Target {
     Target::new("channel", call.channel.id, &call.channel.name)
-}
-
-/// The owner has moved the channel already, so a failure to write the entry cannot undo anything: it is logged.
-async fn record(call: &ChannelCall, entry: AuditEntry) {
-    if let Err(error) = call.account.update(Command::Audit, vec![entry]).await {
-        tracing::error!(channel = %call.channel.id, %error, "an audit entry could not be written");
-    }
 }
 
 #[cfg(test)]
