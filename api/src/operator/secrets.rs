@@ -269,11 +269,8 @@ impl AuthorityView {
 
 impl NodeView {
     fn new((node_id, keys): (NodeId, Result<Vec<MasterKeyId>, String>)) -> Self {
-        let shown = |keys: Vec<MasterKeyId>| keys.iter().map(MasterKeyId::to_string).collect();
-        match keys {
-            Ok(keys) => Self { node_id, master_keys: Some(shown(keys)), error: None },
-            Err(error) => Self { node_id, master_keys: None, error: Some(error) },
-        }
+        let master_keys = keys.as_ref().ok().map(|keys| keys.iter().map(MasterKeyId::to_string).collect());
+        Self { node_id, master_keys, error: keys.err() }
     }
 }
 

@@ -1,6 +1,5 @@
 //! The channel's block list on the network.
 
-use model::address::Address;
 use model::blacklist::Blocked;
 use model::error::{CallError, ErrorCode as E};
 use network::operation::account::BlacklistOperation;
@@ -8,7 +7,7 @@ use shard::call::read::Read;
 
 use super::contacts::LOOKED_UP;
 use crate::openapi::Doc;
-use crate::projection::{check_people, read_refresh, read_rest};
+use crate::projection::{read_refresh, read_rest};
 use crate::reply::{Counted, List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, PUT, Route};
@@ -49,15 +48,8 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&Counted { data, count, next_cursor: next_cursor.flatten() }))
 }
 
-/// Whom the path names; nobody else than a person can be blocked.
-async fn person(call: &mut ChannelCall) -> Result<Address, CallError> {
-    let contact = call.contact()?;
-    check_people(call, std::slice::from_ref(&contact)).await?;
-    Ok(contact)
-}
-
 async fn block(call: &mut ChannelCall) -> Outcome {
-    let contact = person(call).await?;
+    let contact = call.person().await?;
     call.operate(BlacklistOperation::Block { contact: contact.clone() }).await?;
     let mut blocked = all(call).await?;
     // The list goes by the best address, the path perhaps by the other.
@@ -67,6 +59,6 @@ async fn block(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn unblock(call: &mut ChannelCall) -> Outcome {
-    let contact = person(call).await?;
+    let contact = call.person().await?;
     call.done(BlacklistOperation::Unblock { contact }).await
 }

@@ -209,8 +209,7 @@ async fn change_product(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn delete_product(call: &mut ChannelCall) -> Outcome {
-    let product = call.parameter("product_id").to_owned();
-    call.done(BusinessOperation::DeleteProduct { product }).await
+    call.done(BusinessOperation::DeleteProduct { product: call.parameter("product_id").to_owned() }).await
 }
 
 async fn list_collections(call: &mut ChannelCall) -> Outcome {
@@ -235,8 +234,7 @@ async fn change_collection(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn delete_collection(call: &mut ChannelCall) -> Outcome {
-    let collection = call.parameter("collection_id").to_owned();
-    call.done(BusinessOperation::DeleteCollection { collection }).await
+    call.done(BusinessOperation::DeleteCollection { collection: call.parameter("collection_id").to_owned() }).await
 }
 
 fn read_orders(query: &Query<'_>) -> Filter {

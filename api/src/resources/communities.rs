@@ -154,8 +154,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn deactivate(call: &mut ChannelCall) -> Outcome {
-    let community = community_id(call)?;
-    call.done(CommunityOperation::Deactivate { community }).await
+    call.done(CommunityOperation::Deactivate { community: community_id(call)? }).await
 }
 
 async fn list_groups(call: &mut ChannelCall) -> Outcome {

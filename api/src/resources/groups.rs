@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use shard::call::read::Filter;
 
 use super::media::{FETCHED, parse_source, picture_content};
-use crate::failure::{self, of_kind};
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh};
 use crate::query::Query;
@@ -184,14 +184,11 @@ struct Created {
 async fn create(call: &mut ChannelCall) -> Outcome {
     let (subject, participants) = parse_create(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
-    match call.operate(GroupOperation::Create { subject, participants }).await? {
-        GroupAnswer::Created { group, participants_result } => {
-            let group = found(call, &group.id).await?;
-            let Results { participants: participants_result } = Results::of(participants_result);
-            Ok(Reply::created(&Created { group, participants_result }))
-        }
-        other => Err(failure::unexpected(&other)),
-    }
+    let answer = call.operate(GroupOperation::Create { subject, participants }).await?;
+    of_kind!(answer, GroupAnswer::Created { group, participants_result } => Reply::created(&Created {
+        group: found(call, &group.id).await?,
+        participants_result: Results::of(participants_result).participants,
+    }))
 }
 
 /// Changes fields of a group and shows it.
@@ -240,8 +237,7 @@ async fn set_picture(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn remove_picture(call: &mut ChannelCall) -> Outcome {
-    let group = group_id(call)?;
-    call.done(GroupOperation::SetPicture { group, picture: None }).await
+    call.done(GroupOperation::SetPicture { group: group_id(call)?, picture: None }).await
 }
 
 /// Reads the settings that a patch changes.
@@ -358,8 +354,7 @@ async fn join(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn leave(call: &mut ChannelCall) -> Outcome {
-    let group = group_id(call)?;
-    call.done(GroupOperation::Leave { group }).await
+    call.done(GroupOperation::Leave { group: group_id(call)? }).await
 }
 
 async fn join_requests(call: &mut ChannelCall) -> Outcome {

@@ -127,8 +127,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn delete(call: &mut ChannelCall) -> Outcome {
-    let label = label_id(call);
-    call.done(LabelOperation::Delete { label }).await
+    call.done(LabelOperation::Delete { label: label_id(call) }).await
 }
 
 fn read_kind(query: &Query<'_>) -> Option<LabelledKind> {
@@ -151,13 +150,11 @@ fn labelled_chat(call: &ChannelCall) -> Result<Labelled, CallError> {
 }
 
 async fn put_on_chat(call: &mut ChannelCall) -> Outcome {
-    let (label, on) = (label_id(call), labelled_chat(call)?);
-    call.done(LabelOperation::Put { label, on }).await
+    call.done(LabelOperation::Put { label: label_id(call), on: labelled_chat(call)? }).await
 }
 
 async fn take_from_chat(call: &mut ChannelCall) -> Outcome {
-    let (label, from) = (label_id(call), labelled_chat(call)?);
-    call.done(LabelOperation::Take { label, from }).await
+    call.done(LabelOperation::Take { label: label_id(call), from: labelled_chat(call)? }).await
 }
 
 /// The message that the path names, in a chat.

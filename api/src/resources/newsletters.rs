@@ -17,7 +17,7 @@ use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
 use super::media::{FETCHED, PICTURE_URL, set_or_cleared};
 use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, read_refresh, read_rest};
+use crate::projection::{Page, read_refresh, read_rest};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -265,8 +265,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn delete(call: &mut ChannelCall) -> Outcome {
-    let newsletter = newsletter_id(call)?;
-    call.done(NewsletterOperation::Delete { newsletter }).await
+    call.done(NewsletterOperation::Delete { newsletter: newsletter_id(call)? }).await
 }
 
 async fn subscribe(call: &mut ChannelCall) -> Outcome {
@@ -275,8 +274,7 @@ async fn subscribe(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
-    let newsletter = newsletter_id(call)?;
-    call.done(NewsletterOperation::Unsubscribe { newsletter }).await
+    call.done(NewsletterOperation::Unsubscribe { newsletter: newsletter_id(call)? }).await
 }
 
 /// Reads `{ "muted": boolean }`.
@@ -334,16 +332,9 @@ struct AdminInvite {
     invite_expires_at: Timestamp,
 }
 
-/// The contact that the path names.
-async fn contact(call: &mut ChannelCall) -> Result<Address, CallError> {
-    let whom = call.contact()?;
-    check_people(call, std::slice::from_ref(&whom)).await?;
-    Ok(whom)
-}
-
 async fn invite_admin(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
-    let whom = contact(call).await?;
+    let whom = call.person().await?;
     let answer = call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await?;
     of_kind!(answer, NewsletterAnswer::Invited { invite_expires_at } =>
         Reply::accepted(&AdminInvite { invite_expires_at }))
@@ -351,6 +342,6 @@ async fn invite_admin(call: &mut ChannelCall) -> Outcome {
 
 async fn remove_admin(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
-    let whom = contact(call).await?;
+    let whom = call.person().await?;
     call.done(NewsletterOperation::RemoveAdmin { newsletter, whom }).await
 }

@@ -11,7 +11,6 @@ use serde_json::json;
 use shard::call::read::Read;
 
 use crate::openapi::Doc;
-use crate::projection::check_people;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, POST, Route};
@@ -86,12 +85,10 @@ async fn state(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn subscribe(call: &mut ChannelCall) -> Outcome {
-    let contact = call.contact()?;
-    check_people(call, std::slice::from_ref(&contact)).await?;
+    let contact = call.person().await?;
     call.done(PresenceOperation::Subscribe { contacts: vec![contact] }).await
 }
 
 async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
-    let contact = call.contact()?;
-    call.done(PresenceOperation::Unsubscribe { contact }).await
+    call.done(PresenceOperation::Unsubscribe { contact: call.contact()? }).await
 }

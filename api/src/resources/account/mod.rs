@@ -17,7 +17,7 @@ use raft::directory::records::CustomerRecord;
 use serde_json::{Value, json};
 
 use crate::audit::Target;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
@@ -89,12 +89,9 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let named = if let Change::To(name) = &change.name { name.clone() } else { call.caller.customer.name.clone() };
     attempts::count(call, &[Attempt::EntryBy(id)]).await?;
     let entry = call.audited("account.updated", Target::new("account", id, named));
-    match call.update(Command::UpdateCustomer { id, change }, vec![entry]).await? {
-        Updated::Customer(customer) => {
-            Ok(Reply::ok(&AccountView::of(call, &customer).await?.with_storage(call, &customer).await))
-        }
-        other => Err(failure::unexpected(&other)),
-    }
+    let answer = call.update(Command::UpdateCustomer { id, change }, vec![entry]).await?;
+    of_kind!(answer, Updated::Customer(customer) =>
+        Reply::ok(&AccountView::of(call, &customer).await?.with_storage(call, &customer).await))
 }
 
 /// Reads `{ "confirm": name }`, which must name the account.
