@@ -131,7 +131,6 @@ impl IssuedKey {
 
 /// What a key is issued with.
 pub struct NewKey {
-    pub id: KeyId,
     pub customer: CustomerId,
     pub name: String,
     pub channel: Option<ChannelId>,
@@ -145,7 +144,6 @@ impl NewKey {
     /// The unrestricted key that a new customer begins with.
     pub fn first_of(customer: CustomerId) -> Self {
         Self {
-            id: KeyId::new(),
             customer,
             name: "First key".to_owned(),
             channel: None,
@@ -160,7 +158,7 @@ impl NewKey {
     pub fn generate(self, now: Timestamp) -> (KeyRecord, ApiKey) {
         let secret = ApiKey::generate(rand::random());
         let record = KeyRecord {
-            id: self.id,
+            id: KeyId::new(),
             customer_id: self.customer,
             name: self.name,
             prefix: secret.prefix().to_string(),
@@ -246,7 +244,6 @@ async fn create(call: &mut AccountCall) -> Outcome {
         return Err(CallError::insufficient_scope(&lacking, &call.caller.scopes.to_strings()));
     }
     let key = NewKey {
-        id: KeyId::new(),
         customer: call.customer_id(),
         name: asked.name,
         channel: asked.channel_id,
@@ -377,7 +374,6 @@ pub mod tests {
     ) -> (KeyRecord, ApiKey) {
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         NewKey {
-            id: KeyId::new(),
             customer,
             name: "k".into(),
             channel,

@@ -58,13 +58,6 @@ pub fn doc() -> Doc {
         .list::<UsageView>()
 }
 
-impl From<DayUsage> for UsageView {
-    fn from(usage: DayUsage) -> Self {
-        let DayUsage { day, channel, counts } = usage;
-        Self::of(day, None, channel, &counts)
-    }
-}
-
 impl UsageView {
     fn of(date: Day, hour: Option<Timestamp>, channel_id: Option<ChannelId>, counts: &Counts) -> Self {
         Self {
@@ -132,7 +125,8 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
         return Err(violation.at(&["from"]));
     };
     let rows = if by_channel { used } else { every_day(from, to, used) };
-    Ok(Reply::ok(&List::whole(rows.into_iter().map(UsageView::from).collect())))
+    let views = rows.iter().map(|row| UsageView::of(row.day, None, row.channel, &row.counts));
+    Ok(Reply::ok(&List::whole(views.collect())))
 }
 
 /// Every hour of the days has its row, those of the future excepted.
