@@ -13,15 +13,15 @@
 //! After it, `.doc(...)` says for the document of the port (`GET /openapi.json`) what cannot be told from the rest:
 //!
 //! ```text
-//! Route::channel(POST, "/v1/channels/{id}/labels", labels::create).doc(
-//!     Doc::new("create_label", "Create a label")            // operation id (unique), summary
-//!         .body(CreateLabel::parse, json!({ "name": "Lead" }))  // the parser is the schema; an example
-//!         .created::<LabelView>()                               // the answer: a type with JsonSchema
-//!         .errors(&[ErrorCode::NotConnected]),                  // codes of this route's own
-//! ),
-//! Route::channel(GET, "/v1/channels/{id}/labels", labels::list).doc(
-//!     Doc::new("list_labels", "List labels").query(|query| Filter::read(query, ListId::only())).page::<LabelView>(),
-//! ),
+//! Route::channel(POST, "/v1/channels/{id}/labels", labels::create)
+//!     .doc("create_label", "Create a label")                // operation id (unique), summary
+//!     .body(CreateLabel::parse, json!({ "name": "Lead" }))  // the parser is the schema; an example
+//!     .created::<LabelView>()                               // the answer: a type with JsonSchema
+//!     .errors(&[ErrorCode::NotConnected]),                  // codes of this route's own
+//! Route::channel(GET, "/v1/channels/{id}/labels", labels::list)
+//!     .doc("list_labels", "List labels")
+//!     .query(|query| Filter::read(query, ListId::only()))
+//!     .page::<LabelView>(),
 //! ```
 //!
 //! - Common codes come by themselves: those of keys, scopes and buckets from the first word, `invalid_request`,
@@ -41,10 +41,15 @@
 //! - A new name in a path (`{label_id}`) goes into `openapi/parameters.rs`.
 
 use futures::future::BoxFuture;
+use model::error::ErrorCode;
+use model::field::Body;
 use model::scope::{Access, Resource};
-use salvo::http::Method;
+use salvo::http::{Method, StatusCode};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::Value;
 
-use crate::doc::Doc;
+use crate::doc::{Answer, BodyContent, BodyDoc, BodySchema, Content, Cursor, Deployment, Doc, HeaderDoc};
+use crate::query::Query;
 use crate::reply::Outcome;
 use crate::request_context::{AccountCall, ChannelCall, OperatorCall, RequestContext};
 
@@ -170,11 +175,6 @@ impl Route {
         Self { method, path, rules, action, doc: None }
     }
 
-    /// What the route does, takes and answers, for `GET /openapi.json`: see [`Doc`]. Every route has one.
-    pub fn doc(self, doc: Doc) -> Self {
-        Self { doc: Some(doc), ..self }
-    }
-
     /// A key that is bound to a channel may not call it.
     pub fn multi_channel(mut self) -> Self {
         self.rules.multi_channel = true;
@@ -210,6 +210,167 @@ impl Route {
         self.rules.old_directory = true;
         self
     }
+}
+
+/// What a route does, takes and answers, for `GET /openapi.json`.
+impl Route {
+    /// Comes before the others. Every route has an `id` in snake case, unique over all routes, and a `summary`: what the call
+    /// does, in the imperative.
+    pub fn doc(self, id: &'static str, summary: &'static str) -> Self {
+        Self { doc: Some(Doc::new(id, summary)), ..self }
+    }
+
+    /// What several routes say alike.
+    pub fn also(self, more: impl FnOnce(Self) -> Self) -> Self {
+        more(self)
+    }
+
+    fn say(mut self, say: impl FnOnce(&mut Doc)) -> Self {
+        say(self.doc.as_mut().expect("a route says first what it does"));
+        self
+    }
+
+    /// What a caller should know beyond the summary.
+    pub fn about(self, about: &'static str) -> Self {
+        self.say(|doc| doc.about = about)
+    }
+
+    /// A JSON body; its schema is what `parser` reads.
+    pub fn body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
+        self.json_body(true, Box::new(move |_| Body::outline(&parser)), vec![("example", example)])
+    }
+
+    /// As [`body`](Self::body), for a parser whose rules follow from the configuration.
+    pub fn body_here<T>(
+        self,
+        parser: impl Fn(&Body, &Deployment<'_>) -> T + Send + Sync + 'static,
+        example: Value,
+    ) -> Self {
+        let schema = move |here: &Deployment<'_>| Body::outline(|body| parser(body, here));
+        self.json_body(true, Box::new(schema), vec![("example", example)])
+    }
+
+    /// As [`body`](Self::body), for a route that works without one.
+    pub fn optional_body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
+        self.json_body(false, Box::new(move |_| Body::outline(&parser)), vec![("example", example)])
+    }
+
+    /// A JSON body whose schema stands beside its parser; examples have names.
+    pub fn body_schema(self, schema: fn(&Deployment<'_>) -> Value, examples: Vec<(&'static str, Value)>) -> Self {
+        self.json_body(true, Box::new(schema), examples)
+    }
+
+    fn json_body(self, required: bool, schema: BodySchema, examples: Vec<(&'static str, Value)>) -> Self {
+        let content = BodyContent { media_type: "application/json", schema, examples };
+        self.say(|doc| doc.body = Some(BodyDoc { required, content: vec![content] }))
+    }
+
+    /// A body that is not JSON, or one beside the JSON: types with their schemas.
+    pub fn content_body(self, types: Vec<(&'static str, Value)>) -> Self {
+        let contents = types.into_iter().map(|(media_type, schema)| BodyContent {
+            media_type,
+            schema: Box::new(move |_| schema.clone()),
+            examples: Vec::new(),
+        });
+        self.say(|doc| {
+            let body = doc.body.get_or_insert_with(|| BodyDoc { required: true, content: Vec::new() });
+            body.content.extend(contents);
+        })
+    }
+
+    /// The parameters of the query: what `parser` reads.
+    pub fn query<T>(self, parser: impl Fn(&Query<'static>) -> T + Send + Sync + 'static) -> Self {
+        self.say(|doc| doc.query = Some(Box::new(move || Query::outline(&parser))))
+    }
+
+    /// A header that the route reads; `schema` is JSON Schema.
+    pub fn header(self, name: &'static str, about: &'static str, schema: Value) -> Self {
+        self.say(|doc| doc.headers.push(HeaderDoc { name, about, schema }))
+    }
+
+    /// 200 with a resource.
+    pub fn ok<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::OK, Content::Json(json_of::<T>))
+    }
+
+    /// 201 with what was made.
+    pub fn created<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::CREATED, Content::Json(json_of::<T>))
+    }
+
+    /// 202 with what was set going.
+    pub fn accepted<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::ACCEPTED, Content::Json(json_of::<T>))
+    }
+
+    /// 204.
+    pub fn no_content(self) -> Self {
+        self.empty(StatusCode::NO_CONTENT)
+    }
+
+    /// A status and no body.
+    pub fn empty(self, status: StatusCode) -> Self {
+        self.answer(status, Content::None)
+    }
+
+    /// A status other than those above, with JSON.
+    pub fn json<T: JsonSchema>(self, status: StatusCode) -> Self {
+        self.answer(status, Content::Json(json_of::<T>))
+    }
+
+    /// 200 with a list that is never paged.
+    pub fn list<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::OK, Content::List { row: json_of::<T>, cursor: Cursor::Never })
+    }
+
+    /// 200 with a page of a list.
+    pub fn page<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::OK, Content::List { row: json_of::<T>, cursor: Cursor::Always })
+    }
+
+    /// 200 with a list that is paged when a `limit` is given.
+    pub fn list_or_page<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::OK, Content::List { row: json_of::<T>, cursor: Cursor::Sometimes })
+    }
+
+    /// 200 with bytes or text of a type.
+    pub fn content(self, media_type: &'static str) -> Self {
+        self.answer(StatusCode::OK, Content::Other(media_type))
+    }
+
+    /// As [`content`](Self::content), with another status.
+    pub fn content_as(self, status: StatusCode, media_type: &'static str) -> Self {
+        self.answer(status, Content::Other(media_type))
+    }
+
+    /// The error envelope under a status that no code has.
+    pub fn refusal(self, status: StatusCode) -> Self {
+        self.answer(status, Content::Error)
+    }
+
+    fn answer(self, status: StatusCode, content: Content) -> Self {
+        self.say(|doc| doc.answers.push(Answer { status, content }))
+    }
+
+    /// A public route that reads the caller's token by itself.
+    pub fn bearer(self) -> Self {
+        self.say(|doc| doc.bearer = true)
+    }
+
+    /// The network has a part in it.
+    pub fn on_network(self) -> Self {
+        self.errors(&[ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other])
+    }
+
+    /// The codes of this route's own. Those of its kind (key, limits, body, channel, plan) come by themselves; `other`
+    /// stands for the network's refusals and silence.
+    pub fn errors(self, codes: &[ErrorCode]) -> Self {
+        self.say(|doc| doc.errors.extend(codes))
+    }
+}
+
+fn json_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
 }
 
 /// The scope resource of a path: the first segment after the channel id, `channels` when there is none, and the

@@ -12,7 +12,6 @@ use model::error::ErrorCode;
 
 use self::phones::PhoneView;
 use self::session::SessionView;
-use crate::openapi::Doc;
 use crate::route::{DELETE, GET, POST, PUT, Route};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -24,23 +23,22 @@ pub fn routes_for_members() -> Vec<Route> {
     let mut routes =
         pages(Route::public(GET, "/console", files::members), Route::public(GET, "/console/{page}", files::members));
     routes.extend([
-        Route::public(POST, "/console/session", session::log_in).doc(
-            Doc::new("open_console_session", "Log in to the console")
-                .ok::<SessionView>()
-                .errors(&[E::BadRequest, E::AuthInvalid]),
-        ),
-        Route::public(PUT, "/console/session", session::refresh).doc(
-            Doc::new("refresh_console_session", "Get another access token for the console")
-                .ok::<SessionView>()
-                .errors(&[E::BadRequest, E::AuthMissing, E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
-        ),
+        Route::public(POST, "/console/session", session::log_in)
+            .doc("open_console_session", "Log in to the console")
+            .ok::<SessionView>()
+            .errors(&[E::BadRequest, E::AuthInvalid]),
+        Route::public(PUT, "/console/session", session::refresh)
+            .doc("refresh_console_session", "Get another access token for the console")
+            .ok::<SessionView>()
+            .errors(&[E::BadRequest, E::AuthMissing, E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
         Route::public(DELETE, "/console/session", session::log_out)
-            .doc(Doc::new("close_console_session", "Log out of the console").no_content().errors(&[E::BadRequest])),
-        Route::public(POST, "/console/phones", phones::scan).doc(
-            Doc::new("scan_with_simulated_phone", "Let a phone of the simulated network scan a code")
-                .ok::<PhoneView>()
-                .errors(&[E::BadRequest, E::InvalidRequest, E::NotFound, E::Other]),
-        ),
+            .doc("close_console_session", "Log out of the console")
+            .no_content()
+            .errors(&[E::BadRequest]),
+        Route::public(POST, "/console/phones", phones::scan)
+            .doc("scan_with_simulated_phone", "Let a phone of the simulated network scan a code")
+            .ok::<PhoneView>()
+            .errors(&[E::BadRequest, E::InvalidRequest, E::NotFound, E::Other]),
     ]);
     routes
 }
@@ -52,15 +50,15 @@ pub fn routes_for_operators() -> Vec<Route> {
 
 fn pages(first: Route, page: Route) -> Vec<Route> {
     vec![
-        first.doc(Doc::new("get_console", "Open the console").content(HTML)),
-        page.doc(Doc::new("get_console_page", "Open a page of the console").content(HTML)),
-        Route::public(GET, "/console/assets/{asset}", files::asset).doc(
-            Doc::new("get_console_asset", "Get a file of the console")
-                .content("text/css; charset=utf-8")
-                .content("text/javascript; charset=utf-8")
-                .errors(&[ErrorCode::NotFound]),
-        ),
+        first.doc("get_console", "Open the console").content(HTML),
+        page.doc("get_console_page", "Open a page of the console").content(HTML),
+        Route::public(GET, "/console/assets/{asset}", files::asset)
+            .doc("get_console_asset", "Get a file of the console")
+            .content("text/css; charset=utf-8")
+            .content("text/javascript; charset=utf-8")
+            .errors(&[ErrorCode::NotFound]),
         Route::public(GET, "/console/licences.txt", files::licences)
-            .doc(Doc::new("get_console_licences", "Read the licences of what the console is made of").content(TEXT)),
+            .doc("get_console_licences", "Read the licences of what the console is made of")
+            .content(TEXT),
     ]
 }

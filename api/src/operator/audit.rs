@@ -6,7 +6,6 @@ use raft::directory::records::AuditEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -15,12 +14,11 @@ use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::operator(GET, "/v1/admin/audit-log", list).doc(
-            Doc::new("list_whole_audit_log", "List who did what over all customers, the newest first")
-                .about("Failed attempts with keys that nobody has belong to no customer.")
-                .query(asked)
-                .page::<OwnedEntry>(),
-        ),
+        Route::operator(GET, "/v1/admin/audit-log", list)
+            .doc("list_whole_audit_log", "List who did what over all customers, the newest first")
+            .about("Failed attempts with keys that nobody has belong to no customer.")
+            .query(asked)
+            .page::<OwnedEntry>(),
     ]
 }
 

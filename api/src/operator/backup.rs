@@ -18,7 +18,6 @@ use uuid::Uuid;
 
 use crate::audit::Target;
 use crate::backups::BackupJob;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -32,33 +31,33 @@ const BYTES: &str = "application/octet-stream";
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/backup", show)
-            .doc(Doc::new("describe_backup", "Get what a backup of the cluster consists of").ok::<BackupView>()),
-        Route::operator(POST, "/v1/admin/backup", begin).doc(
-            Doc::new("take_backup", "Have this node take a backup of the cluster")
-                .about(
-                    "Into an empty folder of the node, or under a prefix of a bucket at the service of its `media.s3`. It \
-                     ends with the node; then there is no backup.",
-                )
-                .body(parse_place, json!({ "to": "s3://backups/gateway/2026-11-21" }))
-                .accepted::<BackupJob>(),
-        ),
-        Route::operator(GET, "/v1/admin/backup/jobs/{id}", job).doc(
-            Doc::new("get_backup_job", "See what became of a backup, at the node that takes it").ok::<BackupJob>(),
-        ),
-        Route::operator(GET, "/v1/admin/backup/groups/{group}", group).hands_out().doc(
-            Doc::new("export_group", "Read the state of a group out of the running cluster")
-                .about(
-                    "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
-                     directory, number 0, last, which leaves an audit entry. Secrets in it are sealed; all else is not.",
-                )
-                .content(BYTES),
-        ),
-        Route::operator(GET, "/v1/admin/backup/media/{shard}/{sha256}", media).hands_out().doc(
-            Doc::new("export_media", "Read stored bytes by their hash")
-                .query(size)
-                .content(BYTES)
-                .errors(&[ErrorCode::MediaGone]),
-        ),
+            .doc("describe_backup", "Get what a backup of the cluster consists of")
+            .ok::<BackupView>(),
+        Route::operator(POST, "/v1/admin/backup", begin)
+            .doc("take_backup", "Have this node take a backup of the cluster")
+            .about(
+                "Into an empty folder of the node, or under a prefix of a bucket at the service of its `media.s3`. It \
+                 ends with the node; then there is no backup.",
+            )
+            .body(parse_place, json!({ "to": "s3://backups/gateway/2026-11-21" }))
+            .accepted::<BackupJob>(),
+        Route::operator(GET, "/v1/admin/backup/jobs/{id}", job)
+            .doc("get_backup_job", "See what became of a backup, at the node that takes it")
+            .ok::<BackupJob>(),
+        Route::operator(GET, "/v1/admin/backup/groups/{group}", group)
+            .hands_out()
+            .doc("export_group", "Read the state of a group out of the running cluster")
+            .about(
+                "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
+                 directory, number 0, last, which leaves an audit entry. Secrets in it are sealed; all else is not.",
+            )
+            .content(BYTES),
+        Route::operator(GET, "/v1/admin/backup/media/{shard}/{sha256}", media)
+            .hands_out()
+            .doc("export_media", "Read stored bytes by their hash")
+            .query(size)
+            .content(BYTES)
+            .errors(&[ErrorCode::MediaGone]),
     ]
 }
 

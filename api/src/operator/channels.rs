@@ -14,7 +14,6 @@ use shard::call::Live;
 use shard::call::request::{GetStatus, Lifecycle, Request};
 
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -24,24 +23,22 @@ use crate::route::{GET, POST, Route};
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::operator(GET, "/v1/admin/channels", list).doc(
-            Doc::new("list_all_channels", "List the channels of all customers, the newest first")
-                .query(asked)
-                .page::<PlacedChannel>(),
-        ),
+        Route::operator(GET, "/v1/admin/channels", list)
+            .doc("list_all_channels", "List the channels of all customers, the newest first")
+            .query(asked)
+            .page::<PlacedChannel>(),
         Route::operator(GET, "/v1/admin/channels/{id}", show)
-            .doc(Doc::new("get_placed_channel", "Get a channel and its place in the cluster").ok::<PlacedChannel>()),
-        Route::operator(POST, "/v1/admin/channels/{id}/disable", disable).doc(
-            Doc::new("disable_any_channel", "Forbid a channel to run")
-                .optional_body(crate::resources::parse_disable_reason, json!({ "reason": "abuse" }))
-                .accepted::<PlacedChannel>()
-                .errors(&[E::NoOp, E::ConcurrentModification]),
-        ),
-        Route::operator(POST, "/v1/admin/channels/{id}/enable", enable).doc(
-            Doc::new("enable_any_channel", "Allow a disabled channel to run")
-                .accepted::<PlacedChannel>()
-                .errors(&[E::NotDisabled, E::ConcurrentModification]),
-        ),
+            .doc("get_placed_channel", "Get a channel and its place in the cluster")
+            .ok::<PlacedChannel>(),
+        Route::operator(POST, "/v1/admin/channels/{id}/disable", disable)
+            .doc("disable_any_channel", "Forbid a channel to run")
+            .optional_body(crate::resources::parse_disable_reason, json!({ "reason": "abuse" }))
+            .accepted::<PlacedChannel>()
+            .errors(&[E::NoOp, E::ConcurrentModification]),
+        Route::operator(POST, "/v1/admin/channels/{id}/enable", enable)
+            .doc("enable_any_channel", "Allow a disabled channel to run")
+            .accepted::<PlacedChannel>()
+            .errors(&[E::NotDisabled, E::ConcurrentModification]),
     ]
 }
 

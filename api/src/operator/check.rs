@@ -16,7 +16,6 @@ use shard::facts::unlike;
 use shard::router::NodeStatus;
 
 use super::survey::ClusterView;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
@@ -43,7 +42,8 @@ const ENOUGH_NODES: usize = 3;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/check", show)
-            .doc(Doc::new("check_cluster", "See what is wrong, and whether a node can be lost now").ok::<CheckView>()),
+            .doc("check_cluster", "See what is wrong, and whether a node can be lost now")
+            .ok::<CheckView>(),
     ]
 }
 

@@ -20,7 +20,6 @@ use serde_json::json;
 use crate::app::App;
 use crate::audit::Target;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
@@ -30,21 +29,23 @@ use crate::route::{DELETE, GET, PATCH, POST, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/customers", list)
-            .doc(Doc::new("list_customers", "List customers, the newest first").query(asked).page::<CustomerView>()),
-        Route::operator(POST, "/v1/admin/customers", create).doc(
-            Doc::new("create_customer", "Create a customer with its first key")
-                .body(CreateCustomer::parse, json!({ "name": "Acme", "plan": { "channel_limit": 5 } }))
-                .created::<CreatedView>(),
-        ),
+            .doc("list_customers", "List customers, the newest first")
+            .query(asked)
+            .page::<CustomerView>(),
+        Route::operator(POST, "/v1/admin/customers", create)
+            .doc("create_customer", "Create a customer with its first key")
+            .body(CreateCustomer::parse, json!({ "name": "Acme", "plan": { "channel_limit": 5 } }))
+            .created::<CreatedView>(),
         Route::operator(GET, "/v1/admin/customers/{id}", show)
-            .doc(Doc::new("get_customer", "Get a customer").ok::<CustomerView>()),
-        Route::operator(PATCH, "/v1/admin/customers/{id}", patch).doc(
-            Doc::new("update_customer", "Change a customer, its plan or its limits")
-                .body(ChangeCustomer::parse, json!({ "plan": { "overdue_since": null } }))
-                .ok::<CustomerView>(),
-        ),
+            .doc("get_customer", "Get a customer")
+            .ok::<CustomerView>(),
+        Route::operator(PATCH, "/v1/admin/customers/{id}", patch)
+            .doc("update_customer", "Change a customer, its plan or its limits")
+            .body(ChangeCustomer::parse, json!({ "plan": { "overdue_since": null } }))
+            .ok::<CustomerView>(),
         Route::operator(DELETE, "/v1/admin/customers/{id}", delete)
-            .doc(Doc::new("delete_customer", "Delete a customer").accepted::<CustomerView>()),
+            .doc("delete_customer", "Delete a customer")
+            .accepted::<CustomerView>(),
     ]
 }
 

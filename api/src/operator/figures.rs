@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shard::figures::{KEPT, Point, STEP, State};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -20,16 +19,15 @@ const BY_DEFAULT: u32 = 3_600;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::operator(GET, "/v1/admin/figures", show).doc(
-            Doc::new("get_figures", "See what each node had to do in the last hours")
-                .about(
-                    "Each node keeps points of ten seconds for six hours in memory: a process that begins anew begins to count \
-                     anew. What lies further back than half an hour is brought together in longer steps, 180 of them at \
-                     most.",
-                )
-                .query(|query| asked(query, Timestamp(0)))
-                .ok::<FiguresView>(),
-        ),
+        Route::operator(GET, "/v1/admin/figures", show)
+            .doc("get_figures", "See what each node had to do in the last hours")
+            .about(
+                "Each node keeps points of ten seconds for six hours in memory: a process that begins anew begins to count \
+                 anew. What lies further back than half an hour is brought together in longer steps, 180 of them at \
+                 most.",
+            )
+            .query(|query| asked(query, Timestamp(0)))
+            .ok::<FiguresView>(),
     ]
 }
 

@@ -11,7 +11,6 @@ use shard::format::RaiseError;
 
 use crate::audit::Target;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, POST, Route};
@@ -22,16 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/format", show)
-            .doc(Doc::new("get_format", "See the cluster's format, and what each node understands").ok::<FormatView>()),
-        Route::operator(POST, "/v1/admin/format/raise", raise).doc(
-            Doc::new("raise_format", "Let the nodes use what their release has brought")
-                .about(
-                    "To the highest format that all members understand. From then on no node can go back to an older \
-                     release. Refused while a member does not answer, or understands no higher one.",
-                )
-                .ok::<FormatView>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
+            .doc("get_format", "See the cluster's format, and what each node understands")
+            .ok::<FormatView>(),
+        Route::operator(POST, "/v1/admin/format/raise", raise)
+            .doc("raise_format", "Let the nodes use what their release has brought")
+            .about(
+                "To the highest format that all members understand. From then on no node can go back to an older \
+                 release. Refused while a member does not answer, or understands no higher one.",
+            )
+            .ok::<FormatView>()
+            .errors(&[ErrorCode::BadRequest]),
     ]
 }
 

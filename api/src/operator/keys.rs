@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -23,17 +22,15 @@ use crate::route::{DELETE, GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::operator(GET, "/v1/admin/keys", list).doc(
-            Doc::new("list_all_keys", "List the API keys of all customers, the newest first")
-                .query(Asked::read)
-                .page::<OwnedKey>(),
-        ),
-        Route::operator(DELETE, "/v1/admin/keys/{id}", revoke).doc(
-            Doc::new("revoke_any_key", "Revoke an API key, by its id or its prefix")
-                .about("Once this has answered, no node accepts the key.")
-                .ok::<OwnedKey>()
-                .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
-        ),
+        Route::operator(GET, "/v1/admin/keys", list)
+            .doc("list_all_keys", "List the API keys of all customers, the newest first")
+            .query(Asked::read)
+            .page::<OwnedKey>(),
+        Route::operator(DELETE, "/v1/admin/keys/{id}", revoke)
+            .doc("revoke_any_key", "Revoke an API key, by its id or its prefix")
+            .about("Once this has answered, no node accepts the key.")
+            .ok::<OwnedKey>()
+            .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
     ]
 }
 

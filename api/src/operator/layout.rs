@@ -21,7 +21,6 @@ use shard::layout::load::{Burden, Loads, QUIET};
 use shard::layout::plan;
 
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, POST, Route};
@@ -36,41 +35,38 @@ pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
         Route::operator(GET, "/v1/admin/layout", show)
-            .doc(Doc::new("get_layout", "Get the placement of the shards and its last change").ok::<LayoutView>()),
-        Route::operator(POST, "/v1/admin/layout/plan", plan_moves).looks().doc(
-            Doc::new("plan_layout", "See which moves the present nodes want, and what they cost")
-                .about("Leads are dealt by what the shards have to do.")
-                .ok::<PlanView>(),
-        ),
-        Route::operator(POST, "/v1/admin/layout/apply", apply).doc(
-            Doc::new("apply_layout", "Begin the moves that the present nodes want")
-                .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
-                .optional_body(parse_apply, json!({ "at_once": 2 }))
-                .accepted::<ChangeView>()
-                .errors(&[E::ConcurrentModification, E::NoOp]),
-        ),
-        Route::operator(POST, "/v1/admin/layout/cancel", cancel).doc(
-            Doc::new("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
-                .accepted::<ChangeView>()
-                .errors(&[E::NoOp]),
-        ),
-        Route::operator(POST, "/v1/admin/shards/{shard}/move", move_shard).doc(
-            Doc::new("move_shard", "Move a shard to a node by hand")
-                .about(
-                    "Its lead alone, where the node has a replica. The next `apply` may move it back: it deals all shards \
-                     anew.",
-                )
-                .body(parse_target, json!({ "node_id": 2 }))
-                .accepted::<Moved>()
-                .errors(&[E::ConcurrentModification, E::NoOp]),
-        ),
-        Route::operator(POST, "/v1/admin/channels/{id}/move", move_channel).doc(
-            Doc::new("move_channel", "Move a channel's whole shard to a node")
-                .about("Without `node_id`, to the replica that leads the fewest shards.")
-                .optional_body(parse_optional_target, json!({ "node_id": 2 }))
-                .accepted::<Moved>()
-                .errors(&[E::NotFound, E::ConcurrentModification, E::NoOp]),
-        ),
+            .doc("get_layout", "Get the placement of the shards and its last change")
+            .ok::<LayoutView>(),
+        Route::operator(POST, "/v1/admin/layout/plan", plan_moves)
+            .looks()
+            .doc("plan_layout", "See which moves the present nodes want, and what they cost")
+            .about("Leads are dealt by what the shards have to do.")
+            .ok::<PlanView>(),
+        Route::operator(POST, "/v1/admin/layout/apply", apply)
+            .doc("apply_layout", "Begin the moves that the present nodes want")
+            .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
+            .optional_body(parse_apply, json!({ "at_once": 2 }))
+            .accepted::<ChangeView>()
+            .errors(&[E::ConcurrentModification, E::NoOp]),
+        Route::operator(POST, "/v1/admin/layout/cancel", cancel)
+            .doc("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
+            .accepted::<ChangeView>()
+            .errors(&[E::NoOp]),
+        Route::operator(POST, "/v1/admin/shards/{shard}/move", move_shard)
+            .doc("move_shard", "Move a shard to a node by hand")
+            .about(
+                "Its lead alone, where the node has a replica. The next `apply` may move it back: it deals all shards \
+                 anew.",
+            )
+            .body(parse_target, json!({ "node_id": 2 }))
+            .accepted::<Moved>()
+            .errors(&[E::ConcurrentModification, E::NoOp]),
+        Route::operator(POST, "/v1/admin/channels/{id}/move", move_channel)
+            .doc("move_channel", "Move a channel's whole shard to a node")
+            .about("Without `node_id`, to the replica that leads the fewest shards.")
+            .optional_body(parse_optional_target, json!({ "node_id": 2 }))
+            .accepted::<Moved>()
+            .errors(&[E::NotFound, E::ConcurrentModification, E::NoOp]),
     ]
 }
 

@@ -1,6 +1,5 @@
 //! `GET /metrics`: Prometheus text. No token, since the port is private and the text holds no tenant's data.
 
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::route::{GET, Route};
@@ -11,7 +10,8 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub fn routes() -> Vec<Route> {
     vec![
         Route::public(GET, "/metrics", text)
-            .doc(Doc::new("get_prometheus_metrics", "Get the node's figures as Prometheus reads them").content(TEXT)),
+            .doc("get_prometheus_metrics", "Get the node's figures as Prometheus reads them")
+            .content(TEXT),
     ]
 }
 

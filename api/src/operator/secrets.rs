@@ -23,7 +23,6 @@ use shard::secrets::OVERLAP;
 
 use crate::audit::Target;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, POST, Route};
@@ -33,50 +32,45 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::operator(GET, "/v1/admin/secrets", show).doc(
-            Doc::new("get_secrets", "See under which master key what is sealed, and whether the one before may go")
-                .about("Keys are named by a part of their hash.")
-                .ok::<SecretsView>(),
-        ),
-        Route::operator(POST, "/v1/admin/keys/rotate", rotate).doc(
-            Doc::new("rotate_keys", "Seal everything under the master key that the nodes were given last")
-                .about(
-                    "Every node must have been restarted with both keys before. The cluster goes on by itself, whatever \
-                     node ends meanwhile; `GET /v1/admin/secrets` shows how far it is. Keys of media links change by \
-                     themselves.",
-                )
-                .accepted::<SecretsView>()
-                .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
-        ),
-        Route::operator(POST, "/v1/admin/secrets/data-keys/rotate", rotate_data_keys).doc(
-            Doc::new("rotate_data_keys", "Give every customer another data key")
-                .about(
-                    "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
-                     sealed, and drops them a day after nothing of theirs is left (`secrets.keep_former_data_keys`).",
-                )
-                .accepted::<SecretsView>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
-        Route::operator(POST, "/v1/admin/secrets/session-key/rotate", rotate_session_key).doc(
-            Doc::new("rotate_session_key", "Sign session tokens by another key from now on")
-                .about(
-                    "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
-                     later, and until then another rotation is refused. Sessions themselves go on.",
-                )
-                .accepted::<SecretsView>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
-        Route::operator(POST, "/v1/admin/secrets/authority/rotate", rotate_authority).doc(
-            Doc::new("rotate_authority", "Exchange the authority by which nodes know each other")
-                .about(
-                    "Every node must answer. The cluster goes on by itself, whatever node ends meanwhile: all come to trust the \
-                     new one, make themselves certificates of it, and then trust the former no more. \
-                     `GET /v1/admin/secrets` shows how far it is, and which nodes it waits for. Join tokens that were issued \
-                     before let nobody in any more.",
-                )
-                .accepted::<SecretsView>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
+        Route::operator(GET, "/v1/admin/secrets", show)
+            .doc("get_secrets", "See under which master key what is sealed, and whether the one before may go")
+            .about("Keys are named by a part of their hash.")
+            .ok::<SecretsView>(),
+        Route::operator(POST, "/v1/admin/keys/rotate", rotate)
+            .doc("rotate_keys", "Seal everything under the master key that the nodes were given last")
+            .about(
+                "Every node must have been restarted with both keys before. The cluster goes on by itself, whatever \
+                 node ends meanwhile; `GET /v1/admin/secrets` shows how far it is. Keys of media links change by \
+                 themselves.",
+            )
+            .accepted::<SecretsView>()
+            .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
+        Route::operator(POST, "/v1/admin/secrets/data-keys/rotate", rotate_data_keys)
+            .doc("rotate_data_keys", "Give every customer another data key")
+            .about(
+                "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
+                 sealed, and drops them a day after nothing of theirs is left (`secrets.keep_former_data_keys`).",
+            )
+            .accepted::<SecretsView>()
+            .errors(&[ErrorCode::BadRequest]),
+        Route::operator(POST, "/v1/admin/secrets/session-key/rotate", rotate_session_key)
+            .doc("rotate_session_key", "Sign session tokens by another key from now on")
+            .about(
+                "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
+                 later, and until then another rotation is refused. Sessions themselves go on.",
+            )
+            .accepted::<SecretsView>()
+            .errors(&[ErrorCode::BadRequest]),
+        Route::operator(POST, "/v1/admin/secrets/authority/rotate", rotate_authority)
+            .doc("rotate_authority", "Exchange the authority by which nodes know each other")
+            .about(
+                "Every node must answer. The cluster goes on by itself, whatever node ends meanwhile: all come to trust the \
+                 new one, make themselves certificates of it, and then trust the former no more. \
+                 `GET /v1/admin/secrets` shows how far it is, and which nodes it waits for. Join tokens that were issued \
+                 before let nobody in any more.",
+            )
+            .accepted::<SecretsView>()
+            .errors(&[ErrorCode::BadRequest]),
     ]
 }
 

@@ -14,7 +14,6 @@ use uuid::Uuid;
 
 use super::check::{Condition, Finding, condition, findings};
 use super::survey::ClusterView;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
@@ -22,7 +21,8 @@ use crate::route::{GET, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/status", show)
-            .doc(Doc::new("get_cluster_status", "See how the cluster does").ok::<StatusView>()),
+            .doc("get_cluster_status", "See how the cluster does")
+            .ok::<StatusView>(),
     ]
 }
 

@@ -20,7 +20,6 @@ use shard::call::deliveries::Waiting;
 use shard::cluster::CallContext;
 
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -38,19 +37,17 @@ const MOST_ERRORS: usize = 50;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::operator(GET, "/v1/admin/webhooks/stuck", list).doc(
-            Doc::new("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
-                .about("The one that has waited longest comes first; of all customers.")
-                .query(asked)
-                .list_or_page::<StuckEndpoint>(),
-        ),
-        Route::operator(POST, "/v1/admin/webhook-endpoints/{id}/enable", enable).doc(
-            Doc::new("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
-                .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
-                .body(parse_reason, json!({ "reason": "its owner has mended it" }))
-                .no_content()
-                .errors(&[E::NoOp]),
-        ),
+        Route::operator(GET, "/v1/admin/webhooks/stuck", list)
+            .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
+            .about("The one that has waited longest comes first; of all customers.")
+            .query(asked)
+            .list_or_page::<StuckEndpoint>(),
+        Route::operator(POST, "/v1/admin/webhook-endpoints/{id}/enable", enable)
+            .doc("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
+            .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
+            .body(parse_reason, json!({ "reason": "its owner has mended it" }))
+            .no_content()
+            .errors(&[E::NoOp]),
     ]
 }
 

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
@@ -19,26 +18,23 @@ use crate::route::{GET, PATCH, POST, Route};
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::operator(GET, "/v1/admin/support/tickets", list).doc(
-            Doc::new("list_all_tickets", "List the support tickets of all customers, the newest first")
-                .query(asked)
-                .page::<OwnedTicket>(),
-        ),
-        Route::operator(GET, "/v1/admin/support/tickets/{id}", show).doc(
-            Doc::new("get_any_ticket", "Get a support ticket with its messages").ok::<Conversation<OwnedTicket>>(),
-        ),
-        Route::operator(PATCH, "/v1/admin/support/tickets/{id}", patch).doc(
-            Doc::new("set_ticket_status", "Set the status of a support ticket")
-                .body(parse_status, json!({ "status": "closed" }))
-                .ok::<OwnedTicket>()
-                .errors(&[E::NoOp]),
-        ),
-        Route::operator(POST, "/v1/admin/support/tickets/{id}/messages", answer).doc(
-            Doc::new("answer_ticket", "Answer a support ticket")
-                .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
-                .body(parse_answer, json!({ "message": "Please try again now." }))
-                .created::<TicketMessage>(),
-        ),
+        Route::operator(GET, "/v1/admin/support/tickets", list)
+            .doc("list_all_tickets", "List the support tickets of all customers, the newest first")
+            .query(asked)
+            .page::<OwnedTicket>(),
+        Route::operator(GET, "/v1/admin/support/tickets/{id}", show)
+            .doc("get_any_ticket", "Get a support ticket with its messages")
+            .ok::<Conversation<OwnedTicket>>(),
+        Route::operator(PATCH, "/v1/admin/support/tickets/{id}", patch)
+            .doc("set_ticket_status", "Set the status of a support ticket")
+            .body(parse_status, json!({ "status": "closed" }))
+            .ok::<OwnedTicket>()
+            .errors(&[E::NoOp]),
+        Route::operator(POST, "/v1/admin/support/tickets/{id}/messages", answer)
+            .doc("answer_ticket", "Answer a support ticket")
+            .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
+            .body(parse_answer, json!({ "message": "Please try again now." }))
+            .created::<TicketMessage>(),
     ]
 }
 

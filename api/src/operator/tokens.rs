@@ -16,7 +16,6 @@ use serde_json::json;
 
 use crate::audit::Target;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{POST, Route};
@@ -33,12 +32,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::operator(POST, "/v1/admin/tokens", issue).doc(
-            Doc::new("create_join_token", "Make a token that lets one node in, once")
-                .about("Whoever has it gets the cluster's master key: hand it over as you would that.")
-                .optional_body(parse_life, json!({ "expires_in_seconds": 600 }))
-                .created::<TokenView>(),
-        ),
+        Route::operator(POST, "/v1/admin/tokens", issue)
+            .doc("create_join_token", "Make a token that lets one node in, once")
+            .about("Whoever has it gets the cluster's master key: hand it over as you would that.")
+            .optional_body(parse_life, json!({ "expires_in_seconds": 600 }))
+            .created::<TokenView>(),
     ]
 }
 

@@ -15,7 +15,6 @@ use shard::deliveries::view::{AttemptView, DeliveryRecord};
 use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
 
 use super::word;
-use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
@@ -28,16 +27,15 @@ const MOST_ROWS: usize = 10;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::operator(GET, "/v1/admin/messages/{message_id}/trace", show).doc(
-            Doc::new("trace_message", "See what became of a message, step by step")
-                .about(
-                    "In each channel that knows it: both ends of a conversation may be channels here. Of its deliveries, \
-                     the oldest first, as many are told as an answer of 4 MiB holds.",
-                )
-                .query(|query| query.id::<ChannelId>("channel_id"))
-                .list::<TraceView>()
-                .errors(&[ErrorCode::MessageNotFound]),
-        ),
+        Route::operator(GET, "/v1/admin/messages/{message_id}/trace", show)
+            .doc("trace_message", "See what became of a message, step by step")
+            .about(
+                "In each channel that knows it: both ends of a conversation may be channels here. Of its deliveries, \
+                 the oldest first, as many are told as an answer of 4 MiB holds.",
+            )
+            .query(|query| query.id::<ChannelId>("channel_id"))
+            .list::<TraceView>()
+            .errors(&[ErrorCode::MessageNotFound]),
     ]
 }
 

@@ -17,7 +17,6 @@ use serde_json::json;
 use super::customers;
 use crate::audit::Target;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::resources::{email, new_password};
@@ -26,19 +25,19 @@ use crate::route::{DELETE, GET, PATCH, POST, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/customers/{id}/users", list)
-            .doc(Doc::new("list_users", "List a customer's members").list::<UserView>()),
-        Route::operator(POST, "/v1/admin/customers/{id}/users", create).doc(
-            Doc::new("create_user", "Make a member of a customer")
-                .body(parse_create, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
-                .created::<UserView>(),
-        ),
-        Route::operator(PATCH, "/v1/admin/customers/{id}/users/{user_id}", patch).doc(
-            Doc::new("update_user", "Change a member's role or password")
-                .body(parse_patch, json!({ "role": "admin" }))
-                .ok::<UserView>(),
-        ),
+            .doc("list_users", "List a customer's members")
+            .list::<UserView>(),
+        Route::operator(POST, "/v1/admin/customers/{id}/users", create)
+            .doc("create_user", "Make a member of a customer")
+            .body(parse_create, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
+            .created::<UserView>(),
+        Route::operator(PATCH, "/v1/admin/customers/{id}/users/{user_id}", patch)
+            .doc("update_user", "Change a member's role or password")
+            .body(parse_patch, json!({ "role": "admin" }))
+            .ok::<UserView>(),
         Route::operator(DELETE, "/v1/admin/customers/{id}/users/{user_id}", delete)
-            .doc(Doc::new("delete_user", "Remove a member").no_content()),
+            .doc("delete_user", "Remove a member")
+            .no_content(),
     ]
 }
 

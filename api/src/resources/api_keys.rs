@@ -22,7 +22,6 @@ use serde_json::{Value, json};
 
 use crate::audit::Target;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::{AccountCall, RequestContext};
@@ -41,37 +40,32 @@ const MOST_SCOPES: usize = 128;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::account(POST, "/v1/api-keys", create).doc(
-            Doc::new("create_api_key", "Issue an API key")
-                .about(
-                    "The secret is shown in this answer alone. The key has no scope, channel or life beyond that of the \
-                     key that makes it: without `expires_at` it ends when that one does.",
-                )
-                .body(
-                    |body| CreateKey::parse(body, Timestamp(0)),
-                    json!({ "name": "reader", "scopes": ["messages.read", "media.*"] }),
-                )
-                .created::<IssuedKey>()
-                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
-        ),
-        Route::account(GET, "/v1/api-keys", list).doc(
-            Doc::new("list_api_keys", "List API keys")
-                .query(|query| asked(query, ListId::only()))
-                .list_or_page::<ApiKeyView>(),
-        ),
-        Route::account(GET, "/v1/api-keys/{id}", show)
-            .doc(Doc::new("get_api_key", "Get an API key").ok::<ApiKeyView>()),
-        Route::account(PATCH, "/v1/api-keys/{id}", patch).doc(
-            Doc::new("rename_api_key", "Rename an API key")
-                .body(parse_rename, json!({ "name": "reader of the dashboard" }))
-                .ok::<ApiKeyView>(),
-        ),
-        Route::account(DELETE, "/v1/api-keys/{id}", revoke).doc(
-            Doc::new("revoke_api_key", "Revoke an API key")
-                .about("Once this is answered, no node accepts the key.")
-                .no_content()
-                .errors(&[E::NoOp]),
-        ),
+        Route::account(POST, "/v1/api-keys", create)
+            .doc("create_api_key", "Issue an API key")
+            .about(
+                "The secret is shown in this answer alone. The key has no scope, channel or life beyond that of the \
+                 key that makes it: without `expires_at` it ends when that one does.",
+            )
+            .body(
+                |body| CreateKey::parse(body, Timestamp(0)),
+                json!({ "name": "reader", "scopes": ["messages.read", "media.*"] }),
+            )
+            .created::<IssuedKey>()
+            .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
+        Route::account(GET, "/v1/api-keys", list)
+            .doc("list_api_keys", "List API keys")
+            .query(|query| asked(query, ListId::only()))
+            .list_or_page::<ApiKeyView>(),
+        Route::account(GET, "/v1/api-keys/{id}", show).doc("get_api_key", "Get an API key").ok::<ApiKeyView>(),
+        Route::account(PATCH, "/v1/api-keys/{id}", patch)
+            .doc("rename_api_key", "Rename an API key")
+            .body(parse_rename, json!({ "name": "reader of the dashboard" }))
+            .ok::<ApiKeyView>(),
+        Route::account(DELETE, "/v1/api-keys/{id}", revoke)
+            .doc("revoke_api_key", "Revoke an API key")
+            .about("Once this is answered, no node accepts the key.")
+            .no_content()
+            .errors(&[E::NoOp]),
     ]
 }
 

@@ -6,7 +6,6 @@ use network::operation::account::BlacklistOperation;
 use shard::call::read::Read;
 
 use super::contacts::LOOKED_UP;
-use crate::openapi::Doc;
 use crate::projection::{read_refresh, read_rest};
 use crate::reply::{Counted, List, Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -15,21 +14,22 @@ use crate::route::{DELETE, GET, PUT, Route};
 pub fn routes() -> Vec<Route> {
     let of_contact = &[E::NoOp, E::UndeliverableRecipient];
     vec![
-        Route::channel(GET, "/v1/channels/{id}/blacklist", list).doc(
-            Doc::new("list_blacklist", "List whom the channel has blocked")
-                .query(|query| (read_refresh(query), read_rest(query)))
-                .ok::<Counted<Blocked>>()
-                .on_network(),
-        ),
-        Route::channel(PUT, "/v1/channels/{id}/blacklist/{contact_id}", block).doc(
-            Doc::new("block_contact", "Block a contact")
-                .about(LOOKED_UP)
-                .ok::<Blocked>()
-                .on_network()
-                .errors(of_contact),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/blacklist", list)
+            .doc("list_blacklist", "List whom the channel has blocked")
+            .query(|query| (read_refresh(query), read_rest(query)))
+            .ok::<Counted<Blocked>>()
+            .on_network(),
+        Route::channel(PUT, "/v1/channels/{id}/blacklist/{contact_id}", block)
+            .doc("block_contact", "Block a contact")
+            .about(LOOKED_UP)
+            .ok::<Blocked>()
+            .on_network()
+            .errors(of_contact),
         Route::channel(DELETE, "/v1/channels/{id}/blacklist/{contact_id}", unblock)
-            .doc(Doc::new("unblock_contact", "Unblock a contact").no_content().on_network().errors(of_contact)),
+            .doc("unblock_contact", "Unblock a contact")
+            .no_content()
+            .on_network()
+            .errors(of_contact),
     ]
 }
 

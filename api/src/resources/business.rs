@@ -17,7 +17,6 @@ use shard::projection::{BusinessAccount, Entity, OrderPlace};
 use super::contacts::LOOKED_UP;
 use super::groups::REFUSALS;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::projection::{Page, read_refresh};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
@@ -27,97 +26,89 @@ use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
     vec![
-        Route::channel(GET, "/v1/channels/{id}/business/profile", show_profile).doc(
-            Doc::new("get_business_profile", "Get the business profile")
-                .query(read_refresh)
-                .ok::<BusinessProfile>()
-                .on_network(),
-        ),
-        Route::channel(PATCH, "/v1/channels/{id}/business/profile", change_profile).doc(
-            Doc::new("update_business_profile", "Change the business profile")
-                .body(
-                    read_profile_changes,
-                    json!({ "description": "Tea and more", "websites": ["https://example.com"] }),
-                )
-                .ok::<BusinessProfile>()
-                .on_network(),
-        ),
-        Route::channel(PUT, "/v1/channels/{id}/business/cart", set_cart).doc(
-            Doc::new("set_cart_enabled", "Switch the cart on or off")
-                .body(read_cart, json!({ "enabled": true }))
-                .ok::<CartSwitch>()
-                .on_network(),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/business/products", list_products).doc(
-            Doc::new("list_products", "List the products of the catalog")
-                .query(|query| (Page::read(query, ListId::only()), read_filter(query)))
-                .page::<Product>()
-                .on_network(),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/business/products", add_product).doc(
-            Doc::new("create_product", "Add a product to the catalog")
-                .body(read_product, product())
-                .created::<Product>()
-                .on_network(),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/business/profile", show_profile)
+            .doc("get_business_profile", "Get the business profile")
+            .query(read_refresh)
+            .ok::<BusinessProfile>()
+            .on_network(),
+        Route::channel(PATCH, "/v1/channels/{id}/business/profile", change_profile)
+            .doc("update_business_profile", "Change the business profile")
+            .body(read_profile_changes, json!({ "description": "Tea and more", "websites": ["https://example.com"] }))
+            .ok::<BusinessProfile>()
+            .on_network(),
+        Route::channel(PUT, "/v1/channels/{id}/business/cart", set_cart)
+            .doc("set_cart_enabled", "Switch the cart on or off")
+            .body(read_cart, json!({ "enabled": true }))
+            .ok::<CartSwitch>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/business/products", list_products)
+            .doc("list_products", "List the products of the catalog")
+            .query(|query| (Page::read(query, ListId::only()), read_filter(query)))
+            .page::<Product>()
+            .on_network(),
+        Route::channel(POST, "/v1/channels/{id}/business/products", add_product)
+            .doc("create_product", "Add a product to the catalog")
+            .body(read_product, product())
+            .created::<Product>()
+            .on_network(),
         Route::channel(GET, "/v1/channels/{id}/business/products/{product_id}", show_product)
-            .doc(Doc::new("get_product", "Get a product").ok::<Product>().errors(REFUSALS)),
-        Route::channel(PATCH, "/v1/channels/{id}/business/products/{product_id}", change_product).doc(
-            Doc::new("update_product", "Change a product")
-                .body(read_product_changes, json!({ "hidden": true }))
-                .ok::<Product>()
-                .errors(REFUSALS),
-        ),
+            .doc("get_product", "Get a product")
+            .ok::<Product>()
+            .errors(REFUSALS),
+        Route::channel(PATCH, "/v1/channels/{id}/business/products/{product_id}", change_product)
+            .doc("update_product", "Change a product")
+            .body(read_product_changes, json!({ "hidden": true }))
+            .ok::<Product>()
+            .errors(REFUSALS),
         Route::channel(DELETE, "/v1/channels/{id}/business/products/{product_id}", delete_product)
-            .doc(Doc::new("delete_product", "Delete a product").no_content().errors(REFUSALS)),
-        Route::channel(GET, "/v1/channels/{id}/business/collections", list_collections).doc(
-            Doc::new("list_collections", "List the collections of the catalog")
-                .query(|query| Page::read(query, ListId::only()))
-                .page::<Collection>()
-                .on_network(),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/business/collections", add_collection).doc(
-            Doc::new("create_collection", "Add a collection")
-                .body(read_collection, json!({ "name": "Teas", "product_ids": ["7000000000000001"] }))
-                .created::<Collection>()
-                .errors(REFUSALS),
-        ),
+            .doc("delete_product", "Delete a product")
+            .no_content()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/business/collections", list_collections)
+            .doc("list_collections", "List the collections of the catalog")
+            .query(|query| Page::read(query, ListId::only()))
+            .page::<Collection>()
+            .on_network(),
+        Route::channel(POST, "/v1/channels/{id}/business/collections", add_collection)
+            .doc("create_collection", "Add a collection")
+            .body(read_collection, json!({ "name": "Teas", "product_ids": ["7000000000000001"] }))
+            .created::<Collection>()
+            .errors(REFUSALS),
         Route::channel(GET, "/v1/channels/{id}/business/collections/{collection_id}", show_collection)
-            .doc(Doc::new("get_collection", "Get a collection").ok::<Collection>().errors(REFUSALS)),
-        Route::channel(PATCH, "/v1/channels/{id}/business/collections/{collection_id}", change_collection).doc(
-            Doc::new("update_collection", "Rename a collection, or change what is in it")
-                .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
-                .ok::<Collection>()
-                .errors(REFUSALS),
-        ),
+            .doc("get_collection", "Get a collection")
+            .ok::<Collection>()
+            .errors(REFUSALS),
+        Route::channel(PATCH, "/v1/channels/{id}/business/collections/{collection_id}", change_collection)
+            .doc("update_collection", "Rename a collection, or change what is in it")
+            .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
+            .ok::<Collection>()
+            .errors(REFUSALS),
         Route::channel(DELETE, "/v1/channels/{id}/business/collections/{collection_id}", delete_collection)
-            .doc(Doc::new("delete_collection", "Delete a collection, not its products").no_content().errors(REFUSALS)),
-        Route::channel(GET, "/v1/channels/{id}/business/orders", list_orders).doc(
-            Doc::new("list_orders", "List orders that came as events, the latest first")
-                .query(|query| (Page::read(query, ListId::only()), read_orders(query)))
-                .page::<Order>()
-                .on_network(),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/business/orders/{order_id}", show_order).doc(
-            Doc::new("get_order", "Get an order")
-                .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
-                .query(read_token)
-                .ok::<Order>()
-                .errors(REFUSALS),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/catalog", show_catalog).doc(
-            Doc::new("get_contact_catalog", "List the products of a contact's business")
-                .about(LOOKED_UP)
-                .query(|query| Page::read(query, ListId::only()))
-                .page::<Product>()
-                .on_network(),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/business-profile", show_contacts_profile).doc(
-            Doc::new("get_contact_business_profile", "Get the profile of a contact's business")
-                .about(LOOKED_UP)
-                .ok::<BusinessProfile>()
-                .on_network(),
-        ),
+            .doc("delete_collection", "Delete a collection, not its products")
+            .no_content()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/business/orders", list_orders)
+            .doc("list_orders", "List orders that came as events, the latest first")
+            .query(|query| (Page::read(query, ListId::only()), read_orders(query)))
+            .page::<Order>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/business/orders/{order_id}", show_order)
+            .doc("get_order", "Get an order")
+            .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
+            .query(read_token)
+            .ok::<Order>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/catalog", show_catalog)
+            .doc("get_contact_catalog", "List the products of a contact's business")
+            .about(LOOKED_UP)
+            .query(|query| Page::read(query, ListId::only()))
+            .page::<Product>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/business-profile", show_contacts_profile)
+            .doc("get_contact_business_profile", "Get the profile of a contact's business")
+            .about(LOOKED_UP)
+            .ok::<BusinessProfile>()
+            .on_network(),
     ]
 }
 

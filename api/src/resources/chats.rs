@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use shard::call::read::Read;
 use shard::projection::chats::{ChatFilter, ChatPage, ChatPlace, ListedChat};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -24,35 +23,32 @@ const MOST_READ: usize = 100;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::channel(GET, "/v1/channels/{id}/chats", list).doc(
-            Doc::new("list_chats", "List chats").query(|query| read_page(query, |_| ListId::only())).page::<Chat>(),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/chats/{chat_id}", show)
-            .doc(Doc::new("get_chat", "Get a chat").ok::<Chat>()),
-        Route::channel(PATCH, "/v1/channels/{id}/chats/{chat_id}", change).doc(
-            Doc::new("update_chat", "Change the flags of a chat")
-                .body(|body| parse_changes(body, Timestamp(0)), json!({ "archived": true }))
-                .ok::<Chat>()
-                .on_network()
-                .errors(&[E::NoOp, E::ConcurrentModification]),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/clear", clear).doc(
-            Doc::new("clear_chat", "Clear a chat, and delete it if asked to")
-                .optional_body(parse_clear, json!({ "delete_chat": true }))
-                .no_content()
-                .on_network(),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/read", read).doc(
-            Doc::new("read_chat", "Send read receipts")
-                .about("Without `message_ids` for all that is unread.")
-                .optional_body(
-                    |body| parse_reading(body, &Suffixes::simulated()),
-                    json!({ "message_ids": ["3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234"] }),
-                )
-                .no_content()
-                .on_network()
-                .errors(&[E::MessageNotFound, E::NoOp]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/chats", list)
+            .doc("list_chats", "List chats")
+            .query(|query| read_page(query, |_| ListId::only()))
+            .page::<Chat>(),
+        Route::channel(GET, "/v1/channels/{id}/chats/{chat_id}", show).doc("get_chat", "Get a chat").ok::<Chat>(),
+        Route::channel(PATCH, "/v1/channels/{id}/chats/{chat_id}", change)
+            .doc("update_chat", "Change the flags of a chat")
+            .body(|body| parse_changes(body, Timestamp(0)), json!({ "archived": true }))
+            .ok::<Chat>()
+            .on_network()
+            .errors(&[E::NoOp, E::ConcurrentModification]),
+        Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/clear", clear)
+            .doc("clear_chat", "Clear a chat, and delete it if asked to")
+            .optional_body(parse_clear, json!({ "delete_chat": true }))
+            .no_content()
+            .on_network(),
+        Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/read", read)
+            .doc("read_chat", "Send read receipts")
+            .about("Without `message_ids` for all that is unread.")
+            .optional_body(
+                |body| parse_reading(body, &Suffixes::simulated()),
+                json!({ "message_ids": ["3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234"] }),
+            )
+            .no_content()
+            .on_network()
+            .errors(&[E::MessageNotFound, E::NoOp]),
     ]
 }
 

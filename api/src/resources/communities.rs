@@ -12,7 +12,6 @@ use shard::call::read::Filter;
 
 use super::groups::{MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -23,65 +22,74 @@ const MOST_GROUPS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::channel(GET, "/v1/channels/{id}/communities", list).doc(
-            Doc::new("list_communities", "List communities")
-                .query(|query| (read_refresh(query), read_rest(query)))
-                .list_or_page::<Community>()
-                .errors(REFUSALS),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/communities", create).doc(
-            Doc::new("create_community", "Create a community")
-                .body(|body| parse_create(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
-                .created::<Community>()
-                .errors(REFUSALS),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/communities", list)
+            .doc("list_communities", "List communities")
+            .query(|query| (read_refresh(query), read_rest(query)))
+            .list_or_page::<Community>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/communities", create)
+            .doc("create_community", "Create a community")
+            .body(|body| parse_create(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
+            .created::<Community>()
+            .errors(REFUSALS),
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}", show)
-            .doc(Doc::new("get_community", "Show a community").query(read_refresh).ok::<Community>().errors(REFUSALS)),
-        Route::channel(PATCH, "/v1/channels/{id}/communities/{community_id}", change).doc(
-            Doc::new("update_community", "Change a community")
-                .body(parse_changes, json!({ "subject": "Neighbours" }))
-                .ok::<Community>()
-                .errors(NEEDLESS),
-        ),
+            .doc("get_community", "Show a community")
+            .query(read_refresh)
+            .ok::<Community>()
+            .errors(REFUSALS),
+        Route::channel(PATCH, "/v1/channels/{id}/communities/{community_id}", change)
+            .doc("update_community", "Change a community")
+            .body(parse_changes, json!({ "subject": "Neighbours" }))
+            .ok::<Community>()
+            .errors(NEEDLESS),
         Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}", deactivate)
-            .doc(Doc::new("deactivate_community", "End a community; its groups stay").no_content().errors(REFUSALS)),
+            .doc("deactivate_community", "End a community; its groups stay")
+            .no_content()
+            .errors(REFUSALS),
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/groups", list_groups)
-            .doc(Doc::new("list_community_groups", "List the groups of a community").list::<SubGroup>()),
-        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups", create_group).doc(
-            Doc::new("create_community_group", "Create a group in a community")
-                .body(
-                    |body| parse_create_group(body, &Suffixes::simulated()),
-                    json!({ "subject": "Tools", "participants": ["15550001002"] }),
-                )
-                .created::<Group>()
-                .errors(REFUSALS)
-                .errors(&[ErrorCode::UndeliverableRecipient]),
-        ),
+            .doc("list_community_groups", "List the groups of a community")
+            .list::<SubGroup>(),
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups", create_group)
+            .doc("create_community_group", "Create a group in a community")
+            .body(
+                |body| parse_create_group(body, &Suffixes::simulated()),
+                json!({ "subject": "Tools", "participants": ["15550001002"] }),
+            )
+            .created::<Group>()
+            .errors(REFUSALS)
+            .errors(&[ErrorCode::UndeliverableRecipient]),
         Route::channel(PUT, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", add_group)
-            .doc(Doc::new("add_community_group", "Bring a group into a community").ok::<SubGroup>().errors(NEEDLESS)),
+            .doc("add_community_group", "Bring a group into a community")
+            .ok::<SubGroup>()
+            .errors(NEEDLESS),
         Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", remove_group)
-            .doc(Doc::new("remove_community_group", "Take a group out of a community").no_content().errors(NEEDLESS)),
+            .doc("remove_community_group", "Take a group out of a community")
+            .no_content()
+            .errors(NEEDLESS),
         Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}/join", join_group)
-            .doc(Doc::new("join_community_group", "Join a group of a community").ok::<Joined>().errors(NEEDLESS)),
-        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/participants", list_participants).doc(
-            Doc::new("list_community_participants", "List the members of a community")
-                .query(|query| Page::read(query, ListId::only()))
-                .page::<GroupParticipant>(),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/participants", change_participants).doc(
-            Doc::new("update_community_participants", "Add, remove, promote or demote members of a community")
-                .body(
-                    |body| parse_participants(body, &Suffixes::simulated()),
-                    json!({ "action": "add", "participants": ["15550001002"] }),
-                )
-                .ok::<Results>()
-                .errors(REFUSALS),
-        ),
+            .doc("join_community_group", "Join a group of a community")
+            .ok::<Joined>()
+            .errors(NEEDLESS),
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/participants", list_participants)
+            .doc("list_community_participants", "List the members of a community")
+            .query(|query| Page::read(query, ListId::only()))
+            .page::<GroupParticipant>(),
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/participants", change_participants)
+            .doc("update_community_participants", "Add, remove, promote or demote members of a community")
+            .body(
+                |body| parse_participants(body, &Suffixes::simulated()),
+                json!({ "action": "add", "participants": ["15550001002"] }),
+            )
+            .ok::<Results>()
+            .errors(REFUSALS),
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/invite", invite)
-            .doc(Doc::new("get_community_invite", "Show a community's invite").ok::<GroupInvite>().errors(REFUSALS)),
-        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/invite", revoke_invite).doc(
-            Doc::new("revoke_community_invite", "Replace a community's invite").ok::<GroupInvite>().errors(REFUSALS),
-        ),
+            .doc("get_community_invite", "Show a community's invite")
+            .ok::<GroupInvite>()
+            .errors(REFUSALS),
+        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/invite", revoke_invite)
+            .doc("revoke_community_invite", "Replace a community's invite")
+            .ok::<GroupInvite>()
+            .errors(REFUSALS),
     ]
 }
 

@@ -17,7 +17,6 @@ use shard::call::read::{MOST_PAIRS, Read};
 use shard::projection::contacts::{ContactFilter, ContactRow};
 
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::projection::read_refresh;
 use crate::query::Query;
 use crate::reply::{Counted, CountedPage, List, Outcome, Reply};
@@ -36,48 +35,47 @@ pub const LOOKED_UP: &str =
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::channel(GET, "/v1/channels/{id}/contacts", list_lids).doc(
-            Doc::new("list_lids", "List the phone addresses behind linked-device addresses")
-                .query(|query| asked_lids(query, &Suffixes::simulated(), ListId::only()))
-                .ok::<Counted<LidPair>>(),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/contacts/all", list).doc(
-            Doc::new("list_contacts", "List contacts")
-                .query(|query| asked_contacts(query, ListId::only()))
-                .ok::<CountedPage<Contact>>(),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/contacts/check", check).doc(
-            Doc::new("check_contacts", "Find out which numbers are registered")
-                .about("At most 200 numbers a minute and channel: beyond, 429 `rate_limited`.")
-                .body(parse_check, json!({ "phones": ["15551234567"] }))
-                .list::<ContactCheck>()
-                .on_network(),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/contacts", list_lids)
+            .doc("list_lids", "List the phone addresses behind linked-device addresses")
+            .query(|query| asked_lids(query, &Suffixes::simulated(), ListId::only()))
+            .ok::<Counted<LidPair>>(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/all", list)
+            .doc("list_contacts", "List contacts")
+            .query(|query| asked_contacts(query, ListId::only()))
+            .ok::<CountedPage<Contact>>(),
+        Route::channel(POST, "/v1/channels/{id}/contacts/check", check)
+            .doc("check_contacts", "Find out which numbers are registered")
+            .about("At most 200 numbers a minute and channel: beyond, 429 `rate_limited`.")
+            .body(parse_check, json!({ "phones": ["15551234567"] }))
+            .list::<ContactCheck>()
+            .on_network(),
         Route::channel(GET, "/v1/channels/{id}/contacts/lids/{lid}", show_lid)
-            .doc(Doc::new("get_lid", "Get the phone address behind a linked-device address").ok::<KnownLidPair>()),
+            .doc("get_lid", "Get the phone address behind a linked-device address")
+            .ok::<KnownLidPair>(),
         Route::channel(GET, "/v1/channels/{id}/contacts/phones/{digits}/lid", show_lid_of_phone)
-            .doc(Doc::new("get_lid_of_phone", "Get the linked-device address of a number").ok::<LidPair>()),
-        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}", show).doc(
-            Doc::new("get_contact", "Get a contact").about(LOOKED_UP).query(read_refresh).ok::<Contact>().on_network(),
-        ),
-        Route::channel(PATCH, "/v1/channels/{id}/contacts/{contact_id}", rename).doc(
-            Doc::new("rename_contact", "Save a contact's name in the address book, or take it out")
-                .about(LOOKED_UP)
-                .body(parse_name, json!({ "name": "Ann" }))
-                .ok::<Contact>()
-                .on_network(),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/picture", picture).doc(
-            Doc::new("get_contact_picture", "Get a contact's picture")
-                .about("Asked for at the network when what is known of it is older than 24 hours.")
-                .query(asked_picture)
-                .ok::<ContactPicture>()
-                .on_network(),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/groups", common_groups).doc(
-            Doc::new("list_common_groups", "List the groups that a contact and the channel are in")
-                .list::<CommonGroup>(),
-        ),
+            .doc("get_lid_of_phone", "Get the linked-device address of a number")
+            .ok::<LidPair>(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}", show)
+            .doc("get_contact", "Get a contact")
+            .about(LOOKED_UP)
+            .query(read_refresh)
+            .ok::<Contact>()
+            .on_network(),
+        Route::channel(PATCH, "/v1/channels/{id}/contacts/{contact_id}", rename)
+            .doc("rename_contact", "Save a contact's name in the address book, or take it out")
+            .about(LOOKED_UP)
+            .body(parse_name, json!({ "name": "Ann" }))
+            .ok::<Contact>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/picture", picture)
+            .doc("get_contact_picture", "Get a contact's picture")
+            .about("Asked for at the network when what is known of it is older than 24 hours.")
+            .query(asked_picture)
+            .ok::<ContactPicture>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/groups", common_groups)
+            .doc("list_common_groups", "List the groups that a contact and the channel are in")
+            .list::<CommonGroup>(),
     ]
 }
 

@@ -17,7 +17,6 @@ use shard::call::read::Filter;
 
 use super::media::{FETCHED, parse_source, picture_content};
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
@@ -37,93 +36,93 @@ pub const MOST_NAMED: usize = 256;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::channel(GET, "/v1/channels/{id}/groups", list).doc(
-            Doc::new("list_groups", "List groups")
-                .query(|query| (Page::read(query, ListId::only()), read_flags(query)))
-                .page::<Group>()
-                .errors(REFUSALS),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/groups", create).doc(
-            Doc::new("create_group", "Create a group")
-                .body(
-                    |body| parse_create(body, &Suffixes::simulated()),
-                    json!({ "subject": "Friends", "participants": ["15550001002"] }),
-                )
-                .created::<Created>()
-                .errors(REFUSALS)
-                .errors(&[ErrorCode::UndeliverableRecipient]),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/groups/join", join).doc(
-            Doc::new("join_group", "Join a group by its invite")
-                .body(parse_join, json!({ "invite_code": "AbCdEfGhIjKlMnOpQrStUv" }))
-                .ok::<Joined>()
-                .errors(NEEDLESS),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/groups/invite/{invite_code}", preview).doc(
-            Doc::new("preview_group_invite", "Show what a group's invite leads to")
-                .ok::<GroupPreview>()
-                .errors(REFUSALS),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/groups", list)
+            .doc("list_groups", "List groups")
+            .query(|query| (Page::read(query, ListId::only()), read_flags(query)))
+            .page::<Group>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/groups", create)
+            .doc("create_group", "Create a group")
+            .body(
+                |body| parse_create(body, &Suffixes::simulated()),
+                json!({ "subject": "Friends", "participants": ["15550001002"] }),
+            )
+            .created::<Created>()
+            .errors(REFUSALS)
+            .errors(&[ErrorCode::UndeliverableRecipient]),
+        Route::channel(POST, "/v1/channels/{id}/groups/join", join)
+            .doc("join_group", "Join a group by its invite")
+            .body(parse_join, json!({ "invite_code": "AbCdEfGhIjKlMnOpQrStUv" }))
+            .ok::<Joined>()
+            .errors(NEEDLESS),
+        Route::channel(GET, "/v1/channels/{id}/groups/invite/{invite_code}", preview)
+            .doc("preview_group_invite", "Show what a group's invite leads to")
+            .ok::<GroupPreview>()
+            .errors(REFUSALS),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}", show)
-            .doc(Doc::new("get_group", "Show a group").query(read_refresh).ok::<Group>().errors(REFUSALS)),
-        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/subject", set_subject).doc(
-            Doc::new("set_group_subject", "Change a group's subject")
-                .body(parse_subject, json!({ "subject": "Family" }))
-                .ok::<Group>()
-                .errors(NEEDLESS),
-        ),
-        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/description", set_description).doc(
-            Doc::new("set_group_description", "Change a group's description, or clear it")
-                .body(parse_description, json!({ "description": "All of us" }))
-                .ok::<Group>()
-                .errors(NEEDLESS),
-        ),
-        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/picture", set_picture).doc(
-            Doc::new("set_group_picture", "Give a group a picture")
-                .about("The body names the picture, or is the picture itself.")
-                .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
-                .content_body(picture_content())
-                .ok::<ShownPicture>()
-                .errors(REFUSALS)
-                .errors(FETCHED),
-        ),
+            .doc("get_group", "Show a group")
+            .query(read_refresh)
+            .ok::<Group>()
+            .errors(REFUSALS),
+        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/subject", set_subject)
+            .doc("set_group_subject", "Change a group's subject")
+            .body(parse_subject, json!({ "subject": "Family" }))
+            .ok::<Group>()
+            .errors(NEEDLESS),
+        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/description", set_description)
+            .doc("set_group_description", "Change a group's description, or clear it")
+            .body(parse_description, json!({ "description": "All of us" }))
+            .ok::<Group>()
+            .errors(NEEDLESS),
+        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/picture", set_picture)
+            .doc("set_group_picture", "Give a group a picture")
+            .about("The body names the picture, or is the picture itself.")
+            .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
+            .content_body(picture_content())
+            .ok::<ShownPicture>()
+            .errors(REFUSALS)
+            .errors(FETCHED),
         Route::channel(DELETE, "/v1/channels/{id}/groups/{group_id}/picture", remove_picture)
-            .doc(Doc::new("remove_group_picture", "Take a group's picture away").no_content().errors(NEEDLESS)),
-        Route::channel(PATCH, "/v1/channels/{id}/groups/{group_id}/settings", change_settings).doc(
-            Doc::new("update_group_settings", "Change a group's settings")
-                .body(parse_settings, json!({ "announce": true, "ephemeral": 86400 }))
-                .ok::<Group>()
-                .errors(NEEDLESS),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/participants", change_participants).doc(
-            Doc::new("update_group_participants", "Add, remove, promote or demote members of a group")
-                .body(
-                    |body| parse_participants(body, &Suffixes::simulated()),
-                    json!({ "action": "add", "participants": ["15550001002"] }),
-                )
-                .ok::<Results>()
-                .errors(REFUSALS),
-        ),
+            .doc("remove_group_picture", "Take a group's picture away")
+            .no_content()
+            .errors(NEEDLESS),
+        Route::channel(PATCH, "/v1/channels/{id}/groups/{group_id}/settings", change_settings)
+            .doc("update_group_settings", "Change a group's settings")
+            .body(parse_settings, json!({ "announce": true, "ephemeral": 86400 }))
+            .ok::<Group>()
+            .errors(NEEDLESS),
+        Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/participants", change_participants)
+            .doc("update_group_participants", "Add, remove, promote or demote members of a group")
+            .body(
+                |body| parse_participants(body, &Suffixes::simulated()),
+                json!({ "action": "add", "participants": ["15550001002"] }),
+            )
+            .ok::<Results>()
+            .errors(REFUSALS),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/invite", invite)
-            .doc(Doc::new("get_group_invite", "Show a group's invite").ok::<GroupInvite>().errors(REFUSALS)),
+            .doc("get_group_invite", "Show a group's invite")
+            .ok::<GroupInvite>()
+            .errors(REFUSALS),
         Route::channel(DELETE, "/v1/channels/{id}/groups/{group_id}/invite", revoke_invite)
-            .doc(Doc::new("revoke_group_invite", "Replace a group's invite").ok::<GroupInvite>().errors(REFUSALS)),
+            .doc("revoke_group_invite", "Replace a group's invite")
+            .ok::<GroupInvite>()
+            .errors(REFUSALS),
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/leave", leave)
-            .doc(Doc::new("leave_group", "Leave a group").no_content().errors(NEEDLESS)),
-        Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/join-requests", join_requests).doc(
-            Doc::new("list_group_join_requests", "List who waits to be let into a group")
-                .list::<JoinRequest>()
-                .errors(REFUSALS),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/join-requests", decide_requests).doc(
-            Doc::new("decide_group_join_requests", "Let those who wait into a group, or turn them away")
-                .body(
-                    |body| parse_decision(body, &Suffixes::simulated()),
-                    json!({ "action": "approve", "participants": ["15550001002"] }),
-                )
-                .ok::<Results>()
-                .errors(REFUSALS),
-        ),
+            .doc("leave_group", "Leave a group")
+            .no_content()
+            .errors(NEEDLESS),
+        Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/join-requests", join_requests)
+            .doc("list_group_join_requests", "List who waits to be let into a group")
+            .list::<JoinRequest>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/join-requests", decide_requests)
+            .doc("decide_group_join_requests", "Let those who wait into a group, or turn them away")
+            .body(
+                |body| parse_decision(body, &Suffixes::simulated()),
+                json!({ "action": "approve", "participants": ["15550001002"] }),
+            )
+            .ok::<Results>()
+            .errors(REFUSALS),
     ]
 }
 

@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shard::assessment::named;
 
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::route::{GET, Route};
@@ -27,7 +26,8 @@ pub fn routes() -> Vec<Route> {
     let mut routes = probes();
     routes.push(
         Route::public(GET, "/v1/status/summary", summary)
-            .doc(Doc::new("get_status_summary", "See how the gateway does as a whole").ok::<Summary>()),
+            .doc("get_status_summary", "See how the gateway does as a whole")
+            .ok::<Summary>(),
     );
     routes
 }
@@ -35,13 +35,11 @@ pub fn routes() -> Vec<Route> {
 /// What a supervisor asks; on both ports.
 pub fn probes() -> Vec<Route> {
     vec![
-        Route::public(GET, "/healthz", healthz)
-            .doc(Doc::new("get_health", "See whether the node lives").ok::<Health>()),
-        Route::public(GET, "/readyz", readyz).doc(
-            Doc::new("get_readiness", "See whether the node takes requests")
-                .ok::<Ready>()
-                .json::<Ready>(StatusCode::SERVICE_UNAVAILABLE),
-        ),
+        Route::public(GET, "/healthz", healthz).doc("get_health", "See whether the node lives").ok::<Health>(),
+        Route::public(GET, "/readyz", readyz)
+            .doc("get_readiness", "See whether the node takes requests")
+            .ok::<Ready>()
+            .json::<Ready>(StatusCode::SERVICE_UNAVAILABLE),
     ]
 }
 

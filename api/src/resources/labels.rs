@@ -15,7 +15,6 @@ use shard::projection::{BusinessAccount, Synced, check_business};
 
 use super::chats::chat_id;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::projection::Page;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
@@ -25,58 +24,64 @@ use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::channel(GET, "/v1/channels/{id}/labels", list)
-            .doc(Doc::new("list_labels", "List labels").list::<Label>().errors(&[E::Other])),
-        Route::channel(POST, "/v1/channels/{id}/labels", create).doc(
-            Doc::new("create_label", "Create a label")
-                .about("Without a `color` it gets the first that no label has.")
-                .body(read_label, json!({ "name": "Lead", "color": 1 }))
-                .created::<Label>()
-                .on_network()
-                .errors(&[E::PlanLimit]),
-        ),
-        Route::channel(PATCH, "/v1/channels/{id}/labels/{label_id}", change).doc(
-            Doc::new("update_label", "Rename a label, or give it another colour")
-                .body(read_label_changes, json!({ "name": "Customer" }))
-                .ok::<Label>()
-                .on_network()
-                .errors(&[E::NoOp]),
-        ),
+            .doc("list_labels", "List labels")
+            .list::<Label>()
+            .errors(&[E::Other]),
+        Route::channel(POST, "/v1/channels/{id}/labels", create)
+            .doc("create_label", "Create a label")
+            .about("Without a `color` it gets the first that no label has.")
+            .body(read_label, json!({ "name": "Lead", "color": 1 }))
+            .created::<Label>()
+            .on_network()
+            .errors(&[E::PlanLimit]),
+        Route::channel(PATCH, "/v1/channels/{id}/labels/{label_id}", change)
+            .doc("update_label", "Rename a label, or give it another colour")
+            .body(read_label_changes, json!({ "name": "Customer" }))
+            .ok::<Label>()
+            .on_network()
+            .errors(&[E::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}", delete)
-            .doc(Doc::new("delete_label", "Delete a label, and take it off everything").no_content().on_network()),
-        Route::channel(GET, "/v1/channels/{id}/labels/{label_id}/associations", list_associations).doc(
-            Doc::new("list_label_associations", "List the chats and messages that bear a label")
-                .query(|query| (read_kind(query), Page::read(query, ListId::only())))
-                .page::<LabelAssociation>()
-                .errors(&[E::Other]),
-        ),
+            .doc("delete_label", "Delete a label, and take it off everything")
+            .no_content()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/labels/{label_id}/associations", list_associations)
+            .doc("list_label_associations", "List the chats and messages that bear a label")
+            .query(|query| (read_kind(query), Page::read(query, ListId::only())))
+            .page::<LabelAssociation>()
+            .errors(&[E::Other]),
         Route::channel(PUT, "/v1/channels/{id}/labels/{label_id}/chats/{chat_id}", put_on_chat)
-            .doc(Doc::new("label_chat", "Put a label on a chat").no_content().on_network().errors(&[E::NoOp])),
+            .doc("label_chat", "Put a label on a chat")
+            .no_content()
+            .on_network()
+            .errors(&[E::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}/chats/{chat_id}", take_from_chat)
-            .doc(Doc::new("unlabel_chat", "Take a label off a chat").no_content().on_network().errors(&[E::NoOp])),
-        Route::channel(PUT, "/v1/channels/{id}/labels/{label_id}/messages/{message_id}", put_on_message).doc(
-            Doc::new("label_message", "Put a label on a message")
-                .body(|body| parse_chat(body, &Suffixes::simulated()), json!({ "chat_id": "15551234567" }))
-                .no_content()
-                .on_network()
-                .errors(&[E::MessageNotFound, E::NoOp]),
-        ),
-        Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}/messages/{message_id}", take_from_message).doc(
-            Doc::new("unlabel_message", "Take a label off a message")
-                .query(|query| read_chat(query, &Suffixes::simulated()))
-                .no_content()
-                .on_network()
-                .errors(&[E::NoOp]),
-        ),
+            .doc("unlabel_chat", "Take a label off a chat")
+            .no_content()
+            .on_network()
+            .errors(&[E::NoOp]),
+        Route::channel(PUT, "/v1/channels/{id}/labels/{label_id}/messages/{message_id}", put_on_message)
+            .doc("label_message", "Put a label on a message")
+            .body(|body| parse_chat(body, &Suffixes::simulated()), json!({ "chat_id": "15551234567" }))
+            .no_content()
+            .on_network()
+            .errors(&[E::MessageNotFound, E::NoOp]),
+        Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}/messages/{message_id}", take_from_message)
+            .doc("unlabel_message", "Take a label off a message")
+            .query(|query| read_chat(query, &Suffixes::simulated()))
+            .no_content()
+            .on_network()
+            .errors(&[E::NoOp]),
         Route::channel(GET, "/v1/channels/{id}/chats/{chat_id}/labels", list_of_chat)
-            .doc(Doc::new("list_chat_labels", "List the labels of a chat").list::<Label>().errors(&[E::Other])),
-        Route::channel(PUT, "/v1/channels/{id}/chats/{chat_id}/labels", set_of_chat).doc(
-            Doc::new("set_chat_labels", "Set the labels of a chat")
-                .about("The whole set: those that are not named are taken off.")
-                .body(read_label_ids, json!({ "label_ids": ["1", "4"] }))
-                .list::<Label>()
-                .on_network()
-                .errors(&[E::NotFound, E::NoOp]),
-        ),
+            .doc("list_chat_labels", "List the labels of a chat")
+            .list::<Label>()
+            .errors(&[E::Other]),
+        Route::channel(PUT, "/v1/channels/{id}/chats/{chat_id}/labels", set_of_chat)
+            .doc("set_chat_labels", "Set the labels of a chat")
+            .about("The whole set: those that are not named are taken off.")
+            .body(read_label_ids, json!({ "label_ids": ["1", "4"] }))
+            .list::<Label>()
+            .on_network()
+            .errors(&[E::NotFound, E::NoOp]),
     ]
 }
 

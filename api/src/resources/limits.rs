@@ -7,20 +7,18 @@ use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{AccountCall, Charged};
 use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::account(GET, "/v1/limits", show).doc(
-            Doc::new("get_limits", "See how many calls are left")
-                .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
-                .query(|query| query.id::<ChannelId>("channel_id"))
-                .ok::<LimitsView>()
-                .errors(&[ErrorCode::ChannelNotFound, ErrorCode::ChannelAccessDenied]),
-        ),
+        Route::account(GET, "/v1/limits", show)
+            .doc("get_limits", "See how many calls are left")
+            .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
+            .query(|query| query.id::<ChannelId>("channel_id"))
+            .ok::<LimitsView>()
+            .errors(&[ErrorCode::ChannelNotFound, ErrorCode::ChannelAccessDenied]),
     ]
 }
 

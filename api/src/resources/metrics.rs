@@ -12,7 +12,6 @@ use serde::Serialize;
 use shard::call::usage::AccountFigures;
 use shard::usage::{Hour, Latencies};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
@@ -20,16 +19,16 @@ use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::account(GET, "/v1/metrics", show).multi_channel().doc(
-            Doc::new("get_metrics", "Get how the channels of the account do")
-                .about(
-                    "Counts are of the window, which begins with a whole hour: see `since`. `channels`, `queued` and `retrying` \
-                     are as of now. A latency is null while there is nothing to tell of.",
-                )
-                .query(asked)
-                .ok::<MetricsView>()
-                .errors(&[ErrorCode::ChannelNotFound]),
-        ),
+        Route::account(GET, "/v1/metrics", show)
+            .multi_channel()
+            .doc("get_metrics", "Get how the channels of the account do")
+            .about(
+                "Counts are of the window, which begins with a whole hour: see `since`. `channels`, `queued` and `retrying` \
+                 are as of now. A latency is null while there is nothing to tell of.",
+            )
+            .query(asked)
+            .ok::<MetricsView>()
+            .errors(&[ErrorCode::ChannelNotFound]),
     ]
 }
 

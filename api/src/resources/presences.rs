@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde_json::json;
 use shard::call::read::Read;
 
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, POST, Route};
@@ -18,34 +17,32 @@ use crate::route::{DELETE, GET, POST, Route};
 pub fn routes() -> Vec<Route> {
     let of_network = &[E::NotConnected, E::ChannelUnavailable, E::Other, E::UndeliverableRecipient];
     vec![
-        Route::channel(POST, "/v1/channels/{id}/presences", show).plan_blocks().doc(
-            Doc::new("send_presence", "Show a presence")
-                .about(
-                    "`available` and `unavailable` are the account's, whatever `to` names. `typing` and `recording` last \
-                     about 25 s at the receiver; `paused` ends them.",
-                )
-                .body(
-                    |body| ShowPresence::parse(body, &Suffixes::simulated()),
-                    json!({ "to": "15551234567", "presence": "typing" }),
-                )
-                .accepted::<ShowPresence>()
-                .errors(of_network),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/presences/{contact_id}", state).doc(
-            Doc::new("get_presence", "Get what is known of a contact's presence").ok::<PresenceState>(),
-        ),
-        Route::channel(POST, "/v1/channels/{id}/presences/{contact_id}/subscription", subscribe).doc(
-            Doc::new("subscribe_presence", "Subscribe to a contact's presence")
-                .about("Kept for 24 hours after the last use, and at most 500 a channel.")
-                .no_content()
-                .errors(of_network)
-                .errors(&[E::NoOp]),
-        ),
-        Route::channel(DELETE, "/v1/channels/{id}/presences/{contact_id}/subscription", unsubscribe).doc(
-            Doc::new("unsubscribe_presence", "End the subscription to a contact's presence")
-                .no_content()
-                .errors(&[E::NoOp]),
-        ),
+        Route::channel(POST, "/v1/channels/{id}/presences", show)
+            .plan_blocks()
+            .doc("send_presence", "Show a presence")
+            .about(
+                "`available` and `unavailable` are the account's, whatever `to` names. `typing` and `recording` last \
+                 about 25 s at the receiver; `paused` ends them.",
+            )
+            .body(
+                |body| ShowPresence::parse(body, &Suffixes::simulated()),
+                json!({ "to": "15551234567", "presence": "typing" }),
+            )
+            .accepted::<ShowPresence>()
+            .errors(of_network),
+        Route::channel(GET, "/v1/channels/{id}/presences/{contact_id}", state)
+            .doc("get_presence", "Get what is known of a contact's presence")
+            .ok::<PresenceState>(),
+        Route::channel(POST, "/v1/channels/{id}/presences/{contact_id}/subscription", subscribe)
+            .doc("subscribe_presence", "Subscribe to a contact's presence")
+            .about("Kept for 24 hours after the last use, and at most 500 a channel.")
+            .no_content()
+            .errors(of_network)
+            .errors(&[E::NoOp]),
+        Route::channel(DELETE, "/v1/channels/{id}/presences/{contact_id}/subscription", unsubscribe)
+            .doc("unsubscribe_presence", "End the subscription to a contact's presence")
+            .no_content()
+            .errors(&[E::NoOp]),
     ]
 }
 

@@ -9,7 +9,6 @@ use serde_json::json;
 use shard::projection::account::OWN;
 
 use super::chats::ephemeral;
-use crate::openapi::Doc;
 use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -17,19 +16,17 @@ use crate::route::{GET, PATCH, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::channel(GET, "/v1/channels/{id}/settings/privacy", show).doc(
-            Doc::new("get_privacy", "Get the channel's privacy settings")
-                .query(read_refresh)
-                .ok::<Privacy>()
-                .on_network(),
-        ),
-        Route::channel(PATCH, "/v1/channels/{id}/settings/privacy", patch).doc(
-            Doc::new("update_privacy", "Change the channel's privacy settings")
-                .body(parse_changes, json!({ "last_seen": "contacts", "default_ephemeral": EPHEMERAL[1] }))
-                .ok::<Privacy>()
-                .on_network()
-                .errors(&[E::NoOp]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/settings/privacy", show)
+            .doc("get_privacy", "Get the channel's privacy settings")
+            .query(read_refresh)
+            .ok::<Privacy>()
+            .on_network(),
+        Route::channel(PATCH, "/v1/channels/{id}/settings/privacy", patch)
+            .doc("update_privacy", "Change the channel's privacy settings")
+            .body(parse_changes, json!({ "last_seen": "contacts", "default_ephemeral": EPHEMERAL[1] }))
+            .ok::<Privacy>()
+            .on_network()
+            .errors(&[E::NoOp]),
     ]
 }
 

@@ -9,7 +9,6 @@ use serde_json::json;
 use shard::projection::account::OWN;
 
 use super::media::{FETCHED, set_or_cleared};
-use crate::openapi::Doc;
 use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -17,24 +16,22 @@ use crate::route::{GET, PATCH, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::channel(GET, "/v1/channels/{id}/profile", show).doc(
-            Doc::new("get_profile", "Get the channel's profile")
-                .query(read_refresh)
-                .ok::<ChannelProfile>()
-                .on_network(),
-        ),
-        Route::channel(PATCH, "/v1/channels/{id}/profile", patch).doc(
-            Doc::new("update_profile", "Change the channel's profile")
-                .about(
-                    "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \
-                     and `details.applied` of the error names them.",
-                )
-                .body(parse_patch, json!({ "name": "Sales", "about": "We answer within an hour" }))
-                .ok::<ChannelProfile>()
-                .on_network()
-                .errors(FETCHED)
-                .errors(&[E::NoOp]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/profile", show)
+            .doc("get_profile", "Get the channel's profile")
+            .query(read_refresh)
+            .ok::<ChannelProfile>()
+            .on_network(),
+        Route::channel(PATCH, "/v1/channels/{id}/profile", patch)
+            .doc("update_profile", "Change the channel's profile")
+            .about(
+                "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \
+                 and `details.applied` of the error names them.",
+            )
+            .body(parse_patch, json!({ "name": "Sales", "about": "We answer within an hour" }))
+            .ok::<ChannelProfile>()
+            .on_network()
+            .errors(FETCHED)
+            .errors(&[E::NoOp]),
     ]
 }
 

@@ -11,7 +11,6 @@ use serde_json::json;
 use shard::settings::{ChangeSettings, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
 
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, PATCH, Route};
@@ -21,31 +20,34 @@ const RESTART_REQUIRED: HeaderName = HeaderName::from_static("x-gateway-restart-
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
-    let changes = |doc: Doc| {
-        doc.header(
-            "If-Match",
-            "The `updated_at` that was read, in quotes: the settings change only if they are still those.",
-            json!({ "type": "string", "examples": ["\"2026-01-01T00:00:00.000Z\""] }),
-        )
-        .ok::<Settings>()
-        .errors(&[E::NoOp, E::ConcurrentModification])
+    let changes = |route: Route| {
+        route
+            .header(
+                "If-Match",
+                "The `updated_at` that was read, in quotes: the settings change only if they are still those.",
+                json!({ "type": "string", "examples": ["\"2026-01-01T00:00:00.000Z\""] }),
+            )
+            .ok::<Settings>()
+            .errors(&[E::NoOp, E::ConcurrentModification])
     };
     vec![
         Route::channel(GET, "/v1/channels/{id}/settings", show)
-            .doc(Doc::new("get_settings", "Get a channel's settings").ok::<Settings>()),
-        Route::channel(PATCH, "/v1/channels/{id}/settings", patch).doc(changes(
-            Doc::new("update_settings", "Change a channel's settings")
-                .about(
-                    "Fields that are left out stay. Another `proxy_url` takes effect at the next connection; the answer \
-                     then has the header `X-Gateway-Restart-Required: true`.",
-                )
-                .body_here(
-                    |body, here| SettingsPatch::parse(body, here.media_days, here.target_policy),
-                    json!({ "reject_calls": true, "reject_call_message": "Please write instead." }),
-                ),
-        )),
+            .doc("get_settings", "Get a channel's settings")
+            .ok::<Settings>(),
+        Route::channel(PATCH, "/v1/channels/{id}/settings", patch)
+            .doc("update_settings", "Change a channel's settings")
+            .about(
+                "Fields that are left out stay. Another `proxy_url` takes effect at the next connection; the answer \
+                 then has the header `X-Gateway-Restart-Required: true`.",
+            )
+            .body_here(
+                |body, here| SettingsPatch::parse(body, here.media_days, here.target_policy),
+                json!({ "reject_calls": true, "reject_call_message": "Please write instead." }),
+            )
+            .also(changes),
         Route::channel(DELETE, "/v1/channels/{id}/settings", reset)
-            .doc(changes(Doc::new("reset_settings", "Give a channel the default settings"))),
+            .doc("reset_settings", "Give a channel the default settings")
+            .also(changes),
     ]
 }
 

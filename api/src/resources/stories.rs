@@ -19,7 +19,6 @@ use shard::projection::{PostedStory, StoryView};
 
 use super::media::FETCHED;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::projection::{Page, check_people};
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -27,32 +26,27 @@ use crate::route::{DELETE, GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::channel(POST, "/v1/channels/{id}/stories", post).plan_blocks().doc(
-            Doc::new("post_story", "Post a story")
-                .about("It is shown for 24 hours. Without `recipients` the account's own privacy settings say to whom.")
-                .body_schema(
-                    |_| StoryRequest::schema(),
-                    vec![(
-                        "text",
-                        json!({ "type": "text", "text": "Open until eight", "background_color": "#1E6E4F" }),
-                    )],
-                )
-                .accepted::<PostedView>()
-                .on_network()
-                .errors(FETCHED)
-                .errors(&[ErrorCode::UndeliverableRecipient, ErrorCode::PlanLimit]),
-        ),
-        Route::channel(DELETE, "/v1/channels/{id}/stories/{story_id}", delete).doc(
-            Doc::new("delete_story", "Delete a story for everybody")
-                .accepted::<DeletedView>()
-                .on_network()
-                .errors(&[ErrorCode::StorageFull]),
-        ),
-        Route::channel(GET, "/v1/channels/{id}/stories/{story_id}/views", views).doc(
-            Doc::new("list_story_views", "List who has seen a story")
-                .query(|query| Page::read(query, ListId::only()))
-                .ok::<Views>(),
-        ),
+        Route::channel(POST, "/v1/channels/{id}/stories", post)
+            .plan_blocks()
+            .doc("post_story", "Post a story")
+            .about("It is shown for 24 hours. Without `recipients` the account's own privacy settings say to whom.")
+            .body_schema(
+                |_| StoryRequest::schema(),
+                vec![("text", json!({ "type": "text", "text": "Open until eight", "background_color": "#1E6E4F" }))],
+            )
+            .accepted::<PostedView>()
+            .on_network()
+            .errors(FETCHED)
+            .errors(&[ErrorCode::UndeliverableRecipient, ErrorCode::PlanLimit]),
+        Route::channel(DELETE, "/v1/channels/{id}/stories/{story_id}", delete)
+            .doc("delete_story", "Delete a story for everybody")
+            .accepted::<DeletedView>()
+            .on_network()
+            .errors(&[ErrorCode::StorageFull]),
+        Route::channel(GET, "/v1/channels/{id}/stories/{story_id}/views", views)
+            .doc("list_story_views", "List who has seen a story")
+            .query(|query| Page::read(query, ListId::only()))
+            .ok::<Views>(),
     ]
 }
 

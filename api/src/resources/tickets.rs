@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::{self, of_kind};
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::{AccountCall, RequestContext};
@@ -23,30 +22,31 @@ use crate::route::{GET, POST, Route};
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::account(GET, "/v1/support/tickets", list).session().doc(
-            Doc::new("list_tickets", "List the account's support tickets, the newest first")
-                .query(|query| Page::asked(query, ListId::only()))
-                .page::<TicketView>(),
-        ),
-        Route::account(POST, "/v1/support/tickets", create).session().doc(
-            Doc::new("create_ticket", "Ask for help")
-                .about("An account opens at most ten tickets on a day of UTC.")
-                .body(
-                    NewTicket::parse,
-                    json!({ "subject": "No messages", "message": "None since noon", "category": "delivery" }),
-                )
-                .created::<TicketView>()
-                .errors(&[E::ChannelNotFound, E::PlanLimit]),
-        ),
+        Route::account(GET, "/v1/support/tickets", list)
+            .session()
+            .doc("list_tickets", "List the account's support tickets, the newest first")
+            .query(|query| Page::asked(query, ListId::only()))
+            .page::<TicketView>(),
+        Route::account(POST, "/v1/support/tickets", create)
+            .session()
+            .doc("create_ticket", "Ask for help")
+            .about("An account opens at most ten tickets on a day of UTC.")
+            .body(
+                NewTicket::parse,
+                json!({ "subject": "No messages", "message": "None since noon", "category": "delivery" }),
+            )
+            .created::<TicketView>()
+            .errors(&[E::ChannelNotFound, E::PlanLimit]),
         Route::account(GET, "/v1/support/tickets/{id}", show)
             .session()
-            .doc(Doc::new("get_ticket", "Get a support ticket with its messages").ok::<Conversation<TicketView>>()),
-        Route::account(POST, "/v1/support/tickets/{id}/messages", say).session().doc(
-            Doc::new("add_ticket_message", "Write another message of a support ticket")
-                .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
-                .body(parse_message, json!({ "message": "It began after an update" }))
-                .created::<TicketMessage>(),
-        ),
+            .doc("get_ticket", "Get a support ticket with its messages")
+            .ok::<Conversation<TicketView>>(),
+        Route::account(POST, "/v1/support/tickets/{id}/messages", say)
+            .session()
+            .doc("add_ticket_message", "Write another message of a support ticket")
+            .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
+            .body(parse_message, json!({ "message": "It began after an update" }))
+            .created::<TicketMessage>(),
     ]
 }
 

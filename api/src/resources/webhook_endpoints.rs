@@ -22,7 +22,6 @@ use shard::webhook::material::Material;
 use crate::audit::Target;
 use crate::caller::Caller;
 use crate::failure::{self, of_kind};
-use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
@@ -35,39 +34,39 @@ pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
         Route::account(GET, "/v1/webhook-endpoints", list)
-            .doc(Doc::new("list_webhook_endpoints", "List webhook endpoints").list::<EndpointView>()),
-        Route::account(POST, "/v1/webhook-endpoints", create).doc(
-            Doc::new("create_webhook_endpoint", "Create a webhook endpoint")
-                .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
-                .body_here(
-                    |body, here| CreateEndpoint::parse(body, here.target_policy),
-                    json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
-                )
-                .created::<CreatedView>()
-                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
-        ),
+            .doc("list_webhook_endpoints", "List webhook endpoints")
+            .list::<EndpointView>(),
+        Route::account(POST, "/v1/webhook-endpoints", create)
+            .doc("create_webhook_endpoint", "Create a webhook endpoint")
+            .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
+            .body_here(
+                |body, here| CreateEndpoint::parse(body, here.target_policy),
+                json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
+            )
+            .created::<CreatedView>()
+            .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
         Route::account(GET, "/v1/webhook-endpoints/{id}", show)
-            .doc(Doc::new("get_webhook_endpoint", "Get a webhook endpoint").ok::<EndpointView>()),
-        Route::account(PATCH, "/v1/webhook-endpoints/{id}", patch).doc(
-            Doc::new("update_webhook_endpoint", "Change a webhook endpoint")
-                .about("`signing_secret` null goes back to the account's default secret.")
-                .body_here(
-                    |body, here| ChangeEndpoint::parse(body, here.target_policy),
-                    json!({ "events": ["*"], "enabled": true }),
-                )
-                .ok::<EndpointView>(),
-        ),
+            .doc("get_webhook_endpoint", "Get a webhook endpoint")
+            .ok::<EndpointView>(),
+        Route::account(PATCH, "/v1/webhook-endpoints/{id}", patch)
+            .doc("update_webhook_endpoint", "Change a webhook endpoint")
+            .about("`signing_secret` null goes back to the account's default secret.")
+            .body_here(
+                |body, here| ChangeEndpoint::parse(body, here.target_policy),
+                json!({ "events": ["*"], "enabled": true }),
+            )
+            .ok::<EndpointView>(),
         Route::account(DELETE, "/v1/webhook-endpoints/{id}", delete)
-            .doc(Doc::new("delete_webhook_endpoint", "Delete a webhook endpoint").no_content()),
-        Route::account(GET, "/v1/webhook-endpoints/{id}/signing-secret", signing_secret).doc(
-            Doc::new("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
-                .about(
-                    "Each reading of it is on record. The account's default secret is not for keys that are bound to a \
-                     channel, nor for members who are neither `admin` nor `owner`.",
-                )
-                .ok::<SecretView>()
-                .errors(&[E::ChannelScopedKey]),
-        ),
+            .doc("delete_webhook_endpoint", "Delete a webhook endpoint")
+            .no_content(),
+        Route::account(GET, "/v1/webhook-endpoints/{id}/signing-secret", signing_secret)
+            .doc("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
+            .about(
+                "Each reading of it is on record. The account's default secret is not for keys that are bound to a \
+                 channel, nor for members who are neither `admin` nor `owner`.",
+            )
+            .ok::<SecretView>()
+            .errors(&[E::ChannelScopedKey]),
     ]
 }
 

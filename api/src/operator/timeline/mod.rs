@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::watch::keep;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
@@ -23,16 +22,15 @@ use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::operator(GET, "/v1/admin/timeline", list).doc(
-            Doc::new("list_timeline", "List what happened to the cluster, the newest first")
-                .about(
-                    "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, backups, \
-                     releases and keys. A node or a check that goes to and fro is told of six times an hour, and then every \
-                     ten minutes.",
-                )
-                .query(asked)
-                .page::<TimelineEntry>(),
-        ),
+        Route::operator(GET, "/v1/admin/timeline", list)
+            .doc("list_timeline", "List what happened to the cluster, the newest first")
+            .about(
+                "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, backups, \
+                 releases and keys. A node or a check that goes to and fro is told of six times an hour, and then every \
+                 ten minutes.",
+            )
+            .query(asked)
+            .page::<TimelineEntry>(),
     ]
 }
 

@@ -9,10 +9,10 @@ use serde_json::json;
 use shard::call::usage::DayUsage;
 use shard::usage::{Counts, Hour};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
+use crate::route::Route;
 
 /// The longest range, in days with both ends.
 const LONGEST: u32 = 93;
@@ -47,8 +47,10 @@ pub struct UsageView {
     webhook_deliveries: u64,
 }
 
-pub fn doc() -> Doc {
-    Doc::new("get_account_usage", "Get what the account has used, by day, by day and channel, or by hour")
+/// What the route says of itself.
+pub fn described(route: Route) -> Route {
+    route
+        .doc("get_account_usage", "Get what the account has used, by day, by day and channel, or by hour")
         .about(
             "Days are those of UTC, both ends included, 93 at most; without `from` and `to` the last 30. By day, each day of \
              the range has a row; by channel, only those on which the channel was used. By hour, each hour of the range until now, of 7 days at most and without \

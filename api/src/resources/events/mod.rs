@@ -24,7 +24,6 @@ use shard::stream::{Filter, Start, StreamAsk, StreamDone, mint_stream};
 use self::feed::Feed;
 use self::queue::Queue;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
@@ -44,24 +43,22 @@ const MOST_CHANNELS: usize = 100;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::account(GET, EVENTS_PATH, open).doc(
-            Doc::new("stream_events", "Hear of events as they come")
-                .about(
-                    "Server-sent events: `event` is the name, `id` the event id, `data` the envelope that webhooks get. \
-                     It goes on until the client or the node closes it.",
-                )
-                .query(|query| {
-                    read_filter(query);
-                    last_event_id(query).map(str::to_owned)
-                })
-                .header("Last-Event-ID", "The last event that was seen.", event_id_or_nothing())
-                .content(CONTENT_TYPE)
-                .errors(&[E::SseConnectionLimit, E::ChannelNotFound, E::ChannelAccessDenied]),
-        ),
-        Route::account(POST, "/v1/events/tickets", ticket::issue).doc(
-            Doc::new("create_stream_ticket", "Get a ticket that opens one stream without a key")
-                .created::<ticket::TicketView<'static>>(),
-        ),
+        Route::account(GET, EVENTS_PATH, open)
+            .doc("stream_events", "Hear of events as they come")
+            .about(
+                "Server-sent events: `event` is the name, `id` the event id, `data` the envelope that webhooks get. \
+                 It goes on until the client or the node closes it.",
+            )
+            .query(|query| {
+                read_filter(query);
+                last_event_id(query).map(str::to_owned)
+            })
+            .header("Last-Event-ID", "The last event that was seen.", event_id_or_nothing())
+            .content(CONTENT_TYPE)
+            .errors(&[E::SseConnectionLimit, E::ChannelNotFound, E::ChannelAccessDenied]),
+        Route::account(POST, "/v1/events/tickets", ticket::issue)
+            .doc("create_stream_ticket", "Get a ticket that opens one stream without a key")
+            .created::<ticket::TicketView<'static>>(),
     ]
 }
 
