@@ -197,13 +197,8 @@ async fn change(call: &mut ChannelCall, changes: GroupChanges) -> Outcome {
     Ok(Reply::ok(&found(call, &id).await?))
 }
 
-/// Reads a body of one field.
-fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Violation>) -> Result<T, CallError> {
-    body.read(|fields| fields.required(field, rule))
-}
-
 fn parse_subject(body: &Body) -> Result<String, CallError> {
-    parse_one(body, "subject", rule::text(1..=100))
+    body.read(|fields| fields.required("subject", rule::text(1..=100)))
 }
 
 async fn set_subject(call: &mut ChannelCall) -> Outcome {
@@ -212,7 +207,7 @@ async fn set_subject(call: &mut ChannelCall) -> Outcome {
 }
 
 fn parse_description(body: &Body) -> Result<String, CallError> {
-    parse_one(body, "description", rule::text(0..=2048))
+    body.read(|fields| fields.required("description", rule::text(0..=2048)))
 }
 
 async fn set_description(call: &mut ChannelCall) -> Outcome {
@@ -343,7 +338,7 @@ fn code_of(text: &str) -> Result<String, Violation> {
 }
 
 fn parse_join(body: &Body) -> Result<String, CallError> {
-    parse_one(body, "invite_code", invite_code)
+    body.read(|fields| fields.required("invite_code", invite_code))
 }
 
 async fn join(call: &mut ChannelCall) -> Outcome {

@@ -74,47 +74,40 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     found(call).await
 }
 
-/// The parts of a patch that were done, for the error of a later one.
-#[derive(Default)]
-struct Applied(Vec<&'static str>);
-
-impl Applied {
-    /// Notes how a part went. One that is so already is no failure, as long as another is not.
-    fn note(&mut self, part: &'static str, done: Result<(), CallError>) -> Result<(), CallError> {
-        match done {
-            Ok(()) => {
-                self.0.push(part);
-                Ok(())
+/// Notes how a part of a patch went; the error of a later one names those that were done. One that is so already is no
+/// failure, as long as another is not.
+fn note(applied: &mut Vec<&'static str>, part: &'static str, done: Result<(), CallError>) -> Result<(), CallError> {
+    match done {
+        Ok(()) => applied.push(part),
+        Err(error) if error.code == E::NoOp => {}
+        Err(error) => {
+            let mut details = error.details.clone().unwrap_or_else(|| json!({}));
+            if !details.is_object() {
+                return Err(error);
             }
-            Err(error) if error.code == E::NoOp => Ok(()),
-            Err(error) => {
-                let mut details = error.details.clone().unwrap_or_else(|| json!({}));
-                if let Some(details) = details.as_object_mut() {
-                    details.insert("applied".to_owned(), json!(self.0));
-                    return Err(error.with_details(json!(details)));
-                }
-                Err(error)
-            }
+            details["applied"] = json!(applied);
+            return Err(error.with_details(details));
         }
     }
+    Ok(())
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
     let (name, about, picture) = parse_patch(&call.object().await?)?;
-    let mut applied = Applied::default();
+    let mut applied = Vec::new();
     if let Some(name) = name {
         let done = call.operate(ProfileOperation::SetName { name }).await;
-        applied.note("name", done.map(drop))?;
+        note(&mut applied, "name", done.map(drop))?;
     }
     if let Some(about) = about {
         let done = call.operate(ProfileOperation::SetAbout { about }).await;
-        applied.note("about", done.map(drop))?;
+        note(&mut applied, "about", done.map(drop))?;
     }
     if let Some(picture) = picture {
         let done = set_picture(call, picture).await;
-        applied.note("picture", done)?;
+        note(&mut applied, "picture", done)?;
     }
-    if applied.0.is_empty() {
+    if applied.is_empty() {
         return Err(CallError::no_op("the profile is so already"));
     }
     found(call).await
