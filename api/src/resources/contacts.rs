@@ -167,29 +167,36 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&CountedPage { data, count, next_cursor }))
 }
 
-async fn find(call: &mut ChannelCall, id: &Address) -> Result<Option<Contact>, CallError> {
-    Ok(call.read_one::<ContactRow>(Read::Contact(id.clone())).await?.map(|row| row.contact))
+async fn found(call: &mut ChannelCall, id: &Address) -> Result<ContactRow, CallError> {
+    let row = call.read_one::<ContactRow>(Read::Contact(id.clone())).await?;
+    row.ok_or_else(|| CallError::contact_not_found(id.as_str()))
 }
 
-async fn found(call: &mut ChannelCall, id: &Address) -> Result<Contact, CallError> {
-    find(call, id).await?.ok_or_else(|| CallError::contact_not_found(id.as_str()))
-}
-
-/// Who is not known here is looked for at the network, as long as the channel can ask.
-async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = call.asked(read_refresh)?;
+/// What is known of the contact that the path names, where it counts; else it is looked for at the network, as long as the
+/// channel can ask. What is known is better than nothing.
+async fn looked_up(
+    call: &mut ChannelCall,
+    refresh: bool,
+    counts: impl Fn(&ContactRow) -> bool,
+) -> Result<ContactRow, CallError> {
     let contact = call.contact()?;
-    let known = find(call, &contact).await?;
-    if let Some(known) = known.filter(|_| !refresh) {
-        return Ok(Reply::ok(&known));
-    }
+    let known = call.read_one::<ContactRow>(Read::Contact(contact.clone())).await?;
+    let known = match known {
+        Some(row) if !refresh && counts(&row) => return Ok(row),
+        known => known,
+    };
     match call.operate(ContactOperation::Show { contact: contact.clone() }).await {
-        Ok(_) => Ok(Reply::ok(&found(call, &contact).await?)),
         Err(error) if !refresh && matches!(error.code, E::NotConnected | E::ChannelUnavailable) => {
-            Err(CallError::contact_not_found(contact.as_str()))
+            known.ok_or_else(|| CallError::contact_not_found(contact.as_str()))
         }
         Err(error) => Err(error),
+        Ok(_) => found(call, &contact).await,
     }
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    let refresh = call.asked(read_refresh)?;
+    Ok(Reply::ok(&looked_up(call, refresh, |_| true).await?.contact))
 }
 
 /// `{ "name": string 1..128 | null }`
@@ -201,7 +208,7 @@ async fn rename(call: &mut ChannelCall) -> Outcome {
     let name = parse_name(&call.object().await?)?;
     let contact = call.contact()?;
     call.operate(ContactOperation::Rename { contact: contact.clone(), name }).await?;
-    Ok(Reply::ok(&found(call, &contact).await?))
+    Ok(Reply::ok(&found(call, &contact).await?.contact))
 }
 
 /// `{ "phones": [digits] }`
@@ -245,22 +252,9 @@ struct ContactPicture {
 
 async fn picture(call: &mut ChannelCall) -> Outcome {
     let (preview, refresh) = call.asked(asked_picture)?;
-    let contact = call.contact()?;
-    let read = || Read::Contact(contact.clone());
-    let known = call.read_one::<ContactRow>(read()).await?;
     let now = call.now;
-    let fresh = |row: &ContactRow| row.picture_seen_at.is_some_and(|at| now.since(at) < PICTURE_KEPT);
-    let row = match known {
-        Some(row) if fresh(&row) && !refresh => row,
-        known => match call.operate(ContactOperation::Show { contact: contact.clone() }).await {
-            Ok(_) => call.read_one(read()).await?.ok_or_else(|| CallError::contact_not_found(contact.as_str()))?,
-            // What is known is better than nothing.
-            Err(error) if !refresh && matches!(error.code, E::NotConnected | E::ChannelUnavailable) => {
-                known.ok_or_else(|| CallError::contact_not_found(contact.as_str()))?
-            }
-            Err(error) => return Err(error),
-        },
-    };
+    let fresh = move |row: &ContactRow| row.picture_seen_at.is_some_and(|at| now.since(at) < PICTURE_KEPT);
+    let row = looked_up(call, refresh, fresh).await?;
     let picture_url = row.contact.picture_url.map(|url| if preview { format!("{url}?preview=true") } else { url });
     Ok(Reply::ok(&ContactPicture { picture_url, updated_at: row.picture_seen_at }))
 }
