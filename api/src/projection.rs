@@ -220,6 +220,16 @@ impl ChannelCall {
         Address::parse_or_digits(text, suffixes).map_err(|_| CallError::contact_not_found(text))
     }
 
+    /// As [`Self::contact`], for what is done to people alone.
+    ///
+    /// # Errors
+    /// As [`Self::contact`] and [`check_people`].
+    pub async fn person(&mut self) -> Result<Address, CallError> {
+        let contact = self.contact()?;
+        check_people(self, std::slice::from_ref(&contact)).await?;
+        Ok(contact)
+    }
+
     /// An address in the path, where bare digits stand for a phone.
     ///
     /// # Errors
@@ -250,15 +260,6 @@ pub async fn check_people(call: &mut ChannelCall, people: &[Address]) -> Result<
         }
     }
     Ok(())
-}
-
-/// `?refresh=true`.
-///
-/// # Errors
-/// `invalid_request` for another value.
-pub fn parse_refresh(query: Query<'_>) -> Result<bool, CallError> {
-    let refresh = query.flag("refresh").unwrap_or(false);
-    query.finish(refresh)
 }
 
 #[cfg(test)]

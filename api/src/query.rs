@@ -44,21 +44,17 @@ impl<'a> Query<'a> {
     }
 
     /// The parameters that `parser` reads.
-    pub fn outline<T>(parser: impl FnOnce(Query<'static>) -> T) -> Vec<Parameter> {
+    pub fn outline<T>(parser: impl FnOnce(&Query<'static>) -> T) -> Vec<Parameter> {
         let outline = Outline::default();
-        parser(Query { request: None, issues: Issues::new(), outline: Some(outline.clone()) });
+        parser(&Query { request: None, issues: Issues::new(), outline: Some(outline.clone()) });
         std::mem::take(&mut *outline.lock())
     }
 
-    fn note(&self, name: &str, schema: impl FnOnce() -> Value) {
+    /// Says what a parameter takes, where whoever reads it judges it.
+    pub fn note(&self, name: &str, schema: impl FnOnce() -> Value) {
         if let Some(mut noted) = self.noted(name) {
             noted.schema = schema();
         }
-    }
-
-    /// Says what a parameter takes, where whoever reads it judges it.
-    pub fn tell(&self, name: &str, schema: impl FnOnce() -> Value) {
-        self.note(name, schema);
     }
 
     /// What is noted of a parameter, when there is no request to read.
@@ -85,16 +81,13 @@ impl<'a> Query<'a> {
         let values = self.request.and_then(|request| request.queries().get_vec(name));
         let texts: Vec<&str> = values.into_iter().flatten().map(String::as_str).collect();
         if texts.len() > most {
-            self.refuse(name, IssueCode::TooMany, &format!("at most {most} times"));
-            return Vec::new();
+            return self.refused(name, IssueCode::TooMany, &format!("at most {most} times"));
         }
         if texts.iter().any(|text| text.is_empty()) {
-            self.refuse(name, IssueCode::Empty, "must not be empty");
-            return Vec::new();
+            return self.refused(name, IssueCode::Empty, "must not be empty");
         }
         if texts.iter().any(|text| text.chars().count() > LONGEST_TEXT) {
-            self.refuse(name, IssueCode::TooLong, &format!("has at most {LONGEST_TEXT} characters"));
-            return Vec::new();
+            return self.refused(name, IssueCode::TooLong, &format!("has at most {LONGEST_TEXT} characters"));
         }
         texts
     }
@@ -109,8 +102,7 @@ impl<'a> Query<'a> {
         self.note(name, || json!({ "type": "string", "maxLength": longest }));
         let text = self.value(name)?;
         if text.chars().count() > longest {
-            self.refuse(name, IssueCode::TooLong, &format!("has at most {longest} characters"));
-            return None;
+            return self.refused(name, IssueCode::TooLong, &format!("has at most {longest} characters"));
         }
         Some(text)
     }
@@ -163,10 +155,7 @@ impl<'a> Query<'a> {
         let parsed = self.texts(name, most).into_iter().map(|text| text.parse().ok());
         let parsed: Option<Vec<T>> = parsed.collect();
         self.note_repeated(name, most, uuid());
-        parsed.unwrap_or_else(|| {
-            self.refuse(name, IssueCode::Format, "must be a uuid");
-            Vec::new()
-        })
+        parsed.unwrap_or_else(|| self.refused(name, IssueCode::Format, "must be a uuid"))
     }
 
     /// A comma list of words, at most as many as there are; an unknown word is an `enum` issue.
@@ -179,14 +168,10 @@ impl<'a> Query<'a> {
             self.value(name).map_or(Some(Vec::new()), |text| text.split(',').map(parse).collect());
         match parsed {
             Some(words) if words.len() > known.len() => {
-                self.refuse(name, IssueCode::TooMany, &format!("at most {} words", known.len()));
-                Vec::new()
+                self.refused(name, IssueCode::TooMany, &format!("at most {} words", known.len()))
             }
             Some(words) => words,
-            None => {
-                self.refuse(name, IssueCode::Enum, &format!("must be a comma list of {}", known.join(",")));
-                Vec::new()
-            }
+            None => self.refused(name, IssueCode::Enum, &format!("must be a comma list of {}", known.join(","))),
         }
     }
 
@@ -228,8 +213,7 @@ impl<'a> Query<'a> {
         let schema =
             || json!({ "type": "string", "minLength": 3, "maxLength": LONGEST_ADDRESS, "pattern": ADDRESS_OR_DIGITS });
         if self.value(name).is_some_and(|text| text.len() > LONGEST_ADDRESS) {
-            self.refuse(name, IssueCode::TooLong, &format!("has at most {LONGEST_ADDRESS} characters"));
-            return None;
+            return self.refused(name, IssueCode::TooLong, &format!("has at most {LONGEST_ADDRESS} characters"));
         }
         self.parsed(name, schema, "must be an address or the digits of a number", |text| {
             Address::parse_or_digits(text, suffixes).ok()
@@ -256,10 +240,7 @@ impl<'a> Query<'a> {
         self.note("cursor", || json!({ "type": "string", "format": "cursor", "maxLength": LONGEST_CURSOR }));
         match T::decode(self.value("cursor")?, list) {
             Ok(cursor) => Some(cursor),
-            Err(violation) => {
-                self.refuse("cursor", violation.code, &violation.message);
-                None
-            }
+            Err(violation) => self.refused("cursor", violation.code, &violation.message),
         }
     }
 
@@ -268,20 +249,18 @@ impl<'a> Query<'a> {
         self.issues.push(vec![name.into()], Violation::new(code, message));
     }
 
+    /// As [`refuse`](Self::refuse); what is read of such a parameter is nothing.
+    fn refused<T: Default>(&self, name: &str, code: IssueCode, message: &str) -> T {
+        self.refuse(name, code, message);
+        T::default()
+    }
+
     /// `value`, when nothing was wrong.
     ///
     /// # Errors
     /// `invalid_request` with all issues.
     pub fn finish<T>(self, value: T) -> Result<T, CallError> {
         self.issues.finish(|| Some(value))
-    }
-
-    /// As [`finish`](Self::finish), for a value that is there unless an issue says why not.
-    ///
-    /// # Errors
-    /// `invalid_request` with all issues.
-    pub fn finish_with<T>(self, value: Option<T>) -> Result<T, CallError> {
-        self.issues.finish(|| value)
     }
 }
 

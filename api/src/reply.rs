@@ -91,11 +91,7 @@ impl Reply {
     }
 
     pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Self {
-        Self::written(status, serde_json::to_vec(body))
-    }
-
-    fn written(status: StatusCode, body: serde_json::Result<Vec<u8>>) -> Self {
-        match body {
+        match serde_json::to_vec(body) {
             Ok(body) => Self { content_type: Some(JSON), body: Body::Whole(body.into()), ..Self::empty(status) },
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written as JSON");
@@ -178,6 +174,15 @@ impl Reply {
     }
 }
 
+/// A view: the fields of a record that it shows under their own names, and those that it makes.
+macro_rules! view_of {
+    ($record:ident => $($same:ident),+ $(; $($made:ident: $value:expr),+)?) => {
+        Self { $($same: Clone::clone(&$record.$same),)+ $($($made: $value,)+)? }
+    };
+}
+
+pub(crate) use view_of;
+
 /// `{ "data": [...] }`, with `next_cursor` where the list is paged.
 #[derive(Serialize, Deserialize)]
 pub struct List<T> {
@@ -198,11 +203,21 @@ impl<T> List<T> {
     }
 
     /// The page of what begins with its first row, and goes on where there is one more than `limit`.
-    pub fn first(mut data: Vec<T>, limit: usize, cursor: impl FnOnce(&T) -> String) -> Self {
+    pub fn first(data: Vec<T>, limit: usize, cursor: impl FnOnce(&T) -> String) -> Self {
+        Self::first_of(data, limit, None, cursor)
+    }
+
+    /// As [`first`](Self::first), of rows that were looked for as far as `stopped_at`: a page that is not full goes on there.
+    pub fn first_of(
+        mut data: Vec<T>,
+        limit: usize,
+        stopped_at: Option<String>,
+        cursor: impl FnOnce(&T) -> String,
+    ) -> Self {
         let more = data.len() > limit;
         data.truncate(limit);
         let next = data.last().filter(|_| more).map(cursor);
-        Self::page(data, next)
+        Self::page(data, next.or(stopped_at))
     }
 
     /// A list that is not paged by a limit: it bears a cursor only where it is too large for one answer.

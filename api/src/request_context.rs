@@ -169,6 +169,16 @@ impl RequestContext {
         Query::of(&self.http)
     }
 
+    /// What a parser takes from the query.
+    ///
+    /// # Errors
+    /// `invalid_request` with all issues.
+    pub fn asked<T>(&self, parser: impl FnOnce(&Query<'_>) -> T) -> Result<T, CallError> {
+        let query = self.query();
+        let asked = parser(&query);
+        query.finish(asked)
+    }
+
     /// A parameter of the path, as text.
     pub fn parameter(&self, name: &str) -> &str {
         self.http.params().get(name).map_or("", String::as_str)
@@ -198,6 +208,14 @@ impl RequestContext {
             return Err(CallError::storage_full());
         }
         Ok(())
+    }
+
+    /// Writes an entry about what an owner has done already, so that a failure cannot undo anything: it is logged.
+    pub async fn record(&self, entry: AuditEntry) {
+        let (action, target) = (entry.action.clone(), entry.target.clone());
+        if let Err(error) = self.update(Command::Audit, vec![entry]).await {
+            tracing::error!(action, ?target, %error, "an audit entry could not be written");
+        }
     }
 
     /// As [`RequestContext::update`], for callers that have their own answer to a rejection.
@@ -271,7 +289,9 @@ impl AccountCall {
     /// # Errors
     /// `channel_not_found`, or `channel_access_denied` when the key is bound to another one.
     pub fn own_channel(&self, id: ChannelId) -> Result<Arc<ChannelRecord>, CallError> {
-        let channel = self.find_channel(id).ok_or_else(CallError::channel_not_found)?;
+        let channel = self.directory().read(|state| state.channel(id).cloned());
+        let own = channel.filter(|channel| channel.customer_id == self.customer_id());
+        let channel = own.ok_or_else(CallError::channel_not_found)?;
         match self.bound_channel() {
             Some(bound) if bound != id => Err(CallError::channel_access_denied(bound)),
             _ => Ok(channel),
@@ -283,12 +303,6 @@ impl AccountCall {
     pub fn list(&self, within: Option<Uuid>, ascending: bool) -> ListId {
         let within = within.unwrap_or_default();
         ListId::of(&[self.customer_id().as_bytes(), within.as_bytes(), &[u8::from(ascending)]])
-    }
-
-    /// A live channel of the account.
-    pub fn find_channel(&self, id: ChannelId) -> Option<Arc<ChannelRecord>> {
-        let channel = self.directory().read(|state| state.channel(id).cloned())?;
-        (channel.customer_id == self.customer_id()).then_some(channel)
     }
 
     /// An entry of the audit log by this caller.

@@ -1,9 +1,9 @@
 //! What a route declares, and the table of all routes.
 //!
-//! A declaration reads as a line of the interface: method, path, what goes before the handler, the handler. Its last
-//! word says who may call it, and with it what the handler gets:
+//! A declaration reads as a line of the interface: method, path, and its handler. Its first word says who may call it,
+//! and with it what the handler gets:
 //!
-//! | last word | checks before the handler | the handler gets |
+//! | first word | checks before the handler | the handler gets |
 //! |---|---|---|
 //! | `public` | per-IP bucket | [`RequestContext`] |
 //! | `account` | and key, customer bucket, scope, plan | [`AccountCall`] |
@@ -13,37 +13,43 @@
 //! After it, `.doc(...)` says for the document of the port (`GET /openapi.json`) what cannot be told from the rest:
 //!
 //! ```text
-//! Route::post("/v1/channels/{id}/labels").channel(labels::create).doc(
-//!     Doc::new("create_label", "Create a label")            // operation id (unique), summary
-//!         .body(CreateLabel::parse, json!({ "name": "Lead" }))  // the parser is the schema; an example
-//!         .created::<LabelView>()                               // the answer: a type with JsonSchema
-//!         .errors(&[ErrorCode::NotConnected]),                  // codes of this route's own
-//! ),
-//! Route::get("/v1/channels/{id}/labels").channel(labels::list).doc(
-//!     Doc::new("list_labels", "List labels").query(|query| Filter::read(&query, ListId::only())).page::<LabelView>(),
-//! ),
+//! Route::channel(POST, "/v1/channels/{id}/labels", labels::create)
+//!     .doc("create_label", "Create a label")                // operation id (unique), summary
+//!     .body(CreateLabel::parse, json!({ "name": "Lead" }))  // the parser is the schema; an example
+//!     .created::<LabelView>()                               // the answer: a type with JsonSchema
+//!     .errors(&[ErrorCode::NotConnected]),                  // codes of this route's own
+//! Route::channel(GET, "/v1/channels/{id}/labels", labels::list)
+//!     .doc("list_labels", "List labels")
+//!     .query(|query| Filter::read(query, ListId::only()))
+//!     .page::<LabelView>(),
 //! ```
 //!
-//! - Common codes come by themselves: those of keys, scopes and buckets from the last word, `invalid_request`,
+//! - Common codes come by themselves: those of keys, scopes and buckets from the first word, `invalid_request`,
 //!   `bad_request` and `payload_too_large` with a body, `invalid_request` with a query, 402 with `plan_blocks`,
-//!   `channel_not_found` with `channel`. Name the rest; `Other` stands for the network's 422 and 502.
+//!   `channel_not_found` with `channel`, what is answered where the path names nothing (`openapi/parameters.rs`). Name the
+//!   rest; `Other` stands for the network's 422 and 502.
 //! - A body's parser takes `&Body` and reads [`Fields`](model::field::Fields); it is run without a body to note what it
 //!   asks for, so it must ask for every field whatever the others hold. More arguments go in a closure:
 //!   `.body(|body| CreateKey::parse(body, Timestamp(0)), example)`. A rule of your own begins with a rule of
 //!   [`rule`](model::field::rule), or `rule::string(value, || json!({ "pattern": ... }))?`, so that it tells its schema.
 //!   The example must pass the parser.
-//! - A query's parser takes a [`Query`](crate::query::Query) in the same way; handlers and documents share it, so it
-//!   stands in a function of its own.
+//! - A query's parser takes a [`&Query`](crate::query::Query) in the same way; handlers
+//!   ([`asked`](RequestContext::asked)) and documents share it, so it stands in a function of its own.
 //! - Answers: `ok`, `created`, `accepted`, `no_content`; `list` and `page` for `{ "data": [...] }`; `content` for bytes.
 //!   Types derive `schemars::JsonSchema` and bear the interface's name (`#[schemars(rename = "Label")]`); a
 //!   `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
 //! - A new name in a path (`{label_id}`) goes into `openapi/parameters.rs`.
 
 use futures::future::BoxFuture;
+use model::error::ErrorCode;
+use model::field::Body;
 use model::scope::{Access, Resource};
-use salvo::http::Method;
+use salvo::http::{Method, StatusCode};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::Value;
 
-use crate::doc::Doc;
+use crate::doc::{Answer, BodyContent, BodyDoc, BodySchema, Content, Cursor, Deployment, Doc, HeaderDoc};
+use crate::query::Query;
 use crate::reply::Outcome;
 use crate::request_context::{AccountCall, ChannelCall, OperatorCall, RequestContext};
 
@@ -52,6 +58,13 @@ pub const EVENTS_PATH: &str = "/v1/events";
 
 /// Where the kinds of events are listed.
 pub const EVENT_TYPES_PATH: &str = "/v1/event-types";
+
+/// The methods of routes.
+pub const GET: Method = Method::GET;
+pub const POST: Method = Method::POST;
+pub const PUT: Method = Method::PUT;
+pub const PATCH: Method = Method::PATCH;
+pub const DELETE: Method = Method::DELETE;
 
 /// An `async fn(&mut Call) -> Outcome`.
 pub trait Endpoint<C>: Send + Sync {
@@ -134,47 +147,32 @@ pub struct Route {
     pub doc: Option<Doc>,
 }
 
-/// A route whose last word is still to come.
-pub struct Declaration {
-    method: Method,
-    path: &'static str,
-    rules: Rules,
-}
-
 impl Route {
-    pub fn get(path: &'static str) -> Declaration {
-        Declaration::new(Method::GET, path)
+    pub fn public(method: Method, path: &'static str, endpoint: impl Endpoint<RequestContext> + 'static) -> Self {
+        Self::new(method, path, Action::Public(Box::new(endpoint)))
     }
 
-    pub fn post(path: &'static str) -> Declaration {
-        Declaration::new(Method::POST, path)
+    pub fn account(method: Method, path: &'static str, endpoint: impl Endpoint<AccountCall> + 'static) -> Self {
+        Self::new(method, path, Action::Account(Box::new(endpoint)))
     }
 
-    pub fn put(path: &'static str) -> Declaration {
-        Declaration::new(Method::PUT, path)
+    pub fn channel(method: Method, path: &'static str, endpoint: impl Endpoint<ChannelCall> + 'static) -> Self {
+        Self::new(method, path, Action::Channel(Box::new(endpoint)))
     }
 
-    pub fn patch(path: &'static str) -> Declaration {
-        Declaration::new(Method::PATCH, path)
+    /// Reads go on without a majority of the directory's voters: who looks then wants to know why.
+    pub fn operator(method: Method, path: &'static str, endpoint: impl Endpoint<OperatorCall> + 'static) -> Self {
+        let mut route = Self::new(method, path, Action::Operator(Box::new(endpoint)));
+        route.rules.old_directory = route.method == Method::GET;
+        route
     }
 
-    pub fn delete(path: &'static str) -> Declaration {
-        Declaration::new(Method::DELETE, path)
-    }
-
-    /// What the route does, takes and answers, for `GET /openapi.json`: see [`Doc`]. Every route has one.
-    pub fn doc(self, doc: Doc) -> Self {
-        Self { doc: Some(doc), ..self }
-    }
-}
-
-impl Declaration {
-    fn new(method: Method, path: &'static str) -> Self {
+    fn new(method: Method, path: &'static str, action: Action) -> Self {
         let access = Access::of_method(method.as_str());
         let grant = resource_of(path).map_or(Grant::Account(access), |resource| Grant::Scope(resource, access));
         let rules =
             Rules { grant, multi_channel: false, plan_blocks: false, old_directory: false, operator_access: access };
-        Self { method, path, rules }
+        Self { method, path, rules, action, doc: None }
     }
 
     /// A key that is bound to a channel may not call it.
@@ -195,18 +193,6 @@ impl Declaration {
         self
     }
 
-    pub fn public(self, endpoint: impl Endpoint<RequestContext> + 'static) -> Route {
-        self.route(Action::Public(Box::new(endpoint)))
-    }
-
-    pub fn account(self, endpoint: impl Endpoint<AccountCall> + 'static) -> Route {
-        self.route(Action::Account(Box::new(endpoint)))
-    }
-
-    pub fn channel(self, endpoint: impl Endpoint<ChannelCall> + 'static) -> Route {
-        self.route(Action::Channel(Box::new(endpoint)))
-    }
-
     /// Changes nothing, whatever its method says: an operator who may only look may call it.
     pub fn looks(mut self) -> Self {
         self.rules.operator_access = Access::Read;
@@ -224,16 +210,167 @@ impl Declaration {
         self.rules.old_directory = true;
         self
     }
+}
 
-    /// Reads go on without a majority of the directory's voters: who looks then wants to know why.
-    pub fn operator(mut self, endpoint: impl Endpoint<OperatorCall> + 'static) -> Route {
-        self.rules.old_directory |= self.method == Method::GET;
-        self.route(Action::Operator(Box::new(endpoint)))
+/// What a route does, takes and answers, for `GET /openapi.json`.
+impl Route {
+    /// Comes before the others. Every route has an `id` in snake case, unique over all routes, and a `summary`: what the call
+    /// does, in the imperative.
+    pub fn doc(self, id: &'static str, summary: &'static str) -> Self {
+        Self { doc: Some(Doc::new(id, summary)), ..self }
     }
 
-    fn route(self, action: Action) -> Route {
-        Route { method: self.method, path: self.path, rules: self.rules, action, doc: None }
+    /// What several routes say alike.
+    pub fn also(self, more: impl FnOnce(Self) -> Self) -> Self {
+        more(self)
     }
+
+    fn say(mut self, say: impl FnOnce(&mut Doc)) -> Self {
+        say(self.doc.as_mut().expect("a route says first what it does"));
+        self
+    }
+
+    /// What a caller should know beyond the summary.
+    pub fn about(self, about: &'static str) -> Self {
+        self.say(|doc| doc.about = about)
+    }
+
+    /// A JSON body; its schema is what `parser` reads.
+    pub fn body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
+        self.json_body(true, Box::new(move |_| Body::outline(&parser)), vec![("example", example)])
+    }
+
+    /// As [`body`](Self::body), for a parser whose rules follow from the configuration.
+    pub fn body_here<T>(
+        self,
+        parser: impl Fn(&Body, &Deployment<'_>) -> T + Send + Sync + 'static,
+        example: Value,
+    ) -> Self {
+        let schema = move |here: &Deployment<'_>| Body::outline(|body| parser(body, here));
+        self.json_body(true, Box::new(schema), vec![("example", example)])
+    }
+
+    /// As [`body`](Self::body), for a route that works without one.
+    pub fn optional_body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
+        self.json_body(false, Box::new(move |_| Body::outline(&parser)), vec![("example", example)])
+    }
+
+    /// A JSON body whose schema stands beside its parser; examples have names.
+    pub fn body_schema(self, schema: fn(&Deployment<'_>) -> Value, examples: Vec<(&'static str, Value)>) -> Self {
+        self.json_body(true, Box::new(schema), examples)
+    }
+
+    fn json_body(self, required: bool, schema: BodySchema, examples: Vec<(&'static str, Value)>) -> Self {
+        let content = BodyContent { media_type: "application/json", schema, examples };
+        self.say(|doc| doc.body = Some(BodyDoc { required, content: vec![content] }))
+    }
+
+    /// A body that is not JSON, or one beside the JSON: types with their schemas.
+    pub fn content_body(self, types: Vec<(&'static str, Value)>) -> Self {
+        let contents = types.into_iter().map(|(media_type, schema)| BodyContent {
+            media_type,
+            schema: Box::new(move |_| schema.clone()),
+            examples: Vec::new(),
+        });
+        self.say(|doc| {
+            let body = doc.body.get_or_insert_with(|| BodyDoc { required: true, content: Vec::new() });
+            body.content.extend(contents);
+        })
+    }
+
+    /// The parameters of the query: what `parser` reads.
+    pub fn query<T>(self, parser: impl Fn(&Query<'static>) -> T + Send + Sync + 'static) -> Self {
+        self.say(|doc| doc.query = Some(Box::new(move || Query::outline(&parser))))
+    }
+
+    /// A header that the route reads; `schema` is JSON Schema.
+    pub fn header(self, name: &'static str, about: &'static str, schema: Value) -> Self {
+        self.say(|doc| doc.headers.push(HeaderDoc { name, about, schema }))
+    }
+
+    /// 200 with a resource.
+    pub fn ok<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::OK, Content::Json(json_of::<T>))
+    }
+
+    /// 201 with what was made.
+    pub fn created<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::CREATED, Content::Json(json_of::<T>))
+    }
+
+    /// 202 with what was set going.
+    pub fn accepted<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::ACCEPTED, Content::Json(json_of::<T>))
+    }
+
+    /// 204.
+    pub fn no_content(self) -> Self {
+        self.empty(StatusCode::NO_CONTENT)
+    }
+
+    /// A status and no body.
+    pub fn empty(self, status: StatusCode) -> Self {
+        self.answer(status, Content::None)
+    }
+
+    /// A status other than those above, with JSON.
+    pub fn json<T: JsonSchema>(self, status: StatusCode) -> Self {
+        self.answer(status, Content::Json(json_of::<T>))
+    }
+
+    /// 200 with a list that is never paged.
+    pub fn list<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::OK, Content::List { row: json_of::<T>, cursor: Cursor::Never })
+    }
+
+    /// 200 with a page of a list.
+    pub fn page<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::OK, Content::List { row: json_of::<T>, cursor: Cursor::Always })
+    }
+
+    /// 200 with a list that is paged when a `limit` is given.
+    pub fn list_or_page<T: JsonSchema>(self) -> Self {
+        self.answer(StatusCode::OK, Content::List { row: json_of::<T>, cursor: Cursor::Sometimes })
+    }
+
+    /// 200 with bytes or text of a type.
+    pub fn content(self, media_type: &'static str) -> Self {
+        self.answer(StatusCode::OK, Content::Other(media_type))
+    }
+
+    /// As [`content`](Self::content), with another status.
+    pub fn content_as(self, status: StatusCode, media_type: &'static str) -> Self {
+        self.answer(status, Content::Other(media_type))
+    }
+
+    /// The error envelope under a status that no code has.
+    pub fn refusal(self, status: StatusCode) -> Self {
+        self.answer(status, Content::Error)
+    }
+
+    fn answer(self, status: StatusCode, content: Content) -> Self {
+        self.say(|doc| doc.answers.push(Answer { status, content }))
+    }
+
+    /// A public route that reads the caller's token by itself.
+    pub fn bearer(self) -> Self {
+        self.say(|doc| doc.bearer = true)
+    }
+
+    /// The network has a part in it.
+    pub fn on_network(self) -> Self {
+        self.errors(&[ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other])
+    }
+
+    /// The codes of this route's own. Those of its kind (key, limits, body, channel, plan) come by themselves; `other`
+    /// stands for the network's refusals and silence.
+    pub fn errors(self, codes: &[ErrorCode]) -> Self {
+        self.say(|doc| doc.errors.extend(codes))
+    }
+}
+
+fn json_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
 }
 
 /// The scope resource of a path: the first segment after the channel id, `channels` when there is none, and the
@@ -323,7 +460,7 @@ mod tests {
         async fn nothing(_: &mut RequestContext) -> Outcome {
             Ok(crate::reply::Reply::no_content())
         }
-        let routes = vec![Route::get("/healthz").public(nothing), Route::delete("/healthz").public(nothing)];
+        let routes = vec![Route::public(GET, "/healthz", nothing), Route::public(DELETE, "/healthz", nothing)];
         let paths = PathRoutes { path: "/healthz", routes };
         assert_eq!(paths.find(&Method::HEAD).unwrap().method, Method::GET);
         assert!(paths.find(&Method::POST).is_none());
@@ -332,7 +469,10 @@ mod tests {
 
     #[test]
     fn a_declaration_carries_its_rules() {
-        let declared = Route::post("/v1/channels").multi_channel().plan_blocks();
+        async fn nothing(_: &mut AccountCall) -> Outcome {
+            Ok(crate::reply::Reply::no_content())
+        }
+        let declared = Route::account(POST, "/v1/channels", nothing).multi_channel().plan_blocks();
         assert_eq!(declared.rules.grant, Grant::Scope(Resource::Channels, Access::Write));
         assert!(declared.rules.multi_channel && declared.rules.plan_blocks);
     }

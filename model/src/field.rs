@@ -128,6 +128,17 @@ impl<T> Change<T> {
     pub fn is_keep(&self) -> bool {
         matches!(self, Self::Keep)
     }
+
+    /// The change to what `make` makes of the value.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn try_map<U, E>(self, make: impl FnOnce(T) -> Result<U, E>) -> Result<Change<U>, E> {
+        match self {
+            Self::Keep => Ok(Change::Keep),
+            Self::To(value) => make(value).map(Change::To),
+        }
+    }
 }
 
 impl<T> From<Option<T>> for Change<T> {

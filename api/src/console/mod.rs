@@ -12,8 +12,7 @@ use model::error::ErrorCode;
 
 use self::phones::PhoneView;
 use self::session::SessionView;
-use crate::openapi::Doc;
-use crate::route::Route;
+use crate::route::{DELETE, GET, POST, PUT, Route};
 
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -22,47 +21,44 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub fn routes_for_members() -> Vec<Route> {
     use ErrorCode as E;
     let mut routes =
-        pages(Route::get("/console").public(files::members), Route::get("/console/{page}").public(files::members));
+        pages(Route::public(GET, "/console", files::members), Route::public(GET, "/console/{page}", files::members));
     routes.extend([
-        Route::post("/console/session").public(session::log_in).doc(
-            Doc::new("open_console_session", "Log in to the console")
-                .ok::<SessionView>()
-                .errors(&[E::BadRequest, E::AuthInvalid]),
-        ),
-        Route::put("/console/session").public(session::refresh).doc(
-            Doc::new("refresh_console_session", "Get another access token for the console")
-                .ok::<SessionView>()
-                .errors(&[E::BadRequest, E::AuthMissing, E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
-        ),
-        Route::delete("/console/session")
-            .public(session::log_out)
-            .doc(Doc::new("close_console_session", "Log out of the console").no_content().errors(&[E::BadRequest])),
-        Route::post("/console/phones").public(phones::scan).doc(
-            Doc::new("scan_with_simulated_phone", "Let a phone of the simulated network scan a code")
-                .ok::<PhoneView>()
-                .errors(&[E::BadRequest, E::InvalidRequest, E::NotFound, E::Other]),
-        ),
+        Route::public(POST, "/console/session", session::log_in)
+            .doc("open_console_session", "Log in to the console")
+            .ok::<SessionView>()
+            .errors(&[E::BadRequest, E::AuthInvalid]),
+        Route::public(PUT, "/console/session", session::refresh)
+            .doc("refresh_console_session", "Get another access token for the console")
+            .ok::<SessionView>()
+            .errors(&[E::BadRequest, E::AuthMissing, E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
+        Route::public(DELETE, "/console/session", session::log_out)
+            .doc("close_console_session", "Log out of the console")
+            .no_content()
+            .errors(&[E::BadRequest]),
+        Route::public(POST, "/console/phones", phones::scan)
+            .doc("scan_with_simulated_phone", "Let a phone of the simulated network scan a code")
+            .ok::<PhoneView>()
+            .errors(&[E::BadRequest, E::InvalidRequest, E::NotFound, E::Other]),
     ]);
     routes
 }
 
 /// Of the operators' port: the pages alone, which call that port with the operator's token.
 pub fn routes_for_operators() -> Vec<Route> {
-    pages(Route::get("/console").public(files::operators), Route::get("/console/{page}").public(files::operators))
+    pages(Route::public(GET, "/console", files::operators), Route::public(GET, "/console/{page}", files::operators))
 }
 
 fn pages(first: Route, page: Route) -> Vec<Route> {
     vec![
-        first.doc(Doc::new("get_console", "Open the console").content(HTML)),
-        page.doc(Doc::new("get_console_page", "Open a page of the console").content(HTML)),
-        Route::get("/console/assets/{asset}").public(files::asset).doc(
-            Doc::new("get_console_asset", "Get a file of the console")
-                .content("text/css; charset=utf-8")
-                .content("text/javascript; charset=utf-8")
-                .errors(&[ErrorCode::NotFound]),
-        ),
-        Route::get("/console/licences.txt")
-            .public(files::licences)
-            .doc(Doc::new("get_console_licences", "Read the licences of what the console is made of").content(TEXT)),
+        first.doc("get_console", "Open the console").content(HTML),
+        page.doc("get_console_page", "Open a page of the console").content(HTML),
+        Route::public(GET, "/console/assets/{asset}", files::asset)
+            .doc("get_console_asset", "Get a file of the console")
+            .content("text/css; charset=utf-8")
+            .content("text/javascript; charset=utf-8")
+            .errors(&[ErrorCode::NotFound]),
+        Route::public(GET, "/console/licences.txt", files::licences)
+            .doc("get_console_licences", "Read the licences of what the console is made of")
+            .content(TEXT),
     ]
 }

@@ -1,6 +1,6 @@
 //! Answers: successes with their headers, and errors by their codes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::error::ErrorCode;
 use model::limit::LimitScope;
@@ -25,7 +25,7 @@ pub fn of(route: &Route, answers: &[Answer], errors: &[ErrorCode], parts: &mut P
         add_content(entry, &answer.content, parts);
     }
     for (status, codes) in by_status(errors) {
-        let name = refused(route, status, &codes, parts);
+        let name = refused(route, status, codes, parts);
         let reference = json!({ "$ref": format!("#/components/responses/{name}") });
         // A probe that is not ready, say, has an answer of its own for a status of errors.
         all.entry(status.to_string()).or_insert(reference);
@@ -68,16 +68,13 @@ fn add_json(answer: &mut Value, schema: Schema, parts: &Parts<'_>) {
     let mut schema = schema.to_value();
     parts.texts.describe("", &mut schema);
     let place = &mut answer["content"]["application/json"]["schema"];
-    *place = match place.take() {
-        Value::Null => schema,
-        Value::Object(mut known) if known.contains_key("anyOf") => {
-            if let Some(shapes) = known.get_mut("anyOf").and_then(Value::as_array_mut) {
-                shapes.push(schema);
-            }
-            Value::Object(known)
-        }
-        known => json!({ "anyOf": [known, schema] }),
-    };
+    if place.is_null() {
+        *place = schema;
+    } else if let Some(Value::Array(shapes)) = place.get_mut("anyOf") {
+        shapes.push(schema);
+    } else {
+        *place = json!({ "anyOf": [place.take(), schema] });
+    }
 }
 
 fn list(row: &Schema, cursor: Cursor) -> Schema {
@@ -95,36 +92,29 @@ fn list(row: &Schema, cursor: Cursor) -> Schema {
     Schema::try_from(list).unwrap_or_default()
 }
 
-fn by_status(codes: &[ErrorCode]) -> BTreeMap<u16, Vec<ErrorCode>> {
-    let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
+fn by_status(codes: &[ErrorCode]) -> BTreeMap<u16, BTreeSet<&'static str>> {
+    let mut by_status: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
     for code in codes {
         let also = (*code == ErrorCode::Other).then_some(REFUSED_BY_NETWORK);
         for status in [Some(http_status(*code)), also].into_iter().flatten() {
-            let known = by_status.entry(status).or_default();
-            if !known.contains(code) {
-                known.push(*code);
-            }
+            by_status.entry(status).or_default().insert(code.as_str());
         }
     }
     by_status
 }
 
 /// Errors of one status; routes that answer alike share the entry, whose name is returned.
-fn refused(route: &Route, status: u16, codes: &[ErrorCode], parts: &mut Parts<'_>) -> String {
-    let mut texts: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
-    texts.sort_unstable();
+fn refused(route: &Route, status: u16, codes: BTreeSet<&str>, parts: &mut Parts<'_>) -> String {
+    let texts: Vec<&str> = codes.into_iter().collect();
     let counted = is_counted(route);
     let kind = if counted { "" } else { ".uncounted" };
     let name = format!("{status}{kind}.{}", texts.join("."));
     if !parts.responses.contains_key(&name) {
         let example = |code: &str| {
             let error = json!({ "code": code, "message": code.replace('_', " ") });
-            (
-                code.to_owned(),
-                json!({ "value": { "error": error, "request_id": "req_0197c0de5eed7000a000c0ffee000001" } }),
-            )
+            json!({ "value": { "error": error, "request_id": "req_0197c0de5eed7000a000c0ffee000001" } })
         };
-        let examples: Map<String, Value> = texts.iter().map(|code| example(code)).collect();
+        let examples: Map<String, Value> = texts.iter().map(|code| ((*code).to_owned(), example(code))).collect();
         let response = json!({
             "description": texts.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", "),
             "headers": error_headers(status, counted),
@@ -156,7 +146,7 @@ fn error_headers(status: u16, counted: bool) -> Value {
     let mut headers = references(&["X-Request-Id"]);
     match status {
         401 => headers.extend(references(&["WWW-Authenticate"])),
-        429 => headers.extend(references(&["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Scope"])),
+        429 => headers.extend(references(&RATE_LIMIT)),
         _ => {}
     }
     if matches!(status, 429 | 503) {
@@ -176,26 +166,16 @@ fn references(names: &[&str]) -> Map<String, Value> {
 
 /// The headers of answers: the request's id, and how the buckets stand.
 pub fn headers() -> Value {
-    let count = json!({ "type": "integer", "minimum": 0 });
+    let header = |about: &str, schema: Value| json!({ "description": about, "required": true, "schema": schema });
+    let count = || json!({ "type": "integer", "minimum": 0 });
+    let id = json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{8,64}$" });
     json!({
-        "X-Request-Id": {
-            "description": "The id of the request, for support and logs.",
-            "required": true,
-            "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]{8,64}$" },
-        },
-        "X-RateLimit-Limit": { "description": "The capacity of the bucket that decides.", "required": true, "schema": count },
-        "X-RateLimit-Remaining": { "description": "The tokens that are left in it.", "required": true, "schema": count },
-        "X-RateLimit-Scope": {
-            "description": "Which bucket it is.",
-            "required": true,
-            "schema": { "type": "string", "enum": LimitScope::WORDS },
-        },
-        "Retry-After": {
-            "description": "After how many seconds to try again.",
-            "required": true,
-            "schema": { "type": "integer", "minimum": 1 },
-        },
-        "WWW-Authenticate": { "description": "`Bearer`.", "required": true, "schema": { "type": "string" } },
+        "X-Request-Id": header("The id of the request, for support and logs.", id),
+        "X-RateLimit-Limit": header("The capacity of the bucket that decides.", count()),
+        "X-RateLimit-Remaining": header("The tokens that are left in it.", count()),
+        "X-RateLimit-Scope": header("Which bucket it is.", json!({ "type": "string", "enum": LimitScope::WORDS })),
+        "Retry-After": header("After how many seconds to try again.", json!({ "type": "integer", "minimum": 1 })),
+        "WWW-Authenticate": header("`Bearer`.", json!({ "type": "string" })),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The machine-readable description of a port: OpenAPI 3.1, made of the routes' declarations.
 //!
-//! - `operation`: one route as the document shows it, by what it says of itself ([`Doc`]).
+//! - `operation`: one route as the document shows it, by what it says of itself ([`Doc`](crate::doc::Doc)).
 //! - `events`: what webhooks are sent. `answers`: successes, errors and their headers. `parameters`: what stands in paths.
 //!   `fields`: what fields mean.
 //!   `pages`: the public routes.
@@ -12,10 +12,10 @@ mod operation;
 mod pages;
 mod parameters;
 
-pub use crate::doc::{Deployment, Doc, binary};
+pub use crate::doc::{Deployment, binary};
 pub use events::{example as event_example, schema as event_schema};
 pub use pages::{document_of, routes};
-pub use parameters::judge as judge_parameter;
+pub use parameters::{judge as judge_parameter, names as parameters_of};
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;

@@ -60,7 +60,7 @@ fn security(route: &Route, doc: &Doc) -> Value {
 
 fn parameters_of(route: &Route, doc: &Doc) -> Vec<Value> {
     let mut all = Vec::new();
-    for name in route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+    for name in parameters::names(route.path) {
         let (schema, about) = parameters::of_path(route.path, name).unwrap_or((json!({ "type": "string" }), ""));
         all.push(json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema }));
     }
@@ -115,29 +115,12 @@ fn name_shapes(schema: &mut Value, parts: &mut Parts<'_>) {
 /// The route's own codes and those of its kind, each once.
 pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     use ErrorCode as E;
-    let mut codes = vec![E::InternalError];
-    match &route.action {
-        Action::Public(_) => codes.extend([E::RateLimited, E::WorkerAtCapacity]),
-        Action::Operator(_) => codes.extend([
-            E::AuthMissing,
-            E::AuthMalformed,
-            E::AuthInvalid,
-            E::InsufficientScope,
-            E::RateLimited,
-            E::WorkerAtCapacity,
-        ]),
-        Action::Account(_) | Action::Channel(_) => codes.extend([
-            E::AuthMissing,
-            E::AuthMalformed,
-            E::AuthInvalid,
-            E::AuthExpired,
-            E::AuthRevoked,
-            E::AuthNoEmail,
-            E::InsufficientScope,
-            E::RateLimited,
-            E::AuthBackendUnavailable,
-            E::WorkerAtCapacity,
-        ]),
+    let mut codes = vec![E::InternalError, E::RateLimited, E::WorkerAtCapacity];
+    if !matches!(route.action, Action::Public(_)) {
+        codes.extend([E::AuthMissing, E::AuthMalformed, E::AuthInvalid, E::InsufficientScope]);
+    }
+    if matches!(route.action, Action::Account(_) | Action::Channel(_)) {
+        codes.extend([E::AuthExpired, E::AuthRevoked, E::AuthNoEmail, E::AuthBackendUnavailable]);
     }
     if matches!(route.action, Action::Channel(_)) {
         codes.extend([E::ChannelNotFound, E::ChannelAccessDenied]);
@@ -154,6 +137,7 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if doc.query.is_some() || parameters::has_bounds(route.path) {
         codes.push(E::InvalidRequest);
     }
+    codes.extend(parameters::names(route.path).filter_map(|name| parameters::missing(route.path, name)));
     codes.extend(&doc.errors);
     codes
 }
@@ -163,39 +147,24 @@ const FIRST_TAGS: [&str; 10] =
     ["Channels", "Messages", "Webhooks", "Events", "Media", "Contacts", "Chats", "Groups", "API Keys", "Account"];
 
 /// The feature area of a path.
-fn tag(path: &str) -> &'static str {
-    if let Some(rest) = path.strip_prefix("/v1/") {
-        let mut segments = rest.split('/');
-        match segments.next().unwrap_or_default() {
-            "account" | "auth" => return "Account",
-            "support" => return "Support",
-            "status" => return "Status",
-            "admin" => return operators_tag(segments.next().unwrap_or_default()),
-            _ => {}
+fn tag(path: &str) -> String {
+    let mut segments = path.strip_prefix("/v1/").unwrap_or_default().split('/');
+    let named = match (segments.next().unwrap_or_default(), resource_of(path)) {
+        ("account" | "auth", _) => "Account",
+        ("support", _) => "Support",
+        ("admin", _) => operators_tag(segments.next().unwrap_or_default()),
+        ("status", _) | (_, None) => "Status",
+        (_, Some(Resource::Blacklist)) => "Contacts",
+        (_, Some(Resource::Presences)) => "Presence",
+        (_, Some(Resource::Keys)) => "API Keys",
+        (_, Some(Resource::Limits | Resource::Metrics)) => "Rate limits",
+        // All others are named as their scope is.
+        (_, Some(resource)) => {
+            let (first, rest) = resource.as_str().split_at(1);
+            return first.to_uppercase() + rest;
         }
-    }
-    let Some(resource) = resource_of(path) else { return "Status" };
-    match resource {
-        Resource::Channels => "Channels",
-        Resource::Messages => "Messages",
-        Resource::Media => "Media",
-        Resource::Chats => "Chats",
-        Resource::Contacts | Resource::Blacklist => "Contacts",
-        Resource::Groups => "Groups",
-        Resource::Communities => "Communities",
-        Resource::Newsletters => "Newsletters",
-        Resource::Labels => "Labels",
-        Resource::Stories => "Stories",
-        Resource::Calls => "Calls",
-        Resource::Presences => "Presence",
-        Resource::Profile => "Profile",
-        Resource::Settings => "Settings",
-        Resource::Business => "Business",
-        Resource::Webhooks => "Webhooks",
-        Resource::Keys => "API Keys",
-        Resource::Events => "Events",
-        Resource::Limits | Resource::Metrics => "Rate limits",
-    }
+    };
+    named.to_owned()
 }
 
 /// The area of an operator's path, by what follows `/v1/admin/`.
@@ -217,7 +186,7 @@ fn operators_tag(segment: &str) -> &'static str {
 /// The tags that the routes use, each once.
 pub fn tags(routes: &[Route]) -> Value {
     let place = |name: &str| FIRST_TAGS.iter().position(|first| *first == name).unwrap_or(FIRST_TAGS.len());
-    let used: BTreeSet<(usize, &str)> =
-        routes.iter().map(|route| tag(route.path)).map(|name| (place(name), name)).collect();
+    let used: BTreeSet<(usize, String)> =
+        routes.iter().map(|route| tag(route.path)).map(|name| (place(&name), name)).collect();
     used.into_iter().map(|(_, name)| json!({ "name": name })).collect()
 }

@@ -1,16 +1,16 @@
 //! `GET /openapi.json`, and `GET /docs` with a page to try the routes out. Everything that the page needs is in the
 //! binary.
 
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use salvo::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, LOCATION};
 use salvo::http::{HeaderValue, StatusCode};
 use serde_json::json;
 
-use super::{Deployment, Doc};
+use super::Deployment;
 use crate::doc::Document;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// The page. It draws an operation when it is opened: a document of this size takes pages that draw all of it seconds.
 /// It loads its files and the document by paths beside its own, so that it works behind a prefix too.
@@ -41,22 +41,19 @@ pub fn document_of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/openapi.json").public(document).doc(
-            Doc::new("get_openapi", "Get this document")
-                .header("If-None-Match", "The `ETag` of the copy that is at hand.", json!({ "type": "string" }))
-                .content("application/json")
-                .empty(StatusCode::NOT_MODIFIED),
-        ),
-        Route::get("/docs").public(page).doc(
-            Doc::new("get_docs", "Show this document, with a form for each call").content("text/html; charset=utf-8"),
-        ),
-        Route::get("/docs/{asset}").public(asset).doc(
-            Doc::new("get_docs_asset", "Get a script or a style of the page, or the licences of the program")
-                .content("text/css; charset=utf-8")
-                .content("text/javascript; charset=utf-8")
-                .content("text/plain; charset=utf-8")
-                .errors(&[ErrorCode::NotFound]),
-        ),
+        Route::public(GET, "/openapi.json", document)
+            .doc("get_openapi", "Get this document")
+            .header("If-None-Match", "The `ETag` of the copy that is at hand.", json!({ "type": "string" }))
+            .content("application/json")
+            .empty(StatusCode::NOT_MODIFIED),
+        Route::public(GET, "/docs", page)
+            .doc("get_docs", "Show this document, with a form for each call")
+            .content("text/html; charset=utf-8"),
+        Route::public(GET, "/docs/{asset}", asset)
+            .doc("get_docs_asset", "Get a script or a style of the page, or the licences of the program")
+            .content("text/css; charset=utf-8")
+            .content("text/javascript; charset=utf-8")
+            .content("text/plain; charset=utf-8"),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! What stands in the place of `{name}` in paths.
 
 use model::address::{LONGEST_ADDRESS, MAX_DIGITS};
+use model::error::ErrorCode;
 use model::field::rule::{ADDRESS_OR_DIGITS, LONGEST_UUID};
 use model::issue::{IssueCode, Violation};
 use model::target::LONGEST_URL;
@@ -69,6 +70,26 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
     })
 }
 
+/// What is answered where a parameter of the path names nothing, be it no id at all. `None` for one whose routes differ in that, and for
+/// a channel of the account, whose code comes with the kind of the route.
+pub fn missing(path: &str, name: &str) -> Option<ErrorCode> {
+    Some(match name {
+        "id" if path.starts_with("/v1/channels/") => return None,
+        "id" if path.starts_with("/v1/admin/channels/") => ErrorCode::ChannelNotFound,
+        "id" if path.contains("/webhook-endpoints/") => ErrorCode::WebhookEndpointNotFound,
+        "contact_id" | "lid" | "digits" => ErrorCode::ContactNotFound,
+        "chat_id" => ErrorCode::ChatNotFound,
+        "server_id" => ErrorCode::MessageNotFound,
+        "message_id" | "call_id" => return None,
+        _ => ErrorCode::NotFound,
+    })
+}
+
+/// The names of a path's parameters.
+pub fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
 /// Refuses what is longer than the document says. What is no uuid names nothing, and a link says by itself what is
 /// wrong with it.
 pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Violation> {
@@ -82,8 +103,7 @@ pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Violation> {
 
 /// Whether a value in the path may be too long: each name is as [`judge`] takes it.
 pub fn has_bounds(path: &str) -> bool {
-    let mut names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    names.any(|name| longest(path, name).is_some())
+    names(path).any(|name| longest(path, name).is_some())
 }
 
 /// The most characters of a value that is judged by them.

@@ -1,27 +1,24 @@
 //! `GET /v1/admin/audit-log`: who did what, over all customers.
 
-use model::error::CallError;
 use model::id::CustomerId;
 use model::page::ListId;
 use raft::directory::records::AuditEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::resources::audit_log::{Asked, AuditView, page};
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/audit-log").operator(list).doc(
-            Doc::new("list_whole_audit_log", "List who did what over all customers, the newest first")
-                .about("Failed attempts with keys that nobody has belong to no customer.")
-                .query(asked)
-                .page::<OwnedEntry>(),
-        ),
+        Route::operator(GET, "/v1/admin/audit-log", list)
+            .doc("list_whole_audit_log", "List who did what over all customers, the newest first")
+            .about("Failed attempts with keys that nobody has belong to no customer.")
+            .query(asked)
+            .page::<OwnedEntry>(),
     ]
 }
 
@@ -41,14 +38,12 @@ impl From<AuditEntry> for OwnedEntry {
 }
 
 /// The one customer whose log is asked for, and the page.
-fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Asked), CallError> {
-    let customer = query.id("customer_id");
-    let page = Asked::of(&query, ListId::only());
-    query.finish((customer, page))
+fn asked(query: &Query<'_>) -> (Option<CustomerId>, Asked) {
+    (query.id("customer_id"), Asked::of(query, ListId::only()))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (customer, asked) = asked(call.query())?;
+    let (customer, asked) = call.asked(asked)?;
     let customers = match customer {
         Some(customer) => vec![Some(customer)],
         None => {

@@ -18,11 +18,10 @@ use uuid::Uuid;
 
 use crate::audit::Target;
 use crate::backups::BackupJob;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// Characters of a folder's path, or of a bucket and a prefix.
 const LONGEST_PLACE: usize = 1024;
@@ -31,40 +30,34 @@ const BYTES: &str = "application/octet-stream";
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/backup")
-            .operator(show)
-            .doc(Doc::new("describe_backup", "Get what a backup of the cluster consists of").ok::<BackupView>()),
-        Route::post("/v1/admin/backup").operator(begin).doc(
-            Doc::new("take_backup", "Have this node take a backup of the cluster")
-                .about(
-                    "Into an empty folder of the node, or under a prefix of a bucket at the service of its `media.s3`. It \
-                     ends with the node; then there is no backup.",
-                )
-                .body(parse_place, json!({ "to": "s3://backups/gateway/2026-11-21" }))
-                .accepted::<BackupJob>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
-        Route::get("/v1/admin/backup/jobs/{id}").operator(job).doc(
-            Doc::new("get_backup_job", "See what became of a backup, at the node that takes it")
-                .ok::<BackupJob>()
-                .errors(&[ErrorCode::NotFound]),
-        ),
-        Route::get("/v1/admin/backup/groups/{group}").hands_out().operator(group).doc(
-            Doc::new("export_group", "Read the state of a group out of the running cluster")
-                .about(
-                    "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
-                     directory, number 0, last, which leaves an audit entry. Secrets in it are sealed; all else is not.",
-                )
-                .content(BYTES)
-                .errors(&[ErrorCode::NotFound, ErrorCode::WorkerAtCapacity]),
-        ),
-        Route::get("/v1/admin/backup/media/{shard}/{sha256}").hands_out().operator(media).doc(
-            Doc::new("export_media", "Read stored bytes by their hash").query(size).content(BYTES).errors(&[
-                ErrorCode::NotFound,
-                ErrorCode::MediaGone,
-                ErrorCode::WorkerAtCapacity,
-            ]),
-        ),
+        Route::operator(GET, "/v1/admin/backup", show)
+            .doc("describe_backup", "Get what a backup of the cluster consists of")
+            .ok::<BackupView>(),
+        Route::operator(POST, "/v1/admin/backup", begin)
+            .doc("take_backup", "Have this node take a backup of the cluster")
+            .about(
+                "Into an empty folder of the node, or under a prefix of a bucket at the service of its `media.s3`. It \
+                 ends with the node; then there is no backup.",
+            )
+            .body(parse_place, json!({ "to": "s3://backups/gateway/2026-11-21" }))
+            .accepted::<BackupJob>(),
+        Route::operator(GET, "/v1/admin/backup/jobs/{id}", job)
+            .doc("get_backup_job", "See what became of a backup, at the node that takes it")
+            .ok::<BackupJob>(),
+        Route::operator(GET, "/v1/admin/backup/groups/{group}", group)
+            .hands_out()
+            .doc("export_group", "Read the state of a group out of the running cluster")
+            .about(
+                "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
+                 directory, number 0, last, which leaves an audit entry. Secrets in it are sealed; all else is not.",
+            )
+            .content(BYTES),
+        Route::operator(GET, "/v1/admin/backup/media/{shard}/{sha256}", media)
+            .hands_out()
+            .doc("export_media", "Read stored bytes by their hash")
+            .query(size)
+            .content(BYTES)
+            .errors(&[ErrorCode::MediaGone]),
     ]
 }
 
@@ -129,14 +122,13 @@ async fn group(call: &mut OperatorCall) -> Outcome {
 }
 
 /// How many the bytes are, as their row says.
-fn size(query: Query<'_>) -> Result<u64, CallError> {
-    let size = query.number("size_bytes", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64;
-    query.finish(size)
+fn size(query: &Query<'_>) -> u64 {
+    query.number("size_bytes", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64
 }
 
 async fn media(call: &mut OperatorCall) -> Outcome {
     let shard = known_group(call, "shard")?;
-    let size = size(call.query())?;
+    let size = call.asked(size)?;
     let sha256: Sha256Hex = Sha256Hex(call.parameter("sha256").to_owned());
     if !sha256.is_well_formed() {
         return Err(CallError::not_found("media", &sha256.0));

@@ -18,11 +18,11 @@ use shard::call::request::GetStatus;
 use shard::machine::CREDENTIALS;
 
 use self::sealed::{BundleError, Content, LARGEST_BUNDLE};
-use super::channels::{PlacedChannel, ask, audited, find, record};
-use crate::openapi::{Doc, binary};
+use super::channels::{PlacedChannel, ask, audited, find};
+use crate::openapi::binary;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{POST, Route};
 
 const BYTES: &str = "application/octet-stream";
 
@@ -39,41 +39,34 @@ const PASSPHRASE_PATTERN: &str = "^[!-~]([ -~]*[!-~])?$";
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/admin/channels/{id}/export").operator(export).doc(
-            Doc::new("export_channel", "Get the session of a channel that is stopped, sealed under a passphrase")
-                .about(
-                    "For another cluster, which logs in with it without a new QR. Whoever has the bundle and the passphrase can do \
-                     so. Disable the channel before, and leave it so: a session that two clusters use ends on both.",
-                )
-                .body(parse_passphrase, json!({ "passphrase": "correct horse battery staple" }))
-                .content(BYTES)
-                .errors(&[E::ChannelNotFound, E::InvalidLifecycleTransition, E::ConcurrentModification]),
-        ),
-        Route::post("/v1/admin/channels/{id}/import").operator(import).doc(
-            Doc::new("import_channel", "Give a channel that holds no session that of a bundle")
-                .about(
-                    "It is `stopped_by_user` then, with the reason `restored`, and `connect` logs in without a QR: when the channel \
-                     that was exported cannot any more. What fails on the way leaves a channel without a session: import again.",
-                )
-                .header(
-                    "X-Passphrase",
-                    "What the bundle was sealed with.",
-                    json!({
-                        "type": "string",
-                        "minLength": SHORTEST_PASSPHRASE,
-                        "maxLength": LONGEST_PASSPHRASE,
-                        "pattern": PASSPHRASE_PATTERN,
-                    }),
-                )
-                .content_body(vec![(BYTES, binary())])
-                .ok::<PlacedChannel>()
-                .errors(&[
-                    E::ChannelNotFound,
-                    E::ChannelUnavailable,
-                    E::InvalidLifecycleTransition,
-                    E::ConcurrentModification,
-                ]),
-        ),
+        Route::operator(POST, "/v1/admin/channels/{id}/export", export)
+            .doc("export_channel", "Get the session of a channel that is stopped, sealed under a passphrase")
+            .about(
+                "For another cluster, which logs in with it without a new QR. Whoever has the bundle and the passphrase can do \
+                 so. Disable the channel before, and leave it so: a session that two clusters use ends on both.",
+            )
+            .body(parse_passphrase, json!({ "passphrase": "correct horse battery staple" }))
+            .content(BYTES)
+            .errors(&[E::InvalidLifecycleTransition, E::ConcurrentModification]),
+        Route::operator(POST, "/v1/admin/channels/{id}/import", import)
+            .doc("import_channel", "Give a channel that holds no session that of a bundle")
+            .about(
+                "It is `stopped_by_user` then, with the reason `restored`, and `connect` logs in without a QR: when the channel \
+                 that was exported cannot any more. What fails on the way leaves a channel without a session: import again.",
+            )
+            .header(
+                "X-Passphrase",
+                "What the bundle was sealed with.",
+                json!({
+                    "type": "string",
+                    "minLength": SHORTEST_PASSPHRASE,
+                    "maxLength": LONGEST_PASSPHRASE,
+                    "pattern": PASSPHRASE_PATTERN,
+                }),
+            )
+            .content_body(vec![(BYTES, binary())])
+            .ok::<PlacedChannel>()
+            .errors(&[E::ChannelUnavailable, E::InvalidLifecycleTransition, E::ConcurrentModification]),
     ]
 }
 
@@ -154,7 +147,7 @@ async fn import(call: &mut OperatorCall) -> Outcome {
     }
     let mut entry = audited(call, &channel, "channel.imported");
     entry.details.insert("exported_as".to_owned(), content.channel.to_string());
-    record(call, entry).await;
+    call.record(entry).await;
     let live = ask(call, &channel, GetStatus).await?;
     Ok(Reply::ok(&PlacedChannel::new(call, &channel, Some(&live))))
 }

@@ -6,7 +6,6 @@ use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::status::Trigger;
-use raft::directory::command::Command;
 use raft::directory::records::{AuditEntry, ChannelRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,39 +14,31 @@ use shard::call::Live;
 use shard::call::request::{GetStatus, Lifecycle, Request};
 
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::resources::ChannelView;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/channels").operator(list).doc(
-            Doc::new("list_all_channels", "List the channels of all customers, the newest first")
-                .query(asked)
-                .page::<PlacedChannel>(),
-        ),
-        Route::get("/v1/admin/channels/{id}").operator(show).doc(
-            Doc::new("get_placed_channel", "Get a channel and its place in the cluster")
-                .ok::<PlacedChannel>()
-                .errors(&[E::ChannelNotFound]),
-        ),
-        Route::post("/v1/admin/channels/{id}/disable").operator(disable).doc(
-            Doc::new("disable_any_channel", "Forbid a channel to run")
-                .optional_body(crate::resources::parse_disable_reason, json!({ "reason": "abuse" }))
-                .accepted::<PlacedChannel>()
-                .errors(&[E::ChannelNotFound, E::NoOp, E::ConcurrentModification]),
-        ),
-        Route::post("/v1/admin/channels/{id}/enable").operator(enable).doc(
-            Doc::new("enable_any_channel", "Allow a disabled channel to run").accepted::<PlacedChannel>().errors(&[
-                E::ChannelNotFound,
-                E::NotDisabled,
-                E::ConcurrentModification,
-            ]),
-        ),
+        Route::operator(GET, "/v1/admin/channels", list)
+            .doc("list_all_channels", "List the channels of all customers, the newest first")
+            .query(asked)
+            .page::<PlacedChannel>(),
+        Route::operator(GET, "/v1/admin/channels/{id}", show)
+            .doc("get_placed_channel", "Get a channel and its place in the cluster")
+            .ok::<PlacedChannel>(),
+        Route::operator(POST, "/v1/admin/channels/{id}/disable", disable)
+            .doc("disable_any_channel", "Forbid a channel to run")
+            .optional_body(crate::resources::parse_disable_reason, json!({ "reason": "abuse" }))
+            .accepted::<PlacedChannel>()
+            .errors(&[E::NoOp, E::ConcurrentModification]),
+        Route::operator(POST, "/v1/admin/channels/{id}/enable", enable)
+            .doc("enable_any_channel", "Allow a disabled channel to run")
+            .accepted::<PlacedChannel>()
+            .errors(&[E::NotDisabled, E::ConcurrentModification]),
     ]
 }
 
@@ -86,16 +77,13 @@ model::cursor! {
 }
 
 /// The size of the page, whose channels, and where the page before ended.
-fn asked(query: Query<'_>) -> Result<(usize, Option<CustomerId>, Option<ChannelId>), CallError> {
+fn asked(query: &Query<'_>) -> (usize, Option<CustomerId>, Option<ChannelId>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let customer = query.id("customer_id");
-    let after = query.cursor::<ChannelCursor>(ListId::only()).map(|cursor| cursor.id);
-    query.finish((limit, customer, after))
+    (limit, query.id("customer_id"), query.cursor::<ChannelCursor>(ListId::only()).map(|cursor| cursor.id))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (limit, customer, after) = asked(call.query())?;
-
+    let (limit, customer, after) = call.asked(asked)?;
     let mut channels: Vec<Arc<ChannelRecord>> = call.directory().read(|state| {
         let live = state.channels.values().filter(|channel| channel.deleted_at.is_none());
         live.filter(|channel| customer.is_none_or(|customer| channel.customer_id == customer))
@@ -122,14 +110,14 @@ async fn disable(call: &mut OperatorCall) -> Outcome {
     let live = lifecycle(call, &channel, Trigger::Disable).await?;
     let mut entry = audited(call, &channel, "channel.disabled");
     entry.details.extend(reason.map(|reason| ("reason".to_owned(), reason)));
-    record(call, entry).await;
+    call.record(entry).await;
     Ok(Reply::accepted(&PlacedChannel::new(call, &channel, Some(&live))))
 }
 
 async fn enable(call: &mut OperatorCall) -> Outcome {
     let channel = find(call)?;
     let live = lifecycle(call, &channel, Trigger::Enable).await?;
-    record(call, audited(call, &channel, "channel.enabled")).await;
+    call.record(audited(call, &channel, "channel.enabled")).await;
     Ok(Reply::accepted(&PlacedChannel::new(call, &channel, Some(&live))))
 }
 
@@ -148,13 +136,6 @@ pub(super) async fn ask<R: Request>(
 
 pub(super) fn audited(call: &OperatorCall, channel: &ChannelRecord, action: &str) -> AuditEntry {
     call.audited(channel.customer_id, action, Target::new("channel", channel.id, channel.name.as_str()))
-}
-
-/// The owner has done it already, so a failure to write the entry cannot undo anything: it is logged.
-pub(super) async fn record(call: &OperatorCall, entry: AuditEntry) {
-    if let Err(error) = call.update(Command::Audit, vec![entry]).await {
-        tracing::error!(%error, "an audit entry could not be written");
-    }
 }
 
 pub(super) fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, CallError> {

@@ -16,10 +16,9 @@ use shard::facts::unlike;
 use shard::router::NodeStatus;
 
 use super::survey::ClusterView;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// A disk on which every second sync takes this long holds up every send.
 const SLOW_SYNC: Duration = Duration::from_millis(50);
@@ -42,9 +41,9 @@ const ENOUGH_NODES: usize = 3;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/check")
-            .operator(show)
-            .doc(Doc::new("check_cluster", "See what is wrong, and whether a node can be lost now").ok::<CheckView>()),
+        Route::operator(GET, "/v1/admin/check", show)
+            .doc("check_cluster", "See what is wrong, and whether a node can be lost now")
+            .ok::<CheckView>(),
     ]
 }
 
@@ -60,8 +59,9 @@ pub enum Condition {
 }
 
 model::words! {
-    #[derive(PartialOrd, Ord, JsonSchema)]
+    #[derive(Default, PartialOrd, Ord, JsonSchema)]
     Level {
+        #[default]
         Ok = "ok",
         /// To be known; nothing is at risk by it now.
         Warning = "warning",
@@ -173,6 +173,11 @@ impl Finding {
     fn of_node(node: NodeId, level: Level, message: String, remedy: &'static str) -> Self {
         Self { node_id: Some(node), ..Self::of_cluster(level, message, remedy) }
     }
+}
+
+/// How bad something is that fails, or is on the way there; `None` where it is neither.
+fn level(fails: bool, is_near: bool) -> Option<Level> {
+    if fails { Some(Level::Failing) } else { is_near.then_some(Level::Warning) }
 }
 
 fn nodes(view: &ClusterView) -> Vec<Finding> {
@@ -319,13 +324,7 @@ fn fsync(view: &ClusterView) -> Vec<Finding> {
             let message = format!("node {node} cannot write to its data folder");
             return Some(Finding::of_node(node, Level::Failing, message, "see its log and its disk"));
         };
-        let level = if syncs.p50 > SLOW_SYNC {
-            Level::Failing
-        } else if syncs.p99 > SLOW_SYNC_SOMETIMES {
-            Level::Warning
-        } else {
-            return None;
-        };
+        let level = level(syncs.p50 > SLOW_SYNC, syncs.p99 > SLOW_SYNC_SOMETIMES)?;
         let message = format!(
             "node {node}: a sync takes {:.1?} at the median, {:.1?} at the 99th percentile",
             syncs.p50, syncs.p99
@@ -338,13 +337,7 @@ fn fsync(view: &ClusterView) -> Vec<Finding> {
 fn clock(view: &ClusterView) -> Vec<Finding> {
     let judged = view.heard().filter_map(|(node, heard)| {
         let off = heard.clock_off_by();
-        let level = if off > CLOCK_FAILING {
-            Level::Failing
-        } else if off > CLOCK_WARNING {
-            Level::Warning
-        } else {
-            return None;
-        };
+        let level = level(off > CLOCK_FAILING, off > CLOCK_WARNING)?;
         let way = if heard.clock_ahead > 0 { "ahead" } else { "behind" };
         let message = format!("the clock of node {node} is {off:.1?} {way} of that of the node that answers");
         Some(Finding::of_node(node, level, message, "run a time service such as chrony on every node"))
@@ -467,26 +460,20 @@ fn alike(view: &ClusterView) -> Vec<Finding> {
 }
 
 fn configuration(policy: &TargetPolicy) -> Vec<Finding> {
-    let mut said = Vec::new();
-    let mut warn = |message: String, remedy| said.push(Finding::of_cluster(Level::Warning, message, remedy));
-    if policy.allow_http {
-        warn(
-            "webhooks.allow_http: what webhooks say crosses the network unsealed".to_owned(),
-            "switch it off in production",
-        );
-    }
-    if policy.allow_loopback {
-        warn(
-            "webhooks.allow_loopback: customers reach what listens on the nodes".to_owned(),
-            "switch it off in production",
-        );
-    }
-    if !policy.allow_cidrs.is_empty() {
-        let ranges: Vec<String> = policy.allow_cidrs.iter().map(ToString::to_string).collect();
+    let switched_on = [
+        (policy.allow_http, "webhooks.allow_http: what webhooks say crosses the network unsealed"),
+        (policy.allow_loopback, "webhooks.allow_loopback: customers reach what listens on the nodes"),
+    ];
+    let switches = switched_on
+        .into_iter()
+        .filter(|(is_on, _)| *is_on)
+        .map(|(_, message)| Finding::of_cluster(Level::Warning, message.to_owned(), "switch it off in production"));
+    let ranges: Vec<String> = policy.allow_cidrs.iter().map(ToString::to_string).collect();
+    let reached = (!ranges.is_empty()).then(|| {
         let message = format!("webhooks.allow_cidrs: customers reach the private ranges {}", ranges.join(", "));
-        warn(message, "keep the ranges as narrow as the receivers need");
-    }
-    said
+        Finding::of_cluster(Level::Warning, message, "keep the ranges as narrow as the receivers need")
+    });
+    switches.chain(reached).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use model::customer::{ChangeCustomer, CreateCustomer, Quota};
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::field::Change;
 use model::id::CustomerId;
 use model::limit::BucketRule;
@@ -20,36 +20,32 @@ use serde_json::json;
 use crate::app::App;
 use crate::audit::Target;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/customers")
-            .operator(list)
-            .doc(Doc::new("list_customers", "List customers, the newest first").query(asked).page::<CustomerView>()),
-        Route::post("/v1/admin/customers").operator(create).doc(
-            Doc::new("create_customer", "Create a customer with its first key")
-                .body(CreateCustomer::parse, json!({ "name": "Acme", "plan": { "channel_limit": 5 } }))
-                .created::<CreatedView>(),
-        ),
-        Route::get("/v1/admin/customers/{id}")
-            .operator(show)
-            .doc(Doc::new("get_customer", "Get a customer").ok::<CustomerView>().errors(&[E::NotFound])),
-        Route::patch("/v1/admin/customers/{id}").operator(patch).doc(
-            Doc::new("update_customer", "Change a customer, its plan or its limits")
-                .body(ChangeCustomer::parse, json!({ "plan": { "overdue_since": null } }))
-                .ok::<CustomerView>()
-                .errors(&[E::NotFound]),
-        ),
-        Route::delete("/v1/admin/customers/{id}")
-            .operator(delete)
-            .doc(Doc::new("delete_customer", "Delete a customer").accepted::<CustomerView>().errors(&[E::NotFound])),
+        Route::operator(GET, "/v1/admin/customers", list)
+            .doc("list_customers", "List customers, the newest first")
+            .query(asked)
+            .page::<CustomerView>(),
+        Route::operator(POST, "/v1/admin/customers", create)
+            .doc("create_customer", "Create a customer with its first key")
+            .body(CreateCustomer::parse, json!({ "name": "Acme", "plan": { "channel_limit": 5 } }))
+            .created::<CreatedView>(),
+        Route::operator(GET, "/v1/admin/customers/{id}", show)
+            .doc("get_customer", "Get a customer")
+            .ok::<CustomerView>(),
+        Route::operator(PATCH, "/v1/admin/customers/{id}", patch)
+            .doc("update_customer", "Change a customer, its plan or its limits")
+            .body(ChangeCustomer::parse, json!({ "plan": { "overdue_since": null } }))
+            .ok::<CustomerView>(),
+        Route::operator(DELETE, "/v1/admin/customers/{id}", delete)
+            .doc("delete_customer", "Delete a customer")
+            .accepted::<CustomerView>(),
     ]
 }
 
@@ -119,15 +115,13 @@ model::cursor! {
 }
 
 /// The size of the page, and where the one before ended.
-fn asked(query: Query<'_>) -> Result<(usize, Option<(Timestamp, CustomerId)>), CallError> {
+fn asked(query: &Query<'_>) -> (usize, Option<(Timestamp, CustomerId)>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let after = query.cursor::<CustomerCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id));
-    query.finish((limit, after))
+    (limit, query.cursor::<CustomerCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id)))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (limit, after) = asked(call.query())?;
-
+    let (limit, after) = call.asked(asked)?;
     let place = |customer: &CustomerRecord| (customer.created_at, customer.id);
     let mut customers: Vec<Arc<CustomerRecord>> = call.directory().read(|state| {
         let live = state.customers.values().filter(|customer| customer.deleted_at.is_none());

@@ -8,16 +8,16 @@ use raft::failpoint;
 
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PUT, Route};
 
 /// Characters that say what a failpoint does.
 const LONGEST_ACTIONS: usize = 256;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/failpoints").operator(list),
-        Route::put("/v1/admin/failpoints/{name}").alone().operator(arm),
-        Route::delete("/v1/admin/failpoints/{name}").alone().operator(disarm),
+        Route::operator(GET, "/v1/admin/failpoints", list),
+        Route::operator(PUT, "/v1/admin/failpoints/{name}", arm).alone(),
+        Route::operator(DELETE, "/v1/admin/failpoints/{name}", disarm).alone(),
     ]
 }
 

@@ -1,17 +1,15 @@
 //! `GET /v1/admin/figures`: what the nodes had to do lately, so that charts need no monitoring system.
 
-use model::error::CallError;
 use model::id::NodeId;
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shard::figures::{KEPT, Point, STEP, State};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// Points of a node in an answer.
 const MOST_POINTS: u32 = 180;
@@ -21,16 +19,15 @@ const BY_DEFAULT: u32 = 3_600;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/figures").operator(show).doc(
-            Doc::new("get_figures", "See what each node had to do in the last hours")
-                .about(
-                    "Each node keeps points of ten seconds for six hours in memory: a process that begins anew begins to count \
-                     anew. What lies further back than half an hour is brought together in longer steps, 180 of them at \
-                     most.",
-                )
-                .query(|query| asked(query, Timestamp(0)))
-                .ok::<FiguresView>(),
-        ),
+        Route::operator(GET, "/v1/admin/figures", show)
+            .doc("get_figures", "See what each node had to do in the last hours")
+            .about(
+                "Each node keeps points of ten seconds for six hours in memory: a process that begins anew begins to count \
+                 anew. What lies further back than half an hour is brought together in longer steps, 180 of them at \
+                 most.",
+            )
+            .query(|query| asked(query, Timestamp(0)))
+            .ok::<FiguresView>(),
     ]
 }
 
@@ -101,12 +98,11 @@ impl From<Point> for FiguresPoint {
 }
 
 /// From when on, and in which steps.
-fn asked(query: Query<'_>, now: Timestamp) -> Result<(Timestamp, u32), CallError> {
+fn asked(query: &Query<'_>, now: Timestamp) -> (Timestamp, u32) {
     let since = query.time("since");
     let seconds = since.map_or(u64::from(BY_DEFAULT), |since| now.since(since).as_secs()).min(u64::from(KEPT));
     let seconds = u32::try_from(seconds).unwrap_or(KEPT);
-    let since = Timestamp(now.0 - i64::from(seconds) * 1000);
-    query.finish((since, step(seconds)))
+    (Timestamp(now.0 - i64::from(seconds) * 1000), step(seconds))
 }
 
 /// The shortest step, in whole steps of the nodes, that fits.
@@ -115,7 +111,7 @@ fn step(seconds: u32) -> u32 {
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
-    let (since, step_seconds) = asked(call.query(), call.now)?;
+    let (since, step_seconds) = call.asked(|query| asked(query, call.now))?;
     let heard = call.cluster().figures(since, step_seconds).await;
     let view = |(node_id, said): (NodeId, Result<Vec<Point>, String>)| match said {
         Ok(points) => {

@@ -11,28 +11,26 @@ use shard::format::RaiseError;
 
 use crate::audit::Target;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// How long the directory may take, once all nodes have answered.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/format")
-            .operator(show)
-            .doc(Doc::new("get_format", "See the cluster's format, and what each node understands").ok::<FormatView>()),
-        Route::post("/v1/admin/format/raise").operator(raise).doc(
-            Doc::new("raise_format", "Let the nodes use what their release has brought")
-                .about(
-                    "To the highest format that all members understand. From then on no node can go back to an older \
-                     release. Refused while a member does not answer, or understands no higher one.",
-                )
-                .ok::<FormatView>()
-                .errors(&[ErrorCode::BadRequest, ErrorCode::WorkerAtCapacity]),
-        ),
+        Route::operator(GET, "/v1/admin/format", show)
+            .doc("get_format", "See the cluster's format, and what each node understands")
+            .ok::<FormatView>(),
+        Route::operator(POST, "/v1/admin/format/raise", raise)
+            .doc("raise_format", "Let the nodes use what their release has brought")
+            .about(
+                "To the highest format that all members understand. From then on no node can go back to an older \
+                 release. Refused while a member does not answer, or understands no higher one.",
+            )
+            .ok::<FormatView>()
+            .errors(&[ErrorCode::BadRequest]),
     ]
 }
 

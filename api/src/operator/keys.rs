@@ -14,26 +14,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::resources::ApiKeyView;
-use crate::route::Route;
+use crate::route::{DELETE, GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/keys").operator(list).doc(
-            Doc::new("list_all_keys", "List the API keys of all customers, the newest first")
-                .query(|query| Asked::read(query))
-                .page::<OwnedKey>(),
-        ),
-        Route::delete("/v1/admin/keys/{id}").operator(revoke).doc(
-            Doc::new("revoke_any_key", "Revoke an API key, by its id or its prefix")
-                .about("Once this has answered, no node accepts the key.")
-                .ok::<OwnedKey>()
-                .errors(&[ErrorCode::NotFound, ErrorCode::BadRequest, ErrorCode::NoOp]),
-        ),
+        Route::operator(GET, "/v1/admin/keys", list)
+            .doc("list_all_keys", "List the API keys of all customers, the newest first")
+            .query(Asked::read)
+            .page::<OwnedKey>(),
+        Route::operator(DELETE, "/v1/admin/keys/{id}", revoke)
+            .doc("revoke_any_key", "Revoke an API key, by its id or its prefix")
+            .about("Once this has answered, no node accepts the key.")
+            .ok::<OwnedKey>()
+            .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
     ]
 }
 
@@ -66,14 +63,13 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(query: Query<'_>) -> Result<Self, CallError> {
-        let asked = Self {
+    fn read(query: &Query<'_>) -> Self {
+        Self {
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
             customer: query.id("customer_id"),
             with_revoked: query.flag("include_revoked").unwrap_or(false),
             after: query.cursor::<KeyCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id)),
-        };
-        query.finish(asked)
+        }
     }
 
     fn wants(&self, key: &KeyRecord, state: &DirectoryState) -> bool {
@@ -88,7 +84,7 @@ fn place(key: &KeyRecord) -> (Timestamp, KeyId) {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let asked = Asked::read(call.query())?;
+    let asked = call.asked(Asked::read)?;
     let now = call.now;
     let page = call.directory().read(|state| {
         let wanted = state.keys.values().filter(|key| asked.wants(key, state));

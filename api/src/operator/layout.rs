@@ -21,10 +21,9 @@ use shard::layout::load::{Burden, Loads, QUIET};
 use shard::layout::plan;
 
 use crate::audit::Target;
-use crate::openapi::Doc;
-use crate::reply::{Outcome, Reply};
+use crate::reply::{Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// How long nodes may take to say how far new replicas are.
 const COPIES_PATIENCE: Duration = Duration::from_secs(1);
@@ -35,43 +34,39 @@ const MOST_AT_ONCE: u64 = 64;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/layout")
-            .operator(show)
-            .doc(Doc::new("get_layout", "Get the placement of the shards and its last change").ok::<LayoutView>()),
-        Route::post("/v1/admin/layout/plan").looks().operator(plan_moves).doc(
-            Doc::new("plan_layout", "See which moves the present nodes want, and what they cost")
-                .about("Leads are dealt by what the shards have to do.")
-                .ok::<PlanView>(),
-        ),
-        Route::post("/v1/admin/layout/apply").operator(apply).doc(
-            Doc::new("apply_layout", "Begin the moves that the present nodes want")
-                .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
-                .optional_body(parse_apply, json!({ "at_once": 2 }))
-                .accepted::<ChangeView>()
-                .errors(&[E::BadRequest, E::ConcurrentModification, E::NoOp]),
-        ),
-        Route::post("/v1/admin/layout/cancel").operator(cancel).doc(
-            Doc::new("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
-                .accepted::<ChangeView>()
-                .errors(&[E::NoOp]),
-        ),
-        Route::post("/v1/admin/shards/{shard}/move").operator(move_shard).doc(
-            Doc::new("move_shard", "Move a shard to a node by hand")
-                .about(
-                    "Its lead alone, where the node has a replica. The next `apply` may move it back: it deals all shards \
-                     anew.",
-                )
-                .body(parse_target, json!({ "node_id": 2 }))
-                .accepted::<Moved>()
-                .errors(&[E::NotFound, E::BadRequest, E::ConcurrentModification, E::NoOp]),
-        ),
-        Route::post("/v1/admin/channels/{id}/move").operator(move_channel).doc(
-            Doc::new("move_channel", "Move a channel's whole shard to a node")
-                .about("Without `node_id`, to the replica that leads the fewest shards.")
-                .optional_body(parse_optional_target, json!({ "node_id": 2 }))
-                .accepted::<Moved>()
-                .errors(&[E::ChannelNotFound, E::NotFound, E::BadRequest, E::ConcurrentModification, E::NoOp]),
-        ),
+        Route::operator(GET, "/v1/admin/layout", show)
+            .doc("get_layout", "Get the placement of the shards and its last change")
+            .ok::<LayoutView>(),
+        Route::operator(POST, "/v1/admin/layout/plan", plan_moves)
+            .looks()
+            .doc("plan_layout", "See which moves the present nodes want, and what they cost")
+            .about("Leads are dealt by what the shards have to do.")
+            .ok::<PlanView>(),
+        Route::operator(POST, "/v1/admin/layout/apply", apply)
+            .doc("apply_layout", "Begin the moves that the present nodes want")
+            .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
+            .optional_body(parse_apply, json!({ "at_once": 2 }))
+            .accepted::<ChangeView>()
+            .errors(&[E::ConcurrentModification, E::NoOp]),
+        Route::operator(POST, "/v1/admin/layout/cancel", cancel)
+            .doc("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
+            .accepted::<ChangeView>()
+            .errors(&[E::NoOp]),
+        Route::operator(POST, "/v1/admin/shards/{shard}/move", move_shard)
+            .doc("move_shard", "Move a shard to a node by hand")
+            .about(
+                "Its lead alone, where the node has a replica. The next `apply` may move it back: it deals all shards \
+                 anew.",
+            )
+            .body(parse_target, json!({ "node_id": 2 }))
+            .accepted::<Moved>()
+            .errors(&[E::ConcurrentModification, E::NoOp]),
+        Route::operator(POST, "/v1/admin/channels/{id}/move", move_channel)
+            .doc("move_channel", "Move a channel's whole shard to a node")
+            .about("Without `node_id`, to the replica that leads the fewest shards.")
+            .optional_body(parse_optional_target, json!({ "node_id": 2 }))
+            .accepted::<Moved>()
+            .errors(&[E::NotFound, E::ConcurrentModification, E::NoOp]),
     ]
 }
 
@@ -197,41 +192,27 @@ pub struct Moved {
 
 impl From<&MoveRecord> for MoveView {
     fn from(each: &MoveRecord) -> Self {
-        Self {
-            shard: each.shard,
-            from: each.from.clone(),
-            to: each.to.clone(),
-            leader: each.leader,
-            state: each.state,
-            began_at: each.began_at,
-            ended_at: each.ended_at,
-            copied_bytes: None,
-            to_copy_bytes: None,
-        }
+        view_of!(each => shard, from, to, leader, state, began_at, ended_at; copied_bytes: None, to_copy_bytes: None)
     }
 }
 
 impl From<&LayoutRecord> for ChangeView {
     fn from(layout: &LayoutRecord) -> Self {
-        Self {
-            number: layout.number,
-            state: match (layout.is_running(), layout.cancelled_at) {
-                (true, _) => "running",
-                (false, Some(_)) => "cancelled",
-                (false, None) => "done",
-            }
-            .into(),
-            automatic: layout.automatic,
-            at_once: layout.at_once,
-            began_at: layout.began_at,
-            ended_at: layout.ended_at,
+        let state = match (layout.is_running(), layout.cancelled_at) {
+            (true, _) => "running",
+            (false, Some(_)) => "cancelled",
+            (false, None) => "done",
+        };
+        view_of!(
+            layout => number, automatic, at_once, began_at, ended_at;
+            state: state.into(),
             total: layout.moves.len(),
             waiting: layout.count(MoveState::Waiting),
             running: layout.count(MoveState::Running),
             done: layout.count(MoveState::Done),
             cancelled: layout.count(MoveState::Cancelled),
-            moves: layout.moves.iter().map(MoveView::from).collect(),
-        }
+            moves: layout.moves.iter().map(MoveView::from).collect()
+        )
     }
 }
 

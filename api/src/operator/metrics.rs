@@ -1,18 +1,17 @@
 //! `GET /metrics`: Prometheus text. No token, since the port is private and the text holds no tenant's data.
 
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// The format of Prometheus.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/metrics")
-            .public(text)
-            .doc(Doc::new("get_prometheus_metrics", "Get the node's figures as Prometheus reads them").content(TEXT)),
+        Route::public(GET, "/metrics", text)
+            .doc("get_prometheus_metrics", "Get the node's figures as Prometheus reads them")
+            .content(TEXT),
     ]
 }
 

@@ -21,58 +21,50 @@ use shard::router::NodeStatus;
 
 use super::survey::ClusterView;
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/nodes")
-            .operator(list)
-            .doc(Doc::new("list_nodes", "List the members of the cluster").list::<NodeView>()),
-        Route::patch("/v1/admin/nodes/{id}").operator(weigh).doc(
-            Doc::new("weigh_node", "Give a node another share of the shards")
-                .about("Nothing moves until the next layout is applied.")
-                .body(parse_weight, json!({ "weight": 2 }))
-                .ok::<NodeView>()
-                .errors(&[E::NotFound]),
-        ),
-        Route::delete("/v1/admin/nodes/{id}").operator(remove).doc(
-            Doc::new("remove_node", "Remove a node for good")
-                .about(
-                    "What it holds goes elsewhere first. There is no way back: its id is never given to another. Refused \
-                     where a group would lose its quorum, where no other node leads, and, without `force`, where any one \
-                     node can be lost now and none could then.",
-                )
-                .query(forced)
-                .accepted::<RemovalView>()
-                .errors(&[E::NotFound, E::BadRequest]),
-        ),
-        Route::get("/v1/admin/nodes/{id}/removal").operator(preview_removal).doc(
-            Doc::new("preview_removal", "See what the removal of a node would leave")
-                .about("Changes nothing, and is refused where the removal would be.")
-                .query(forced)
-                .ok::<RemovalView>()
-                .errors(&[E::NotFound, E::BadRequest]),
-        ),
-        Route::post("/v1/admin/nodes/{id}/drain").operator(drain).doc(
-            Doc::new("drain_node", "Move all that a node leads to others, so that it can stop")
-                .about(
-                    "Refused when no other node is ready, and, without `force`, while another one does not answer or is \
-                     drained.",
-                )
-                .optional_body(parse_force, json!({ "force": true }))
-                .accepted::<NodeView>()
-                .errors(&[E::NotFound, E::BadRequest]),
-        ),
-        Route::post("/v1/admin/nodes/{id}/undrain").operator(undrain).doc(
-            Doc::new("undrain_node", "Let a drained node lead again")
-                .accepted::<NodeView>()
-                .errors(&[E::NotFound, E::BadRequest]),
-        ),
+        Route::operator(GET, "/v1/admin/nodes", list)
+            .doc("list_nodes", "List the members of the cluster")
+            .list::<NodeView>(),
+        Route::operator(PATCH, "/v1/admin/nodes/{id}", weigh)
+            .doc("weigh_node", "Give a node another share of the shards")
+            .about("Nothing moves until the next layout is applied.")
+            .body(parse_weight, json!({ "weight": 2 }))
+            .ok::<NodeView>(),
+        Route::operator(DELETE, "/v1/admin/nodes/{id}", remove)
+            .doc("remove_node", "Remove a node for good")
+            .about(
+                "What it holds goes elsewhere first. There is no way back: its id is never given to another. Refused \
+                 where a group would lose its quorum, where no other node leads, and, without `force`, where any one \
+                 node can be lost now and none could then.",
+            )
+            .query(forced)
+            .accepted::<RemovalView>()
+            .errors(&[E::BadRequest]),
+        Route::operator(GET, "/v1/admin/nodes/{id}/removal", preview_removal)
+            .doc("preview_removal", "See what the removal of a node would leave")
+            .about("Changes nothing, and is refused where the removal would be.")
+            .query(forced)
+            .ok::<RemovalView>()
+            .errors(&[E::BadRequest]),
+        Route::operator(POST, "/v1/admin/nodes/{id}/drain", drain)
+            .doc("drain_node", "Move all that a node leads to others, so that it can stop")
+            .about(
+                "Refused when no other node is ready, and, without `force`, while another one does not answer or is \
+                 drained.",
+            )
+            .optional_body(parse_force, json!({ "force": true }))
+            .accepted::<NodeView>(),
+        Route::operator(POST, "/v1/admin/nodes/{id}/undrain", undrain)
+            .doc("undrain_node", "Let a drained node lead again")
+            .accepted::<NodeView>()
+            .errors(&[E::BadRequest]),
     ]
 }
 
@@ -272,14 +264,13 @@ async fn undrain(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&change(call, node, MemberCommand::Undrain(node), "node.undrained").await?))
 }
 
-fn forced(query: Query<'_>) -> Result<bool, CallError> {
-    let force = query.flag("force").unwrap_or(false);
-    query.finish(force)
+fn forced(query: &Query<'_>) -> bool {
+    query.flag("force").unwrap_or(false)
 }
 
 /// What is left once the node of the path is removed.
 async fn judged(call: &OperatorCall, node: NodeId) -> Result<Rest, CallError> {
-    let force = forced(call.query())?;
+    let force = call.asked(forced)?;
     call.cluster().judge_removal(node, force).await.map_err(|risk| CallError::bad_request(risk.to_string()))
 }
 

@@ -8,21 +8,19 @@ use model::id::{NodeId, ShardId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// All rows of a group are read for it.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/replicas").operator(list).doc(
-            Doc::new("list_replica_states", "List the replicas of this node with hashes of their states")
-                .about("Two replicas with the same `applied` have the same `state_hash`. All rows are read for it.")
-                .list::<ReplicaHashView>(),
-        ),
+        Route::operator(GET, "/v1/admin/replicas", list)
+            .doc("list_replica_states", "List the replicas of this node with hashes of their states")
+            .about("Two replicas with the same `applied` have the same `state_hash`. All rows are read for it.")
+            .list::<ReplicaHashView>(),
     ]
 }
 

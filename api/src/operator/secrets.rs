@@ -23,60 +23,54 @@ use shard::secrets::OVERLAP;
 
 use crate::audit::Target;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// How long a node may take to say which keys it has.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/secrets").operator(show).doc(
-            Doc::new("get_secrets", "See under which master key what is sealed, and whether the one before may go")
-                .about("Keys are named by a part of their hash.")
-                .ok::<SecretsView>(),
-        ),
-        Route::post("/v1/admin/keys/rotate").operator(rotate).doc(
-            Doc::new("rotate_keys", "Seal everything under the master key that the nodes were given last")
-                .about(
-                    "Every node must have been restarted with both keys before. The cluster goes on by itself, whatever \
-                     node ends meanwhile; `GET /v1/admin/secrets` shows how far it is. Keys of media links change by \
-                     themselves.",
-                )
-                .accepted::<SecretsView>()
-                .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
-        ),
-        Route::post("/v1/admin/secrets/data-keys/rotate").operator(rotate_data_keys).doc(
-            Doc::new("rotate_data_keys", "Give every customer another data key")
-                .about(
-                    "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
-                     sealed, and drops them a day after nothing of theirs is left (`secrets.keep_former_data_keys`).",
-                )
-                .accepted::<SecretsView>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
-        Route::post("/v1/admin/secrets/session-key/rotate").operator(rotate_session_key).doc(
-            Doc::new("rotate_session_key", "Sign session tokens by another key from now on")
-                .about(
-                    "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
-                     later, and until then another rotation is refused. Sessions themselves go on.",
-                )
-                .accepted::<SecretsView>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
-        Route::post("/v1/admin/secrets/authority/rotate").operator(rotate_authority).doc(
-            Doc::new("rotate_authority", "Exchange the authority by which nodes know each other")
-                .about(
-                    "Every node must answer. The cluster goes on by itself, whatever node ends meanwhile: all come to trust the \
-                     new one, make themselves certificates of it, and then trust the former no more. \
-                     `GET /v1/admin/secrets` shows how far it is, and which nodes it waits for. Join tokens that were issued \
-                     before let nobody in any more.",
-                )
-                .accepted::<SecretsView>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
+        Route::operator(GET, "/v1/admin/secrets", show)
+            .doc("get_secrets", "See under which master key what is sealed, and whether the one before may go")
+            .about("Keys are named by a part of their hash.")
+            .ok::<SecretsView>(),
+        Route::operator(POST, "/v1/admin/keys/rotate", rotate)
+            .doc("rotate_keys", "Seal everything under the master key that the nodes were given last")
+            .about(
+                "Every node must have been restarted with both keys before. The cluster goes on by itself, whatever \
+                 node ends meanwhile; `GET /v1/admin/secrets` shows how far it is. Keys of media links change by \
+                 themselves.",
+            )
+            .accepted::<SecretsView>()
+            .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
+        Route::operator(POST, "/v1/admin/secrets/data-keys/rotate", rotate_data_keys)
+            .doc("rotate_data_keys", "Give every customer another data key")
+            .about(
+                "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
+                 sealed, and drops them a day after nothing of theirs is left (`secrets.keep_former_data_keys`).",
+            )
+            .accepted::<SecretsView>()
+            .errors(&[ErrorCode::BadRequest]),
+        Route::operator(POST, "/v1/admin/secrets/session-key/rotate", rotate_session_key)
+            .doc("rotate_session_key", "Sign session tokens by another key from now on")
+            .about(
+                "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
+                 later, and until then another rotation is refused. Sessions themselves go on.",
+            )
+            .accepted::<SecretsView>()
+            .errors(&[ErrorCode::BadRequest]),
+        Route::operator(POST, "/v1/admin/secrets/authority/rotate", rotate_authority)
+            .doc("rotate_authority", "Exchange the authority by which nodes know each other")
+            .about(
+                "Every node must answer. The cluster goes on by itself, whatever node ends meanwhile: all come to trust the \
+                 new one, make themselves certificates of it, and then trust the former no more. \
+                 `GET /v1/admin/secrets` shows how far it is, and which nodes it waits for. Join tokens that were issued \
+                 before let nobody in any more.",
+            )
+            .accepted::<SecretsView>()
+            .errors(&[ErrorCode::BadRequest]),
     ]
 }
 
@@ -269,11 +263,8 @@ impl AuthorityView {
 
 impl NodeView {
     fn new((node_id, keys): (NodeId, Result<Vec<MasterKeyId>, String>)) -> Self {
-        let shown = |keys: Vec<MasterKeyId>| keys.iter().map(MasterKeyId::to_string).collect();
-        match keys {
-            Ok(keys) => Self { node_id, master_keys: Some(shown(keys)), error: None },
-            Err(error) => Self { node_id, master_keys: None, error: Some(error) },
-        }
+        let master_keys = keys.as_ref().ok().map(|keys| keys.iter().map(MasterKeyId::to_string).collect());
+        Self { node_id, master_keys, error: keys.err() }
     }
 }
 

@@ -8,18 +8,16 @@ use serde::{Deserialize, Serialize};
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Replica, ReplicaState};
 
 use super::survey::ClusterView;
-use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/shards").operator(list).doc(
-            Doc::new("list_shards", "List the Raft groups and their replicas")
-                .about("The directory, which all nodes share, is number 0.")
-                .list::<ShardView>(),
-        ),
+        Route::operator(GET, "/v1/admin/shards", list)
+            .doc("list_shards", "List the Raft groups and their replicas")
+            .about("The directory, which all nodes share, is number 0.")
+            .list::<ShardView>(),
     ]
 }
 

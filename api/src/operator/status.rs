@@ -14,16 +14,15 @@ use uuid::Uuid;
 
 use super::check::{Condition, Finding, condition, findings};
 use super::survey::ClusterView;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/status")
-            .operator(show)
-            .doc(Doc::new("get_cluster_status", "See how the cluster does").ok::<StatusView>()),
+        Route::operator(GET, "/v1/admin/status", show)
+            .doc("get_cluster_status", "See how the cluster does")
+            .ok::<StatusView>(),
     ]
 }
 

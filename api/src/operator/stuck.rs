@@ -20,11 +20,10 @@ use shard::call::deliveries::Waiting;
 use shard::cluster::CallContext;
 
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 /// What waits for less is on its way.
 const WAITS: u64 = 60;
@@ -38,19 +37,17 @@ const MOST_ERRORS: usize = 50;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/webhooks/stuck").operator(list).doc(
-            Doc::new("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
-                .about("The one that has waited longest comes first; of all customers.")
-                .query(Asked::read)
-                .list_or_page::<StuckEndpoint>(),
-        ),
-        Route::post("/v1/admin/webhook-endpoints/{id}/enable").operator(enable).doc(
-            Doc::new("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
-                .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
-                .body(parse_reason, json!({ "reason": "its owner has mended it" }))
-                .no_content()
-                .errors(&[E::WebhookEndpointNotFound, E::NoOp, E::BadRequest]),
-        ),
+        Route::operator(GET, "/v1/admin/webhooks/stuck", list)
+            .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
+            .about("The one that has waited longest comes first; of all customers.")
+            .query(asked)
+            .list_or_page::<StuckEndpoint>(),
+        Route::operator(POST, "/v1/admin/webhook-endpoints/{id}/enable", enable)
+            .doc("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
+            .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
+            .body(parse_reason, json!({ "reason": "its owner has mended it" }))
+            .no_content()
+            .errors(&[E::NoOp]),
     ]
 }
 
@@ -85,23 +82,10 @@ model::cursor! {
     StuckCursor("admin-stuck.1") { since: Option<Timestamp>, id: EndpointId }
 }
 
-/// How long something must have waited, of the one customer that is asked for.
-struct Asked {
-    older_than: Duration,
-    customer: Option<CustomerId>,
-    after: Option<(Option<Timestamp>, EndpointId)>,
-}
-
-impl Asked {
-    fn read(query: Query<'_>) -> Result<Self, CallError> {
-        let seconds = query.number("older_than_seconds", 0, LONGEST).map_or(WAITS, |seconds| seconds as u64);
-        let asked = Self {
-            older_than: Duration::from_secs(seconds),
-            customer: query.id("customer_id"),
-            after: query.cursor::<StuckCursor>(ListId::only()).map(|cursor| (cursor.since, cursor.id)),
-        };
-        query.finish(asked)
-    }
+/// How long something must have waited, the one customer that is asked about, and where the answer before ended.
+fn asked(query: &Query<'_>) -> (Duration, Option<CustomerId>, Option<StuckCursor>) {
+    let seconds = query.number("older_than_seconds", 0, LONGEST).map_or(WAITS, |seconds| seconds as u64);
+    (Duration::from_secs(seconds), query.id("customer_id"), query.cursor(ListId::only()))
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -134,7 +118,8 @@ pub struct StuckEndpoint {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let Asked { older_than, customer, after } = Asked::read(call.query())?;
+    let (older_than, customer, after) = call.asked(asked)?;
+    let after = after.map(|cursor| (cursor.since, cursor.id));
     let waiting = call.cluster().waiting_deliveries(&call.context()).await?;
     let waiting: HashMap<EndpointId, Waiting> = waiting.into_iter().map(|row| (row.endpoint, row)).collect();
     let before = call.now.minus(older_than);

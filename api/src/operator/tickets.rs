@@ -1,6 +1,6 @@
 //! Support tickets of all customers: `/v1/admin/support/tickets`, where they are answered and closed.
 
-use model::error::{CallError, ErrorCode};
+use model::error::ErrorCode;
 use model::id::{CustomerId, TicketMessageId};
 use model::page::ListId;
 use model::ticket::{Author, parse_answer, parse_status};
@@ -9,39 +9,32 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::tickets::{Conversation, Page, TicketView, find, update};
-use crate::route::Route;
+use crate::route::{GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/support/tickets").operator(list).doc(
-            Doc::new("list_all_tickets", "List the support tickets of all customers, the newest first")
-                .query(asked)
-                .page::<OwnedTicket>(),
-        ),
-        Route::get("/v1/admin/support/tickets/{id}").operator(show).doc(
-            Doc::new("get_any_ticket", "Get a support ticket with its messages")
-                .ok::<Conversation<OwnedTicket>>()
-                .errors(&[E::NotFound]),
-        ),
-        Route::patch("/v1/admin/support/tickets/{id}").operator(patch).doc(
-            Doc::new("set_ticket_status", "Set the status of a support ticket")
-                .body(parse_status, json!({ "status": "closed" }))
-                .ok::<OwnedTicket>()
-                .errors(&[E::NotFound, E::NoOp]),
-        ),
-        Route::post("/v1/admin/support/tickets/{id}/messages").operator(answer).doc(
-            Doc::new("answer_ticket", "Answer a support ticket")
-                .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
-                .body(parse_answer, json!({ "message": "Please try again now." }))
-                .created::<TicketMessage>()
-                .errors(&[E::NotFound]),
-        ),
+        Route::operator(GET, "/v1/admin/support/tickets", list)
+            .doc("list_all_tickets", "List the support tickets of all customers, the newest first")
+            .query(asked)
+            .page::<OwnedTicket>(),
+        Route::operator(GET, "/v1/admin/support/tickets/{id}", show)
+            .doc("get_any_ticket", "Get a support ticket with its messages")
+            .ok::<Conversation<OwnedTicket>>(),
+        Route::operator(PATCH, "/v1/admin/support/tickets/{id}", patch)
+            .doc("set_ticket_status", "Set the status of a support ticket")
+            .body(parse_status, json!({ "status": "closed" }))
+            .ok::<OwnedTicket>()
+            .errors(&[E::NoOp]),
+        Route::operator(POST, "/v1/admin/support/tickets/{id}/messages", answer)
+            .doc("answer_ticket", "Answer a support ticket")
+            .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
+            .body(parse_answer, json!({ "message": "Please try again now." }))
+            .created::<TicketMessage>(),
     ]
 }
 
@@ -76,14 +69,12 @@ impl OwnedTicket {
 }
 
 /// The one customer whose tickets are asked for, and the page.
-fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Page), CallError> {
-    let customer = query.id("customer_id");
-    let page = Page::read_query(&query, ListId::only());
-    query.finish((customer, page))
+fn asked(query: &Query<'_>) -> (Option<CustomerId>, Page) {
+    (query.id("customer_id"), Page::asked(query, ListId::only()))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (customer, page) = asked(call.query())?;
+    let (customer, page) = call.asked(asked)?;
     let tickets = page.read(call, customer).await?;
     Ok(Reply::ok(&tickets.map(|ticket| OwnedTicket::of(call, &ticket))))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::field::{Body, rule};
 use model::join_token::JoinToken;
 use model::time::Timestamp;
@@ -16,10 +16,9 @@ use serde_json::json;
 
 use crate::audit::Target;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{POST, Route};
 
 /// How long a token lives when nobody says otherwise, in seconds.
 const LIFE: u64 = 3600;
@@ -33,13 +32,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/admin/tokens").operator(issue).doc(
-            Doc::new("create_join_token", "Make a token that lets one node in, once")
-                .about("Whoever has it gets the cluster's master key: hand it over as you would that.")
-                .optional_body(parse_life, json!({ "expires_in_seconds": 600 }))
-                .created::<TokenView>()
-                .errors(&[ErrorCode::BadRequest]),
-        ),
+        Route::operator(POST, "/v1/admin/tokens", issue)
+            .doc("create_join_token", "Make a token that lets one node in, once")
+            .about("Whoever has it gets the cluster's master key: hand it over as you would that.")
+            .optional_body(parse_life, json!({ "expires_in_seconds": 600 }))
+            .created::<TokenView>(),
     ]
 }
 

@@ -15,11 +15,9 @@ use shard::deliveries::view::{AttemptView, DeliveryRecord};
 use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
 
 use super::word;
-use crate::openapi::Doc;
-use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 /// Channels that are asked for a message at a time.
 const AT_ONCE: usize = 5_000;
@@ -29,22 +27,16 @@ const MOST_ROWS: usize = 10;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/messages/{message_id}/trace").operator(show).doc(
-            Doc::new("trace_message", "See what became of a message, step by step")
-                .about(
-                    "In each channel that knows it: both ends of a conversation may be channels here. Of its deliveries, \
-                     the oldest first, as many are told as an answer of 4 MiB holds.",
-                )
-                .query(asked)
-                .list::<TraceView>()
-                .errors(&[ErrorCode::MessageNotFound]),
-        ),
+        Route::operator(GET, "/v1/admin/messages/{message_id}/trace", show)
+            .doc("trace_message", "See what became of a message, step by step")
+            .about(
+                "In each channel that knows it: both ends of a conversation may be channels here. Of its deliveries, \
+                 the oldest first, as many are told as an answer of 4 MiB holds.",
+            )
+            .query(|query| query.id::<ChannelId>("channel_id"))
+            .list::<TraceView>()
+            .errors(&[ErrorCode::MessageNotFound]),
     ]
-}
-
-fn asked(query: Query<'_>) -> Result<Option<ChannelId>, CallError> {
-    let channel = query.id("channel_id");
-    query.finish(channel)
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -91,7 +83,7 @@ pub struct Step {
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
-    let named = asked(call.query())?;
+    let named: Option<ChannelId> = call.asked(|query| query.id("channel_id"))?;
     let message = MessageId(call.parameter("message_id").to_owned());
     let missing = || CallError::message_not_found(message.as_str());
     let channels: Vec<ChannelId> = match named {

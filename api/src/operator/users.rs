@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::field::{Body, Change, rule};
 use model::id::{CustomerId, UserId};
 use model::member::Role;
@@ -16,33 +16,27 @@ use serde_json::json;
 
 use super::customers;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::resources::{email, new_password};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/customers/{id}/users")
-            .operator(list)
-            .doc(Doc::new("list_users", "List a customer's members").list::<UserView>().errors(&[E::NotFound])),
-        Route::post("/v1/admin/customers/{id}/users").operator(create).doc(
-            Doc::new("create_user", "Make a member of a customer")
-                .body(parse_create, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
-                .created::<UserView>()
-                .errors(&[E::NotFound, E::BadRequest]),
-        ),
-        Route::patch("/v1/admin/customers/{id}/users/{user_id}").operator(patch).doc(
-            Doc::new("update_user", "Change a member's role or password")
-                .body(parse_patch, json!({ "role": "admin" }))
-                .ok::<UserView>()
-                .errors(&[E::NotFound]),
-        ),
-        Route::delete("/v1/admin/customers/{id}/users/{user_id}")
-            .operator(delete)
-            .doc(Doc::new("delete_user", "Remove a member").no_content().errors(&[E::NotFound])),
+        Route::operator(GET, "/v1/admin/customers/{id}/users", list)
+            .doc("list_users", "List a customer's members")
+            .list::<UserView>(),
+        Route::operator(POST, "/v1/admin/customers/{id}/users", create)
+            .doc("create_user", "Make a member of a customer")
+            .body(parse_create, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
+            .created::<UserView>(),
+        Route::operator(PATCH, "/v1/admin/customers/{id}/users/{user_id}", patch)
+            .doc("update_user", "Change a member's role or password")
+            .body(parse_patch, json!({ "role": "admin" }))
+            .ok::<UserView>(),
+        Route::operator(DELETE, "/v1/admin/customers/{id}/users/{user_id}", delete)
+            .doc("delete_user", "Remove a member")
+            .no_content(),
     ]
 }
 
@@ -61,15 +55,7 @@ pub struct UserView {
 
 impl From<&UserRecord> for UserView {
     fn from(user: &UserRecord) -> Self {
-        Self {
-            id: user.id,
-            customer_id: user.customer_id,
-            email: user.email.clone(),
-            role: user.role,
-            email_verified: user.email_verified,
-            created_at: user.created_at,
-            last_login_at: user.last_login_at,
-        }
+        view_of!(user => id, customer_id, email, role, email_verified, created_at, last_login_at)
     }
 }
 

@@ -21,7 +21,7 @@ use std::time::Instant;
 use futures::FutureExt;
 use model::error::{CallError, ErrorCode, JSON_LIMIT_BYTES};
 use model::id::{ChannelId, CustomerId, RequestId};
-use model::limit::LimitScope;
+use model::limit::{BucketLevel, LimitScope};
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
 use salvo::http::header::{
@@ -42,7 +42,7 @@ use crate::caller::Caller;
 use crate::client::client_of;
 use crate::failure;
 use crate::memory::Holder;
-use crate::openapi::judge_parameter;
+use crate::openapi::{judge_parameter, parameters_of};
 use crate::reply::{HTTPS_ALONE, Outcome, Reply};
 use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
@@ -84,6 +84,17 @@ impl Answered {
     fn uncounted(outcome: Outcome) -> Self {
         Self { outcome, rate: None }
     }
+
+    /// Refused by a bucket that is empty.
+    fn by_bucket(scope: LimitScope, level: &BucketLevel) -> Self {
+        Self { outcome: Err(failure::empty_bucket(scope, level)), rate: Some(RateHeaders::new(scope, level)) }
+    }
+}
+
+impl From<CallError> for Answered {
+    fn from(error: CallError) -> Self {
+        Self::uncounted(Err(error))
+    }
 }
 
 impl Gate {
@@ -99,11 +110,10 @@ impl Gate {
 
     async fn answer(&self, ctx: RequestContext, origin: &Judgement) -> Answered {
         if let Err(error) = head::judge(&ctx.http) {
-            return Answered::uncounted(Err(error));
+            return error.into();
         }
         if let Err(level) = self.app.take_from_address(ctx.client.ip, Timestamp::steady()) {
-            let refused = failure::empty_bucket(LimitScope::Ip, &level);
-            return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };
+            return Answered::by_bucket(LimitScope::Ip, &level);
         }
         let Some(paths) = &self.paths else { return Answered::uncounted(self.lead_home(&ctx.http)) };
         if let Some(preflight) = origin.preflight(&ctx.http, paths) {
@@ -111,9 +121,9 @@ impl Gate {
         }
         let Some(route) = paths.find(ctx.http.method()) else {
             // Told with `Allow` in [`Gate::handle`].
-            return Answered::uncounted(Err(CallError::route_not_found()));
+            return CallError::route_not_found().into();
         };
-        self.run(ctx, route).await
+        self.run(ctx, route).await.unwrap_or_else(|refused| refused)
     }
 
     /// People type the address of a port into a browser; programs are told that there is no such route.
@@ -127,23 +137,18 @@ impl Gate {
         Err(CallError::new(ErrorCode::NotFound, "no such route; /docs shows those that there are"))
     }
 
-    async fn run(&self, mut ctx: RequestContext, route: &Route) -> Answered {
-        match &route.action {
+    /// The error is a refusal before the handler's turn.
+    async fn run(&self, mut ctx: RequestContext, route: &Route) -> Result<Answered, Answered> {
+        Ok(match &route.action {
             Action::Public(endpoint) => {
                 let outcome = guarded(&**endpoint, &mut ctx).await;
                 let rate = outcome.as_ref().err().and_then(RateHeaders::refused_by);
                 Answered { outcome, rate }
             }
             Action::Operator(endpoint) => Answered::uncounted(operate(ctx, route, &**endpoint).await),
-            Action::Account(endpoint) => match admit(ctx, self.entry).await {
-                Ok(call) => account(call, route, &**endpoint).await,
-                Err(refused) => refused,
-            },
-            Action::Channel(endpoint) => match admit(ctx, self.entry).await {
-                Ok(call) => channel(call, route, &**endpoint).await,
-                Err(refused) => refused,
-            },
-        }
+            Action::Account(endpoint) => account(admit(ctx, self.entry).await?, route, &**endpoint).await,
+            Action::Channel(endpoint) => channel(admit(ctx, self.entry).await?, route, &**endpoint).await,
+        })
     }
 }
 
@@ -161,17 +166,13 @@ async fn operate(mut ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint
 /// Authenticates, then takes the token that the request costs.
 async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answered> {
     let caller = match ticket::shown(&ctx).filter(|_| entry == Entry::Interface) {
-        Some(text) => ticket::redeem(&ctx, text).await,
-        None => authentication::caller(&ctx, Address::Confirmed).await,
-    };
-    let caller = match caller {
-        Ok(caller) => caller,
-        Err(error) => return Err(Answered::uncounted(Err(error))),
+        Some(text) => ticket::redeem(&ctx, text).await?,
+        None => authentication::caller(&ctx, Address::Confirmed).await?,
     };
     ctx.recognise(Some(caller.customer.id));
     let _ = ctx.account.set(caller.customer.id);
     if ctx.app.memory.is_full(Holder::Account(caller.customer.id)) {
-        return Err(Answered::uncounted(Err(CallError::worker_at_capacity())));
+        return Err(CallError::worker_at_capacity().into());
     }
     ctx.body_limit = JSON_LIMIT_BYTES;
     Span::current().record("customer", field::display(caller.customer.id));
@@ -181,23 +182,17 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
             (CustomerId(session.bucket(caller.customer.id)), ctx.app.config.limits.console, LimitScope::Session)
         }
         // There is no such place for a key.
-        (Entry::Console, None) => return Err(Answered::uncounted(Err(CallError::route_not_found()))),
+        (Entry::Console, None) => return Err(CallError::route_not_found().into()),
     };
-    let charged = ctx.cluster().charge_customer(bucket, rule, &ctx.context()).await;
-    match charged {
-        Ok((level, true)) => {
-            let charged = match entry {
-                Entry::Interface => Charged::Customer(level),
-                Entry::Console => Charged::Session(level),
-            };
-            Ok(AccountCall { ctx, caller, charged })
-        }
-        Ok((level, false)) => {
-            let refused = failure::empty_bucket(scope, &level);
-            Err(Answered { outcome: Err(refused), rate: Some(RateHeaders::new(scope, &level)) })
-        }
-        Err(error) => Err(Answered::uncounted(Err(error))),
+    let (level, taken) = ctx.cluster().charge_customer(bucket, rule, &ctx.context()).await?;
+    if !taken {
+        return Err(Answered::by_bucket(scope, &level));
     }
+    let charged = match entry {
+        Entry::Interface => Charged::Customer(level),
+        Entry::Console => Charged::Session(level),
+    };
+    Ok(AccountCall { ctx, caller, charged })
 }
 
 async fn account(mut call: AccountCall, route: &Route, endpoint: &dyn Endpoint<AccountCall>) -> Answered {
@@ -275,7 +270,7 @@ fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), Call
 
 /// What stands in the path is judged like a body.
 fn check_path(ctx: &RequestContext, path: &str) -> Result<(), CallError> {
-    for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+    for name in parameters_of(path) {
         judge_parameter(path, name, ctx.parameter(name)).map_err(|violation| violation.at(&[name]))?;
     }
     Ok(())

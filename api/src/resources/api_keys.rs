@@ -22,12 +22,11 @@ use serde_json::{Value, json};
 
 use crate::audit::Target;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::{AccountCall, RequestContext};
 use crate::resources::attempts::{self, Attempt};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 /// How far in the future a key may expire: five years have two leap days at most.
 const LONGEST_LIFE: Duration = Duration::from_secs((5 * 365 + 2) * 24 * 3600);
@@ -41,39 +40,32 @@ const MOST_SCOPES: usize = 128;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/api-keys").account(create).doc(
-            Doc::new("create_api_key", "Issue an API key")
-                .about(
-                    "The secret is shown in this answer alone. The key has no scope, channel or life beyond that of the \
-                     key that makes it: without `expires_at` it ends when that one does.",
-                )
-                .body(
-                    |body| CreateKey::parse(body, Timestamp(0)),
-                    json!({ "name": "reader", "scopes": ["messages.read", "media.*"] }),
-                )
-                .created::<IssuedKey>()
-                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
-        ),
-        Route::get("/v1/api-keys").account(list).doc(
-            Doc::new("list_api_keys", "List API keys")
-                .query(|query| asked(&query, ListId::only()))
-                .list_or_page::<ApiKeyView>(),
-        ),
-        Route::get("/v1/api-keys/{id}")
-            .account(show)
-            .doc(Doc::new("get_api_key", "Get an API key").ok::<ApiKeyView>().errors(&[E::NotFound])),
-        Route::patch("/v1/api-keys/{id}").account(patch).doc(
-            Doc::new("rename_api_key", "Rename an API key")
-                .body(parse_rename, json!({ "name": "reader of the dashboard" }))
-                .ok::<ApiKeyView>()
-                .errors(&[E::NotFound]),
-        ),
-        Route::delete("/v1/api-keys/{id}").account(revoke).doc(
-            Doc::new("revoke_api_key", "Revoke an API key")
-                .about("Once this is answered, no node accepts the key.")
-                .no_content()
-                .errors(&[E::NotFound, E::NoOp]),
-        ),
+        Route::account(POST, "/v1/api-keys", create)
+            .doc("create_api_key", "Issue an API key")
+            .about(
+                "The secret is shown in this answer alone. The key has no scope, channel or life beyond that of the \
+                 key that makes it: without `expires_at` it ends when that one does.",
+            )
+            .body(
+                |body| CreateKey::parse(body, Timestamp(0)),
+                json!({ "name": "reader", "scopes": ["messages.read", "media.*"] }),
+            )
+            .created::<IssuedKey>()
+            .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
+        Route::account(GET, "/v1/api-keys", list)
+            .doc("list_api_keys", "List API keys")
+            .query(|query| asked(query, ListId::only()))
+            .list_or_page::<ApiKeyView>(),
+        Route::account(GET, "/v1/api-keys/{id}", show).doc("get_api_key", "Get an API key").ok::<ApiKeyView>(),
+        Route::account(PATCH, "/v1/api-keys/{id}", patch)
+            .doc("rename_api_key", "Rename an API key")
+            .body(parse_rename, json!({ "name": "reader of the dashboard" }))
+            .ok::<ApiKeyView>(),
+        Route::account(DELETE, "/v1/api-keys/{id}", revoke)
+            .doc("revoke_api_key", "Revoke an API key")
+            .about("Once this is answered, no node accepts the key.")
+            .no_content()
+            .errors(&[E::NoOp]),
     ]
 }
 
@@ -104,27 +96,15 @@ pub struct ApiKeyView {
 
 impl ApiKeyView {
     pub fn new(record: &KeyRecord, now: Timestamp) -> Self {
-        let expired = record.expires_at.is_some_and(|end| end <= now);
-        Self {
-            id: record.id,
-            customer_id: record.customer_id,
-            name: record.name.clone(),
-            prefix: record.prefix.clone(),
-            channel_id: record.channel_id,
-            scopes: record.scopes.clone(),
-            status: match record.revoked_at {
-                Some(_) => "revoked",
-                None if expired => "expired",
-                None => "active",
-            }
-            .into(),
-            created_at: record.created_at,
-            expires_at: record.expires_at,
-            last_used_at: record.last_used_at,
-            revoked_at: record.revoked_at,
-            created_by: record.created_by,
-            created_by_key_id: record.created_by_key_id,
-        }
+        let status = match record.revoked_at {
+            Some(_) => "revoked",
+            None if record.expires_at.is_some_and(|end| end <= now) => "expired",
+            None => "active",
+        };
+        view_of!(
+            record => id, customer_id, name, prefix, channel_id, scopes, created_at, expires_at, last_used_at, revoked_at,
+            created_by, created_by_key_id; status: status.into()
+        )
     }
 }
 
@@ -145,7 +125,6 @@ impl IssuedKey {
 
 /// What a key is issued with.
 pub struct NewKey {
-    pub id: KeyId,
     pub customer: CustomerId,
     pub name: String,
     pub channel: Option<ChannelId>,
@@ -159,7 +138,6 @@ impl NewKey {
     /// The unrestricted key that a new customer begins with.
     pub fn first_of(customer: CustomerId) -> Self {
         Self {
-            id: KeyId::new(),
             customer,
             name: "First key".to_owned(),
             channel: None,
@@ -174,7 +152,7 @@ impl NewKey {
     pub fn generate(self, now: Timestamp) -> (KeyRecord, ApiKey) {
         let secret = ApiKey::generate(rand::random());
         let record = KeyRecord {
-            id: self.id,
+            id: KeyId::new(),
             customer_id: self.customer,
             name: self.name,
             prefix: secret.prefix().to_string(),
@@ -260,7 +238,6 @@ async fn create(call: &mut AccountCall) -> Outcome {
         return Err(CallError::insufficient_scope(&lacking, &call.caller.scopes.to_strings()));
     }
     let key = NewKey {
-        id: KeyId::new(),
         customer: call.customer_id(),
         name: asked.name,
         channel: asked.channel_id,
@@ -278,9 +255,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
 
 async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
-    let query = call.query();
-    let (with_revoked, after) = asked(&query, of);
-    query.finish(())?;
+    let (with_revoked, after) = call.asked(|query| asked(query, of))?;
     let keys: Vec<Arc<KeyRecord>> = call.directory().read(|state| {
         let keys = state.keys_of(call.customer_id()).into_iter();
         keys.map(|key| state.as_ended(key)).collect()
@@ -393,7 +368,6 @@ pub mod tests {
     ) -> (KeyRecord, ApiKey) {
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         NewKey {
-            id: KeyId::new(),
             customer,
             name: "k".into(),
             channel,

@@ -1,37 +1,35 @@
 //! The channel's block list on the network.
 
-use model::address::Address;
 use model::blacklist::Blocked;
 use model::error::{CallError, ErrorCode as E};
 use network::operation::account::BlacklistOperation;
 use shard::call::read::Read;
 
 use super::contacts::LOOKED_UP;
-use crate::openapi::Doc;
-use crate::projection::{check_people, read_refresh, read_rest};
+use crate::projection::{read_refresh, read_rest};
 use crate::reply::{Counted, List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
-    let of_contact = &[E::NoOp, E::InvalidRequest, E::ContactNotFound, E::UndeliverableRecipient];
+    let of_contact = &[E::NoOp, E::UndeliverableRecipient];
     vec![
-        Route::get("/v1/channels/{id}/blacklist").channel(list).doc(
-            Doc::new("list_blacklist", "List whom the channel has blocked")
-                .query(|query| (read_refresh(&query), read_rest(&query)))
-                .ok::<Counted<Blocked>>()
-                .on_network(),
-        ),
-        Route::put("/v1/channels/{id}/blacklist/{contact_id}").channel(block).doc(
-            Doc::new("block_contact", "Block a contact")
-                .about(LOOKED_UP)
-                .ok::<Blocked>()
-                .on_network()
-                .errors(of_contact),
-        ),
-        Route::delete("/v1/channels/{id}/blacklist/{contact_id}")
-            .channel(unblock)
-            .doc(Doc::new("unblock_contact", "Unblock a contact").no_content().on_network().errors(of_contact)),
+        Route::channel(GET, "/v1/channels/{id}/blacklist", list)
+            .doc("list_blacklist", "List whom the channel has blocked")
+            .query(|query| (read_refresh(query), read_rest(query)))
+            .ok::<Counted<Blocked>>()
+            .on_network(),
+        Route::channel(PUT, "/v1/channels/{id}/blacklist/{contact_id}", block)
+            .doc("block_contact", "Block a contact")
+            .about(LOOKED_UP)
+            .ok::<Blocked>()
+            .on_network()
+            .errors(of_contact),
+        Route::channel(DELETE, "/v1/channels/{id}/blacklist/{contact_id}", unblock)
+            .doc("unblock_contact", "Unblock a contact")
+            .no_content()
+            .on_network()
+            .errors(of_contact),
     ]
 }
 
@@ -40,9 +38,7 @@ async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, CallError> {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let (refresh, page) = (read_refresh(&query), call.rest::<Blocked>(&query));
-    query.finish(())?;
+    let (refresh, page) = call.asked(|query| (read_refresh(query), call.rest::<Blocked>(query)))?;
     if refresh {
         call.operate(BlacklistOperation::List).await?;
     }
@@ -52,15 +48,8 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&Counted { data, count, next_cursor: next_cursor.flatten() }))
 }
 
-/// Whom the path names; nobody else than a person can be blocked.
-async fn person(call: &mut ChannelCall) -> Result<Address, CallError> {
-    let contact = call.contact()?;
-    check_people(call, std::slice::from_ref(&contact)).await?;
-    Ok(contact)
-}
-
 async fn block(call: &mut ChannelCall) -> Outcome {
-    let contact = person(call).await?;
+    let contact = call.person().await?;
     call.operate(BlacklistOperation::Block { contact: contact.clone() }).await?;
     let mut blocked = all(call).await?;
     // The list goes by the best address, the path perhaps by the other.
@@ -70,6 +59,6 @@ async fn block(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn unblock(call: &mut ChannelCall) -> Outcome {
-    let contact = person(call).await?;
+    let contact = call.person().await?;
     call.done(BlacklistOperation::Unblock { contact }).await
 }

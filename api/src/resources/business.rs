@@ -4,7 +4,7 @@ use model::business::{
     self, BusinessProfile, Collection, Order, OrderStatus, Product, ProductChanges, ProfileChanges, read_collection,
     read_collection_changes, read_product, read_product_changes, read_profile_changes,
 };
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::field::{Body, Change, rule};
 use model::page::ListId;
 use network::operation::business::{BusinessAnswer, BusinessOperation};
@@ -12,127 +12,103 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::call::read::Filter;
-use shard::projection::{BusinessAccount, OrderPlace};
+use shard::projection::{BusinessAccount, Entity, OrderPlace};
 
 use super::contacts::LOOKED_UP;
 use super::groups::REFUSALS;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
-use crate::projection::{Page, parse_refresh};
+use crate::projection::{Page, read_refresh};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
-
-/// What a look at somebody else's business may answer beside what the network does.
-const CONTACTS: &[ErrorCode] = &[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest];
+use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
     vec![
-        Route::get("/v1/channels/{id}/business/profile").channel(show_profile).doc(
-            Doc::new("get_business_profile", "Get the business profile")
-                .query(parse_refresh)
-                .ok::<BusinessProfile>()
-                .on_network(),
-        ),
-        Route::patch("/v1/channels/{id}/business/profile").channel(change_profile).doc(
-            Doc::new("update_business_profile", "Change the business profile")
-                .body(
-                    read_profile_changes,
-                    json!({ "description": "Tea and more", "websites": ["https://example.com"] }),
-                )
-                .ok::<BusinessProfile>()
-                .on_network(),
-        ),
-        Route::put("/v1/channels/{id}/business/cart").channel(set_cart).doc(
-            Doc::new("set_cart_enabled", "Switch the cart on or off")
-                .body(read_cart, json!({ "enabled": true }))
-                .ok::<CartSwitch>()
-                .on_network(),
-        ),
-        Route::get("/v1/channels/{id}/business/products").channel(list_products).doc(
-            Doc::new("list_products", "List the products of the catalog")
-                .query(|query| {
-                    Page::read(&query, ListId::only());
-                    read_collection_id(&query)
-                })
-                .page::<Product>()
-                .on_network(),
-        ),
-        Route::post("/v1/channels/{id}/business/products").channel(add_product).doc(
-            Doc::new("create_product", "Add a product to the catalog")
-                .body(read_product, product())
-                .created::<Product>()
-                .on_network(),
-        ),
-        Route::get("/v1/channels/{id}/business/products/{product_id}")
-            .channel(show_product)
-            .doc(Doc::new("get_product", "Get a product").ok::<Product>().errors(REFUSALS)),
-        Route::patch("/v1/channels/{id}/business/products/{product_id}").channel(change_product).doc(
-            Doc::new("update_product", "Change a product")
-                .body(read_product_changes, json!({ "hidden": true }))
-                .ok::<Product>()
-                .errors(REFUSALS),
-        ),
-        Route::delete("/v1/channels/{id}/business/products/{product_id}")
-            .channel(delete_product)
-            .doc(Doc::new("delete_product", "Delete a product").no_content().errors(REFUSALS)),
-        Route::get("/v1/channels/{id}/business/collections").channel(list_collections).doc(
-            Doc::new("list_collections", "List the collections of the catalog")
-                .query(|query| Page::read(&query, ListId::only()))
-                .page::<Collection>()
-                .on_network(),
-        ),
-        Route::post("/v1/channels/{id}/business/collections").channel(add_collection).doc(
-            Doc::new("create_collection", "Add a collection")
-                .body(read_collection, json!({ "name": "Teas", "product_ids": ["7000000000000001"] }))
-                .created::<Collection>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/business/collections/{collection_id}")
-            .channel(show_collection)
-            .doc(Doc::new("get_collection", "Get a collection").ok::<Collection>().errors(REFUSALS)),
-        Route::patch("/v1/channels/{id}/business/collections/{collection_id}").channel(change_collection).doc(
-            Doc::new("update_collection", "Rename a collection, or change what is in it")
-                .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
-                .ok::<Collection>()
-                .errors(REFUSALS),
-        ),
-        Route::delete("/v1/channels/{id}/business/collections/{collection_id}")
-            .channel(delete_collection)
-            .doc(Doc::new("delete_collection", "Delete a collection, not its products").no_content().errors(REFUSALS)),
-        Route::get("/v1/channels/{id}/business/orders").channel(list_orders).doc(
-            Doc::new("list_orders", "List orders that came as events, the latest first")
-                .query(|query| {
-                    Page::read(&query, ListId::only());
-                    read_orders(&query)
-                })
-                .page::<Order>()
-                .on_network(),
-        ),
-        Route::get("/v1/channels/{id}/business/orders/{order_id}").channel(show_order).doc(
-            Doc::new("get_order", "Get an order")
-                .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
-                .query(|query| query.text("token").map(str::to_owned))
-                .ok::<Order>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/contacts/{contact_id}/catalog").channel(show_catalog).doc(
-            Doc::new("get_contact_catalog", "List the products of a contact's business")
-                .about(LOOKED_UP)
-                .query(|query| Page::read(&query, ListId::only()))
-                .page::<Product>()
-                .on_network()
-                .errors(CONTACTS),
-        ),
-        Route::get("/v1/channels/{id}/contacts/{contact_id}/business-profile").channel(show_contacts_profile).doc(
-            Doc::new("get_contact_business_profile", "Get the profile of a contact's business")
-                .about(LOOKED_UP)
-                .ok::<BusinessProfile>()
-                .on_network()
-                .errors(CONTACTS),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/business/profile", show_profile)
+            .doc("get_business_profile", "Get the business profile")
+            .query(read_refresh)
+            .ok::<BusinessProfile>()
+            .on_network(),
+        Route::channel(PATCH, "/v1/channels/{id}/business/profile", change_profile)
+            .doc("update_business_profile", "Change the business profile")
+            .body(read_profile_changes, json!({ "description": "Tea and more", "websites": ["https://example.com"] }))
+            .ok::<BusinessProfile>()
+            .on_network(),
+        Route::channel(PUT, "/v1/channels/{id}/business/cart", set_cart)
+            .doc("set_cart_enabled", "Switch the cart on or off")
+            .body(read_cart, json!({ "enabled": true }))
+            .ok::<CartSwitch>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/business/products", list_products)
+            .doc("list_products", "List the products of the catalog")
+            .query(|query| (Page::read(query, ListId::only()), read_filter(query)))
+            .page::<Product>()
+            .on_network(),
+        Route::channel(POST, "/v1/channels/{id}/business/products", add_product)
+            .doc("create_product", "Add a product to the catalog")
+            .body(read_product, product())
+            .created::<Product>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/business/products/{product_id}", show_product)
+            .doc("get_product", "Get a product")
+            .ok::<Product>()
+            .errors(REFUSALS),
+        Route::channel(PATCH, "/v1/channels/{id}/business/products/{product_id}", change_product)
+            .doc("update_product", "Change a product")
+            .body(read_product_changes, json!({ "hidden": true }))
+            .ok::<Product>()
+            .errors(REFUSALS),
+        Route::channel(DELETE, "/v1/channels/{id}/business/products/{product_id}", delete_product)
+            .doc("delete_product", "Delete a product")
+            .no_content()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/business/collections", list_collections)
+            .doc("list_collections", "List the collections of the catalog")
+            .query(|query| Page::read(query, ListId::only()))
+            .page::<Collection>()
+            .on_network(),
+        Route::channel(POST, "/v1/channels/{id}/business/collections", add_collection)
+            .doc("create_collection", "Add a collection")
+            .body(read_collection, json!({ "name": "Teas", "product_ids": ["7000000000000001"] }))
+            .created::<Collection>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/business/collections/{collection_id}", show_collection)
+            .doc("get_collection", "Get a collection")
+            .ok::<Collection>()
+            .errors(REFUSALS),
+        Route::channel(PATCH, "/v1/channels/{id}/business/collections/{collection_id}", change_collection)
+            .doc("update_collection", "Rename a collection, or change what is in it")
+            .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
+            .ok::<Collection>()
+            .errors(REFUSALS),
+        Route::channel(DELETE, "/v1/channels/{id}/business/collections/{collection_id}", delete_collection)
+            .doc("delete_collection", "Delete a collection, not its products")
+            .no_content()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/business/orders", list_orders)
+            .doc("list_orders", "List orders that came as events, the latest first")
+            .query(|query| (Page::read(query, ListId::only()), read_orders(query)))
+            .page::<Order>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/business/orders/{order_id}", show_order)
+            .doc("get_order", "Get an order")
+            .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
+            .query(read_token)
+            .ok::<Order>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/catalog", show_catalog)
+            .doc("get_contact_catalog", "List the products of a contact's business")
+            .about(LOOKED_UP)
+            .query(|query| Page::read(query, ListId::only()))
+            .page::<Product>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/business-profile", show_contacts_profile)
+            .doc("get_contact_business_profile", "Get the profile of a contact's business")
+            .about(LOOKED_UP)
+            .ok::<BusinessProfile>()
+            .on_network(),
     ]
 }
 
@@ -150,7 +126,7 @@ async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
 }
 
 async fn show_profile(call: &mut ChannelCall) -> Outcome {
-    if parse_refresh(call.query())? {
+    if call.asked(read_refresh)? {
         call.operate(BusinessOperation::Show).await?;
     }
     Ok(Reply::ok(&own(call).await?))
@@ -183,25 +159,24 @@ async fn set_cart(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&CartSwitch { enabled: cart_enabled }))
 }
 
-fn read_collection_id(query: &Query<'_>) -> Option<String> {
-    query.text("collection_id").map(str::to_owned)
+/// A page of what the own business has, as far as the query wants it.
+async fn list<E: Entity>(call: &mut ChannelCall, wanted: fn(&Query<'_>) -> Filter) -> Outcome {
+    let (page, filter) = call.asked(|query| (call.page::<E>(query), wanted(query)))?;
+    own(call).await?;
+    Ok(Reply::ok(&call.page_of::<E>(filter, page).await?))
+}
+
+fn read_filter(query: &Query<'_>) -> Filter {
+    let collection = query.text("collection_id").map(str::to_owned);
+    collection.map_or(Filter::All, |collection| Filter::InCollection { collection })
 }
 
 async fn list_products(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page::<Product>(&query);
-    let filter = read_collection_id(&query).map_or(Filter::All, |collection| Filter::InCollection { collection });
-    query.finish(())?;
-    own(call).await?;
-    Ok(Reply::ok(&call.page_of::<Product>(filter, page).await?))
+    list::<Product>(call, read_filter).await
 }
 
 /// A resource of the own business by the id in the path.
-async fn found<E: shard::projection::Entity>(
-    call: &mut ChannelCall,
-    parameter: &str,
-    resource: &str,
-) -> Result<E, CallError> {
+async fn found<E: Entity>(call: &mut ChannelCall, parameter: &str, resource: &str) -> Result<E, CallError> {
     own(call).await?;
     let id = call.parameter(parameter).to_owned();
     call.find::<E>(&id).await?.ok_or_else(|| CallError::not_found(resource, &id))
@@ -225,16 +200,11 @@ async fn change_product(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn delete_product(call: &mut ChannelCall) -> Outcome {
-    let product = call.parameter("product_id").to_owned();
-    call.done(BusinessOperation::DeleteProduct { product }).await
+    call.done(BusinessOperation::DeleteProduct { product: call.parameter("product_id").to_owned() }).await
 }
 
 async fn list_collections(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page::<Collection>(&query);
-    query.finish(())?;
-    own(call).await?;
-    Ok(Reply::ok(&call.page_of::<Collection>(Filter::All, page).await?))
+    list::<Collection>(call, |_| Filter::All).await
 }
 
 async fn add_collection(call: &mut ChannelCall) -> Outcome {
@@ -255,8 +225,7 @@ async fn change_collection(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn delete_collection(call: &mut ChannelCall) -> Outcome {
-    let collection = call.parameter("collection_id").to_owned();
-    call.done(BusinessOperation::DeleteCollection { collection }).await
+    call.done(BusinessOperation::DeleteCollection { collection: call.parameter("collection_id").to_owned() }).await
 }
 
 fn read_orders(query: &Query<'_>) -> Filter {
@@ -266,18 +235,15 @@ fn read_orders(query: &Query<'_>) -> Filter {
 }
 
 async fn list_orders(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page::<Order>(&query);
-    let filter = read_orders(&query);
-    query.finish(())?;
-    own(call).await?;
-    Ok(Reply::ok(&call.page_of::<Order>(filter, page).await?))
+    list::<Order>(call, read_orders).await
+}
+
+fn read_token(query: &Query<'_>) -> Option<String> {
+    query.text("token").map(str::to_owned)
 }
 
 async fn show_order(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let token = query.text("token").map(str::to_owned);
-    query.finish(())?;
+    let token = call.asked(read_token)?;
     own(call).await?;
     let id = call.parameter("order_id").to_owned();
     let not_found = || CallError::not_found("order", &id);
@@ -298,9 +264,7 @@ async fn show_order(call: &mut ChannelCall) -> Outcome {
 async fn show_catalog(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
     let list = ListId::of(&[call.customer_id().as_bytes(), call.channel.id.as_bytes(), contact.as_str().as_bytes()]);
-    let query = call.query();
-    let page = Page::read(&query, list);
-    query.finish(())?;
+    let page = call.asked(|query| Page::read(query, list))?;
     // One more tells whether there are more.
     let (after, limit) = (page.after().map(str::to_owned), page.limit + 1);
     let answer = call.operate(BusinessOperation::CatalogOf { contact, after, limit }).await?;

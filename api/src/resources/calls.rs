@@ -6,20 +6,18 @@ use model::field::{Body, rule};
 use network::operation::calls::CallOperation;
 use serde_json::json;
 
-use crate::openapi::Doc;
 use crate::reply::Outcome;
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/channels/{id}/calls/{call_id}/reject").channel(reject).doc(
-            Doc::new("reject_call", "Reject a call that rings")
-                .optional_body(|body| parse_caller(body, &Suffixes::simulated()), json!({ "from": "15551234567" }))
-                .no_content()
-                .on_network()
-                .errors(&[ErrorCode::NotFound]),
-        ),
+        Route::channel(POST, "/v1/channels/{id}/calls/{call_id}/reject", reject)
+            .doc("reject_call", "Reject a call that rings")
+            .optional_body(|body| parse_caller(body, &Suffixes::simulated()), json!({ "from": "15551234567" }))
+            .no_content()
+            .on_network()
+            .errors(&[ErrorCode::NotFound]),
     ]
 }
 

@@ -13,48 +13,42 @@ use serde_json::{Value, json};
 use shard::call::read::Read;
 use shard::projection::chats::{ChatFilter, ChatPage, ChatPlace, ListedChat};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, PATCH, POST, Route};
 
 /// Messages that one call may read.
 const MOST_READ: usize = 100;
 
 pub fn routes() -> Vec<Route> {
-    let of_network = &[E::ChatNotFound, E::NotConnected, E::ChannelUnavailable, E::Other];
     vec![
-        Route::get("/v1/channels/{id}/chats").channel(list).doc(
-            Doc::new("list_chats", "List chats").query(|query| parse_page(query, |_| ListId::only())).page::<Chat>(),
-        ),
-        Route::get("/v1/channels/{id}/chats/{chat_id}")
-            .channel(show)
-            .doc(Doc::new("get_chat", "Get a chat").ok::<Chat>().errors(&[E::ChatNotFound])),
-        Route::patch("/v1/channels/{id}/chats/{chat_id}").channel(change).doc(
-            Doc::new("update_chat", "Change the flags of a chat")
-                .body(|body| parse_changes(body, Timestamp(0)), json!({ "archived": true }))
-                .ok::<Chat>()
-                .errors(of_network)
-                .errors(&[E::NoOp, E::ConcurrentModification]),
-        ),
-        Route::post("/v1/channels/{id}/chats/{chat_id}/clear").channel(clear).doc(
-            Doc::new("clear_chat", "Clear a chat, and delete it if asked to")
-                .optional_body(parse_clear, json!({ "delete_chat": true }))
-                .no_content()
-                .errors(of_network),
-        ),
-        Route::post("/v1/channels/{id}/chats/{chat_id}/read").channel(read).doc(
-            Doc::new("read_chat", "Send read receipts")
-                .about("Without `message_ids` for all that is unread.")
-                .optional_body(
-                    |body| parse_reading(body, &Suffixes::simulated()),
-                    json!({ "message_ids": ["3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234"] }),
-                )
-                .no_content()
-                .errors(of_network)
-                .errors(&[E::MessageNotFound, E::NoOp]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/chats", list)
+            .doc("list_chats", "List chats")
+            .query(|query| read_page(query, |_| ListId::only()))
+            .page::<Chat>(),
+        Route::channel(GET, "/v1/channels/{id}/chats/{chat_id}", show).doc("get_chat", "Get a chat").ok::<Chat>(),
+        Route::channel(PATCH, "/v1/channels/{id}/chats/{chat_id}", change)
+            .doc("update_chat", "Change the flags of a chat")
+            .body(|body| parse_changes(body, Timestamp(0)), json!({ "archived": true }))
+            .ok::<Chat>()
+            .on_network()
+            .errors(&[E::NoOp, E::ConcurrentModification]),
+        Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/clear", clear)
+            .doc("clear_chat", "Clear a chat, and delete it if asked to")
+            .optional_body(parse_clear, json!({ "delete_chat": true }))
+            .no_content()
+            .on_network(),
+        Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/read", read)
+            .doc("read_chat", "Send read receipts")
+            .about("Without `message_ids` for all that is unread.")
+            .optional_body(
+                |body| parse_reading(body, &Suffixes::simulated()),
+                json!({ "message_ids": ["3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234"] }),
+            )
+            .no_content()
+            .on_network()
+            .errors(&[E::MessageNotFound, E::NoOp]),
     ]
 }
 
@@ -64,10 +58,10 @@ model::cursor! {
 }
 
 /// `list` names the list in an order: ascending or not.
-fn parse_page(query: Query<'_>, list: impl FnOnce(bool) -> ListId) -> Result<ChatPage, CallError> {
+fn read_page(query: &Query<'_>, list: impl FnOnce(bool) -> ListId) -> ChatPage {
     let sort = query.word("sort", ChatSort::WORDS, ChatSort::parse).unwrap_or_default();
     let after = query.cursor::<ChatCursor>(list(sort == ChatSort::Id));
-    let page = ChatPage {
+    ChatPage {
         filter: ChatFilter {
             archived: query.flag("archived"),
             pinned: query.flag("pinned"),
@@ -78,13 +72,12 @@ fn parse_page(query: Query<'_>, list: impl FnOnce(bool) -> ListId) -> Result<Cha
         sort,
         after: after.map(|ChatCursor { id, at }| ChatPlace { id, at }),
         limit: query.limit().unwrap_or(DEFAULT_LIMIT),
-    };
-    query.finish(page)
+    }
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let list_of = |ascending| call.account.list(Some(call.channel.id.0), ascending);
-    let page = parse_page(call.query(), list_of)?;
+    let page = call.asked(|query| read_page(query, list_of))?;
     let (of, limit) = (list_of(page.sort == ChatSort::Id), page.limit);
     let read = Read::Chats(ChatPage { limit: limit + 1, ..page });
     let rows = call.read_many::<ListedChat>(read).await?;

@@ -12,86 +12,84 @@ use shard::call::read::Filter;
 
 use super::groups::{MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
 use crate::failure::of_kind;
-use crate::openapi::Doc;
-use crate::projection::{Page, check_people, parse_refresh, read_refresh, read_rest};
+use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 /// Groups that a new community may take in.
 const MOST_GROUPS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/communities").channel(list).doc(
-            Doc::new("list_communities", "List communities")
-                .query(|query| (read_refresh(&query), read_rest(&query)))
-                .list_or_page::<Community>()
-                .errors(REFUSALS),
-        ),
-        Route::post("/v1/channels/{id}/communities").channel(create).doc(
-            Doc::new("create_community", "Create a community")
-                .body(|body| parse_create(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
-                .created::<Community>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/communities/{community_id}")
-            .channel(show)
-            .doc(Doc::new("get_community", "Show a community").query(parse_refresh).ok::<Community>().errors(REFUSALS)),
-        Route::patch("/v1/channels/{id}/communities/{community_id}").channel(change).doc(
-            Doc::new("update_community", "Change a community")
-                .body(parse_changes, json!({ "subject": "Neighbours" }))
-                .ok::<Community>()
-                .errors(NEEDLESS),
-        ),
-        Route::delete("/v1/channels/{id}/communities/{community_id}")
-            .channel(deactivate)
-            .doc(Doc::new("deactivate_community", "End a community; its groups stay").no_content().errors(REFUSALS)),
-        Route::get("/v1/channels/{id}/communities/{community_id}/groups").channel(list_groups).doc(
-            Doc::new("list_community_groups", "List the groups of a community")
-                .list::<SubGroup>()
-                .errors(&[ErrorCode::NotFound]),
-        ),
-        Route::post("/v1/channels/{id}/communities/{community_id}/groups").channel(create_group).doc(
-            Doc::new("create_community_group", "Create a group in a community")
-                .body(
-                    |body| parse_create_group(body, &Suffixes::simulated()),
-                    json!({ "subject": "Tools", "participants": ["15550001002"] }),
-                )
-                .created::<Group>()
-                .errors(REFUSALS)
-                .errors(&[ErrorCode::UndeliverableRecipient]),
-        ),
-        Route::put("/v1/channels/{id}/communities/{community_id}/groups/{group_id}")
-            .channel(add_group)
-            .doc(Doc::new("add_community_group", "Bring a group into a community").ok::<SubGroup>().errors(NEEDLESS)),
-        Route::delete("/v1/channels/{id}/communities/{community_id}/groups/{group_id}")
-            .channel(remove_group)
-            .doc(Doc::new("remove_community_group", "Take a group out of a community").no_content().errors(NEEDLESS)),
-        Route::post("/v1/channels/{id}/communities/{community_id}/groups/{group_id}/join")
-            .channel(join_group)
-            .doc(Doc::new("join_community_group", "Join a group of a community").ok::<Joined>().errors(NEEDLESS)),
-        Route::get("/v1/channels/{id}/communities/{community_id}/participants").channel(list_participants).doc(
-            Doc::new("list_community_participants", "List the members of a community")
-                .query(|query| Page::read(&query, ListId::only()))
-                .page::<GroupParticipant>()
-                .errors(&[ErrorCode::NotFound]),
-        ),
-        Route::post("/v1/channels/{id}/communities/{community_id}/participants").channel(change_participants).doc(
-            Doc::new("update_community_participants", "Add, remove, promote or demote members of a community")
-                .body(
-                    |body| parse_participants(body, &Suffixes::simulated()),
-                    json!({ "action": "add", "participants": ["15550001002"] }),
-                )
-                .ok::<Results>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/communities/{community_id}/invite")
-            .channel(invite)
-            .doc(Doc::new("get_community_invite", "Show a community's invite").ok::<GroupInvite>().errors(REFUSALS)),
-        Route::delete("/v1/channels/{id}/communities/{community_id}/invite").channel(revoke_invite).doc(
-            Doc::new("revoke_community_invite", "Replace a community's invite").ok::<GroupInvite>().errors(REFUSALS),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/communities", list)
+            .doc("list_communities", "List communities")
+            .query(|query| (read_refresh(query), read_rest(query)))
+            .list_or_page::<Community>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/communities", create)
+            .doc("create_community", "Create a community")
+            .body(|body| parse_create(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
+            .created::<Community>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}", show)
+            .doc("get_community", "Show a community")
+            .query(read_refresh)
+            .ok::<Community>()
+            .errors(REFUSALS),
+        Route::channel(PATCH, "/v1/channels/{id}/communities/{community_id}", change)
+            .doc("update_community", "Change a community")
+            .body(parse_changes, json!({ "subject": "Neighbours" }))
+            .ok::<Community>()
+            .errors(NEEDLESS),
+        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}", deactivate)
+            .doc("deactivate_community", "End a community; its groups stay")
+            .no_content()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/groups", list_groups)
+            .doc("list_community_groups", "List the groups of a community")
+            .list::<SubGroup>(),
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups", create_group)
+            .doc("create_community_group", "Create a group in a community")
+            .body(
+                |body| parse_create_group(body, &Suffixes::simulated()),
+                json!({ "subject": "Tools", "participants": ["15550001002"] }),
+            )
+            .created::<Group>()
+            .errors(REFUSALS)
+            .errors(&[ErrorCode::UndeliverableRecipient]),
+        Route::channel(PUT, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", add_group)
+            .doc("add_community_group", "Bring a group into a community")
+            .ok::<SubGroup>()
+            .errors(NEEDLESS),
+        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", remove_group)
+            .doc("remove_community_group", "Take a group out of a community")
+            .no_content()
+            .errors(NEEDLESS),
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}/join", join_group)
+            .doc("join_community_group", "Join a group of a community")
+            .ok::<Joined>()
+            .errors(NEEDLESS),
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/participants", list_participants)
+            .doc("list_community_participants", "List the members of a community")
+            .query(|query| Page::read(query, ListId::only()))
+            .page::<GroupParticipant>(),
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/participants", change_participants)
+            .doc("update_community_participants", "Add, remove, promote or demote members of a community")
+            .body(
+                |body| parse_participants(body, &Suffixes::simulated()),
+                json!({ "action": "add", "participants": ["15550001002"] }),
+            )
+            .ok::<Results>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/invite", invite)
+            .doc("get_community_invite", "Show a community's invite")
+            .ok::<GroupInvite>()
+            .errors(REFUSALS),
+        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/invite", revoke_invite)
+            .doc("revoke_community_invite", "Replace a community's invite")
+            .ok::<GroupInvite>()
+            .errors(REFUSALS),
     ]
 }
 
@@ -110,9 +108,7 @@ async fn shown(call: &mut ChannelCall, id: &Address) -> Outcome {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let (refresh, page) = (read_refresh(&query), call.rest::<KnownCommunity>(&query));
-    query.finish(())?;
+    let (refresh, page) = call.asked(|query| (read_refresh(query), call.rest::<KnownCommunity>(query)))?;
     if refresh {
         call.operate(CommunityOperation::List).await?;
     }
@@ -138,7 +134,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = parse_refresh(call.query())?;
+    let refresh = call.asked(read_refresh)?;
     let community = community_id(call)?;
     if refresh {
         call.operate(CommunityOperation::Show { community: community.clone() }).await?;
@@ -166,8 +162,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn deactivate(call: &mut ChannelCall) -> Outcome {
-    let community = community_id(call)?;
-    call.done(CommunityOperation::Deactivate { community }).await
+    call.done(CommunityOperation::Deactivate { community: community_id(call)? }).await
 }
 
 async fn list_groups(call: &mut ChannelCall) -> Outcome {
@@ -212,9 +207,8 @@ async fn join_group(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn list_participants(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page_within::<KnownCommunity>(&query, call.parameter("community_id"));
-    query.finish(())?;
+    let within = call.parameter("community_id");
+    let page = call.asked(|query| call.page_within::<KnownCommunity>(query, within))?;
     let id = community_id(call)?;
     // Who is in a community is in its announcement group.
     let announcement = found_community(call, &id).await?.community.announcement_group_id;

@@ -17,12 +17,11 @@ use shard::call::read::{MOST_PAIRS, Read};
 use shard::projection::contacts::{ContactFilter, ContactRow};
 
 use crate::failure::of_kind;
-use crate::openapi::Doc;
-use crate::projection::parse_refresh;
+use crate::projection::read_refresh;
 use crate::query::Query;
 use crate::reply::{Counted, CountedPage, List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, PATCH, POST, Route};
 
 /// How long what is known of a picture counts.
 const PICTURE_KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -36,62 +35,47 @@ pub const LOOKED_UP: &str =
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/contacts").channel(list_lids).doc(
-            Doc::new("list_lids", "List the phone addresses behind linked-device addresses")
-                .query(|query| LidFilter::parse(query, &Suffixes::simulated(), ListId::only()))
-                .ok::<Counted<LidPair>>(),
-        ),
-        Route::get("/v1/channels/{id}/contacts/all").channel(list).doc(
-            Doc::new("list_contacts", "List contacts")
-                .query(|query| ContactQuery::parse(query, ListId::only()))
-                .ok::<CountedPage<Contact>>(),
-        ),
-        Route::post("/v1/channels/{id}/contacts/check").channel(check).doc(
-            Doc::new("check_contacts", "Find out which numbers are registered")
-                .about("At most 200 numbers a minute and channel: beyond, 429 `rate_limited`.")
-                .body(parse_check, json!({ "phones": ["15551234567"] }))
-                .list::<ContactCheck>()
-                .on_network(),
-        ),
-        Route::get("/v1/channels/{id}/contacts/lids/{lid}").channel(show_lid).doc(
-            Doc::new("get_lid", "Get the phone address behind a linked-device address")
-                .ok::<KnownLidPair>()
-                .errors(&[E::ContactNotFound]),
-        ),
-        Route::get("/v1/channels/{id}/contacts/phones/{digits}/lid").channel(show_lid_of_phone).doc(
-            Doc::new("get_lid_of_phone", "Get the linked-device address of a number")
-                .ok::<LidPair>()
-                .errors(&[E::ContactNotFound]),
-        ),
-        Route::get("/v1/channels/{id}/contacts/{contact_id}").channel(show).doc(
-            Doc::new("get_contact", "Get a contact")
-                .about(LOOKED_UP)
-                .query(parse_refresh)
-                .ok::<Contact>()
-                .on_network()
-                .errors(&[E::ContactNotFound, E::InvalidRequest]),
-        ),
-        Route::patch("/v1/channels/{id}/contacts/{contact_id}").channel(rename).doc(
-            Doc::new("rename_contact", "Save a contact's name in the address book, or take it out")
-                .about(LOOKED_UP)
-                .body(parse_name, json!({ "name": "Ann" }))
-                .ok::<Contact>()
-                .on_network()
-                .errors(&[E::ContactNotFound]),
-        ),
-        Route::get("/v1/channels/{id}/contacts/{contact_id}/picture").channel(picture).doc(
-            Doc::new("get_contact_picture", "Get a contact's picture")
-                .about("Asked for at the network when what is known of it is older than 24 hours.")
-                .query(parse_picture)
-                .ok::<ContactPicture>()
-                .on_network()
-                .errors(&[E::ContactNotFound, E::InvalidRequest]),
-        ),
-        Route::get("/v1/channels/{id}/contacts/{contact_id}/groups").channel(common_groups).doc(
-            Doc::new("list_common_groups", "List the groups that a contact and the channel are in")
-                .list::<CommonGroup>()
-                .errors(&[E::ContactNotFound, E::InvalidRequest]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/contacts", list_lids)
+            .doc("list_lids", "List the phone addresses behind linked-device addresses")
+            .query(|query| asked_lids(query, &Suffixes::simulated(), ListId::only()))
+            .ok::<Counted<LidPair>>(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/all", list)
+            .doc("list_contacts", "List contacts")
+            .query(|query| asked_contacts(query, ListId::only()))
+            .ok::<CountedPage<Contact>>(),
+        Route::channel(POST, "/v1/channels/{id}/contacts/check", check)
+            .doc("check_contacts", "Find out which numbers are registered")
+            .about("At most 200 numbers a minute and channel: beyond, 429 `rate_limited`.")
+            .body(parse_check, json!({ "phones": ["15551234567"] }))
+            .list::<ContactCheck>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/lids/{lid}", show_lid)
+            .doc("get_lid", "Get the phone address behind a linked-device address")
+            .ok::<KnownLidPair>(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/phones/{digits}/lid", show_lid_of_phone)
+            .doc("get_lid_of_phone", "Get the linked-device address of a number")
+            .ok::<LidPair>(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}", show)
+            .doc("get_contact", "Get a contact")
+            .about(LOOKED_UP)
+            .query(read_refresh)
+            .ok::<Contact>()
+            .on_network(),
+        Route::channel(PATCH, "/v1/channels/{id}/contacts/{contact_id}", rename)
+            .doc("rename_contact", "Save a contact's name in the address book, or take it out")
+            .about(LOOKED_UP)
+            .body(parse_name, json!({ "name": "Ann" }))
+            .ok::<Contact>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/picture", picture)
+            .doc("get_contact_picture", "Get a contact's picture")
+            .about("Asked for at the network when what is known of it is older than 24 hours.")
+            .query(asked_picture)
+            .ok::<ContactPicture>()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/groups", common_groups)
+            .doc("list_common_groups", "List the groups that a contact and the channel are in")
+            .list::<CommonGroup>(),
     ]
 }
 
@@ -101,20 +85,11 @@ model::cursor! {
 }
 
 /// `?lid=` and `?phone=`, and where the answer before ended.
-struct LidFilter {
-    lid: Option<Address>,
-    phone: Option<Address>,
-    after: Option<String>,
-}
-
-impl LidFilter {
-    fn parse(query: Query<'_>, suffixes: &Suffixes, list: ListId) -> Result<Self, CallError> {
-        let filter = Self {
-            lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
-            phone: query.address("phone", suffixes),
-            after: query.cursor::<LidCursor>(list).map(|cursor| cursor.lid),
-        };
-        query.finish(filter)
+fn asked_lids(query: &Query<'_>, suffixes: &Suffixes, list: ListId) -> Read {
+    Read::Lids {
+        lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
+        phone: query.address("phone", suffixes),
+        after: query.cursor::<LidCursor>(list).map(|cursor| cursor.lid),
     }
 }
 
@@ -125,8 +100,8 @@ fn as_lid(address: &Address) -> Address {
 
 async fn list_lids(call: &mut ChannelCall) -> Outcome {
     let of = call.account.list(Some(call.channel.id.0), true);
-    let LidFilter { lid, phone, after } = LidFilter::parse(call.query(), &call.app.config.suffixes, of)?;
-    let (pairs, count, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone, after }).await?;
+    let read = call.asked(|query| asked_lids(query, call.suffixes(), of))?;
+    let (pairs, count, _) = call.read_counted::<KnownLidPair>(read).await?;
     let cursor = |pair: &KnownLidPair| LidCursor { lid: pair.lid.local().to_owned() }.encode(of);
     let List { data, next_cursor } = List::first(pairs, MOST_PAIRS, cursor).map(KnownLidPair::pair);
     Ok(Reply::ok(&Counted { data, count, next_cursor: next_cursor.flatten() }))
@@ -167,31 +142,20 @@ model::cursor! {
     ContactCursor("contacts.1") { id: String }
 }
 
-/// The query of the list.
-struct ContactQuery {
-    filter: ContactFilter,
-    after: Option<String>,
-    limit: usize,
-}
-
-impl ContactQuery {
-    fn parse(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
-        let parsed = Self {
-            filter: ContactFilter {
-                name: query.text("q").map(str::to_owned),
-                is_business: query.flag("is_business"),
-                is_blocked: query.flag("is_blocked"),
-            },
-            after: query.cursor::<ContactCursor>(list).map(|cursor| cursor.id),
-            limit: query.limit().unwrap_or(DEFAULT_LIMIT),
-        };
-        query.finish(parsed)
-    }
+/// Which contacts are asked for, where the page before ended, and the size of the page.
+fn asked_contacts(query: &Query<'_>, list: ListId) -> (ContactFilter, Option<String>, usize) {
+    let filter = ContactFilter {
+        name: query.text("q").map(str::to_owned),
+        is_business: query.flag("is_business"),
+        is_blocked: query.flag("is_blocked"),
+    };
+    let after = query.cursor::<ContactCursor>(list).map(|cursor| cursor.id);
+    (filter, after, query.limit().unwrap_or(DEFAULT_LIMIT))
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let of = call.account.list(Some(call.channel.id.0), true);
-    let ContactQuery { filter, after, limit } = ContactQuery::parse(call.query(), of)?;
+    let (filter, after, limit) = call.asked(|query| asked_contacts(query, of))?;
     let read = Read::Contacts { filter, after, limit: limit + 1, in_bytes: true };
     let (rows, count, more) = call.read_counted::<ContactRow>(read).await?;
     let mut data: Vec<Contact> = rows.into_iter().map(|row| row.contact).collect();
@@ -203,29 +167,36 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&CountedPage { data, count, next_cursor }))
 }
 
-async fn find(call: &mut ChannelCall, id: &Address) -> Result<Option<Contact>, CallError> {
-    Ok(call.read_one::<ContactRow>(Read::Contact(id.clone())).await?.map(|row| row.contact))
+async fn found(call: &mut ChannelCall, id: &Address) -> Result<ContactRow, CallError> {
+    let row = call.read_one::<ContactRow>(Read::Contact(id.clone())).await?;
+    row.ok_or_else(|| CallError::contact_not_found(id.as_str()))
 }
 
-async fn found(call: &mut ChannelCall, id: &Address) -> Result<Contact, CallError> {
-    find(call, id).await?.ok_or_else(|| CallError::contact_not_found(id.as_str()))
-}
-
-/// Who is not known here is looked for at the network, as long as the channel can ask.
-async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = parse_refresh(call.query())?;
+/// What is known of the contact that the path names, where it counts; else it is looked for at the network, as long as the
+/// channel can ask. What is known is better than nothing.
+async fn looked_up(
+    call: &mut ChannelCall,
+    refresh: bool,
+    counts: impl Fn(&ContactRow) -> bool,
+) -> Result<ContactRow, CallError> {
     let contact = call.contact()?;
-    let known = find(call, &contact).await?;
-    if let Some(known) = known.filter(|_| !refresh) {
-        return Ok(Reply::ok(&known));
-    }
+    let known = call.read_one::<ContactRow>(Read::Contact(contact.clone())).await?;
+    let known = match known {
+        Some(row) if !refresh && counts(&row) => return Ok(row),
+        known => known,
+    };
     match call.operate(ContactOperation::Show { contact: contact.clone() }).await {
-        Ok(_) => Ok(Reply::ok(&found(call, &contact).await?)),
         Err(error) if !refresh && matches!(error.code, E::NotConnected | E::ChannelUnavailable) => {
-            Err(CallError::contact_not_found(contact.as_str()))
+            known.ok_or_else(|| CallError::contact_not_found(contact.as_str()))
         }
         Err(error) => Err(error),
+        Ok(_) => found(call, &contact).await,
     }
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    let refresh = call.asked(read_refresh)?;
+    Ok(Reply::ok(&looked_up(call, refresh, |_| true).await?.contact))
 }
 
 /// `{ "name": string 1..128 | null }`
@@ -237,7 +208,7 @@ async fn rename(call: &mut ChannelCall) -> Outcome {
     let name = parse_name(&call.object().await?)?;
     let contact = call.contact()?;
     call.operate(ContactOperation::Rename { contact: contact.clone(), name }).await?;
-    Ok(Reply::ok(&found(call, &contact).await?))
+    Ok(Reply::ok(&found(call, &contact).await?.contact))
 }
 
 /// `{ "phones": [digits] }`
@@ -266,10 +237,8 @@ async fn check(call: &mut ChannelCall) -> Outcome {
 }
 
 /// `?preview=true` and `?refresh=true`.
-fn parse_picture(query: Query<'_>) -> Result<(bool, bool), CallError> {
-    let flag = |name| query.flag(name).unwrap_or(false);
-    let flags = (flag("preview"), flag("refresh"));
-    query.finish(flags)
+fn asked_picture(query: &Query<'_>) -> (bool, bool) {
+    (query.flag("preview").unwrap_or(false), read_refresh(query))
 }
 
 /// A contact's picture, as far as it is shown to the channel.
@@ -282,23 +251,10 @@ struct ContactPicture {
 }
 
 async fn picture(call: &mut ChannelCall) -> Outcome {
-    let (preview, refresh) = parse_picture(call.query())?;
-    let contact = call.contact()?;
-    let read = || Read::Contact(contact.clone());
-    let known = call.read_one::<ContactRow>(read()).await?;
+    let (preview, refresh) = call.asked(asked_picture)?;
     let now = call.now;
-    let fresh = |row: &ContactRow| row.picture_seen_at.is_some_and(|at| now.since(at) < PICTURE_KEPT);
-    let row = match known {
-        Some(row) if fresh(&row) && !refresh => row,
-        known => match call.operate(ContactOperation::Show { contact: contact.clone() }).await {
-            Ok(_) => call.read_one(read()).await?.ok_or_else(|| CallError::contact_not_found(contact.as_str()))?,
-            // What is known is better than nothing.
-            Err(error) if !refresh && matches!(error.code, E::NotConnected | E::ChannelUnavailable) => {
-                known.ok_or_else(|| CallError::contact_not_found(contact.as_str()))?
-            }
-            Err(error) => return Err(error),
-        },
-    };
+    let fresh = move |row: &ContactRow| row.picture_seen_at.is_some_and(|at| now.since(at) < PICTURE_KEPT);
+    let row = looked_up(call, refresh, fresh).await?;
     let picture_url = row.contact.picture_url.map(|url| if preview { format!("{url}?preview=true") } else { url });
     Ok(Reply::ok(&ContactPicture { picture_url, updated_at: row.picture_seen_at }))
 }

@@ -8,19 +8,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::openapi::{Doc, event_example, event_schema};
+use crate::openapi::{event_example, event_schema};
 use crate::packed::Packed;
 use crate::reply::{List, Outcome};
 use crate::request_context::RequestContext;
-use crate::route::{EVENT_TYPES_PATH, Route};
+use crate::route::{EVENT_TYPES_PATH, GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get(EVENT_TYPES_PATH).public(list).doc(
-            Doc::new("list_event_types", "List the events, with the schema and an example of each")
-                .about("What an endpoint can subscribe to, webhooks are sent, and the event stream tells.")
-                .list::<EventType>(),
-        ),
+        Route::public(GET, EVENT_TYPES_PATH, list)
+            .doc("list_event_types", "List the events, with the schema and an example of each")
+            .about("What an endpoint can subscribe to, webhooks are sent, and the event stream tells.")
+            .list::<EventType>(),
     ]
 }
 

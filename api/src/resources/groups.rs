@@ -15,14 +15,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use shard::call::read::Filter;
 
-use super::media::{parse_source, picture_content};
-use crate::failure::{self, of_kind};
-use crate::openapi::Doc;
-use crate::projection::{Page, check_people, parse_refresh, read_refresh};
+use super::media::{FETCHED, parse_source, picture_content};
+use crate::failure::of_kind;
+use crate::projection::{Page, check_people, read_refresh};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 /// What a question or a change may be refused with.
 pub const REFUSALS: &[ErrorCode] =
@@ -37,98 +36,93 @@ pub const MOST_NAMED: usize = 256;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/groups").channel(list).doc(
-            Doc::new("list_groups", "List groups")
-                .query(|query| (Page::read(&query, ListId::only()), read_flags(&query)))
-                .page::<Group>()
-                .errors(REFUSALS),
-        ),
-        Route::post("/v1/channels/{id}/groups").channel(create).doc(
-            Doc::new("create_group", "Create a group")
-                .body(
-                    |body| parse_create(body, &Suffixes::simulated()),
-                    json!({ "subject": "Friends", "participants": ["15550001002"] }),
-                )
-                .created::<Created>()
-                .errors(REFUSALS)
-                .errors(&[ErrorCode::UndeliverableRecipient]),
-        ),
-        Route::post("/v1/channels/{id}/groups/join").channel(join).doc(
-            Doc::new("join_group", "Join a group by its invite")
-                .body(parse_join, json!({ "invite_code": "AbCdEfGhIjKlMnOpQrStUv" }))
-                .ok::<Joined>()
-                .errors(NEEDLESS),
-        ),
-        Route::get("/v1/channels/{id}/groups/invite/{invite_code}").channel(preview).doc(
-            Doc::new("preview_group_invite", "Show what a group's invite leads to")
-                .ok::<GroupPreview>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/groups/{group_id}")
-            .channel(show)
-            .doc(Doc::new("get_group", "Show a group").query(parse_refresh).ok::<Group>().errors(REFUSALS)),
-        Route::put("/v1/channels/{id}/groups/{group_id}/subject").channel(set_subject).doc(
-            Doc::new("set_group_subject", "Change a group's subject")
-                .body(parse_subject, json!({ "subject": "Family" }))
-                .ok::<Group>()
-                .errors(NEEDLESS),
-        ),
-        Route::put("/v1/channels/{id}/groups/{group_id}/description").channel(set_description).doc(
-            Doc::new("set_group_description", "Change a group's description, or clear it")
-                .body(parse_description, json!({ "description": "All of us" }))
-                .ok::<Group>()
-                .errors(NEEDLESS),
-        ),
-        Route::put("/v1/channels/{id}/groups/{group_id}/picture").channel(set_picture).doc(
-            Doc::new("set_group_picture", "Give a group a picture")
-                .about("The body names the picture, or is the picture itself.")
-                .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
-                .content_body(picture_content())
-                .ok::<ShownPicture>()
-                .errors(REFUSALS)
-                .errors(&[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge]),
-        ),
-        Route::delete("/v1/channels/{id}/groups/{group_id}/picture")
-            .channel(remove_picture)
-            .doc(Doc::new("remove_group_picture", "Take a group's picture away").no_content().errors(NEEDLESS)),
-        Route::patch("/v1/channels/{id}/groups/{group_id}/settings").channel(change_settings).doc(
-            Doc::new("update_group_settings", "Change a group's settings")
-                .body(parse_settings, json!({ "announce": true, "ephemeral": 86400 }))
-                .ok::<Group>()
-                .errors(NEEDLESS),
-        ),
-        Route::post("/v1/channels/{id}/groups/{group_id}/participants").channel(change_participants).doc(
-            Doc::new("update_group_participants", "Add, remove, promote or demote members of a group")
-                .body(
-                    |body| parse_participants(body, &Suffixes::simulated()),
-                    json!({ "action": "add", "participants": ["15550001002"] }),
-                )
-                .ok::<Results>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/groups/{group_id}/invite")
-            .channel(invite)
-            .doc(Doc::new("get_group_invite", "Show a group's invite").ok::<GroupInvite>().errors(REFUSALS)),
-        Route::delete("/v1/channels/{id}/groups/{group_id}/invite")
-            .channel(revoke_invite)
-            .doc(Doc::new("revoke_group_invite", "Replace a group's invite").ok::<GroupInvite>().errors(REFUSALS)),
-        Route::post("/v1/channels/{id}/groups/{group_id}/leave")
-            .channel(leave)
-            .doc(Doc::new("leave_group", "Leave a group").no_content().errors(NEEDLESS)),
-        Route::get("/v1/channels/{id}/groups/{group_id}/join-requests").channel(join_requests).doc(
-            Doc::new("list_group_join_requests", "List who waits to be let into a group")
-                .list::<JoinRequest>()
-                .errors(REFUSALS),
-        ),
-        Route::post("/v1/channels/{id}/groups/{group_id}/join-requests").channel(decide_requests).doc(
-            Doc::new("decide_group_join_requests", "Let those who wait into a group, or turn them away")
-                .body(
-                    |body| parse_decision(body, &Suffixes::simulated()),
-                    json!({ "action": "approve", "participants": ["15550001002"] }),
-                )
-                .ok::<Results>()
-                .errors(REFUSALS),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/groups", list)
+            .doc("list_groups", "List groups")
+            .query(|query| (Page::read(query, ListId::only()), read_flags(query)))
+            .page::<Group>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/groups", create)
+            .doc("create_group", "Create a group")
+            .body(
+                |body| parse_create(body, &Suffixes::simulated()),
+                json!({ "subject": "Friends", "participants": ["15550001002"] }),
+            )
+            .created::<Created>()
+            .errors(REFUSALS)
+            .errors(&[ErrorCode::UndeliverableRecipient]),
+        Route::channel(POST, "/v1/channels/{id}/groups/join", join)
+            .doc("join_group", "Join a group by its invite")
+            .body(parse_join, json!({ "invite_code": "AbCdEfGhIjKlMnOpQrStUv" }))
+            .ok::<Joined>()
+            .errors(NEEDLESS),
+        Route::channel(GET, "/v1/channels/{id}/groups/invite/{invite_code}", preview)
+            .doc("preview_group_invite", "Show what a group's invite leads to")
+            .ok::<GroupPreview>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/groups/{group_id}", show)
+            .doc("get_group", "Show a group")
+            .query(read_refresh)
+            .ok::<Group>()
+            .errors(REFUSALS),
+        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/subject", set_subject)
+            .doc("set_group_subject", "Change a group's subject")
+            .body(parse_subject, json!({ "subject": "Family" }))
+            .ok::<Group>()
+            .errors(NEEDLESS),
+        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/description", set_description)
+            .doc("set_group_description", "Change a group's description, or clear it")
+            .body(parse_description, json!({ "description": "All of us" }))
+            .ok::<Group>()
+            .errors(NEEDLESS),
+        Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/picture", set_picture)
+            .doc("set_group_picture", "Give a group a picture")
+            .about("The body names the picture, or is the picture itself.")
+            .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
+            .content_body(picture_content())
+            .ok::<ShownPicture>()
+            .errors(REFUSALS)
+            .errors(FETCHED),
+        Route::channel(DELETE, "/v1/channels/{id}/groups/{group_id}/picture", remove_picture)
+            .doc("remove_group_picture", "Take a group's picture away")
+            .no_content()
+            .errors(NEEDLESS),
+        Route::channel(PATCH, "/v1/channels/{id}/groups/{group_id}/settings", change_settings)
+            .doc("update_group_settings", "Change a group's settings")
+            .body(parse_settings, json!({ "announce": true, "ephemeral": 86400 }))
+            .ok::<Group>()
+            .errors(NEEDLESS),
+        Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/participants", change_participants)
+            .doc("update_group_participants", "Add, remove, promote or demote members of a group")
+            .body(
+                |body| parse_participants(body, &Suffixes::simulated()),
+                json!({ "action": "add", "participants": ["15550001002"] }),
+            )
+            .ok::<Results>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/invite", invite)
+            .doc("get_group_invite", "Show a group's invite")
+            .ok::<GroupInvite>()
+            .errors(REFUSALS),
+        Route::channel(DELETE, "/v1/channels/{id}/groups/{group_id}/invite", revoke_invite)
+            .doc("revoke_group_invite", "Replace a group's invite")
+            .ok::<GroupInvite>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/leave", leave)
+            .doc("leave_group", "Leave a group")
+            .no_content()
+            .errors(NEEDLESS),
+        Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/join-requests", join_requests)
+            .doc("list_group_join_requests", "List who waits to be let into a group")
+            .list::<JoinRequest>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/join-requests", decide_requests)
+            .doc("decide_group_join_requests", "Let those who wait into a group, or turn them away")
+            .body(
+                |body| parse_decision(body, &Suffixes::simulated()),
+                json!({ "action": "approve", "participants": ["15550001002"] }),
+            )
+            .ok::<Results>()
+            .errors(REFUSALS),
     ]
 }
 
@@ -148,10 +142,7 @@ fn read_flags(query: &Query<'_>) -> (bool, bool) {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let page = call.page::<Group>(&query);
-    let (refresh, participants) = read_flags(&query);
-    query.finish(())?;
+    let (page, (refresh, participants)) = call.asked(|query| (call.page::<Group>(query), read_flags(query)))?;
     if refresh {
         call.operate(GroupOperation::List).await?;
     }
@@ -163,7 +154,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = parse_refresh(call.query())?;
+    let refresh = call.asked(read_refresh)?;
     let id = group_id(call)?;
     if refresh {
         call.operate(GroupOperation::Show { group: id.clone() }).await?;
@@ -192,14 +183,11 @@ struct Created {
 async fn create(call: &mut ChannelCall) -> Outcome {
     let (subject, participants) = parse_create(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
-    match call.operate(GroupOperation::Create { subject, participants }).await? {
-        GroupAnswer::Created { group, participants_result } => {
-            let group = found(call, &group.id).await?;
-            let Results { participants: participants_result } = Results::of(participants_result);
-            Ok(Reply::created(&Created { group, participants_result }))
-        }
-        other => Err(failure::unexpected(&other)),
-    }
+    let answer = call.operate(GroupOperation::Create { subject, participants }).await?;
+    of_kind!(answer, GroupAnswer::Created { group, participants_result } => Reply::created(&Created {
+        group: found(call, &group.id).await?,
+        participants_result: Results::of(participants_result).participants,
+    }))
 }
 
 /// Changes fields of a group and shows it.
@@ -209,13 +197,8 @@ async fn change(call: &mut ChannelCall, changes: GroupChanges) -> Outcome {
     Ok(Reply::ok(&found(call, &id).await?))
 }
 
-/// Reads a body of one field.
-fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Violation>) -> Result<T, CallError> {
-    body.read(|fields| fields.required(field, rule))
-}
-
 fn parse_subject(body: &Body) -> Result<String, CallError> {
-    parse_one(body, "subject", rule::text(1..=100))
+    body.read(|fields| fields.required("subject", rule::text(1..=100)))
 }
 
 async fn set_subject(call: &mut ChannelCall) -> Outcome {
@@ -224,7 +207,7 @@ async fn set_subject(call: &mut ChannelCall) -> Outcome {
 }
 
 fn parse_description(body: &Body) -> Result<String, CallError> {
-    parse_one(body, "description", rule::text(0..=2048))
+    body.read(|fields| fields.required("description", rule::text(0..=2048)))
 }
 
 async fn set_description(call: &mut ChannelCall) -> Outcome {
@@ -248,8 +231,7 @@ async fn set_picture(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn remove_picture(call: &mut ChannelCall) -> Outcome {
-    let group = group_id(call)?;
-    call.done(GroupOperation::SetPicture { group, picture: None }).await
+    call.done(GroupOperation::SetPicture { group: group_id(call)?, picture: None }).await
 }
 
 /// Reads the settings that a patch changes.
@@ -356,7 +338,7 @@ fn code_of(text: &str) -> Result<String, Violation> {
 }
 
 fn parse_join(body: &Body) -> Result<String, CallError> {
-    parse_one(body, "invite_code", invite_code)
+    body.read(|fields| fields.required("invite_code", invite_code))
 }
 
 async fn join(call: &mut ChannelCall) -> Outcome {
@@ -366,8 +348,7 @@ async fn join(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn leave(call: &mut ChannelCall) -> Outcome {
-    let group = group_id(call)?;
-    call.done(GroupOperation::Leave { group }).await
+    call.done(GroupOperation::Leave { group: group_id(call)? }).await
 }
 
 async fn join_requests(call: &mut ChannelCall) -> Outcome {

@@ -11,10 +11,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shard::assessment::named;
 
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
-use crate::route::Route;
+use crate::route::{GET, Route};
 use crate::status_summary::{Summary, summarise};
 
 /// How soon a node that is not ready should be asked again: it starts or drains, which takes some seconds.
@@ -26,9 +25,9 @@ const SUMMARY_MILLIS: i64 = 5_000;
 pub fn routes() -> Vec<Route> {
     let mut routes = probes();
     routes.push(
-        Route::get("/v1/status/summary")
-            .public(summary)
-            .doc(Doc::new("get_status_summary", "See how the gateway does as a whole").ok::<Summary>()),
+        Route::public(GET, "/v1/status/summary", summary)
+            .doc("get_status_summary", "See how the gateway does as a whole")
+            .ok::<Summary>(),
     );
     routes
 }
@@ -36,12 +35,11 @@ pub fn routes() -> Vec<Route> {
 /// What a supervisor asks; on both ports.
 pub fn probes() -> Vec<Route> {
     vec![
-        Route::get("/healthz").public(healthz).doc(Doc::new("get_health", "See whether the node lives").ok::<Health>()),
-        Route::get("/readyz").public(readyz).doc(
-            Doc::new("get_readiness", "See whether the node takes requests")
-                .ok::<Ready>()
-                .json::<Ready>(StatusCode::SERVICE_UNAVAILABLE),
-        ),
+        Route::public(GET, "/healthz", healthz).doc("get_health", "See whether the node lives").ok::<Health>(),
+        Route::public(GET, "/readyz", readyz)
+            .doc("get_readiness", "See whether the node takes requests")
+            .ok::<Ready>()
+            .json::<Ready>(StatusCode::SERVICE_UNAVAILABLE),
     ]
 }
 

@@ -15,86 +15,73 @@ use shard::projection::{BusinessAccount, Synced, check_business};
 
 use super::chats::chat_id;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::projection::Page;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/labels")
-            .channel(list)
-            .doc(Doc::new("list_labels", "List labels").list::<Label>().errors(&[E::Other])),
-        Route::post("/v1/channels/{id}/labels").channel(create).doc(
-            Doc::new("create_label", "Create a label")
-                .about("Without a `color` it gets the first that no label has.")
-                .body(read_label, json!({ "name": "Lead", "color": 1 }))
-                .created::<Label>()
-                .on_network()
-                .errors(&[E::PlanLimit]),
-        ),
-        Route::patch("/v1/channels/{id}/labels/{label_id}").channel(change).doc(
-            Doc::new("update_label", "Rename a label, or give it another colour")
-                .body(read_label_changes, json!({ "name": "Customer" }))
-                .ok::<Label>()
-                .on_network()
-                .errors(&[E::NotFound, E::NoOp]),
-        ),
-        Route::delete("/v1/channels/{id}/labels/{label_id}").channel(delete).doc(
-            Doc::new("delete_label", "Delete a label, and take it off everything")
-                .no_content()
-                .on_network()
-                .errors(&[E::NotFound]),
-        ),
-        Route::get("/v1/channels/{id}/labels/{label_id}/associations").channel(list_associations).doc(
-            Doc::new("list_label_associations", "List the chats and messages that bear a label")
-                .query(|query| (read_kind(&query), Page::read(&query, ListId::only())))
-                .page::<LabelAssociation>()
-                .errors(&[E::NotFound, E::Other]),
-        ),
-        Route::put("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}").channel(put_on_chat).doc(
-            Doc::new("label_chat", "Put a label on a chat").no_content().on_network().errors(&[
-                E::NotFound,
-                E::ChatNotFound,
-                E::NoOp,
-            ]),
-        ),
-        Route::delete("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}").channel(take_from_chat).doc(
-            Doc::new("unlabel_chat", "Take a label off a chat").no_content().on_network().errors(&[
-                E::NotFound,
-                E::ChatNotFound,
-                E::NoOp,
-            ]),
-        ),
-        Route::put("/v1/channels/{id}/labels/{label_id}/messages/{message_id}").channel(put_on_message).doc(
-            Doc::new("label_message", "Put a label on a message")
-                .body(|body| parse_chat(body, &Suffixes::simulated()), json!({ "chat_id": "15551234567" }))
-                .no_content()
-                .on_network()
-                .errors(&[E::NotFound, E::MessageNotFound, E::NoOp]),
-        ),
-        Route::delete("/v1/channels/{id}/labels/{label_id}/messages/{message_id}").channel(take_from_message).doc(
-            Doc::new("unlabel_message", "Take a label off a message")
-                .query(|query| read_chat(&query, &Suffixes::simulated()))
-                .no_content()
-                .on_network()
-                .errors(&[E::NotFound, E::NoOp]),
-        ),
-        Route::get("/v1/channels/{id}/chats/{chat_id}/labels").channel(list_of_chat).doc(
-            Doc::new("list_chat_labels", "List the labels of a chat")
-                .list::<Label>()
-                .errors(&[E::ChatNotFound, E::Other]),
-        ),
-        Route::put("/v1/channels/{id}/chats/{chat_id}/labels").channel(set_of_chat).doc(
-            Doc::new("set_chat_labels", "Set the labels of a chat")
-                .about("The whole set: those that are not named are taken off.")
-                .body(read_label_ids, json!({ "label_ids": ["1", "4"] }))
-                .list::<Label>()
-                .on_network()
-                .errors(&[E::ChatNotFound, E::NotFound, E::NoOp]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/labels", list)
+            .doc("list_labels", "List labels")
+            .list::<Label>()
+            .errors(&[E::Other]),
+        Route::channel(POST, "/v1/channels/{id}/labels", create)
+            .doc("create_label", "Create a label")
+            .about("Without a `color` it gets the first that no label has.")
+            .body(read_label, json!({ "name": "Lead", "color": 1 }))
+            .created::<Label>()
+            .on_network()
+            .errors(&[E::PlanLimit]),
+        Route::channel(PATCH, "/v1/channels/{id}/labels/{label_id}", change)
+            .doc("update_label", "Rename a label, or give it another colour")
+            .body(read_label_changes, json!({ "name": "Customer" }))
+            .ok::<Label>()
+            .on_network()
+            .errors(&[E::NoOp]),
+        Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}", delete)
+            .doc("delete_label", "Delete a label, and take it off everything")
+            .no_content()
+            .on_network(),
+        Route::channel(GET, "/v1/channels/{id}/labels/{label_id}/associations", list_associations)
+            .doc("list_label_associations", "List the chats and messages that bear a label")
+            .query(|query| (read_kind(query), Page::read(query, ListId::only())))
+            .page::<LabelAssociation>()
+            .errors(&[E::Other]),
+        Route::channel(PUT, "/v1/channels/{id}/labels/{label_id}/chats/{chat_id}", put_on_chat)
+            .doc("label_chat", "Put a label on a chat")
+            .no_content()
+            .on_network()
+            .errors(&[E::NoOp]),
+        Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}/chats/{chat_id}", take_from_chat)
+            .doc("unlabel_chat", "Take a label off a chat")
+            .no_content()
+            .on_network()
+            .errors(&[E::NoOp]),
+        Route::channel(PUT, "/v1/channels/{id}/labels/{label_id}/messages/{message_id}", put_on_message)
+            .doc("label_message", "Put a label on a message")
+            .body(|body| parse_chat(body, &Suffixes::simulated()), json!({ "chat_id": "15551234567" }))
+            .no_content()
+            .on_network()
+            .errors(&[E::MessageNotFound, E::NoOp]),
+        Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}/messages/{message_id}", take_from_message)
+            .doc("unlabel_message", "Take a label off a message")
+            .query(|query| read_chat(query, &Suffixes::simulated()))
+            .no_content()
+            .on_network()
+            .errors(&[E::NoOp]),
+        Route::channel(GET, "/v1/channels/{id}/chats/{chat_id}/labels", list_of_chat)
+            .doc("list_chat_labels", "List the labels of a chat")
+            .list::<Label>()
+            .errors(&[E::Other]),
+        Route::channel(PUT, "/v1/channels/{id}/chats/{chat_id}/labels", set_of_chat)
+            .doc("set_chat_labels", "Set the labels of a chat")
+            .about("The whole set: those that are not named are taken off.")
+            .body(read_label_ids, json!({ "label_ids": ["1", "4"] }))
+            .list::<Label>()
+            .on_network()
+            .errors(&[E::NotFound, E::NoOp]),
     ]
 }
 
@@ -145,8 +132,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn delete(call: &mut ChannelCall) -> Outcome {
-    let label = label_id(call);
-    call.done(LabelOperation::Delete { label }).await
+    call.done(LabelOperation::Delete { label: label_id(call) }).await
 }
 
 fn read_kind(query: &Query<'_>) -> Option<LabelledKind> {
@@ -154,9 +140,9 @@ fn read_kind(query: &Query<'_>) -> Option<LabelledKind> {
 }
 
 async fn list_associations(call: &mut ChannelCall) -> Outcome {
-    let (query, label) = (call.query(), label_id(call));
-    let page = call.page_under::<Association>(&query, Association::under(&label, read_kind(&query)));
-    query.finish(())?;
+    let label = label_id(call);
+    let page =
+        call.asked(|query| call.page_under::<Association>(query, Association::under(&label, read_kind(query))))?;
     check_account(call).await?;
     found(call, &label).await?;
     let list = call.page_of::<Association>(Filter::All, page).await?;
@@ -169,13 +155,11 @@ fn labelled_chat(call: &ChannelCall) -> Result<Labelled, CallError> {
 }
 
 async fn put_on_chat(call: &mut ChannelCall) -> Outcome {
-    let (label, on) = (label_id(call), labelled_chat(call)?);
-    call.done(LabelOperation::Put { label, on }).await
+    call.done(LabelOperation::Put { label: label_id(call), on: labelled_chat(call)? }).await
 }
 
 async fn take_from_chat(call: &mut ChannelCall) -> Outcome {
-    let (label, from) = (label_id(call), labelled_chat(call)?);
-    call.done(LabelOperation::Take { label, from }).await
+    call.done(LabelOperation::Take { label: label_id(call), from: labelled_chat(call)? }).await
 }
 
 /// The message that the path names, in a chat.
@@ -201,9 +185,8 @@ fn read_chat(query: &Query<'_>, suffixes: &Suffixes) -> Option<Address> {
 }
 
 async fn take_from_message(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let chat = read_chat(&query, call.suffixes());
-    let chat = query.finish_with(chat)?;
+    let chat = call.asked(|query| read_chat(query, call.suffixes()))?;
+    let chat = chat.ok_or_else(|| CallError::chat_not_found(""))?;
     let (label, from) = (label_id(call), labelled_message(call, chat));
     call.done(LabelOperation::Take { label, from }).await
 }

@@ -7,20 +7,18 @@ use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{AccountCall, Charged};
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/limits").account(show).doc(
-            Doc::new("get_limits", "See how many calls are left")
-                .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
-                .query(|query| query.id::<ChannelId>("channel_id"))
-                .ok::<LimitsView>()
-                .errors(&[ErrorCode::ChannelNotFound, ErrorCode::ChannelAccessDenied]),
-        ),
+        Route::account(GET, "/v1/limits", show)
+            .doc("get_limits", "See how many calls are left")
+            .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
+            .query(|query| query.id::<ChannelId>("channel_id"))
+            .ok::<LimitsView>()
+            .errors(&[ErrorCode::ChannelNotFound, ErrorCode::ChannelAccessDenied]),
     ]
 }
 
@@ -54,10 +52,7 @@ impl From<BucketLevel> for BucketView {
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {
-    let query = call.query();
-    let asked: Option<ChannelId> = query.id("channel_id");
-    let asked = query.finish(asked)?;
-    let channel_id = match asked {
+    let channel_id = match call.asked(|query| query.id::<ChannelId>("channel_id"))? {
         Some(id) => Some(call.own_channel(id)?.id),
         None => call.bound_channel(),
     };

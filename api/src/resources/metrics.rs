@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::error::{CallError, ErrorCode};
+use model::error::ErrorCode;
 use model::id::ChannelId;
 use model::status::Status;
 use model::time::Timestamp;
@@ -12,24 +12,23 @@ use serde::Serialize;
 use shard::call::usage::AccountFigures;
 use shard::usage::{Hour, Latencies};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/metrics").multi_channel().account(show).doc(
-            Doc::new("get_metrics", "Get how the channels of the account do")
-                .about(
-                    "Counts are of the window, which begins with a whole hour: see `since`. `channels`, `queued` and `retrying` \
-                     are as of now. A latency is null while there is nothing to tell of.",
-                )
-                .query(asked)
-                .ok::<MetricsView>()
-                .errors(&[ErrorCode::ChannelNotFound]),
-        ),
+        Route::account(GET, "/v1/metrics", show)
+            .multi_channel()
+            .doc("get_metrics", "Get how the channels of the account do")
+            .about(
+                "Counts are of the window, which begins with a whole hour: see `since`. `channels`, `queued` and `retrying` \
+                 are as of now. A latency is null while there is nothing to tell of.",
+            )
+            .query(asked)
+            .ok::<MetricsView>()
+            .errors(&[ErrorCode::ChannelNotFound]),
     ]
 }
 
@@ -131,14 +130,13 @@ impl From<&Latencies> for LatencyView {
 }
 
 /// The window, and the one channel that is asked about.
-fn asked(query: Query<'_>) -> Result<(Window, Option<ChannelId>), CallError> {
+fn asked(query: &Query<'_>) -> (Window, Option<ChannelId>) {
     let window = query.word("window", &WINDOWS.map(|window| window.word), Window::parse).unwrap_or(DEFAULT_WINDOW);
-    let only = query.id("channel_id");
-    query.finish((window, only))
+    (window, query.id("channel_id"))
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {
-    let (window, only) = asked(call.query())?;
+    let (window, only) = call.asked(asked)?;
     let (customer, context) = (call.customer_id(), call.context());
     let live: Vec<ChannelId> = match only {
         Some(id) => vec![call.own_channel(id)?.id],

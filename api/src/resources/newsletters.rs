@@ -14,104 +14,90 @@ use serde_json::json;
 use shard::call::read::Filter;
 
 use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
-use super::media::{PICTURE_URL, set_or_cleared};
+use super::media::{FETCHED, PICTURE_URL, set_or_cleared};
 use crate::failure::{self, of_kind};
-use crate::openapi::Doc;
-use crate::projection::{Page, check_people, parse_refresh, read_refresh, read_rest};
+use crate::projection::{Page, read_refresh, read_rest};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
-
-/// What a picture may be refused with.
-const PICTURES: &[ErrorCode] = &[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge];
+use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/newsletters").channel(list).doc(
-            Doc::new("list_newsletters", "List newsletters")
-                .query(|query| (read_role(&query), read_refresh(&query), read_rest(&query)))
-                .list_or_page::<Newsletter>()
-                .errors(REFUSALS),
-        ),
-        Route::post("/v1/channels/{id}/newsletters").channel(create).doc(
-            Doc::new("create_newsletter", "Create a newsletter")
-                .body(parse_create, json!({ "name": "News of the week" }))
-                .created::<Newsletter>()
-                .errors(REFUSALS)
-                .errors(PICTURES),
-        ),
-        Route::get("/v1/channels/{id}/newsletters/search").channel(search).doc(
-            Doc::new("search_newsletters", "Search newsletters")
-                .query(|query| (read_wanted(&query), Page::read(&query, ListId::only())))
-                .page::<Newsletter>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/newsletters/recommended").channel(recommend).doc(
-            Doc::new("list_recommended_newsletters", "List newsletters that the network recommends")
-                .query(|query| (read_country(&query), Page::read(&query, ListId::only())))
-                .page::<Newsletter>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/newsletters/invite/{invite_code}").channel(show_invited).doc(
-            Doc::new("get_newsletter_by_invite", "Show the newsletter that an invite code leads to")
-                .ok::<Newsletter>()
-                .errors(REFUSALS),
-        ),
-        Route::get("/v1/channels/{id}/newsletters/{newsletter_id}").channel(show).doc(
-            Doc::new("get_newsletter", "Show a newsletter")
-                .about("One that the channel does not know is asked of the network while it is connected.")
-                .query(parse_refresh)
-                .ok::<Newsletter>()
-                .errors(REFUSALS),
-        ),
-        Route::patch("/v1/channels/{id}/newsletters/{newsletter_id}").channel(change).doc(
-            Doc::new("update_newsletter", "Change a newsletter")
-                .body(parse_change, json!({ "name": "News of the day", "reactions": "basic" }))
-                .ok::<Newsletter>()
-                .errors(NEEDLESS)
-                .errors(PICTURES),
-        ),
-        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}")
-            .channel(delete)
-            .doc(Doc::new("delete_newsletter", "Delete a newsletter").no_content().errors(REFUSALS)),
-        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/subscription")
-            .channel(subscribe)
-            .doc(Doc::new("subscribe_newsletter", "Subscribe to a newsletter").ok::<Newsletter>().errors(NEEDLESS)),
-        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}/subscription").channel(unsubscribe).doc(
-            Doc::new("unsubscribe_newsletter", "End a subscription to a newsletter").no_content().errors(NEEDLESS),
-        ),
-        Route::put("/v1/channels/{id}/newsletters/{newsletter_id}/mute").channel(mute).doc(
-            Doc::new("mute_newsletter", "Mute a newsletter, or end that")
-                .body(parse_muted, json!({ "muted": true }))
-                .ok::<Newsletter>()
-                .errors(NEEDLESS),
-        ),
-        Route::get("/v1/channels/{id}/newsletters/{newsletter_id}/messages").channel(list_messages).doc(
-            Doc::new("list_newsletter_messages", "List what a newsletter has published, the newest first")
-                .query(|query| (read_before(&query), Page::read(&query, ListId::only())))
-                .page::<NewsletterMessage>()
-                .errors(REFUSALS),
-        ),
-        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/messages/{server_id}/reaction").channel(react).doc(
-            Doc::new("react_to_newsletter_message", "React to what a newsletter has published")
-                .body(parse_emoji, json!({ "emoji": "👍" }))
-                .accepted::<Reaction>()
-                .errors(REFUSALS)
-                .errors(&[ErrorCode::MessageNotFound]),
-        ),
-        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(invite_admin).doc(
-            Doc::new("invite_newsletter_admin", "Ask a contact to be an admin of a newsletter")
-                .accepted::<AdminInvite>()
-                .errors(NEEDLESS)
-                .errors(&[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest, ErrorCode::UndeliverableRecipient]),
-        ),
-        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(remove_admin).doc(
-            Doc::new("remove_newsletter_admin", "Make an admin of a newsletter a subscriber")
-                .no_content()
-                .errors(NEEDLESS)
-                .errors(&[ErrorCode::ContactNotFound, ErrorCode::InvalidRequest, ErrorCode::UndeliverableRecipient]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/newsletters", list)
+            .doc("list_newsletters", "List newsletters")
+            .query(|query| (read_role(query), read_refresh(query), read_rest(query)))
+            .list_or_page::<Newsletter>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/newsletters", create)
+            .doc("create_newsletter", "Create a newsletter")
+            .body(parse_create, json!({ "name": "News of the week" }))
+            .created::<Newsletter>()
+            .errors(REFUSALS)
+            .errors(FETCHED),
+        Route::channel(GET, "/v1/channels/{id}/newsletters/search", search)
+            .doc("search_newsletters", "Search newsletters")
+            .query(|query| (read_wanted(query), Page::read(query, ListId::only())))
+            .page::<Newsletter>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/newsletters/recommended", recommend)
+            .doc("list_recommended_newsletters", "List newsletters that the network recommends")
+            .query(|query| (read_country(query), Page::read(query, ListId::only())))
+            .page::<Newsletter>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/newsletters/invite/{invite_code}", show_invited)
+            .doc("get_newsletter_by_invite", "Show the newsletter that an invite code leads to")
+            .ok::<Newsletter>()
+            .errors(REFUSALS),
+        Route::channel(GET, "/v1/channels/{id}/newsletters/{newsletter_id}", show)
+            .doc("get_newsletter", "Show a newsletter")
+            .about("One that the channel does not know is asked of the network while it is connected.")
+            .query(read_refresh)
+            .ok::<Newsletter>()
+            .errors(REFUSALS),
+        Route::channel(PATCH, "/v1/channels/{id}/newsletters/{newsletter_id}", change)
+            .doc("update_newsletter", "Change a newsletter")
+            .body(parse_change, json!({ "name": "News of the day", "reactions": "basic" }))
+            .ok::<Newsletter>()
+            .errors(NEEDLESS)
+            .errors(FETCHED),
+        Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}", delete)
+            .doc("delete_newsletter", "Delete a newsletter")
+            .no_content()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/subscription", subscribe)
+            .doc("subscribe_newsletter", "Subscribe to a newsletter")
+            .ok::<Newsletter>()
+            .errors(NEEDLESS),
+        Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}/subscription", unsubscribe)
+            .doc("unsubscribe_newsletter", "End a subscription to a newsletter")
+            .no_content()
+            .errors(NEEDLESS),
+        Route::channel(PUT, "/v1/channels/{id}/newsletters/{newsletter_id}/mute", mute)
+            .doc("mute_newsletter", "Mute a newsletter, or end that")
+            .body(parse_muted, json!({ "muted": true }))
+            .ok::<Newsletter>()
+            .errors(NEEDLESS),
+        Route::channel(GET, "/v1/channels/{id}/newsletters/{newsletter_id}/messages", list_messages)
+            .doc("list_newsletter_messages", "List what a newsletter has published, the newest first")
+            .query(|query| (read_before(query), Page::read(query, ListId::only())))
+            .page::<NewsletterMessage>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/messages/{server_id}/reaction", react)
+            .doc("react_to_newsletter_message", "React to what a newsletter has published")
+            .body(parse_emoji, json!({ "emoji": "👍" }))
+            .accepted::<Reaction>()
+            .errors(REFUSALS),
+        Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", invite_admin)
+            .doc("invite_newsletter_admin", "Ask a contact to be an admin of a newsletter")
+            .accepted::<AdminInvite>()
+            .errors(NEEDLESS)
+            .errors(&[ErrorCode::UndeliverableRecipient]),
+        Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", remove_admin)
+            .doc("remove_newsletter_admin", "Make an admin of a newsletter a subscriber")
+            .no_content()
+            .errors(NEEDLESS)
+            .errors(&[ErrorCode::UndeliverableRecipient]),
     ]
 }
 
@@ -136,10 +122,8 @@ fn read_role(query: &Query<'_>) -> Option<NewsletterRole> {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let (role, refresh) = (read_role(&query), read_refresh(&query));
-    let page = call.rest::<Newsletter>(&query);
-    query.finish(())?;
+    let (role, refresh, page) =
+        call.asked(|query| (read_role(query), read_refresh(query), call.rest::<Newsletter>(query)))?;
     if refresh {
         call.operate(NewsletterOperation::List).await?;
     }
@@ -169,7 +153,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let refresh = parse_refresh(call.query())?;
+    let refresh = call.asked(read_refresh)?;
     let id = newsletter_id(call)?;
     if !refresh && let Some(known) = call.find::<Newsletter>(id.as_str()).await? {
         return Ok(Reply::ok(&known));
@@ -209,19 +193,20 @@ fn read_wanted(query: &Query<'_>) -> Wanted {
 }
 
 async fn search(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let wanted = read_wanted(&query);
-    let within = format!("{:?} {:?} {:?}", wanted.text, wanted.country, wanted.category);
-    let page = call.page_within::<Newsletter>(&query, &within);
-    query.finish(())?;
+    let (wanted, page) = call.asked(|query| {
+        let wanted = read_wanted(query);
+        let within = format!("{:?} {:?} {:?}", wanted.text, wanted.country, wanted.category);
+        (wanted, call.page_within::<Newsletter>(query, &within))
+    })?;
     look_for(call, wanted, page).await
 }
 
 async fn recommend(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let country = read_country(&query);
-    let page = call.page_within::<Newsletter>(&query, &format!("recommended {country:?}"));
-    query.finish(())?;
+    let (country, page) = call.asked(|query| {
+        let country = read_country(query);
+        let page = call.page_within::<Newsletter>(query, &format!("recommended {country:?}"));
+        (country, page)
+    })?;
     look_for(call, Wanted { country, unknown: true, ..Wanted::default() }, page).await
 }
 
@@ -272,8 +257,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn delete(call: &mut ChannelCall) -> Outcome {
-    let newsletter = newsletter_id(call)?;
-    call.done(NewsletterOperation::Delete { newsletter }).await
+    call.done(NewsletterOperation::Delete { newsletter: newsletter_id(call)? }).await
 }
 
 async fn subscribe(call: &mut ChannelCall) -> Outcome {
@@ -282,8 +266,7 @@ async fn subscribe(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
-    let newsletter = newsletter_id(call)?;
-    call.done(NewsletterOperation::Unsubscribe { newsletter }).await
+    call.done(NewsletterOperation::Unsubscribe { newsletter: newsletter_id(call)? }).await
 }
 
 /// Reads `{ "muted": boolean }`.
@@ -303,10 +286,8 @@ fn read_before(query: &Query<'_>) -> Option<u64> {
 }
 
 async fn list_messages(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let before = read_before(&query);
-    let page = call.page_within::<Newsletter>(&query, call.parameter("newsletter_id"));
-    query.finish(())?;
+    let within = call.parameter("newsletter_id");
+    let (before, page) = call.asked(|query| (read_before(query), call.page_within::<Newsletter>(query, within)))?;
     let newsletter = newsletter_id(call)?;
     let behind = page.after().and_then(|after| after.parse().ok());
     let before = [before, behind].into_iter().flatten().min();
@@ -343,16 +324,9 @@ struct AdminInvite {
     invite_expires_at: Timestamp,
 }
 
-/// The contact that the path names.
-async fn contact(call: &mut ChannelCall) -> Result<Address, CallError> {
-    let whom = call.contact()?;
-    check_people(call, std::slice::from_ref(&whom)).await?;
-    Ok(whom)
-}
-
 async fn invite_admin(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
-    let whom = contact(call).await?;
+    let whom = call.person().await?;
     let answer = call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await?;
     of_kind!(answer, NewsletterAnswer::Invited { invite_expires_at } =>
         Reply::accepted(&AdminInvite { invite_expires_at }))
@@ -360,6 +334,6 @@ async fn invite_admin(call: &mut ChannelCall) -> Outcome {
 
 async fn remove_admin(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
-    let whom = contact(call).await?;
+    let whom = call.person().await?;
     call.done(NewsletterOperation::RemoveAdmin { newsletter, whom }).await
 }

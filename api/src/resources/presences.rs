@@ -10,45 +10,39 @@ use serde::Serialize;
 use serde_json::json;
 use shard::call::read::Read;
 
-use crate::openapi::Doc;
-use crate::projection::check_people;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     let of_network = &[E::NotConnected, E::ChannelUnavailable, E::Other, E::UndeliverableRecipient];
     vec![
-        Route::post("/v1/channels/{id}/presences").plan_blocks().channel(show).doc(
-            Doc::new("send_presence", "Show a presence")
-                .about(
-                    "`available` and `unavailable` are the account's, whatever `to` names. `typing` and `recording` last \
-                     about 25 s at the receiver; `paused` ends them.",
-                )
-                .body(
-                    |body| ShowPresence::parse(body, &Suffixes::simulated()),
-                    json!({ "to": "15551234567", "presence": "typing" }),
-                )
-                .accepted::<ShowPresence>()
-                .errors(of_network),
-        ),
-        Route::get("/v1/channels/{id}/presences/{contact_id}").channel(state).doc(
-            Doc::new("get_presence", "Get what is known of a contact's presence")
-                .ok::<PresenceState>()
-                .errors(&[E::ContactNotFound, E::InvalidRequest]),
-        ),
-        Route::post("/v1/channels/{id}/presences/{contact_id}/subscription").channel(subscribe).doc(
-            Doc::new("subscribe_presence", "Subscribe to a contact's presence")
-                .about("Kept for 24 hours after the last use, and at most 500 a channel.")
-                .no_content()
-                .errors(of_network)
-                .errors(&[E::NoOp, E::InvalidRequest, E::ContactNotFound]),
-        ),
-        Route::delete("/v1/channels/{id}/presences/{contact_id}/subscription").channel(unsubscribe).doc(
-            Doc::new("unsubscribe_presence", "End the subscription to a contact's presence")
-                .no_content()
-                .errors(&[E::NoOp, E::InvalidRequest, E::ContactNotFound]),
-        ),
+        Route::channel(POST, "/v1/channels/{id}/presences", show)
+            .plan_blocks()
+            .doc("send_presence", "Show a presence")
+            .about(
+                "`available` and `unavailable` are the account's, whatever `to` names. `typing` and `recording` last \
+                 about 25 s at the receiver; `paused` ends them.",
+            )
+            .body(
+                |body| ShowPresence::parse(body, &Suffixes::simulated()),
+                json!({ "to": "15551234567", "presence": "typing" }),
+            )
+            .accepted::<ShowPresence>()
+            .errors(of_network),
+        Route::channel(GET, "/v1/channels/{id}/presences/{contact_id}", state)
+            .doc("get_presence", "Get what is known of a contact's presence")
+            .ok::<PresenceState>(),
+        Route::channel(POST, "/v1/channels/{id}/presences/{contact_id}/subscription", subscribe)
+            .doc("subscribe_presence", "Subscribe to a contact's presence")
+            .about("Kept for 24 hours after the last use, and at most 500 a channel.")
+            .no_content()
+            .errors(of_network)
+            .errors(&[E::NoOp]),
+        Route::channel(DELETE, "/v1/channels/{id}/presences/{contact_id}/subscription", unsubscribe)
+            .doc("unsubscribe_presence", "End the subscription to a contact's presence")
+            .no_content()
+            .errors(&[E::NoOp]),
     ]
 }
 
@@ -88,12 +82,10 @@ async fn state(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn subscribe(call: &mut ChannelCall) -> Outcome {
-    let contact = call.contact()?;
-    check_people(call, std::slice::from_ref(&contact)).await?;
+    let contact = call.person().await?;
     call.done(PresenceOperation::Subscribe { contacts: vec![contact] }).await
 }
 
 async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
-    let contact = call.contact()?;
-    call.done(PresenceOperation::Unsubscribe { contact }).await
+    call.done(PresenceOperation::Unsubscribe { contact: call.contact()? }).await
 }

@@ -9,27 +9,24 @@ use serde_json::json;
 use shard::projection::account::OWN;
 
 use super::chats::ephemeral;
-use crate::openapi::Doc;
-use crate::projection::parse_refresh;
+use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, PATCH, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/settings/privacy").channel(show).doc(
-            Doc::new("get_privacy", "Get the channel's privacy settings")
-                .query(parse_refresh)
-                .ok::<Privacy>()
-                .on_network(),
-        ),
-        Route::patch("/v1/channels/{id}/settings/privacy").channel(patch).doc(
-            Doc::new("update_privacy", "Change the channel's privacy settings")
-                .body(parse_changes, json!({ "last_seen": "contacts", "default_ephemeral": EPHEMERAL[1] }))
-                .ok::<Privacy>()
-                .on_network()
-                .errors(&[E::NoOp]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/settings/privacy", show)
+            .doc("get_privacy", "Get the channel's privacy settings")
+            .query(read_refresh)
+            .ok::<Privacy>()
+            .on_network(),
+        Route::channel(PATCH, "/v1/channels/{id}/settings/privacy", patch)
+            .doc("update_privacy", "Change the channel's privacy settings")
+            .body(parse_changes, json!({ "last_seen": "contacts", "default_ephemeral": EPHEMERAL[1] }))
+            .ok::<Privacy>()
+            .on_network()
+            .errors(&[E::NoOp]),
     ]
 }
 
@@ -54,7 +51,7 @@ async fn found(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    if parse_refresh(call.query())? {
+    if call.asked(read_refresh)? {
         call.operate(PrivacyOperation::Show).await?;
     }
     found(call).await

@@ -8,32 +8,30 @@ use network::operation::account::ProfileOperation;
 use serde_json::json;
 use shard::projection::account::OWN;
 
-use super::media::set_or_cleared;
-use crate::openapi::Doc;
-use crate::projection::parse_refresh;
+use super::media::{FETCHED, set_or_cleared};
+use crate::projection::read_refresh;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, PATCH, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/profile").channel(show).doc(
-            Doc::new("get_profile", "Get the channel's profile")
-                .query(parse_refresh)
-                .ok::<ChannelProfile>()
-                .on_network(),
-        ),
-        Route::patch("/v1/channels/{id}/profile").channel(patch).doc(
-            Doc::new("update_profile", "Change the channel's profile")
-                .about(
-                    "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \
-                     and `details.applied` of the error names them.",
-                )
-                .body(parse_patch, json!({ "name": "Sales", "about": "We answer within an hour" }))
-                .ok::<ChannelProfile>()
-                .on_network()
-                .errors(&[E::NoOp, E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge]),
-        ),
+        Route::channel(GET, "/v1/channels/{id}/profile", show)
+            .doc("get_profile", "Get the channel's profile")
+            .query(read_refresh)
+            .ok::<ChannelProfile>()
+            .on_network(),
+        Route::channel(PATCH, "/v1/channels/{id}/profile", patch)
+            .doc("update_profile", "Change the channel's profile")
+            .about(
+                "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \
+                 and `details.applied` of the error names them.",
+            )
+            .body(parse_patch, json!({ "name": "Sales", "about": "We answer within an hour" }))
+            .ok::<ChannelProfile>()
+            .on_network()
+            .errors(FETCHED)
+            .errors(&[E::NoOp]),
     ]
 }
 
@@ -70,53 +68,46 @@ async fn found(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    if parse_refresh(call.query())? {
+    if call.asked(read_refresh)? {
         call.operate(ProfileOperation::Show).await?;
     }
     found(call).await
 }
 
-/// The parts of a patch that were done, for the error of a later one.
-#[derive(Default)]
-struct Applied(Vec<&'static str>);
-
-impl Applied {
-    /// Notes how a part went. One that is so already is no failure, as long as another is not.
-    fn note(&mut self, part: &'static str, done: Result<(), CallError>) -> Result<(), CallError> {
-        match done {
-            Ok(()) => {
-                self.0.push(part);
-                Ok(())
+/// Notes how a part of a patch went; the error of a later one names those that were done. One that is so already is no
+/// failure, as long as another is not.
+fn note(applied: &mut Vec<&'static str>, part: &'static str, done: Result<(), CallError>) -> Result<(), CallError> {
+    match done {
+        Ok(()) => applied.push(part),
+        Err(error) if error.code == E::NoOp => {}
+        Err(error) => {
+            let mut details = error.details.clone().unwrap_or_else(|| json!({}));
+            if !details.is_object() {
+                return Err(error);
             }
-            Err(error) if error.code == E::NoOp => Ok(()),
-            Err(error) => {
-                let mut details = error.details.clone().unwrap_or_else(|| json!({}));
-                if let Some(details) = details.as_object_mut() {
-                    details.insert("applied".to_owned(), json!(self.0));
-                    return Err(error.with_details(json!(details)));
-                }
-                Err(error)
-            }
+            details["applied"] = json!(applied);
+            return Err(error.with_details(details));
         }
     }
+    Ok(())
 }
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
     let (name, about, picture) = parse_patch(&call.object().await?)?;
-    let mut applied = Applied::default();
+    let mut applied = Vec::new();
     if let Some(name) = name {
         let done = call.operate(ProfileOperation::SetName { name }).await;
-        applied.note("name", done.map(drop))?;
+        note(&mut applied, "name", done.map(drop))?;
     }
     if let Some(about) = about {
         let done = call.operate(ProfileOperation::SetAbout { about }).await;
-        applied.note("about", done.map(drop))?;
+        note(&mut applied, "about", done.map(drop))?;
     }
     if let Some(picture) = picture {
         let done = set_picture(call, picture).await;
-        applied.note("picture", done)?;
+        note(&mut applied, "picture", done)?;
     }
-    if applied.0.is_empty() {
+    if applied.is_empty() {
         return Err(CallError::no_op("the profile is so already"));
     }
     found(call).await

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use model::error::{CallError, ErrorCode};
-use model::field::Change;
 use model::settings::{Settings, SettingsPatch};
 use model::target::Proxy;
 use model::time::Timestamp;
@@ -12,43 +11,43 @@ use serde_json::json;
 use shard::settings::{ChangeSettings, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
 
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, Route};
 
 /// Says that a change takes effect at the next connection.
 const RESTART_REQUIRED: HeaderName = HeaderName::from_static("x-gateway-restart-required");
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
-    let changes = |doc: Doc| {
-        doc.header(
-            "If-Match",
-            "The `updated_at` that was read, in quotes: the settings change only if they are still those.",
-            json!({ "type": "string", "examples": ["\"2026-01-01T00:00:00.000Z\""] }),
-        )
-        .ok::<Settings>()
-        .errors(&[E::NoOp, E::ConcurrentModification])
+    let changes = |route: Route| {
+        route
+            .header(
+                "If-Match",
+                "The `updated_at` that was read, in quotes: the settings change only if they are still those.",
+                json!({ "type": "string", "examples": ["\"2026-01-01T00:00:00.000Z\""] }),
+            )
+            .ok::<Settings>()
+            .errors(&[E::NoOp, E::ConcurrentModification])
     };
     vec![
-        Route::get("/v1/channels/{id}/settings")
-            .channel(show)
-            .doc(Doc::new("get_settings", "Get a channel's settings").ok::<Settings>()),
-        Route::patch("/v1/channels/{id}/settings").channel(patch).doc(changes(
-            Doc::new("update_settings", "Change a channel's settings")
-                .about(
-                    "Fields that are left out stay. Another `proxy_url` takes effect at the next connection; the answer \
-                     then has the header `X-Gateway-Restart-Required: true`.",
-                )
-                .body_here(
-                    |body, here| SettingsPatch::parse(body, here.media_days, here.target_policy),
-                    json!({ "reject_calls": true, "reject_call_message": "Please write instead." }),
-                ),
-        )),
-        Route::delete("/v1/channels/{id}/settings")
-            .channel(reset)
-            .doc(changes(Doc::new("reset_settings", "Give a channel the default settings"))),
+        Route::channel(GET, "/v1/channels/{id}/settings", show)
+            .doc("get_settings", "Get a channel's settings")
+            .ok::<Settings>(),
+        Route::channel(PATCH, "/v1/channels/{id}/settings", patch)
+            .doc("update_settings", "Change a channel's settings")
+            .about(
+                "Fields that are left out stay. Another `proxy_url` takes effect at the next connection; the answer \
+                 then has the header `X-Gateway-Restart-Required: true`.",
+            )
+            .body_here(
+                |body, here| SettingsPatch::parse(body, here.media_days, here.target_policy),
+                json!({ "reject_calls": true, "reject_call_message": "Please write instead." }),
+            )
+            .also(changes),
+        Route::channel(DELETE, "/v1/channels/{id}/settings", reset)
+            .doc("reset_settings", "Give a channel the default settings")
+            .also(changes),
     ]
 }
 
@@ -61,11 +60,7 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let most_media_days = call.cluster().media().retention_days();
     let SettingsPatch { change, proxy } = SettingsPatch::parse(&body, most_media_days, &call.app.config.target_policy)?;
-    let proxy = match proxy {
-        Change::Keep => Change::Keep,
-        Change::To(None) => Change::To(None),
-        Change::To(Some(proxy)) => Change::To(Some(sealed(call, proxy)?)),
-    };
+    let proxy = proxy.try_map(|proxy| proxy.map(|proxy| sealed(call, proxy)).transpose())?;
     settle(call, NewSettings::Patched { change: Box::new(change), proxy }).await
 }
 

@@ -17,47 +17,36 @@ use shard::call::{Send, SendBody, SentStatus};
 use shard::cluster::MediaRoom;
 use shard::projection::{PostedStory, StoryView};
 
+use super::media::FETCHED;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::projection::{Page, check_people};
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/channels/{id}/stories").plan_blocks().channel(post).doc(
-            Doc::new("post_story", "Post a story")
-                .about("It is shown for 24 hours. Without `recipients` the account's own privacy settings say to whom.")
-                .body_schema(
-                    |_| StoryRequest::schema(),
-                    vec![(
-                        "text",
-                        json!({ "type": "text", "text": "Open until eight", "background_color": "#1E6E4F" }),
-                    )],
-                )
-                .accepted::<PostedView>()
-                .on_network()
-                .errors(&[
-                    ErrorCode::UndeliverableRecipient,
-                    ErrorCode::MediaFetchFailed,
-                    ErrorCode::MediaFetchBlocked,
-                    ErrorCode::MediaTooLarge,
-                    ErrorCode::PlanLimit,
-                ]),
-        ),
-        Route::delete("/v1/channels/{id}/stories/{story_id}").channel(delete).doc(
-            Doc::new("delete_story", "Delete a story for everybody")
-                .accepted::<DeletedView>()
-                .on_network()
-                .errors(&[ErrorCode::NotFound, ErrorCode::StorageFull]),
-        ),
-        Route::get("/v1/channels/{id}/stories/{story_id}/views").channel(views).doc(
-            Doc::new("list_story_views", "List who has seen a story")
-                .query(|query| Page::read(&query, ListId::only()))
-                .ok::<Views>()
-                .errors(&[ErrorCode::NotFound]),
-        ),
+        Route::channel(POST, "/v1/channels/{id}/stories", post)
+            .plan_blocks()
+            .doc("post_story", "Post a story")
+            .about("It is shown for 24 hours. Without `recipients` the account's own privacy settings say to whom.")
+            .body_schema(
+                |_| StoryRequest::schema(),
+                vec![("text", json!({ "type": "text", "text": "Open until eight", "background_color": "#1E6E4F" }))],
+            )
+            .accepted::<PostedView>()
+            .on_network()
+            .errors(FETCHED)
+            .errors(&[ErrorCode::UndeliverableRecipient, ErrorCode::PlanLimit]),
+        Route::channel(DELETE, "/v1/channels/{id}/stories/{story_id}", delete)
+            .doc("delete_story", "Delete a story for everybody")
+            .accepted::<DeletedView>()
+            .on_network()
+            .errors(&[ErrorCode::StorageFull]),
+        Route::channel(GET, "/v1/channels/{id}/stories/{story_id}/views", views)
+            .doc("list_story_views", "List who has seen a story")
+            .query(|query| Page::read(query, ListId::only()))
+            .ok::<Views>(),
     ]
 }
 
@@ -157,9 +146,7 @@ struct Views {
 
 async fn views(call: &mut ChannelCall) -> Outcome {
     let story_id = MessageId(call.parameter("story_id").to_owned());
-    let query = call.query();
-    let page = call.page_under::<StoryView>(&query, StoryView::under(&story_id));
-    query.finish(())?;
+    let page = call.asked(|query| call.page_under::<StoryView>(query, StoryView::under(&story_id)))?;
     let story = call.find::<PostedStory>(story_id.as_str()).await?;
     let story = story.filter(|story| story.is_there(Timestamp::now()));
     let story = story.ok_or_else(|| CallError::not_found("story", story_id.as_str()))?;

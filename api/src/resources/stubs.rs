@@ -2,23 +2,22 @@
 
 use model::error::{CallError, ErrorCode};
 
-use crate::openapi::Doc;
 use crate::reply::Outcome;
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/stories").channel(list_stories).doc(stub("list_stories", "List stories")),
-        Route::get("/v1/channels/{id}/calls").channel(list_calls).doc(stub("list_calls", "List calls")),
-        Route::post("/v1/channels/{id}/calls/{call_id}/accept")
-            .channel(accept_call)
-            .doc(stub("accept_call", "Accept a call")),
+        Route::channel(GET, "/v1/channels/{id}/stories", list_stories).doc("list_stories", "List stories").also(stub),
+        Route::channel(GET, "/v1/channels/{id}/calls", list_calls).doc("list_calls", "List calls").also(stub),
+        Route::channel(POST, "/v1/channels/{id}/calls/{call_id}/accept", accept_call)
+            .doc("accept_call", "Accept a call")
+            .also(stub),
     ]
 }
 
-fn stub(id: &'static str, summary: &'static str) -> Doc {
-    Doc::new(id, summary).about("Declared, and not there yet: it answers 501.").errors(&[ErrorCode::NotImplemented])
+fn stub(route: Route) -> Route {
+    route.about("Declared, and not there yet: it answers 501.").errors(&[ErrorCode::NotImplemented])
 }
 
 async fn list_stories(_: &mut ChannelCall) -> Outcome {

@@ -14,42 +14,39 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::failure::{self, of_kind};
-use crate::openapi::Doc;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::{AccountCall, RequestContext};
-use crate::route::Route;
+use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/support/tickets").session().account(list).doc(
-            Doc::new("list_tickets", "List the account's support tickets, the newest first")
-                .query(|query| Page::asked(query, ListId::only()))
-                .page::<TicketView>(),
-        ),
-        Route::post("/v1/support/tickets").session().account(create).doc(
-            Doc::new("create_ticket", "Ask for help")
-                .about("An account opens at most ten tickets on a day of UTC.")
-                .body(
-                    NewTicket::parse,
-                    json!({ "subject": "No messages", "message": "None since noon", "category": "delivery" }),
-                )
-                .created::<TicketView>()
-                .errors(&[E::ChannelNotFound, E::PlanLimit]),
-        ),
-        Route::get("/v1/support/tickets/{id}").session().account(show).doc(
-            Doc::new("get_ticket", "Get a support ticket with its messages")
-                .ok::<Conversation<TicketView>>()
-                .errors(&[E::NotFound]),
-        ),
-        Route::post("/v1/support/tickets/{id}/messages").session().account(say).doc(
-            Doc::new("add_ticket_message", "Write another message of a support ticket")
-                .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
-                .body(parse_message, json!({ "message": "It began after an update" }))
-                .created::<TicketMessage>()
-                .errors(&[E::NotFound]),
-        ),
+        Route::account(GET, "/v1/support/tickets", list)
+            .session()
+            .doc("list_tickets", "List the account's support tickets, the newest first")
+            .query(|query| Page::asked(query, ListId::only()))
+            .page::<TicketView>(),
+        Route::account(POST, "/v1/support/tickets", create)
+            .session()
+            .doc("create_ticket", "Ask for help")
+            .about("An account opens at most ten tickets on a day of UTC.")
+            .body(
+                NewTicket::parse,
+                json!({ "subject": "No messages", "message": "None since noon", "category": "delivery" }),
+            )
+            .created::<TicketView>()
+            .errors(&[E::ChannelNotFound, E::PlanLimit]),
+        Route::account(GET, "/v1/support/tickets/{id}", show)
+            .session()
+            .doc("get_ticket", "Get a support ticket with its messages")
+            .ok::<Conversation<TicketView>>(),
+        Route::account(POST, "/v1/support/tickets/{id}/messages", say)
+            .session()
+            .doc("add_ticket_message", "Write another message of a support ticket")
+            .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
+            .body(parse_message, json!({ "message": "It began after an update" }))
+            .created::<TicketMessage>(),
     ]
 }
 
@@ -72,18 +69,7 @@ pub struct TicketView {
 
 impl From<&TicketRecord> for TicketView {
     fn from(ticket: &TicketRecord) -> Self {
-        Self {
-            id: ticket.id,
-            number: ticket.number,
-            subject: ticket.subject.clone(),
-            category: ticket.category,
-            priority: ticket.priority,
-            status: ticket.status,
-            channel_id: ticket.channel_id,
-            created_by: ticket.created_by.clone(),
-            created_at: ticket.created_at,
-            updated_at: ticket.updated_at,
-        }
+        view_of!(ticket => id, number, subject, category, priority, status, channel_id, created_by, created_at, updated_at)
     }
 }
 
@@ -119,15 +105,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// # Errors
-    /// `invalid_request`.
-    pub fn asked(query: Query<'_>, of: ListId) -> Result<Self, CallError> {
-        let page = Self::read_query(&query, of);
-        query.finish(page)
-    }
-
-    /// As [`asked`](Self::asked), beside other parameters.
-    pub fn read_query(query: &Query<'_>, of: ListId) -> Self {
+    pub fn asked(query: &Query<'_>, of: ListId) -> Self {
         Self {
             of,
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
@@ -193,7 +171,7 @@ async fn find_own(call: &AccountCall) -> Result<TicketRecord, CallError> {
 }
 
 async fn list(call: &mut AccountCall) -> Outcome {
-    let page = Page::asked(call.query(), call.list(None, false))?;
+    let page = call.asked(|query| Page::asked(query, call.list(None, false)))?;
     let tickets = page.read(call, Some(call.customer_id())).await?;
     Ok(Reply::ok(&tickets.map(|ticket| TicketView::from(&ticket))))
 }

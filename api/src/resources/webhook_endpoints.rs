@@ -22,11 +22,10 @@ use shard::webhook::material::Material;
 use crate::audit::Target;
 use crate::caller::Caller;
 use crate::failure::{self, of_kind};
-use crate::openapi::Doc;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 /// What stands in the place of what must not be shown.
 const MASK: &str = "***";
@@ -34,48 +33,40 @@ const MASK: &str = "***";
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/webhook-endpoints")
-            .account(list)
-            .doc(Doc::new("list_webhook_endpoints", "List webhook endpoints").list::<EndpointView>()),
-        Route::post("/v1/webhook-endpoints").account(create).doc(
-            Doc::new("create_webhook_endpoint", "Create a webhook endpoint")
-                .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
-                .body_here(
-                    |body, here| CreateEndpoint::parse(body, here.target_policy),
-                    json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
-                )
-                .created::<CreatedView>()
-                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
-        ),
-        Route::get("/v1/webhook-endpoints/{id}").account(show).doc(
-            Doc::new("get_webhook_endpoint", "Get a webhook endpoint")
-                .ok::<EndpointView>()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
-        Route::patch("/v1/webhook-endpoints/{id}").account(patch).doc(
-            Doc::new("update_webhook_endpoint", "Change a webhook endpoint")
-                .about("`signing_secret` null goes back to the account's default secret.")
-                .body_here(
-                    |body, here| ChangeEndpoint::parse(body, here.target_policy),
-                    json!({ "events": ["*"], "enabled": true }),
-                )
-                .ok::<EndpointView>()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
-        Route::delete("/v1/webhook-endpoints/{id}").account(delete).doc(
-            Doc::new("delete_webhook_endpoint", "Delete a webhook endpoint")
-                .no_content()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
-        Route::get("/v1/webhook-endpoints/{id}/signing-secret").account(signing_secret).doc(
-            Doc::new("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
-                .about(
-                    "Each reading of it is on record. The account's default secret is not for keys that are bound to a \
-                     channel, nor for members who are neither `admin` nor `owner`.",
-                )
-                .ok::<SecretView>()
-                .errors(&[E::WebhookEndpointNotFound, E::ChannelScopedKey]),
-        ),
+        Route::account(GET, "/v1/webhook-endpoints", list)
+            .doc("list_webhook_endpoints", "List webhook endpoints")
+            .list::<EndpointView>(),
+        Route::account(POST, "/v1/webhook-endpoints", create)
+            .doc("create_webhook_endpoint", "Create a webhook endpoint")
+            .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
+            .body_here(
+                |body, here| CreateEndpoint::parse(body, here.target_policy),
+                json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
+            )
+            .created::<CreatedView>()
+            .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
+        Route::account(GET, "/v1/webhook-endpoints/{id}", show)
+            .doc("get_webhook_endpoint", "Get a webhook endpoint")
+            .ok::<EndpointView>(),
+        Route::account(PATCH, "/v1/webhook-endpoints/{id}", patch)
+            .doc("update_webhook_endpoint", "Change a webhook endpoint")
+            .about("`signing_secret` null goes back to the account's default secret.")
+            .body_here(
+                |body, here| ChangeEndpoint::parse(body, here.target_policy),
+                json!({ "events": ["*"], "enabled": true }),
+            )
+            .ok::<EndpointView>(),
+        Route::account(DELETE, "/v1/webhook-endpoints/{id}", delete)
+            .doc("delete_webhook_endpoint", "Delete a webhook endpoint")
+            .no_content(),
+        Route::account(GET, "/v1/webhook-endpoints/{id}/signing-secret", signing_secret)
+            .doc("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
+            .about(
+                "Each reading of it is on record. The account's default secret is not for keys that are bound to a \
+                 channel, nor for members who are neither `admin` nor `owner`.",
+            )
+            .ok::<SecretView>()
+            .errors(&[E::ChannelScopedKey]),
     ]
 }
 
@@ -107,22 +98,14 @@ struct EndpointView {
 
 impl EndpointView {
     fn new(record: &EndpointRecord) -> Self {
-        Self {
-            id: record.id,
-            customer_id: record.customer_id,
-            channel_id: record.channel_id,
-            url: record.url.clone(),
-            events: record.events.clone(),
-            enabled: record.enabled,
+        view_of!(
+            record => id, customer_id, channel_id, url, events, enabled, chat_type_filter, disabled_reason, created_at,
+            updated_at;
             has_custom_signing_secret: record.secret.is_some(),
-            chat_type_filter: record.chat_type_filter,
-            disabled_reason: record.disabled_reason,
             headers: record.header_names.iter().map(|name| (name.clone(), MASK)).collect(),
             failing_since: record.health.failing_since,
-            last_success_at: record.health.last_success_at,
-            created_at: record.created_at,
-            updated_at: record.updated_at,
-        }
+            last_success_at: record.health.last_success_at
+        )
     }
 }
 
@@ -193,16 +176,10 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     if let Change::To(url) = &asked.url {
         judge_urls(call, Some(&endpoint), url)?;
     }
-    let secret = match asked.signing_secret {
-        Change::Keep => Change::Keep,
-        Change::To(None) => Change::To(None),
-        Change::To(Some(text)) => Change::To(Some(seal(call, endpoint.id, &text)?)),
-    };
+    let sealed = |text: Option<String>| text.map(|text| seal(call, endpoint.id, &text)).transpose();
+    let secret = asked.signing_secret.try_map(sealed)?;
     let changes_secret = !secret.is_keep();
-    let headers = match asked.headers {
-        Change::Keep => Change::Keep,
-        Change::To(headers) => Change::To(seal_headers(call, endpoint.id, &headers)?),
-    };
+    let headers = asked.headers.try_map(|headers| seal_headers(call, endpoint.id, &headers))?;
     let change = EndpointChange {
         url: asked.url,
         events: asked.events,

@@ -1,7 +1,7 @@
 //! Trying out a receiver: by URL, or as a stored endpoint. Nothing is stored or tried again.
 
 use bytes::Bytes;
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::event::{Event, EventId, EventName, TEST_EVENT, test_envelope};
 use model::field::{Body, rule};
 use model::id::{ChannelId, EndpointId};
@@ -20,32 +20,29 @@ use uuid::Uuid;
 
 use super::webhook_endpoints;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
-use crate::route::Route;
+use crate::route::{POST, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/webhook-endpoints/test").multi_channel().account(of_url).doc(
-            Doc::new("test_webhook_url", "Try out a URL with a signed request")
-                .body_here(
-                    |body, here| parse_probe(body, here.target_policy),
-                    json!({ "url": "https://example.com/hook" }),
-                )
-                .ok::<ProbeView>(),
-        ),
-        Route::post("/v1/webhook-endpoints/{id}/test").account(of_endpoint).doc(
-            Doc::new("test_webhook_endpoint", "Try out an endpoint with a signed request")
-                .about(
-                    "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it is marked \
-                     `\"test\": true`, and bears no `X-Gateway-Delivery-Id`, as it is no delivery. Without, it is \
-                     `webhook.test`.",
-                )
-                .optional_body(parse_event, json!({ "event": "message.received" }))
-                .ok::<ProbeView>()
-                .errors(&[ErrorCode::WebhookEndpointNotFound, ErrorCode::InvalidRequest]),
-        ),
+        Route::account(POST, "/v1/webhook-endpoints/test", of_url)
+            .multi_channel()
+            .doc("test_webhook_url", "Try out a URL with a signed request")
+            .body_here(
+                |body, here| parse_probe(body, here.target_policy),
+                json!({ "url": "https://example.com/hook" }),
+            )
+            .ok::<ProbeView>(),
+        Route::account(POST, "/v1/webhook-endpoints/{id}/test", of_endpoint)
+            .doc("test_webhook_endpoint", "Try out an endpoint with a signed request")
+            .about(
+                "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it is marked \
+                 `\"test\": true`, and bears no `X-Gateway-Delivery-Id`, as it is no delivery. Without, it is \
+                 `webhook.test`.",
+            )
+            .optional_body(parse_event, json!({ "event": "message.received" }))
+            .ok::<ProbeView>(),
     ]
 }
 

@@ -5,7 +5,6 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use model::error::CallError;
 use model::id::AuditId;
 use model::page::ListId;
 use model::time::Timestamp;
@@ -15,25 +14,23 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::watch::keep;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::resources::audit_log::{Asked, page};
-use crate::route::Route;
+use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/admin/timeline").operator(list).doc(
-            Doc::new("list_timeline", "List what happened to the cluster, the newest first")
-                .about(
-                    "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, backups, \
-                     releases and keys. A node or a check that goes to and fro is told of six times an hour, and then every \
-                     ten minutes.",
-                )
-                .query(asked)
-                .page::<TimelineEntry>(),
-        ),
+        Route::operator(GET, "/v1/admin/timeline", list)
+            .doc("list_timeline", "List what happened to the cluster, the newest first")
+            .about(
+                "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, backups, \
+                 releases and keys. A node or a check that goes to and fro is told of six times an hour, and then every \
+                 ten minutes.",
+            )
+            .query(asked)
+            .page::<TimelineEntry>(),
     ]
 }
 
@@ -133,15 +130,14 @@ fn summary(entry: &AuditEntry) -> String {
     }
 }
 
-fn asked(query: Query<'_>) -> Result<(Asked, Option<&'static str>), CallError> {
+fn asked(query: &Query<'_>) -> Asked {
     let wanted = query.word("kind", &KINDS, |word| KINDS.into_iter().find(|kind| *kind == word));
     let about = move |action: &str| kind(action).is_some_and(|kind| wanted.is_none_or(|wanted| wanted == kind));
-    let page = Asked::about(&query, ListId::only(), about);
-    query.finish((page, wanted))
+    Asked::about(query, ListId::only(), about)
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let (asked, _) = asked(call.query())?;
+    let asked = call.asked(asked)?;
     let (entries, next) = page(&call.app, vec![None], asked, ListId::only()).await?;
     Ok(Reply::ok(&List::page(entries.into_iter().filter_map(TimelineEntry::of).collect(), next)))
 }

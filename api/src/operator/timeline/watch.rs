@@ -147,17 +147,11 @@ struct NodeSeen {
 }
 
 /// A check as it was noted, and another level that it may be coming to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct CheckSeen {
     level: Level,
     next: Option<(Level, u32, Timestamp)>,
     noted: Noted,
-}
-
-impl Default for CheckSeen {
-    fn default() -> Self {
-        Self { level: Level::Ok, next: None, noted: Noted::default() }
-    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -175,10 +169,8 @@ impl Known {
     fn recall(&mut self, entry: &AuditEntry) {
         let said = |name: &str| entry.details.get(name).map_or("", String::as_str);
         if entry.action == CHECK_CHANGED {
-            let levels = [Level::Ok, Level::Warning, Level::Failing];
-            let level = levels.into_iter().find(|level| level.as_str() == said("level"));
             let check = CHECKS.into_iter().find(|check| *check == said("check"));
-            if let (Some(level), Some(check)) = (level, check) {
+            if let (Some(level), Some(check)) = (Level::parse(said("level")), check) {
                 let seen = self.checks.entry(check).or_default();
                 seen.level = level;
                 seen.noted.note(entry.created_at, &mut BTreeMap::new());

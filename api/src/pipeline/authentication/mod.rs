@@ -176,7 +176,7 @@ impl DirectoryAge {
 /// `auth_missing`, `auth_malformed`, `auth_invalid` or `rate_limited`; `insufficient_scope` for what the token's role does
 /// not open.
 pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, CallError> {
-    let judged = match operator_token(ctx) {
+    let judged = match bearer_token(ctx) {
         Ok(token) => ctx.app.operators.judge(ctx.client.ip, token).await,
         Err(error) => Err(error),
     };
@@ -206,7 +206,7 @@ pub async fn operators_directory(ctx: &RequestContext, rules: &Rules) -> Result<
     }
 }
 
-fn operator_token(ctx: &RequestContext) -> Result<&str, CallError> {
+fn bearer_token(ctx: &RequestContext) -> Result<&str, CallError> {
     bearer_text(authorization(ctx)?).ok_or_else(CallError::auth_malformed)
 }
 
@@ -226,8 +226,7 @@ fn bearer_text(header: &str) -> Option<&str> {
 }
 
 fn bearer(ctx: &RequestContext) -> Result<Token, CallError> {
-    let text = bearer_text(authorization(ctx)?).ok_or_else(CallError::auth_malformed)?;
-    parse_token(text).ok_or_else(CallError::auth_malformed)
+    parse_token(bearer_token(ctx)?).ok_or_else(CallError::auth_malformed)
 }
 
 /// A key begins as keys do; anything else must have the form of a signed JWT.

@@ -84,13 +84,7 @@ pub struct Asked {
 type About = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Asked {
-    pub fn read(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
-        let asked = Self::of(&query, list);
-        query.finish(asked)
-    }
-
-    /// For a query that asks for more than this. What the cluster itself has seen is told where it is named, and else by its
-    /// timeline.
+    /// What the cluster itself has seen is told where it is named, and else by its timeline.
     pub fn of(query: &Query<'_>, list: ListId) -> Self {
         let action = query.text("action").map(str::to_owned);
         let actor = query.text("actor").map(str::to_owned);
@@ -116,7 +110,7 @@ impl Asked {
 /// Shows the log of the caller's account, the latest entries first.
 pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
-    let asked = Asked::read(call.query(), of)?;
+    let asked = call.asked(|query| Asked::of(query, of))?;
     let (entries, next) = page(&call.app, vec![Some(call.customer_id())], asked, of).await?;
     Ok(Reply::ok(&List::page(entries.into_iter().map(AuditView::from).collect(), next)))
 }
@@ -174,7 +168,9 @@ mod tests {
         let mut request = Request::new();
         let query = "limit=0&since=yesterday&cursor=none";
         request.set_uri(format!("http://gateway.example/v1/account/audit-log?{query}").parse().unwrap());
-        let refused = Asked::read(Query::of(&request), ListId::only()).err().unwrap();
+        let query = Query::of(&request);
+        let asked = Asked::of(&query, ListId::only());
+        let refused = query.finish(asked).err().unwrap();
         let issues = refused.details.unwrap();
         let paths: Vec<&str> =
             issues.as_array().unwrap().iter().map(|issue| issue["path"][0].as_str().unwrap()).collect();

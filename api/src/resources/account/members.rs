@@ -16,51 +16,52 @@ use serde_json::json;
 
 use crate::auth::password_token::INVITATION_LIFE;
 use crate::failure::{self, of_kind};
-use crate::openapi::Doc;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::{Link, email};
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/account/members")
+        Route::account(GET, "/v1/account/members", list)
             .multi_channel()
             .session()
-            .account(list)
-            .doc(Doc::new("list_members", "List the account's members").list::<MemberView>()),
-        Route::post("/v1/account/members").multi_channel().session().account(invite).doc(
-            Doc::new("invite_member", "Invite somebody to the account")
-                .about(
-                    "For owners and admins; an owner is invited by owners. A message goes to the address, or, where the \
-                     deployment sends no mail, the answer has what is to be given to whoever is invited. It is good for \
-                     seven days and once.",
-                )
-                .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
-                .created::<InvitedView>()
-                .errors(&[E::BadRequest]),
-        ),
-        Route::post("/v1/account/members/{user_id}/invitation").multi_channel().session().account(invite_again).doc(
-            Doc::new("invite_member_again", "Invite a member again who has not come yet")
-                .about("What was sent or given before is void.")
-                .ok::<InvitedView>()
-                .errors(&[E::NotFound, E::NoOp]),
-        ),
-        Route::patch("/v1/account/members/{user_id}").multi_channel().session().account(patch).doc(
-            Doc::new("update_member", "Change a member's role")
-                .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
-                .body(parse_change, json!({ "role": "viewer" }))
-                .ok::<MemberView>()
-                .errors(&[E::NotFound, E::BadRequest]),
-        ),
-        Route::delete("/v1/account/members/{user_id}").multi_channel().session().account(delete).doc(
-            Doc::new("remove_member", "Remove a member, or an invitation")
-                .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
-                .no_content()
-                .errors(&[E::NotFound, E::BadRequest]),
-        ),
+            .doc("list_members", "List the account's members")
+            .list::<MemberView>(),
+        Route::account(POST, "/v1/account/members", invite)
+            .multi_channel()
+            .session()
+            .doc("invite_member", "Invite somebody to the account")
+            .about(
+                "For owners and admins; an owner is invited by owners. A message goes to the address, or, where the \
+                 deployment sends no mail, the answer has what is to be given to whoever is invited. It is good for \
+                 seven days and once.",
+            )
+            .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
+            .created::<InvitedView>(),
+        Route::account(POST, "/v1/account/members/{user_id}/invitation", invite_again)
+            .multi_channel()
+            .session()
+            .doc("invite_member_again", "Invite a member again who has not come yet")
+            .about("What was sent or given before is void.")
+            .ok::<InvitedView>()
+            .errors(&[E::NoOp]),
+        Route::account(PATCH, "/v1/account/members/{user_id}", patch)
+            .multi_channel()
+            .session()
+            .doc("update_member", "Change a member's role")
+            .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
+            .body(parse_change, json!({ "role": "viewer" }))
+            .ok::<MemberView>(),
+        Route::account(DELETE, "/v1/account/members/{user_id}", delete)
+            .multi_channel()
+            .session()
+            .doc("remove_member", "Remove a member, or an invitation")
+            .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
+            .no_content()
+            .errors(&[E::BadRequest]),
     ]
 }
 
@@ -80,14 +81,10 @@ struct MemberView {
 
 impl From<&UserRecord> for MemberView {
     fn from(user: &UserRecord) -> Self {
-        Self {
-            id: user.id,
-            email: user.email.clone(),
-            role: user.role,
-            status: if user.is_invited() { "invited" } else { "active" },
-            created_at: user.created_at,
-            last_login_at: user.last_login_at,
-        }
+        view_of!(
+            user => id, email, role, created_at, last_login_at;
+            status: if user.is_invited() { "invited" } else { "active" }
+        )
     }
 }
 

@@ -17,13 +17,12 @@ use raft::directory::records::CustomerRecord;
 use serde_json::{Value, json};
 
 use crate::audit::Target;
-use crate::failure;
-use crate::openapi::Doc;
+use crate::failure::of_kind;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::delete_with_keys;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, Route};
 
 pub use view::AccountView;
 
@@ -36,27 +35,28 @@ pub fn routes() -> Vec<Route> {
 
 fn own_routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/account")
+        Route::account(GET, "/v1/account", show)
             .multi_channel()
-            .account(show)
-            .doc(Doc::new("get_account", "Get the account").ok::<AccountView>()),
-        Route::patch("/v1/account").multi_channel().account(patch).doc(
-            Doc::new("update_account", "Change the account's name or time zone")
-                .body(parse_change, json!({ "name": "Acme", "timezone": "Europe/Berlin" }))
-                .ok::<AccountView>(),
-        ),
-        Route::delete("/v1/account").multi_channel().session().account(delete).doc(
-            Doc::new("delete_account", "Delete the account")
-                .about("For its owner. Keys, sessions and channels end at once, data after a time of grace.")
-                .body(|body| require_confirmation(body, "Acme"), json!({ "confirm": "Acme" }))
-                .accepted::<AccountView>(),
-        ),
-        Route::get("/v1/account/usage").multi_channel().account(usage::show).doc(usage::doc()),
-        Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list).doc(
-            Doc::new("list_audit_log", "List who did what, the newest first")
-                .query(|query| audit_log::Asked::read(query, ListId::only()))
-                .page::<audit_log::AuditView>(),
-        ),
+            .doc("get_account", "Get the account")
+            .ok::<AccountView>(),
+        Route::account(PATCH, "/v1/account", patch)
+            .multi_channel()
+            .doc("update_account", "Change the account's name or time zone")
+            .body(parse_change, json!({ "name": "Acme", "timezone": "Europe/Berlin" }))
+            .ok::<AccountView>(),
+        Route::account(DELETE, "/v1/account", delete)
+            .multi_channel()
+            .session()
+            .doc("delete_account", "Delete the account")
+            .about("For its owner. Keys, sessions and channels end at once, data after a time of grace.")
+            .body(|body| require_confirmation(body, "Acme"), json!({ "confirm": "Acme" }))
+            .accepted::<AccountView>(),
+        Route::account(GET, "/v1/account/usage", usage::show).multi_channel().also(usage::described),
+        Route::account(GET, "/v1/account/audit-log", audit_log::list)
+            .multi_channel()
+            .doc("list_audit_log", "List who did what, the newest first")
+            .query(|query| audit_log::Asked::of(query, ListId::only()))
+            .page::<audit_log::AuditView>(),
     ]
 }
 
@@ -90,12 +90,9 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let named = if let Change::To(name) = &change.name { name.clone() } else { call.caller.customer.name.clone() };
     attempts::count(call, &[Attempt::EntryBy(id)]).await?;
     let entry = call.audited("account.updated", Target::new("account", id, named));
-    match call.update(Command::UpdateCustomer { id, change }, vec![entry]).await? {
-        Updated::Customer(customer) => {
-            Ok(Reply::ok(&AccountView::of(call, &customer).await?.with_storage(call, &customer).await))
-        }
-        other => Err(failure::unexpected(&other)),
-    }
+    let answer = call.update(Command::UpdateCustomer { id, change }, vec![entry]).await?;
+    of_kind!(answer, Updated::Customer(customer) =>
+        Reply::ok(&AccountView::of(call, &customer).await?.with_storage(call, &customer).await))
 }
 
 /// Reads `{ "confirm": name }`, which must name the account.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::CallError;
 use model::id::{SessionId, UserId};
 use model::time::Timestamp;
 use raft::directory::command::Command;
@@ -11,28 +11,28 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::audit::Target;
-use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, Route};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/account/sessions").multi_channel().session().account(list).doc(
-            Doc::new("list_sessions", "List one's own logins")
-                .about("Those that have not ended, the newest first. A token of another issuer belongs to none.")
-                .list::<SessionView>(),
-        ),
-        Route::delete("/v1/account/sessions")
+        Route::account(GET, "/v1/account/sessions", list)
             .multi_channel()
             .session()
-            .account(end_all)
-            .doc(Doc::new("end_sessions", "End all of one's own logins, this one too").no_content()),
-        Route::delete("/v1/account/sessions/{session_id}")
+            .doc("list_sessions", "List one's own logins")
+            .about("Those that have not ended, the newest first. A token of another issuer belongs to none.")
+            .list::<SessionView>(),
+        Route::account(DELETE, "/v1/account/sessions", end_all)
             .multi_channel()
             .session()
-            .account(end)
-            .doc(Doc::new("end_session", "End one of one's own logins").no_content().errors(&[ErrorCode::NotFound])),
+            .doc("end_sessions", "End all of one's own logins, this one too")
+            .no_content(),
+        Route::account(DELETE, "/v1/account/sessions/{session_id}", end)
+            .multi_channel()
+            .session()
+            .doc("end_session", "End one of one's own logins")
+            .no_content(),
     ]
 }
 

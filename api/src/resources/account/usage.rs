@@ -1,6 +1,5 @@
 //! `GET /v1/account/usage`. Days are those of UTC.
 
-use model::error::CallError;
 use model::id::ChannelId;
 use model::issue::{IssueCode, Violation};
 use model::time::{Day, Timestamp};
@@ -10,10 +9,10 @@ use serde_json::json;
 use shard::call::usage::DayUsage;
 use shard::usage::{Counts, Hour};
 
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
+use crate::route::Route;
 
 /// The longest range, in days with both ends.
 const LONGEST: u32 = 93;
@@ -48,8 +47,10 @@ pub struct UsageView {
     webhook_deliveries: u64,
 }
 
-pub fn doc() -> Doc {
-    Doc::new("get_account_usage", "Get what the account has used, by day, by day and channel, or by hour")
+/// What the route says of itself.
+pub fn described(route: Route) -> Route {
+    route
+        .doc("get_account_usage", "Get what the account has used, by day, by day and channel, or by hour")
         .about(
             "Days are those of UTC, both ends included, 93 at most; without `from` and `to` the last 30. By day, each day of \
              the range has a row; by channel, only those on which the channel was used. By hour, each hour of the range until now, of 7 days at most and without \
@@ -57,13 +58,6 @@ pub fn doc() -> Doc {
         )
         .query(|query| Asked::read(query, Day::of(Timestamp::now())))
         .list::<UsageView>()
-}
-
-impl From<DayUsage> for UsageView {
-    fn from(usage: DayUsage) -> Self {
-        let DayUsage { day, channel, counts } = usage;
-        Self::of(day, None, channel, &counts)
-    }
 }
 
 impl UsageView {
@@ -99,7 +93,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub fn read(query: Query<'_>, today: Day) -> Result<Self, CallError> {
+    pub fn read(query: &Query<'_>, today: Day) -> Self {
         let date = || json!({ "type": "string", "format": "date", "maxLength": 10, "pattern": "^(19[7-9]|[2-9][0-9]{2})[0-9]-" });
         let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
         let (from, to) = (day("from"), day("to").unwrap_or(today));
@@ -114,13 +108,13 @@ impl Asked {
         } else if to.0 - from.0 >= longest {
             query.refuse("from", IssueCode::TooBig, &format!("at most {longest} days from `from` to `to`"));
         }
-        query.finish(Self { from, to, by })
+        Self { from, to, by }
     }
 }
 
 /// By day, every day of the range has its row; by channel, a day has a row for each channel that was used on it.
 pub async fn show(call: &mut AccountCall) -> Outcome {
-    let Asked { from, to, by } = Asked::read(call.query(), Day::of(call.now))?;
+    let Asked { from, to, by } = call.asked(|query| Asked::read(query, Day::of(call.now)))?;
     if by == Grouping::Hour {
         return by_hour(call, from, to).await;
     }
@@ -133,7 +127,8 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
         return Err(violation.at(&["from"]));
     };
     let rows = if by_channel { used } else { every_day(from, to, used) };
-    Ok(Reply::ok(&List::whole(rows.into_iter().map(UsageView::from).collect())))
+    let views = rows.iter().map(|row| UsageView::of(row.day, None, row.channel, &row.counts));
+    Ok(Reply::ok(&List::whole(views.collect())))
 }
 
 /// Every hour of the days has its row, those of the future excepted.
@@ -163,6 +158,7 @@ fn every_day(from: Day, to: Day, used: Vec<DayUsage>) -> Vec<DayUsage> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use model::error::CallError;
     use salvo::Request;
 
     const TODAY: Day = Day(20_000);
@@ -170,7 +166,9 @@ mod tests {
     fn ask(query: &str) -> Result<Asked, CallError> {
         let mut request = Request::new();
         request.set_uri(format!("http://gateway.example/v1/account/usage?{query}").parse().unwrap());
-        Asked::read(Query::of(&request), TODAY)
+        let query = Query::of(&request);
+        let asked = Asked::read(&query, TODAY);
+        query.finish(asked)
     }
 
     #[test]

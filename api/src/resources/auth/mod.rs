@@ -17,8 +17,7 @@ pub use self::sign_in::{end_session, exchange_token, log_in};
 
 use self::sign_up::{Nothing, SignUp, SignedUp};
 use crate::auth::session::TokensView;
-use crate::openapi::Doc;
-use crate::route::Route;
+use crate::route::{POST, PUT, Route};
 
 /// What a route that reads or changes members answers while the cluster cannot.
 const BACKEND: [ErrorCode; 2] = [ErrorCode::AuthBackendUnavailable, ErrorCode::WorkerAtCapacity];
@@ -40,82 +39,77 @@ const PASSWORD: &str = "correct horse battery";
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/auth/signup").public(sign_up::sign_up).doc(
-            Doc::new("sign_up", "Make an account with its first member and key")
-                .about(
-                    "404 where the deployment has no sign-up. Most deployments send a message to the address first: 202, \
-                     whoever it is of, and the answer of `verify-email` brings the account, its session and its key.",
-                )
-                .body(SignUp::parse, json!({ "email": EMAIL, "password": PASSWORD, "name": "Acme" }))
-                .created::<SignedUp>()
-                .accepted::<Nothing>()
-                .errors(&BACKEND)
-                .errors(&[E::NotFound]),
-        ),
-        Route::post("/v1/auth/verify-email").public(sign_up::verify).doc(
-            Doc::new("verify_email", "Confirm an e-mail address with the token that was sent there")
-                .about("A token of a sign-up makes its account; a member's confirms the address, and nothing is answered.")
-                .body(sign_up::parse_token, json!({ "token": "from-the-message" }))
-                .ok::<SignedUp>()
-                .no_content()
-                .errors(&BACKEND)
-                .errors(&[E::AuthInvalid, E::AuthExpired]),
-        ),
-        Route::post("/v1/auth/verify-email/resend").public(sign_up::resend).doc(
-            Doc::new("resend_verification", "Send the message with the token again")
-                .about("To the address in the body; with a session's token and no body, to the session's member.")
-                .optional_body(sign_up::parse_email, json!({ "email": EMAIL }))
-                .accepted::<Nothing>()
-                .errors(&BACKEND)
-                .errors(&SESSION)
-                .errors(&[E::NoOp]),
-        ),
-        Route::post("/v1/auth/login").public(sign_in::login).doc(
-            Doc::new("log_in", "Log in as a member")
-                .body(sign_in::parse_login, json!({ "email": EMAIL, "password": PASSWORD }))
-                .ok::<TokensView>()
-                .errors(&BACKEND)
-                .errors(&[E::AuthInvalid]),
-        ),
-        Route::post("/v1/auth/refresh").public(sign_in::refresh).doc(
-            Doc::new("refresh_tokens", "Exchange a refresh token for new tokens")
-                .about("A refresh token works once; one that was used already ends its session.")
-                .body(sign_in::parse_refresh, json!({ "refresh_token": "zrt_from-the-login" }))
-                .ok::<TokensView>()
-                .errors(&BACKEND)
-                .errors(&[E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
-        ),
-        Route::post("/v1/auth/logout").public(sign_in::logout).doc(
-            Doc::new("log_out", "End the session of the token")
-                .bearer()
-                .no_content()
-                .errors(&BACKEND)
-                .errors(&SESSION)
-                .errors(&[E::BadRequest]),
-        ),
-        Route::post("/v1/auth/password").multi_channel().session().account(passwords::change).doc(
-            Doc::new("change_password", "Change one's own password")
-                .about("All sessions of the member end, the one that asks too: log in with the new password.")
-                .body(passwords::parse_change, json!({ "current_password": PASSWORD, "new_password": "staple battery horse" }))
-                .no_content()
-                .errors(&[E::WorkerAtCapacity]),
-        ),
-        Route::post("/v1/auth/password/reset").public(passwords::ask_for_reset).doc(
-            Doc::new("ask_for_password_reset", "Have a message sent by which a member chooses another password")
-                .about("The answer is the same whoever the address is of. 404 where the deployment sends no mail.")
-                .body(sign_up::parse_email, json!({ "email": EMAIL }))
-                .accepted::<Nothing>()
-                .errors(&BACKEND)
-                .errors(&[E::NotFound]),
-        ),
-        Route::put("/v1/auth/password/reset").public(passwords::set).doc(
-            Doc::new("set_password", "Choose a password by the token of an invitation or of a message")
-                .about("The token works once, and confirms the address. Sessions of the member end.")
-                .body(passwords::parse_set, json!({ "token": "zpw_from-the-message", "password": PASSWORD }))
-                .no_content()
-                .errors(&BACKEND)
-                .errors(&[E::AuthInvalid, E::AuthExpired]),
-        ),
+        Route::public(POST, "/v1/auth/signup", sign_up::sign_up)
+            .doc("sign_up", "Make an account with its first member and key")
+            .about(
+                "404 where the deployment has no sign-up. Most deployments send a message to the address first: 202, \
+                 whoever it is of, and the answer of `verify-email` brings the account, its session and its key.",
+            )
+            .body(SignUp::parse, json!({ "email": EMAIL, "password": PASSWORD, "name": "Acme" }))
+            .created::<SignedUp>()
+            .accepted::<Nothing>()
+            .errors(&BACKEND)
+            .errors(&[E::NotFound]),
+        Route::public(POST, "/v1/auth/verify-email", sign_up::verify)
+            .doc("verify_email", "Confirm an e-mail address with the token that was sent there")
+            .about("A token of a sign-up makes its account; a member's confirms the address, and nothing is answered.")
+            .body(sign_up::parse_token, json!({ "token": "from-the-message" }))
+            .ok::<SignedUp>()
+            .no_content()
+            .errors(&BACKEND)
+            .errors(&[E::AuthInvalid, E::AuthExpired]),
+        Route::public(POST, "/v1/auth/verify-email/resend", sign_up::resend)
+            .doc("resend_verification", "Send the message with the token again")
+            .about("To the address in the body; with a session's token and no body, to the session's member.")
+            .optional_body(sign_up::parse_email, json!({ "email": EMAIL }))
+            .accepted::<Nothing>()
+            .errors(&BACKEND)
+            .errors(&SESSION)
+            .errors(&[E::NoOp]),
+        Route::public(POST, "/v1/auth/login", sign_in::login)
+            .doc("log_in", "Log in as a member")
+            .body(sign_in::parse_login, json!({ "email": EMAIL, "password": PASSWORD }))
+            .ok::<TokensView>()
+            .errors(&BACKEND)
+            .errors(&[E::AuthInvalid]),
+        Route::public(POST, "/v1/auth/refresh", sign_in::refresh)
+            .doc("refresh_tokens", "Exchange a refresh token for new tokens")
+            .about("A refresh token works once; one that was used already ends its session.")
+            .body(sign_in::parse_refresh, json!({ "refresh_token": "zrt_from-the-login" }))
+            .ok::<TokensView>()
+            .errors(&BACKEND)
+            .errors(&[E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
+        Route::public(POST, "/v1/auth/logout", sign_in::logout)
+            .doc("log_out", "End the session of the token")
+            .bearer()
+            .no_content()
+            .errors(&BACKEND)
+            .errors(&SESSION)
+            .errors(&[E::BadRequest]),
+        Route::account(POST, "/v1/auth/password", passwords::change)
+            .multi_channel()
+            .session()
+            .doc("change_password", "Change one's own password")
+            .about("All sessions of the member end, the one that asks too: log in with the new password.")
+            .body(
+                passwords::parse_change,
+                json!({ "current_password": PASSWORD, "new_password": "staple battery horse" }),
+            )
+            .no_content(),
+        Route::public(POST, "/v1/auth/password/reset", passwords::ask_for_reset)
+            .doc("ask_for_password_reset", "Have a message sent by which a member chooses another password")
+            .about("The answer is the same whoever the address is of. 404 where the deployment sends no mail.")
+            .body(sign_up::parse_email, json!({ "email": EMAIL }))
+            .accepted::<Nothing>()
+            .errors(&BACKEND)
+            .errors(&[E::NotFound]),
+        Route::public(PUT, "/v1/auth/password/reset", passwords::set)
+            .doc("set_password", "Choose a password by the token of an invitation or of a message")
+            .about("The token works once, and confirms the address. Sessions of the member end.")
+            .body(passwords::parse_set, json!({ "token": "zpw_from-the-message", "password": PASSWORD }))
+            .no_content()
+            .errors(&BACKEND)
+            .errors(&[E::AuthInvalid, E::AuthExpired]),
     ]
 }
 

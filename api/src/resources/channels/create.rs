@@ -2,7 +2,7 @@
 
 use model::error::CallError;
 use model::field::{Body, rule};
-use model::id::{ChannelId, KeyId};
+use model::id::ChannelId;
 use model::scope::{Access, Resource};
 use raft::directory::command::Command;
 use raft::directory::records::{ChannelRecord, KeyOrigin};
@@ -65,7 +65,6 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
     // The key has the scopes of the calling one: a restricted caller cannot mint an unrestricted key.
     let key = issue_scoped_key.then(|| {
         NewKey {
-            id: KeyId::new(),
             customer: call.customer_id(),
             name: key_name(&name),
             channel: Some(channel.id),

@@ -7,8 +7,6 @@ use model::field::{Body, rule};
 use model::id::CustomerId;
 use model::scope::Scopes;
 use model::status::Trigger;
-use raft::directory::command::Command;
-use raft::directory::records::AuditEntry;
 use shard::call::request::{GetStatus, Lifecycle};
 use shard::shares::{Share, Shares};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -42,7 +40,7 @@ pub async fn disable(call: &mut ChannelCall) -> Outcome {
     let outcome = run(call, Trigger::Disable).await?;
     let mut entry = call.audited("channel.disabled", target(call));
     entry.details.extend(reason.map(|reason| ("reason".to_owned(), reason)));
-    record(call, entry).await;
+    call.record(entry).await;
     Ok(outcome)
 }
 
@@ -55,8 +53,7 @@ pub async fn enable(call: &mut ChannelCall) -> Outcome {
         attempts::give_back(call, &counted).await;
         return outcome;
     }
-    let entry = call.audited("channel.enabled", target(call));
-    record(call, entry).await;
+    call.record(call.audited("channel.enabled", target(call))).await;
     outcome
 }
 
@@ -75,12 +72,8 @@ const LONGEST_WAIT: usize = 30;
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// How long the answer waits for a status that lasts.
-///
-/// # Errors
-/// `invalid_request`.
-pub fn waits(query: Query<'_>) -> Result<Duration, CallError> {
-    let seconds = query.number("wait", 1, LONGEST_WAIT).unwrap_or(0);
-    query.finish(Duration::from_secs(seconds as u64))
+pub fn waits(query: &Query<'_>) -> Duration {
+    Duration::from_secs(query.number("wait", 1, LONGEST_WAIT).unwrap_or(0) as u64)
 }
 
 /// A place for an answer that is held, and for how long it is: without a place it is given at once.
@@ -91,7 +84,7 @@ fn hold(places: &Shares, account: CustomerId, wait: Duration) -> (Option<Share>,
 }
 
 async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
-    let wait = waits(call.query())?;
+    let wait = call.asked(waits)?;
     let asked = call.ask(Lifecycle { trigger, by_operator: false }).await;
     let mut live = asked.map_err(|error| match error.code {
         // The owner knows that the operator alone may do it, and not what the caller may.
@@ -129,13 +122,6 @@ fn granted(scopes: &Scopes) -> Vec<String> {
 
 fn target(call: &ChannelCall) -> Target {
     Target::new("channel", call.channel.id, &call.channel.name)
-}
-
-/// The owner has moved the channel already, so a failure to write the entry cannot undo anything: it is logged.
-async fn record(call: &ChannelCall, entry: AuditEntry) {
-    if let Err(error) = call.account.update(Command::Audit, vec![entry]).await {
-        tracing::error!(channel = %call.channel.id, %error, "an audit entry could not be written");
-    }
 }
 
 #[cfg(test)]

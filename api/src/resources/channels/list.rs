@@ -70,24 +70,23 @@ impl Filter {
         self.status.is_none_or(|status| view.status == status) && self.part.as_ref().is_none_or(|part| part.is_in(view))
     }
 
-    pub fn parse(query: Query<'_>, list: ListId) -> Result<Self, CallError> {
-        let filter = Self {
+    pub fn read(query: &Query<'_>, list: ListId) -> Self {
+        Self {
             status: query.word("status", Status::WORDS, Status::parse),
             name: query.text("name").map(str::to_owned),
             part: query.text("q").map(Part::new),
             reasons: query.flag("reasons").unwrap_or(false),
             limit: query.limit(),
             after: query.cursor::<ChannelCursor>(list).map(|cursor| (cursor.created_at, cursor.id)),
-        };
-        query.finish(filter)
+        }
     }
 }
 
 pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
-    let filter = Filter::parse(call.query(), of)?;
+    let filter = call.asked(|query| Filter::read(query, of))?;
     let wanted = filter.limit;
-    let Found { mut rows, stopped_at } = find(call, filter).await?;
+    let Found { rows, stopped_at } = find(call, filter).await?;
     let cursor = |row: &ChannelView| ChannelCursor { created_at: row.created_at, id: row.id }.encode(of);
     let stopped_at = stopped_at.map(|(created_at, id)| ChannelCursor { created_at, id }.encode(of));
     let Some(limit) = wanted else {
@@ -98,10 +97,7 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
             _ => list,
         }));
     };
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(cursor).or(stopped_at);
-    Ok(Reply::ok(&List::page(rows, next)))
+    Ok(Reply::ok(&List::first_of(rows, limit, stopped_at, cursor)))
 }
 
 /// Channels of a list.

@@ -24,17 +24,16 @@ use self::list::Filter;
 use self::pairing::{PairCodeView, QrView, RawView, parse_pair_code};
 use crate::audit::Target;
 use crate::failure::of_kind;
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::delete_with_keys;
-use crate::route::Route;
+use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
-    let lifecycle = |id, summary| {
-        Doc::new(id, summary)
+    let lifecycle = |route: Route| {
+        route
             .about(
                 "Answers the channel as it is then, or with `wait`, in seconds, as it is once its status lasts; what \
                  comes of it arrives as `channel.status`.",
@@ -44,75 +43,72 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::InvalidLifecycleTransition, E::NoOp, E::ChannelUnavailable, E::ConcurrentModification])
     };
     vec![
-        Route::get("/v1/channels").multi_channel().account(list::list).doc(
-            Doc::new("list_channels", "List channels, the newest first")
-                .about(
-                    "`name` is the beginning of a name; `q` a part of one, or three digits or more of a number. With `reasons` \
-                     each row says why it has its status.",
-                )
-                .query(|query| Filter::parse(query, ListId::only()))
-                .list_or_page::<ChannelView>(),
-        ),
-        Route::post("/v1/channels").multi_channel().plan_blocks().account(create::create).doc(
-            Doc::new("create_channel", "Create a channel")
-                .body(
-                    create::parse_create,
-                    json!({ "name": "Sales", "metadata": { "team": "emea" }, "issue_scoped_key": true }),
-                )
-                .created::<Created>()
-                .errors(&[E::PlanChannelLimit, E::PlanLimit]),
-        ),
-        Route::get("/v1/channels/{id}").channel(show).doc(Doc::new("get_channel", "Get a channel").ok::<ChannelView>()),
-        Route::patch("/v1/channels/{id}").channel(patch).doc(
-            Doc::new("update_channel", "Change a channel's name or metadata")
-                .about("Metadata replaces what was there.")
-                .body(parse_patch, json!({ "name": "Sales EMEA" }))
-                .ok::<ChannelView>(),
-        ),
-        Route::delete("/v1/channels/{id}").channel(delete).doc(
-            Doc::new("delete_channel", "Delete a channel")
-                .about("Ends its connection and wipes its credentials.")
-                .no_content(),
-        ),
-        Route::get("/v1/channels/{id}/qr").channel(pairing::qr).doc(
-            Doc::new("get_channel_qr", "Get the QR code that pairs the channel with a phone")
-                .about("Starts the pairing, and waits up to ten seconds for a code.")
-                .query(pairing::asked)
-                .ok::<QrView>()
-                .ok::<RawView>()
-                .content("image/png")
-                .errors(&[E::NoQr, E::ChannelUnavailable, E::ConcurrentModification]),
-        ),
-        Route::post("/v1/channels/{id}/pair-code").channel(pairing::pair_code).doc(
-            Doc::new("request_pair_code", "Get a code to type on the phone")
-                .body(parse_pair_code, json!({ "phone_number": "15551234567" }))
-                .ok::<PairCodeView>()
-                .errors(&[E::PairCodeUnavailable, E::PairCodeFailed, E::ChannelUnavailable, E::ConcurrentModification]),
-        ),
-        Route::post("/v1/channels/{id}/connect")
-            .channel(lifecycle::connect)
-            .doc(lifecycle("connect_channel", "Connect a channel")),
-        Route::post("/v1/channels/{id}/disconnect")
-            .channel(lifecycle::disconnect)
-            .doc(lifecycle("disconnect_channel", "Stop a channel, and keep its credentials")),
-        Route::post("/v1/channels/{id}/restart")
-            .channel(lifecycle::restart)
-            .doc(lifecycle("restart_channel", "Restart a channel's connection")),
-        Route::post("/v1/channels/{id}/logout")
-            .channel(lifecycle::logout)
-            .doc(lifecycle("logout_channel", "Unlink a channel from its phone")),
-        Route::post("/v1/channels/{id}/disable").channel(lifecycle::disable).doc(
-            lifecycle("disable_channel", "Forbid a channel to run")
-                .optional_body(lifecycle::parse_reason, json!({ "reason": "under review" })),
-        ),
-        Route::post("/v1/channels/{id}/enable")
-            .channel(lifecycle::enable)
-            .doc(lifecycle("enable_channel", "Allow a disabled channel to run").errors(&[E::NotDisabled])),
-        Route::get("/v1/channels/{id}/status-history").channel(status_history::status_history).doc(
-            Doc::new("list_status_history", "List the changes of a channel's status, the newest first")
-                .query(|query| status_history::asked(query, ListId::only()))
-                .page::<StatusChange>(),
-        ),
+        Route::account(GET, "/v1/channels", list::list)
+            .multi_channel()
+            .doc("list_channels", "List channels, the newest first")
+            .about(
+                "`name` is the beginning of a name; `q` a part of one, or three digits or more of a number. With `reasons` \
+                 each row says why it has its status.",
+            )
+            .query(|query| Filter::read(query, ListId::only()))
+            .list_or_page::<ChannelView>(),
+        Route::account(POST, "/v1/channels", create::create)
+            .multi_channel()
+            .plan_blocks()
+            .doc("create_channel", "Create a channel")
+            .body(
+                create::parse_create,
+                json!({ "name": "Sales", "metadata": { "team": "emea" }, "issue_scoped_key": true }),
+            )
+            .created::<Created>()
+            .errors(&[E::PlanChannelLimit, E::PlanLimit]),
+        Route::channel(GET, "/v1/channels/{id}", show).doc("get_channel", "Get a channel").ok::<ChannelView>(),
+        Route::channel(PATCH, "/v1/channels/{id}", patch)
+            .doc("update_channel", "Change a channel's name or metadata")
+            .about("Metadata replaces what was there.")
+            .body(parse_patch, json!({ "name": "Sales EMEA" }))
+            .ok::<ChannelView>(),
+        Route::channel(DELETE, "/v1/channels/{id}", delete)
+            .doc("delete_channel", "Delete a channel")
+            .about("Ends its connection and wipes its credentials.")
+            .no_content(),
+        Route::channel(GET, "/v1/channels/{id}/qr", pairing::qr)
+            .doc("get_channel_qr", "Get the QR code that pairs the channel with a phone")
+            .about("Starts the pairing, and waits up to ten seconds for a code.")
+            .query(pairing::asked)
+            .ok::<QrView>()
+            .ok::<RawView>()
+            .content("image/png")
+            .errors(&[E::NoQr, E::ChannelUnavailable, E::ConcurrentModification]),
+        Route::channel(POST, "/v1/channels/{id}/pair-code", pairing::pair_code)
+            .doc("request_pair_code", "Get a code to type on the phone")
+            .body(parse_pair_code, json!({ "phone_number": "15551234567" }))
+            .ok::<PairCodeView>()
+            .errors(&[E::PairCodeUnavailable, E::PairCodeFailed, E::ChannelUnavailable, E::ConcurrentModification]),
+        Route::channel(POST, "/v1/channels/{id}/connect", lifecycle::connect)
+            .doc("connect_channel", "Connect a channel")
+            .also(lifecycle),
+        Route::channel(POST, "/v1/channels/{id}/disconnect", lifecycle::disconnect)
+            .doc("disconnect_channel", "Stop a channel, and keep its credentials")
+            .also(lifecycle),
+        Route::channel(POST, "/v1/channels/{id}/restart", lifecycle::restart)
+            .doc("restart_channel", "Restart a channel's connection")
+            .also(lifecycle),
+        Route::channel(POST, "/v1/channels/{id}/logout", lifecycle::logout)
+            .doc("logout_channel", "Unlink a channel from its phone")
+            .also(lifecycle),
+        Route::channel(POST, "/v1/channels/{id}/disable", lifecycle::disable)
+            .doc("disable_channel", "Forbid a channel to run")
+            .also(lifecycle)
+            .optional_body(lifecycle::parse_reason, json!({ "reason": "under review" })),
+        Route::channel(POST, "/v1/channels/{id}/enable", lifecycle::enable)
+            .doc("enable_channel", "Allow a disabled channel to run")
+            .also(lifecycle)
+            .errors(&[E::NotDisabled]),
+        Route::channel(GET, "/v1/channels/{id}/status-history", status_history::status_history)
+            .doc("list_status_history", "List the changes of a channel's status, the newest first")
+            .query(|query| status_history::asked(query, ListId::only()))
+            .page::<StatusChange>(),
     ]
 }
 

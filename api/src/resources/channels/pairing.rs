@@ -51,7 +51,7 @@ pub struct PairCodeView {
 }
 
 pub async fn qr(call: &mut ChannelCall) -> Outcome {
-    let (format, size) = asked(call.query())?;
+    let (format, size) = call.asked(asked)?;
     let format = format.unwrap_or_else(|| if prefers_png(call) { Format::Png } else { Format::Json });
 
     let code = call.ask(ShowQr).await?;
@@ -69,11 +69,10 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The format, where the query names one, and the size of a picture.
-pub fn asked(query: Query<'_>) -> Result<(Option<Format>, usize), CallError> {
+pub fn asked(query: &Query<'_>) -> (Option<Format>, usize) {
     let format = query.word("format", Format::WORDS, Format::parse);
     let (least, most) = picture::SIZES.into_inner();
-    let size = query.number("size", least, most).unwrap_or(picture::DEFAULT_SIZE);
-    query.finish((format, size))
+    (format, query.number("size", least, most).unwrap_or(picture::DEFAULT_SIZE))
 }
 
 /// Without `format`, a request that asks for a picture gets one.

@@ -1,6 +1,5 @@
 //! `GET /v1/channels/{id}/status-history`: newest first.
 
-use model::error::CallError;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use shard::call::request::StatusHistory;
@@ -15,16 +14,14 @@ model::cursor! {
 }
 
 /// The size of the page, and where the one before ended.
-pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<(Timestamp, u64)>), CallError> {
+pub fn asked(query: &Query<'_>, list: ListId) -> (usize, Option<(Timestamp, u64)>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let before = query.cursor::<ChangeCursor>(list).map(|cursor| (cursor.before, cursor.version));
-    query.finish((limit, before))
+    (limit, query.cursor::<ChangeCursor>(list).map(|cursor| (cursor.before, cursor.version)))
 }
 
 pub async fn status_history(call: &mut ChannelCall) -> Outcome {
     let list = call.list(Some(call.channel.id.0), false);
-    let (limit, before) = asked(call.query(), list)?;
-
+    let (limit, before) = call.asked(|query| asked(query, list))?;
     let changes = call.ask(StatusHistory { limit: limit + 1, before }).await?;
     let page = List::first(changes, limit, |(version, change)| {
         ChangeCursor { before: change.at, version: *version }.encode(list)

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use model::event::EventId;
 use model::time::Timestamp;
-use serde::Serialize;
+use serde_json::{Value, json};
 use shard::stream::{Gap, StreamEvent, StreamId};
 
 /// How long a client waits before it connects again.
@@ -37,32 +37,20 @@ pub fn ping(now: Timestamp) -> Bytes {
 
 /// The event to resume after is too old: what lies between it and the oldest one is lost to the stream.
 pub fn gap(from: &EventId, gap: &Gap) -> Bytes {
-    #[derive(Serialize)]
-    struct Data<'a> {
-        from: &'a EventId,
-        oldest: Option<&'a EventId>,
-    }
-    own("gap", &Data { from, oldest: gap.oldest.as_ref() })
+    own("gap", &json!({ "from": from, "oldest": gap.oldest }))
 }
 
 /// The client did not read fast enough. A frame without data would not reach a browser's listeners.
 pub fn overflow() -> Bytes {
-    #[derive(Serialize)]
-    struct Data {}
-    own("overflow", &Data {})
+    own("overflow", &json!({}))
 }
 
 /// The stream ends, and not by the client's will.
 pub fn closing(reason: &str) -> Bytes {
-    #[derive(Serialize)]
-    struct Data<'a> {
-        reason: &'a str,
-    }
-    own("closing", &Data { reason })
+    own("closing", &json!({ "reason": reason }))
 }
 
-fn own(name: &str, data: &impl Serialize) -> Bytes {
-    let data = serde_json::to_string(data).expect("these have string fields only and are written to memory");
+fn own(name: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: stream.{name}\ndata: {data}\n\n"))
 }
 

@@ -24,11 +24,10 @@ use shard::stream::{Filter, Start, StreamAsk, StreamDone, mint_stream};
 use self::feed::Feed;
 use self::queue::Queue;
 use crate::failure;
-use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
-use crate::route::{EVENTS_PATH, Route};
+use crate::route::{EVENTS_PATH, GET, POST, Route};
 
 const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 
@@ -44,24 +43,22 @@ const MOST_CHANNELS: usize = 100;
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get(EVENTS_PATH).account(open).doc(
-            Doc::new("stream_events", "Hear of events as they come")
-                .about(
-                    "Server-sent events: `event` is the name, `id` the event id, `data` the envelope that webhooks get. \
-                     It goes on until the client or the node closes it.",
-                )
-                .query(|query| {
-                    read_filter(&query);
-                    last_event_id(&query).map(str::to_owned)
-                })
-                .header("Last-Event-ID", "The last event that was seen.", event_id_or_nothing())
-                .content(CONTENT_TYPE)
-                .errors(&[E::SseConnectionLimit, E::ChannelNotFound, E::ChannelAccessDenied]),
-        ),
-        Route::post("/v1/events/tickets").account(ticket::issue).doc(
-            Doc::new("create_stream_ticket", "Get a ticket that opens one stream without a key")
-                .created::<ticket::TicketView<'static>>(),
-        ),
+        Route::account(GET, EVENTS_PATH, open)
+            .doc("stream_events", "Hear of events as they come")
+            .about(
+                "Server-sent events: `event` is the name, `id` the event id, `data` the envelope that webhooks get. \
+                 It goes on until the client or the node closes it.",
+            )
+            .query(|query| {
+                read_filter(query);
+                last_event_id(query).map(str::to_owned)
+            })
+            .header("Last-Event-ID", "The last event that was seen.", event_id_or_nothing())
+            .content(CONTENT_TYPE)
+            .errors(&[E::SseConnectionLimit, E::ChannelNotFound, E::ChannelAccessDenied]),
+        Route::account(POST, "/v1/events/tickets", ticket::issue)
+            .doc("create_stream_ticket", "Get a ticket that opens one stream without a key")
+            .created::<ticket::TicketView<'static>>(),
     ]
 }
 
@@ -102,10 +99,7 @@ fn headers(reply: Reply) -> Reply {
 
 /// What the stream is to show, and after which event.
 fn asked(call: &AccountCall) -> Result<(Filter, Option<EventId>), CallError> {
-    let query = call.query();
-    let filter = read_filter(&query);
-    let resume = resume(call, &query);
-    let (mut filter, resume) = query.finish((filter, resume))?;
+    let (mut filter, resume) = call.asked(|query| (read_filter(query), resume(call, query)))?;
     for id in &filter.channels {
         call.own_channel(*id)?;
     }
@@ -141,7 +135,7 @@ fn event_id_or_nothing() -> Value {
 
 fn last_event_id<'a>(query: &Query<'a>) -> Option<&'a str> {
     let text = query.text("last_event_id");
-    query.tell("last_event_id", event_id_or_nothing);
+    query.note("last_event_id", event_id_or_nothing);
     text
 }
 

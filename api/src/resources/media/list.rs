@@ -1,6 +1,5 @@
 //! `GET /v1/channels/{id}/media`: newest first.
 
-use model::error::CallError;
 use model::id::MediaId;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use shard::call::request::ListMedia;
@@ -17,27 +16,20 @@ model::cursor! {
 }
 
 /// The size of the page, where the one before ended, and which way the media went.
-pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<MediaId>, Option<MediaDirection>), CallError> {
+pub fn asked(query: &Query<'_>, list: ListId) -> (usize, Option<MediaId>, Option<MediaDirection>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let before = query.cursor::<MediaCursor>(list).map(|cursor| cursor.before);
-    let direction = query.word("direction", MediaDirection::WORDS, MediaDirection::parse);
-    query.finish((limit, before, direction))
+    (limit, before, query.word("direction", MediaDirection::WORDS, MediaDirection::parse))
 }
 
 pub async fn list(call: &mut ChannelCall) -> Outcome {
     let of = call.list(Some(call.channel.id.0), false);
-    let (limit, before, direction) = asked(call.query(), of)?;
-
+    let (limit, before, direction) = call.asked(|query| asked(query, of))?;
     // One more than asked for tells whether there is a next page.
-    let mut page = call.ask(ListMedia { limit: limit + 1, before, direction }).await?;
-    let next = if page.rows.len() > limit {
-        page.rows.truncate(limit);
-        page.rows.last().map(|row| row.id)
-    } else {
-        // Set when the search was cut off before the page was full.
-        page.next
-    };
+    let page = call.ask(ListMedia { limit: limit + 1, before, direction }).await?;
+    let cursor = |before: MediaId| MediaCursor { before }.encode(of);
+    let List { data, next_cursor } = List::first_of(page.rows, limit, page.next.map(cursor), |row| cursor(row.id));
     let media = call.cluster().media();
-    let rows: Result<Vec<MediaUpload>, _> = page.rows.into_iter().map(|row| MediaUpload::of(media, row)).collect();
-    Ok(Reply::ok(&List::page(rows?, next.map(|before| MediaCursor { before }.encode(of)))))
+    let data: Result<Vec<MediaUpload>, _> = data.into_iter().map(|row| MediaUpload::of(media, row)).collect();
+    Ok(Reply::ok(&List { data: data?, next_cursor }))
 }

@@ -21,58 +21,50 @@ use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::store::MediaStore;
 
 pub use self::picture::{PICTURE_URL, parse_source, picture_content, set_or_cleared};
-use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, POST, Route};
+
+/// What a call whose bytes lie behind a URL may be refused with.
+pub const FETCHED: &[ErrorCode] =
+    &[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge];
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/channels/{id}/media").channel(upload::upload).doc(
-            Doc::new("upload_media", "Upload a file to send later")
-                .about("As a form, or as the bare bytes with their type and, in `X-Filename`, their name.")
-                .content_body(upload::content())
-                .created::<MediaUpload>()
-                .errors(&[E::MediaTooLarge, E::PlanLimit]),
-        ),
-        Route::post("/v1/channels/{id}/media/from-url").channel(upload::from_url).doc(
-            Doc::new("upload_media_from_url", "Fetch a file to send later")
-                .body(upload::parse_source, json!({ "url": "https://example.com/a.png" }))
-                .created::<MediaUpload>()
-                .errors(&[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge, E::PlanLimit]),
-        ),
-        Route::get("/v1/channels/{id}/media").channel(list::list).doc(
-            Doc::new("list_media", "List a channel's media, the newest first")
-                .query(|query| list::asked(query, ListId::only()))
-                .page::<MediaUpload>(),
-        ),
-        Route::get("/v1/channels/{id}/media/{media_id}").channel(show).doc(
-            Doc::new("get_media", "Get media, with a fresh link")
-                .ok::<MediaUpload>()
-                .errors(&[E::NotFound, E::MediaGone]),
-        ),
-        Route::delete("/v1/channels/{id}/media/{media_id}")
-            .channel(delete)
-            .doc(Doc::new("delete_media", "Delete media").no_content().errors(&[E::NotFound])),
-        Route::get("/v1/media/{token}").public(link::serve).doc(
-            Doc::new("download_media", "Get the bytes behind a link")
-                .about("The link is all that it needs. Parts are served by `Range`, and `If-None-Match` saves repeats.")
-                .header("Range", "Which bytes.", json!({ "type": "string" }))
-                .header("If-None-Match", "The `ETag` of the copy that is at hand.", json!({ "type": "string" }))
-                .content("*/*")
-                .content_as(StatusCode::PARTIAL_CONTENT, "*/*")
-                .empty(StatusCode::NOT_MODIFIED)
-                .refusal(StatusCode::RANGE_NOT_SATISFIABLE)
-                .errors(&[
-                    E::MediaTokenMalformed,
-                    E::MediaTokenTampered,
-                    E::MediaTokenExpired,
-                    E::MediaGone,
-                    E::NotFound,
-                    E::WorkerAtCapacity,
-                ]),
-        ),
+        Route::channel(POST, "/v1/channels/{id}/media", upload::upload)
+            .doc("upload_media", "Upload a file to send later")
+            .about("As a form, or as the bare bytes with their type and, in `X-Filename`, their name.")
+            .content_body(upload::content())
+            .created::<MediaUpload>()
+            .errors(&[E::MediaTooLarge, E::PlanLimit]),
+        Route::channel(POST, "/v1/channels/{id}/media/from-url", upload::from_url)
+            .doc("upload_media_from_url", "Fetch a file to send later")
+            .body(upload::parse_source, json!({ "url": "https://example.com/a.png" }))
+            .created::<MediaUpload>()
+            .errors(FETCHED)
+            .errors(&[E::PlanLimit]),
+        Route::channel(GET, "/v1/channels/{id}/media", list::list)
+            .doc("list_media", "List a channel's media, the newest first")
+            .query(|query| list::asked(query, ListId::only()))
+            .page::<MediaUpload>(),
+        Route::channel(GET, "/v1/channels/{id}/media/{media_id}", show)
+            .doc("get_media", "Get media, with a fresh link")
+            .ok::<MediaUpload>()
+            .errors(&[E::MediaGone]),
+        Route::channel(DELETE, "/v1/channels/{id}/media/{media_id}", delete)
+            .doc("delete_media", "Delete media")
+            .no_content(),
+        Route::public(GET, "/v1/media/{token}", link::serve)
+            .doc("download_media", "Get the bytes behind a link")
+            .about("The link is all that it needs. Parts are served by `Range`, and `If-None-Match` saves repeats.")
+            .header("Range", "Which bytes.", json!({ "type": "string" }))
+            .header("If-None-Match", "The `ETag` of the copy that is at hand.", json!({ "type": "string" }))
+            .content("*/*")
+            .content_as(StatusCode::PARTIAL_CONTENT, "*/*")
+            .empty(StatusCode::NOT_MODIFIED)
+            .refusal(StatusCode::RANGE_NOT_SATISFIABLE)
+            .errors(&[E::MediaTokenMalformed, E::MediaTokenTampered, E::MediaTokenExpired, E::MediaGone]),
     ]
 }
 

@@ -23,7 +23,7 @@ use shard::media::spool::{For, Spool, Spooled};
 use shard::media::store::MediaStore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::upload::{judged_filename, judged_mime_type, refused};
+use super::upload::{judged_filename, judged_mime_type};
 use crate::error::http_status;
 
 /// What a form may have beside its file.
@@ -67,7 +67,7 @@ pub async fn file(customer: CustomerId, request: &mut Request, media: &MediaStor
     let body = request.take_body();
     let headers = request.headers();
     if headers.contains_key(CONTENT_ENCODING) {
-        return Err(refused(Violation::new(IssueCode::Format, "send the bytes as they are"), "Content-Encoding"));
+        return Err(Violation::new(IssueCode::Format, "send the bytes as they are").at(&["Content-Encoding"]));
     }
     let expects_continue = headers.contains_key(EXPECT);
     let arriving = Arriving::new(body);
@@ -108,9 +108,9 @@ async fn bare(
     media: &MediaStore,
 ) -> Result<Received, CallError> {
     let declared = text(headers, &CONTENT_TYPE).map(|kind| judged_mime_type(kind.trim().to_owned()));
-    let declared = declared.transpose().map_err(|violation| refused(violation, "Content-Type"))?;
+    let declared = declared.transpose().map_err(|violation| violation.at(&["Content-Type"]))?;
     let filename = headers.get(FILENAME).map(|name| judged_filename(&percent_decoded(name.as_bytes())));
-    let filename = filename.transpose().map_err(|violation| refused(violation, "X-Filename"))?;
+    let filename = filename.transpose().map_err(|violation| violation.at(&["X-Filename"]))?;
     let announced: Option<u64> = text(headers, &CONTENT_LENGTH).and_then(|length| length.parse().ok());
     if let Some(size) = announced.filter(|size| *size > LARGEST_MEDIA) {
         return Err(CallError::media_too_large(size));
@@ -135,28 +135,28 @@ async fn form(
     while let Some(mut part) = next_part(&mut form, arriving).await? {
         match part.name() {
             Some("file") if file.is_some() => {
-                return Err(refused(Violation::new(IssueCode::TooMany, "at most 1 file"), "file"));
+                return Err(Violation::new(IssueCode::TooMany, "at most 1 file").at(&["file"]));
             }
             Some("file") => {
                 let named = part.file_name().filter(|name| !name.is_empty()).map(judged_filename);
-                let named = named.transpose().map_err(|violation| refused(violation, "file"))?;
+                let named = named.transpose().map_err(|violation| violation.at(&["file"]))?;
                 let declared = part.content_type().map(ToString::to_string);
                 let place = media.spool(For::Account(customer)).await?;
                 file = Some((spool(&mut part, place, arriving).await?, declared, named));
             }
             Some("filename") => {
                 let text = short_text(&mut part, arriving).await?;
-                filename = Some(judged_filename(&text).map_err(|violation| refused(violation, "filename"))?);
+                filename = Some(judged_filename(&text).map_err(|violation| violation.at(&["filename"]))?);
             }
             Some("mime_type") => {
                 let text = short_text(&mut part, arriving).await?;
-                mime_type = Some(judged_mime_type(text).map_err(|violation| refused(violation, "mime_type"))?);
+                mime_type = Some(judged_mime_type(text).map_err(|violation| violation.at(&["mime_type"]))?);
             }
             _ => while piece(&mut part, arriving).await?.is_some() {},
         }
     }
     let Some((spooled, declared, named)) = file else {
-        return Err(refused(Violation::new(IssueCode::Required, "is required"), "file"));
+        return Err(Violation::new(IssueCode::Required, "is required").at(&["file"]));
     };
     // A client fills in a type for a file that it knows nothing of.
     let declared = declared.filter(|declared| shard::media::sniff::is_mime_type(declared));
@@ -195,7 +195,7 @@ async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String,
         bytes.extend_from_slice(&piece);
         if bytes.len() > LONGEST_TEXT {
             let name = part.name().unwrap_or_default().to_owned();
-            return Err(refused(Violation::new(IssueCode::TooLong, "at most 255 characters"), &name));
+            return Err(Violation::new(IssueCode::TooLong, "at most 255 characters").at(&[&name]));
         }
     }
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())

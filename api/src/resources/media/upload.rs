@@ -144,11 +144,6 @@ pub fn judged_filename(text: &str) -> Result<String, Violation> {
     Ok(name.to_owned())
 }
 
-/// The refusal of a header or a part of a form.
-pub fn refused(violation: Violation, field: &str) -> CallError {
-    violation.at(&[field])
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {

@@ -23,9 +23,7 @@ pub fn read(query: &Query<'_>, list: ListId) -> (Option<ChannelId>, Option<Deliv
 pub async fn of_message(call: &mut AccountCall) -> Outcome {
     let message = MessageId(call.parameter("message_id").to_owned());
     let list = ListId::of(&[call.customer_id().as_bytes(), message.as_str().as_bytes()]);
-    let query = call.query();
-    let asked = read(&query, list);
-    let (named, after) = query.finish(asked)?;
+    let (named, after) = call.asked(|query| read(query, list))?;
     let channels = match (named, call.bound_channel()) {
         (Some(channel), _) => vec![call.own_channel(channel)?.id],
         // A bound key sees the messages of its channel, and no others.

@@ -135,11 +135,9 @@ impl Asked {
         if query.channels.is_empty() {
             return Ok(Reply::ok(&List::<()>::page(Vec::new(), None)));
         }
-        let mut page = call.cluster().history(call.customer_id(), query, &call.context()).await?;
-        let more = page.rows.len() > limit;
-        page.rows.truncate(limit);
-        let last = page.rows.last().filter(|_| more).map(|row| (row.occurred_at, row.id));
-        let next = last.or(page.frontier).map(|(at, row)| MessageCursor { at: at.0, row }.encode(list));
-        Ok(Reply::ok(&List::page(page.rows, next)))
+        let page = call.cluster().history(call.customer_id(), query, &call.context()).await?;
+        let cursor = |(at, row): (Timestamp, RowId)| MessageCursor { at: at.0, row }.encode(list);
+        let stopped_at = page.frontier.map(cursor);
+        Ok(Reply::ok(&List::first_of(page.rows, limit, stopped_at, |row| cursor((row.occurred_at, row.id)))))
     }
 }

@@ -12,60 +12,49 @@ use shard::call::Sent;
 use shard::deliveries::view::DeliveryRecord;
 use shard::history::StoredMessage;
 
-use crate::openapi::Doc;
-use crate::route::Route;
+use crate::resources::media::FETCHED;
+use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::post("/v1/channels/{id}/messages").plan_blocks().channel(send::send).doc(
-            Doc::new("send_message", "Send a message")
-                .about(
-                    "`sent` when the network has accepted it, `queued` when that is still to come; either way it goes \
-                     out once. The fields of a type stand at the top, or inside `body`.",
-                )
-                .body_schema(|here| model::send::schema(here.suffixes), send::examples())
-                .accepted::<Sent>()
-                .on_network()
-                .errors(&[
-                    E::UndeliverableRecipient,
-                    E::MessageNotFound,
-                    E::MediaFetchFailed,
-                    E::MediaFetchBlocked,
-                    E::MediaTooLarge,
-                    E::MediaGone,
-                    E::PlanLimit,
-                ]),
-        ),
-        Route::get("/v1/channels/{id}/messages").channel(history::of_channel).doc(
-            Doc::new("list_channel_messages", "List a channel's messages, the newest first")
-                .query(|query| history::Asked::outline(&query))
-                .page::<StoredMessage>(),
-        ),
-        Route::get("/v1/channels/{id}/messages/{message_id}/media").channel(media::of_message).doc(
-            Doc::new("get_message_media", "Get the media of a message, with a fresh link")
-                .ok::<MediaRef>()
-                .on_network()
-                .errors(&[E::MessageNotFound, E::NotFound, E::MediaGone, E::MediaTooLarge]),
-        ),
-        Route::get("/v1/messages").account(history::of_account).doc(
-            Doc::new("list_messages", "List the messages of all channels, the newest first")
-                .query(|query| {
-                    history::named_channels(&query);
-                    history::Asked::outline(&query);
-                })
-                .page::<StoredMessage>()
-                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
-        ),
-        Route::get("/v1/messages/{message_id}/deliveries").account(deliveries::of_message).doc(
-            Doc::new("list_message_deliveries", "List the webhook deliveries that carried a message")
-                .about(
-                    "Name the channel where several of the account have the message. There is a `next_cursor` where they \
-                     are too many for one answer.",
-                )
-                .query(|query| deliveries::read(&query, ListId::only()))
-                .list_or_page::<DeliveryRecord>()
-                .errors(&[E::MessageNotFound, E::ChannelNotFound, E::ChannelAccessDenied]),
-        ),
+        Route::channel(POST, "/v1/channels/{id}/messages", send::send)
+            .plan_blocks()
+            .doc("send_message", "Send a message")
+            .about(
+                "`sent` when the network has accepted it, `queued` when that is still to come; either way it goes \
+                 out once. The fields of a type stand at the top, or inside `body`.",
+            )
+            .body_schema(|here| model::send::schema(here.suffixes), send::examples())
+            .accepted::<Sent>()
+            .on_network()
+            .errors(FETCHED)
+            .errors(&[E::UndeliverableRecipient, E::MessageNotFound, E::MediaGone, E::PlanLimit]),
+        Route::channel(GET, "/v1/channels/{id}/messages", history::of_channel)
+            .doc("list_channel_messages", "List a channel's messages, the newest first")
+            .query(history::Asked::outline)
+            .page::<StoredMessage>(),
+        Route::channel(GET, "/v1/channels/{id}/messages/{message_id}/media", media::of_message)
+            .doc("get_message_media", "Get the media of a message, with a fresh link")
+            .ok::<MediaRef>()
+            .on_network()
+            .errors(&[E::MessageNotFound, E::NotFound, E::MediaGone, E::MediaTooLarge]),
+        Route::account(GET, "/v1/messages", history::of_account)
+            .doc("list_messages", "List the messages of all channels, the newest first")
+            .query(|query| {
+                history::named_channels(query);
+                history::Asked::outline(query);
+            })
+            .page::<StoredMessage>()
+            .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
+        Route::account(GET, "/v1/messages/{message_id}/deliveries", deliveries::of_message)
+            .doc("list_message_deliveries", "List the webhook deliveries that carried a message")
+            .about(
+                "Name the channel where several of the account have the message. There is a `next_cursor` where they \
+                 are too many for one answer.",
+            )
+            .query(|query| deliveries::read(query, ListId::only()))
+            .list_or_page::<DeliveryRecord>()
+            .errors(&[E::MessageNotFound, E::ChannelNotFound, E::ChannelAccessDenied]),
     ]
 }

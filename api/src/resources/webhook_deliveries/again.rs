@@ -102,9 +102,8 @@ pub fn asked_to_purge(query: &Query<'_>) -> (Option<EndpointId>, Vec<DeliverySta
 
 /// Ends what waits for an endpoint; a deleted one too, as its deliveries go on until they are exhausted.
 pub async fn purge(call: &mut AccountCall) -> Outcome {
-    let query = call.query();
-    let (endpoint, states) = asked_to_purge(&query);
-    let endpoint = query.finish(endpoint)?.ok_or_else(CallError::webhook_endpoint_not_found)?;
+    let (endpoint, states) = call.asked(asked_to_purge)?;
+    let endpoint = endpoint.ok_or_else(CallError::webhook_endpoint_not_found)?;
     let known = call.directory().read(|state| state.endpoints.get(&endpoint).cloned());
     // A bound key purges its own channel's endpoints alone. What is foreign matches nothing.
     if !call.reaches(known.and_then(|endpoint| endpoint.channel_id)) {

@@ -39,9 +39,7 @@ pub async fn of_endpoint(call: &mut AccountCall) -> Outcome {
 
 /// Reads the filters. `of` is the endpoint of the path, which no parameter can change.
 fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, ListId), CallError> {
-    let query = call.query();
-    let asked = read(&query, of, |ascending| call.list(of.map(|endpoint| endpoint.0), ascending));
-    query.finish(asked)
+    call.asked(|query| read(query, of, |ascending| call.list(of.map(|endpoint| endpoint.0), ascending)))
 }
 
 /// Asks for the filters; the list is told by its order.
@@ -74,9 +72,7 @@ async fn page(call: &AccountCall, mut query: DeliveryQuery, list: ListId) -> Out
     let limit = query.limit;
     // One row more than asked for tells whether there is a next page.
     query.limit += 1;
-    let mut page = call.cluster().deliveries(call.customer_id(), query, &call.context()).await?;
-    let more = page.rows.len() > limit;
-    page.rows.truncate(limit);
-    let last = if more { page.rows.last().map(|row| row.id) } else { page.stopped_at };
-    Ok(Reply::ok(&List::page(page.rows, last.map(|id| DeliveryCursor { id }.encode(list)))))
+    let page = call.cluster().deliveries(call.customer_id(), query, &call.context()).await?;
+    let cursor = |id: DeliveryId| DeliveryCursor { id }.encode(list);
+    Ok(Reply::ok(&List::first_of(page.rows, limit, page.stopped_at.map(cursor), |row| cursor(row.id))))
 }

@@ -16,61 +16,46 @@ use model::webhook::Recovery;
 use serde_json::json;
 use shard::deliveries::view::{DeliveryDetail, DeliveryRecord};
 
-use crate::openapi::Doc;
 use crate::request_context::AccountCall;
-use crate::route::Route;
+use crate::route::{DELETE, GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
     vec![
-        Route::get("/v1/webhook-deliveries").account(list::of_account).doc(
-            Doc::new("list_webhook_deliveries", "List deliveries, the newest first")
-                .query(|query| list::read(&query, None, |_| ListId::only()))
-                .page::<DeliveryRecord>()
-                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
-        ),
-        Route::delete("/v1/webhook-deliveries").account(again::purge).doc(
-            Doc::new("purge_webhook_deliveries", "Give up what waits for an endpoint")
-                .query(|query| again::asked_to_purge(&query))
-                .accepted::<again::PurgeView>()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
-        Route::get("/v1/webhook-deliveries/{delivery_id}").account(detail::show).doc(
-            Doc::new("get_webhook_delivery", "Get a delivery with its attempts")
-                .ok::<detail::DetailView>()
-                .errors(&[E::NotFound]),
-        ),
-        Route::post("/v1/webhook-deliveries/{delivery_id}/redeliver").account(again::redeliver).doc(
-            Doc::new("redeliver", "Make a delivery again").accepted::<DeliveryRecord>().errors(&[
-                E::NotFound,
-                E::WebhookEndpointNotFound,
-                E::BadRequest,
-                E::NoOp,
-            ]),
-        ),
-        Route::get("/v1/webhook-endpoints/{id}/deliveries").account(list::of_endpoint).doc(
-            Doc::new("list_endpoint_deliveries", "List an endpoint's deliveries, the newest first")
-                .query(|query| list::read(&query, Some(EndpointId::new()), |_| ListId::only()))
-                .page::<DeliveryRecord>()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
-        Route::post("/v1/webhook-endpoints/{id}/recover").account(again::recover).doc(
-            Doc::new("recover_deliveries", "Make many deliveries of an endpoint again")
-                .about("With `dry_run` it says how many they would be, and does nothing.")
-                .body(
-                    |body| Recovery::parse(body, Timestamp(0)),
-                    json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),
-                )
-                .accepted::<again::RecoverView>()
-                .ok::<again::CountView>()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
-        Route::get("/v1/webhook-endpoints/{id}/stats").account(stats::show).doc(
-            Doc::new("get_endpoint_stats", "See how an endpoint's deliveries stand")
-                .query(|query| query.time("since"))
-                .ok::<stats::StatsView>()
-                .errors(&[E::WebhookEndpointNotFound]),
-        ),
+        Route::account(GET, "/v1/webhook-deliveries", list::of_account)
+            .doc("list_webhook_deliveries", "List deliveries, the newest first")
+            .query(|query| list::read(query, None, |_| ListId::only()))
+            .page::<DeliveryRecord>()
+            .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
+        Route::account(DELETE, "/v1/webhook-deliveries", again::purge)
+            .doc("purge_webhook_deliveries", "Give up what waits for an endpoint")
+            .query(again::asked_to_purge)
+            .accepted::<again::PurgeView>()
+            .errors(&[E::WebhookEndpointNotFound]),
+        Route::account(GET, "/v1/webhook-deliveries/{delivery_id}", detail::show)
+            .doc("get_webhook_delivery", "Get a delivery with its attempts")
+            .ok::<detail::DetailView>(),
+        Route::account(POST, "/v1/webhook-deliveries/{delivery_id}/redeliver", again::redeliver)
+            .doc("redeliver", "Make a delivery again")
+            .accepted::<DeliveryRecord>()
+            .errors(&[E::WebhookEndpointNotFound, E::BadRequest, E::NoOp]),
+        Route::account(GET, "/v1/webhook-endpoints/{id}/deliveries", list::of_endpoint)
+            .doc("list_endpoint_deliveries", "List an endpoint's deliveries, the newest first")
+            .query(|query| list::read(query, Some(EndpointId::new()), |_| ListId::only()))
+            .page::<DeliveryRecord>(),
+        Route::account(POST, "/v1/webhook-endpoints/{id}/recover", again::recover)
+            .doc("recover_deliveries", "Make many deliveries of an endpoint again")
+            .about("With `dry_run` it says how many they would be, and does nothing.")
+            .body(
+                |body| Recovery::parse(body, Timestamp(0)),
+                json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),
+            )
+            .accepted::<again::RecoverView>()
+            .ok::<again::CountView>(),
+        Route::account(GET, "/v1/webhook-endpoints/{id}/stats", stats::show)
+            .doc("get_endpoint_stats", "See how an endpoint's deliveries stand")
+            .query(|query| query.time("since"))
+            .ok::<stats::StatsView>(),
     ]
 }
 

@@ -38,9 +38,7 @@ pub struct StatsView {
 }
 
 pub async fn show(call: &mut AccountCall) -> Outcome {
-    let query = call.query();
-    let since = query.time("since").unwrap_or(call.now.minus(DEFAULT_WINDOW));
-    let since = query.finish(since)?;
+    let since = call.asked(|query| query.time("since"))?.unwrap_or(call.now.minus(DEFAULT_WINDOW));
     let endpoint = webhook_endpoints::find(call)?;
     let figures = call.cluster().delivery_figures(call.customer_id(), endpoint.id, since, &call.context()).await?;
     Ok(Reply::ok(&StatsView {
