@@ -113,6 +113,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
         Ask::Usage(ask) => {
             Answer::Result { channel_level: None, result: usage::answer(owner, ask, deadline).await.map(Done::Usage) }
         }
+        Ask::MessageBytes { of } => done(Done::MessageBytes(owner.message_bytes_here(of))),
         Ask::MessageDeliveries { channels, message, after } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();
