@@ -66,7 +66,7 @@ async fn a_message_that_is_larger_than_a_row_may_be_comes_in_cut_and_those_behin
 async fn an_account_whose_messages_fill_its_quota_sends_none_and_still_hears_all_while_others_send() {
     const LIMIT: u64 = 1_000_000;
     // What is measured lies in tables: they are written often here.
-    let options = Options::nodes(1).arg("--set=raft.buffer_bytes=65536").arg("--set=history.trim_every=500ms");
+    let options = Options::nodes(1).arg("--set=raft.buffer_bytes=262144").arg("--set=history.trim_every=500ms");
     let cluster = Cluster::start(options).await;
     let scene = Scene::on(&cluster, json!({})).await;
     let other = Tenant::new(&cluster).await;
