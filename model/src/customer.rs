@@ -76,6 +76,8 @@ crate::words! {
     Quota {
         /// Bytes of media that are kept. The same bytes in two rows count twice, replicas of them once.
         MediaBytes = "media_bytes",
+        /// Bytes that messages and webhook deliveries take on disk, about: they are measured and not counted.
+        MessageBytes = "message_bytes",
         /// API keys that are not revoked.
         Keys = "keys",
         /// Labels of one channel.
@@ -100,6 +102,7 @@ impl Quota {
     pub fn noun(self) -> &'static str {
         match self {
             Self::MediaBytes => "bytes of media",
+            Self::MessageBytes => "bytes of messages",
             Self::Keys => "API keys",
             Self::Labels => "labels of a channel",
             Self::Endpoints => "webhook endpoints",
@@ -112,6 +115,7 @@ impl Quota {
     fn usual_and_highest(self) -> (u64, u64) {
         match self {
             Self::MediaBytes => (5 * 1024 * 1024 * 1024, (1 << 53) - 1),
+            Self::MessageBytes => (10 * 1024 * 1024 * 1024, (1 << 53) - 1),
             Self::Keys => (1_000, 1_000_000),
             Self::Labels => (500, 10_000),
             Self::Endpoints => (50, 250),
@@ -125,6 +129,8 @@ impl Quota {
 #[serde(default)]
 pub struct StorageLimits {
     pub media_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_bytes: Option<u64>,
     pub keys: Option<u64>,
     pub labels: Option<u64>,
     pub endpoints: Option<u64>,
@@ -145,6 +151,7 @@ impl StorageLimits {
     fn of(&mut self, quota: Quota) -> &mut Option<u64> {
         match quota {
             Quota::MediaBytes => &mut self.media_bytes,
+            Quota::MessageBytes => &mut self.message_bytes,
             Quota::Keys => &mut self.keys,
             Quota::Labels => &mut self.labels,
             Quota::Endpoints => &mut self.endpoints,
@@ -314,8 +321,8 @@ mod tests {
             change.apply(&mut String::new(), &mut None, &mut Plan::default(), &mut limits);
             Quota::ALL.map(|quota| limits.storage.limit(quota))
         };
-        assert_eq!(patch(json!({ "keys": 2_000, "endpoints": 60 })), [5 << 30, 2_000, 500, 60, 100]);
-        assert_eq!(patch(json!({ "keys": null, "tickets_open": 0 })), [5 << 30, 1_000, 500, 60, 0]);
+        assert_eq!(patch(json!({ "keys": 2_000, "endpoints": 60 })), [5 << 30, 10 << 30, 2_000, 500, 60, 100]);
+        assert_eq!(patch(json!({ "keys": null, "tickets_open": 0 })), [5 << 30, 10 << 30, 1_000, 500, 60, 0]);
         patch(json!({ "endpoints": null, "tickets_open": null }));
         assert!(limits.storage.is_default());
     }
@@ -330,6 +337,10 @@ mod tests {
         let before = serde_json::to_value(Before { customer: None, channel: None }).unwrap();
         assert_eq!(serde_json::to_value(Limits::default()).unwrap(), before);
         assert_eq!(serde_json::from_value::<Limits>(before).unwrap(), Limits::default());
+        let of_media = StorageLimits { media_bytes: Some(1), ..StorageLimits::default() };
+        let written = serde_json::to_value(of_media).unwrap();
+        assert!(written.get("message_bytes").is_none(), "{written}");
+        assert_eq!(serde_json::from_value::<StorageLimits>(written).unwrap(), of_media);
     }
 
     #[test]

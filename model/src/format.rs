@@ -20,7 +20,8 @@ impl Format {
     /// Of release 0.2.0: the format itself, in the record of the cluster and in the command that raises it; the
     /// exchange of the master key, in that record and a command of its own.
     pub const SECOND: Self = Self(2);
-    /// Of release 0.3.0: quotas of storage, in the records of customers and of media, and the bytes of an account's URLs; the
+    /// Of release 0.3.0: quotas of storage, in the records of customers and of media, calls that ask what accounts keep of
+    /// messages, and the bytes of an account's URLs; the
     /// life of keys that have ended and of deleted channels; in the record of a join token, whether it was answered again; in the row of a channel, from which
     /// place on its outbox was never written; deletions that end in portions; rotations of the key of session tokens, of the
     /// authority between nodes and of customers' data keys; inbound messages that are told apart by their chat and author as well as by

@@ -104,6 +104,9 @@ pub enum Ask {
     Deliveries(DeliveryAsk),
     /// What a customer has used in this shard.
     Usage(UsageAsk),
+    /// About how many bytes of messages and deliveries one account keeps in this shard, or each of those that keep most.
+    /// Asked in a cluster whose format knows it.
+    MessageBytes { of: Option<CustomerId> },
 }
 
 impl Ask {
@@ -296,6 +299,8 @@ pub enum Done {
     Deliveries(DeliveryDone),
     /// The answer to a [`UsageAsk`].
     Usage(UsageDone),
+    /// Accounts with what they keep.
+    MessageBytes(Vec<(CustomerId, u64)>),
     /// Each with the version that it made.
     StatusHistory(Vec<(u64, StatusChange)>),
     /// A part of a channel's session.

@@ -157,6 +157,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("MessageView.message", "What was written."),
     ("answer_ticket.message", "The answer."),
     ("create_ticket.message", "What is the matter."),
+    ("message_bytes", "Bytes that messages and webhook deliveries take on disk, about."),
     ("message_id", "The message, by its id in the network."),
     ("message_ids", "The messages, by their ids in the network; without them all that is unread."),
     ("message_key", "Which message it is about."),

@@ -75,6 +75,7 @@ pub struct LimitsView {
 pub struct StorageLimitsView {
     /// Bytes of media that are kept.
     pub media_bytes: u64,
+    pub message_bytes: u64,
     pub keys: u64,
     pub labels: u64,
     pub endpoints: u64,
@@ -101,6 +102,7 @@ fn limits_of(app: &App, customer: &CustomerRecord) -> LimitsView {
     let limit = |quota| customer.limits.storage.limit(quota);
     let storage = StorageLimitsView {
         media_bytes: limit(Quota::MediaBytes),
+        message_bytes: limit(Quota::MessageBytes),
         keys: limit(Quota::Keys),
         labels: limit(Quota::Labels),
         endpoints: limit(Quota::Endpoints),

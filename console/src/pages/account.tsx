@@ -59,8 +59,8 @@ function Form({ account }: { account: M["Account"] }) {
         id={([name]) => name}
         columns={[
           { head: "What", cell: ([name]) => name },
-          { head: "Used", cell: ([name, quota]) => (name === "media_bytes" ? bytes(quota.used) : number(quota.used)), end: true },
-          { head: "Limit", cell: ([name, quota]) => (name === "media_bytes" ? bytes(quota.limit) : number(quota.limit)), end: true },
+          { head: "Used", cell: ([name, quota]) => (name.endsWith("_bytes") ? bytes(quota.used) : number(quota.used)), end: true },
+          { head: "Limit", cell: ([name, quota]) => (name.endsWith("_bytes") ? bytes(quota.limit) : number(quota.limit)), end: true },
         ]}
       />
       {who.value?.role === "owner" && (

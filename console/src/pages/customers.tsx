@@ -223,6 +223,7 @@ function Create({ close }: { close: () => void }) {
 
 const STORAGE: [keyof O["StorageLimits"], string][] = [
   ["media_bytes", "Bytes of media"],
+  ["message_bytes", "Bytes of messages"],
   ["keys", "API keys"],
   ["endpoints", "Webhook endpoints"],
   ["labels", "Labels of a channel"],

@@ -1288,6 +1288,8 @@ export interface components {
             labels: components["schemas"]["Quota"];
             /** @description Bytes of media that are kept. */
             media_bytes: components["schemas"]["Quota"];
+            /** @description Bytes that messages and webhook deliveries take on disk, about. */
+            message_bytes: components["schemas"]["Quota"];
             /** @description Tickets that are neither solved nor closed. */
             tickets_open: components["schemas"]["Quota"];
         };

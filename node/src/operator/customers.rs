@@ -107,8 +107,8 @@ fn body(set: &[String]) -> Result<Map<String, Value>, Refusal> {
         let steps: Vec<&str> = key.split('.').collect();
         let Some((last, path)) = steps.split_last().filter(|_| can_be_set(&steps)) else {
             let remedy = "set plan.name, .channel_limit, .trial_ends_at or .overdue_since, limits.customer or .channel \
-                          with .burst and .refill_per_second, or limits.storage with .media_bytes, .keys, .labels, \
-                          .endpoints or .tickets_open";
+                          with .burst and .refill_per_second, or limits.storage with .media_bytes, .message_bytes, \
+                          .keys, .labels, .endpoints or .tickets_open";
             return Err(Refusal::new(each, "cannot be set", remedy));
         };
         let mut inner = &mut body;

@@ -87,7 +87,7 @@ impl Deletion {
             // The id is the same whoever writes the entry.
             let id = AuditId(Uuid::new_v5(&key.id.0, REVOKED.as_bytes()));
             let actor = whole.map_or_else(|| AuditActor::of_kind("system"), |entry| entry.actor.clone());
-            let target = AuditTarget::of("api_key", key.id, key.name.clone());
+            let target = AuditTarget::new("api_key", key.id, key.name.clone());
             AuditEntry {
                 customer_id: Some(self.customer),
                 ip: whole.and_then(|entry| entry.ip.clone()),

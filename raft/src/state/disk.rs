@@ -177,8 +177,14 @@ impl StateDisk {
 
     /// About how many bytes of tables on disk hold a group's state.
     pub(crate) fn size(&self, group: GroupId) -> u64 {
-        let (from, to) = (state_key(group, &[]), state_end(group));
-        self.db.get_approximate_sizes_cf(self.state(), &[Range::new(&from, &to)]).into_iter().sum()
+        self.size_between(&[(state_key(group, &[]), state_end(group))])
+    }
+
+    /// About how many bytes of tables on disk hold what lies in ranges of full keys, together: without what is in memory
+    /// alone, and to within a block of a table at each end. Reads indexes and no rows.
+    pub(crate) fn size_between(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
+        let ranges: Vec<Range<'_>> = ranges.iter().map(|(from, to)| Range::new(from, to)).collect();
+        self.db.get_approximate_sizes_cf(self.state(), &ranges).into_iter().sum()
     }
 
     /// Where the files of all snapshots that arrive are kept, in a folder for each group.
@@ -383,6 +389,7 @@ mod tests {
     use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
 
     use super::*;
+    use crate::state::reader::StateReader;
 
     fn open(folder: &Path, buffer: usize) -> Arc<StateDisk> {
         StateDisk::open(&folder.join("data"), folder.join("i"), buffer, Arc::new(|r| panic!("{r}"))).unwrap()
@@ -483,6 +490,39 @@ mod tests {
         drop(disk);
         // Who ends in order loses nothing.
         assert_eq!(found(&open(folder.path(), USUAL_BUFFER), 1), (50, 50));
+    }
+
+    #[test]
+    fn the_size_of_a_range_is_told_to_within_a_few_blocks_once_it_is_in_tables() {
+        const ROWS: u64 = 1_000;
+        let folder = tempfile::tempdir().unwrap();
+        let disk = open(folder.path(), USUAL_BUFFER);
+        // 800 bytes that no compression makes fewer.
+        let row = |n: u64| -> Vec<u8> {
+            let word = |part: u64| {
+                let mut hash = Fnv::default();
+                hash.add(&(n * 100 + part).to_be_bytes());
+                hash.finish().to_be_bytes()
+            };
+            (0..100).flat_map(word).collect()
+        };
+        let mut batch = WriteBatch::default();
+        for group in [1, 2] {
+            (0..ROWS).for_each(|n| batch.put_cf(disk.state(), state_key(group, &n.to_be_bytes()), row(n)));
+        }
+        disk.write(1, batch).unwrap();
+        let reader = StateReader::new(disk.clone(), 1);
+        let range = |from: u64, to: u64| (from.to_be_bytes().to_vec(), to.to_be_bytes().to_vec());
+        let between = |from, to| reader.size_between(&[range(from, to)]);
+        assert_eq!(between(0, ROWS), 0, "in memory alone");
+        disk.flush().unwrap();
+        let half = between(0, ROWS / 2);
+        assert!((350_000..500_000).contains(&half), "{half}");
+        let whole = between(0, ROWS);
+        assert!((700_000..1_000_000).contains(&whole), "{whole}");
+        assert!(between(ROWS, 2 * ROWS) < 50_000, "the other group's rows lie behind it");
+        let halves = [range(0, ROWS / 2), range(ROWS / 2, ROWS)];
+        assert!(reader.size_between(&halves).abs_diff(whole) < 50_000);
     }
 
     #[test]

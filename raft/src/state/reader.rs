@@ -17,6 +17,12 @@ impl StateReader {
         Self { disk, group }
     }
 
+    /// About how many bytes the rows in these ranges take on disk together, as far as they are in tables yet.
+    pub fn size_between(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
+        let full = ranges.iter().map(|(from, to)| (state_key(self.group, from), state_key(self.group, to)));
+        self.disk.size_between(&full.collect::<Vec<_>>())
+    }
+
     fn pairs(&self, from: &[u8], to: &[u8], limit: usize, from_end: bool) -> Pairs {
         let mut pairs = Pairs::new();
         if from >= to {

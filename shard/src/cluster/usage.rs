@@ -92,6 +92,13 @@ impl Cluster {
         self.context.media_kept(customer, &context.request_id, context.deadline).await
     }
 
+    /// About how many bytes of messages and deliveries an account keeps, as far as its shards say it in time.
+    pub async fn message_bytes(&self, customer: CustomerId, context: &CallContext) -> u64 {
+        let shards = self.shards_of_customer(customer);
+        let told = self.context().message_bytes(shards, Some(customer), &context.request_id, context.deadline).await;
+        told.iter().flat_map(|(_, told)| told).map(|(_, bytes)| bytes).sum()
+    }
+
     /// Refuses media that an account has no room for: `size` bytes more, or any at all. What of its quota is left is told
     /// with what other shards than the channel's hold, so that the channel's own can judge the last word: uploads at the
     /// same time into channels of one shard never exceed the quota together, and those into several at most by what comes

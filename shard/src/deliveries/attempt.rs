@@ -91,7 +91,11 @@ pub(super) async fn run(
     let (attempt, next, noted) = lost.run_until_cancelled(confirmed_and_made).await?;
     failpoint::reach(Point::WebhookAnswered);
     let _ = engine.send(ToEngine::Answered(task::id(), attempt.as_ref().and_then(tells_of_the_endpoint)));
-    let attempt = attempt.map(|attempt| kept(attempt, owner.node.rooms.own().stores()));
+    let room = match owner.over_message_bytes(delivery.customer) {
+        Some(_) => Level::Low,
+        None => owner.node.rooms.own().stores(),
+    };
+    let attempt = attempt.map(|attempt| kept(attempt, room));
     let resume_at = delivery.manual.and_then(|manual| manual.resume_at);
     let next_due = match next {
         Next::Retry(due) | Next::Paused(due) => Some(due),
@@ -188,8 +192,8 @@ fn tells_of_the_endpoint(attempt: &AttemptRow) -> Option<bool> {
     }
 }
 
-/// What is kept of an attempt: of its answer nothing while there is little room on the disk. One event of an account may bring
-/// fifty answers, each of which takes 8 KiB.
+/// What is kept of an attempt: of its answer nothing while there is little room, on the disk or in the account's quota. One event
+/// of an account may bring fifty answers, each of which takes 8 KiB.
 fn kept(attempt: AttemptRow, room: Level) -> AttemptRow {
     match room {
         Level::Enough => attempt,

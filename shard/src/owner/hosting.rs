@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use super::committer::Committer;
 use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_lead_away, is_deaf};
+use super::message_bytes::MessageBytes;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
 use super::{MOST_SWEEPS_OF_ONE, NodeContext, Owner, members};
@@ -166,13 +167,14 @@ impl Hosting {
         if let Some((from, away)) = former {
             self.context.take_overs.note(self.shard, from, away, recovered);
         }
-        let upkeeps: [(&'static str, Upkeep); 11] = [
+        let upkeeps: [(&'static str, Upkeep); 12] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
             ("the place of a shard's lead", |owner| Box::pin(keep_lead_placed(owner))),
             ("the members of a shard", |owner| Box::pin(members::keep(owner))),
             ("the end of sends that were left waiting", |owner| Box::pin(super::left_sends::run(owner))),
             ("the expiry of a shard's rows", |owner| Box::pin(super::expiry::run(owner))),
+            ("the measuring of a shard's messages", |owner| Box::pin(super::message_bytes::run(owner))),
             ("the sealing anew of a shard's secrets", |owner| Box::pin(super::reseal::run(owner))),
             ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
             ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
@@ -276,6 +278,7 @@ impl Hosting {
             handing_over: AtomicBool::new(false),
             wiping: Semaphore::new(WIPED_AT_ONCE),
             sweeps: Shares::new(Semaphore::MAX_PERMITS, MOST_SWEEPS_OF_ONE),
+            message_bytes: MessageBytes::default(),
         }))
     }
 

@@ -21,6 +21,7 @@ mod left_sends;
 mod lifecycle;
 mod media_work;
 pub mod members;
+mod message_bytes;
 mod message_media;
 mod number_checks;
 mod operations;
@@ -70,6 +71,7 @@ use uuid::Uuid;
 
 use self::channel::{Channel, MAILBOX, Piece, ToChannel, Worked};
 use self::committer::Committer;
+use self::message_bytes::MessageBytes;
 pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
 use self::outbox::SendVerdict;
@@ -200,6 +202,8 @@ pub struct Owner {
     wiping: Semaphore,
     /// Sweeps of deliveries that accounts have under way.
     pub sweeps: Shares,
+    /// What accounts keep of messages.
+    message_bytes: MessageBytes,
 }
 
 /// The call cannot be served here (any more): ask the next owner.

@@ -25,7 +25,7 @@ use super::outbox_bytes::Charge;
 use crate::call::{Send, Sent, SentStatus};
 use crate::command::{Command, NewEvent, NewMessage, ProjectedWrite, Verdict};
 use crate::figures;
-use crate::history::{Direction, MessageStatus, Source, withhold};
+use crate::history::{Direction, MessageStatus, Source, is_withheld, withhold};
 use crate::keys;
 use crate::machine::OFFLINE_QUEUE;
 use crate::media::record::MediaRow;
@@ -98,9 +98,11 @@ impl Channel {
         stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref))
     }
 
-    /// A message as it is stored: without its body where the channel keeps none.
+    /// A message as it is stored: without its body where the channel keeps none, and where what came in finds its account's
+    /// quota used up. A send that was taken is stored whole: its place in the outbox may lead to its row alone.
     pub fn new_message(&self, row: &MessageRow) -> NewMessage {
-        if self.keep().bodies {
+        let has_room = || row.source == Source::Api || self.owner.over_message_bytes(self.row.customer).is_none();
+        if self.keep().bodies && has_room() {
             return NewMessage::of(row);
         }
         let mut envelope = row.clone();
@@ -111,6 +113,9 @@ impl Channel {
     /// Whether a send to this address, or a story, would be taken now.
     pub fn check_send(&self, to: Option<&Address>) -> Result<(), CallError> {
         self.check_status()?;
+        if let Some(full) = self.owner.over_message_bytes(self.row.customer) {
+            return Err(full);
+        }
         to.map_or(Ok(()), |to| self.resolve(to).map(drop))
     }
 
@@ -163,7 +168,11 @@ impl Channel {
             occurred_at: now,
             created_at: now,
         };
-        Ok((row, media))
+        match self.owner.over_message_bytes(self.row.customer) {
+            // What says nothing, such as the deletion of a message, takes next to no room.
+            Some(full) if !is_withheld(&row) => Err(full),
+            _ => Ok((row, media)),
+        }
     }
 
     /// Names the audience of a story by phone addresses; looks whether one that is to be deleted is there.

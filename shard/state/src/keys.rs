@@ -459,6 +459,17 @@ pub fn everything_of(channel: ChannelId) -> [Range; 12] {
     .map(|table| under(key(table, &[channel.as_bytes()])))
 }
 
+/// The messages of a channel, with all that is kept of each.
+pub fn messages_with_all(channel: ChannelId) -> [Range; 5] {
+    [MESSAGE, MESSAGE_STATE, MESSAGE_ID, MESSAGE_DELIVERY, RECEIPT]
+        .map(|table| under(key(table, &[channel.as_bytes()])))
+}
+
+/// The deliveries of an endpoint, with their attempts.
+pub fn deliveries_with_attempts(endpoint: EndpointId) -> [Range; 2] {
+    [DELIVERY, ATTEMPT].map(|table| under(key(table, &[endpoint.as_bytes()])))
+}
+
 /// The id that a key of [`projected`] was made of.
 pub fn id_of_projected(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(2 + size_of::<ChannelId>()..)?).ok()

@@ -5,16 +5,25 @@ use std::collections::BTreeSet;
 use futures::StreamExt;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tests::cluster::Cluster;
+use tests::cluster::{Cluster, Options};
 use tests::http::string;
-use tests::scene::{SOON, Scene};
-use tests::tenant::{Tenant, address};
-use tests::wait::{check, eventually};
+use tests::scene::{SOON, Scene, assert_has};
+use tests::tenant::{Tenant, address, text};
+use tests::wait::{check, eventually, seconds};
 
 /// Contact cards of nearly the most bytes that a send may have.
 fn largest(to: &str) -> Value {
-    let vcard = format!("BEGIN:VCARD\nNOTE:{}\nEND:VCARD", "x".repeat(6_000));
-    let cards: Vec<Value> = (0..20).map(|_| json!({ "name": "Ann", "vcard": vcard })).collect();
+    cards(to, || "x".repeat(6_000))
+}
+
+/// As large, and no smaller when compressed.
+fn noise(to: &str) -> Value {
+    cards(to, || (0..94).map(|_| hex::encode(rand::random::<[u8; 32]>())).collect())
+}
+
+fn cards(to: &str, note: impl Fn() -> String) -> Value {
+    let card = |_| json!({ "name": "Ann", "vcard": format!("BEGIN:VCARD\nNOTE:{}\nEND:VCARD", note()) });
+    let cards: Vec<Value> = (0..20).map(card).collect();
     json!({ "type": "contact", "to": to, "contacts": cards })
 }
 
@@ -51,6 +60,56 @@ async fn a_message_that_is_larger_than_a_row_may_be_comes_in_cut_and_those_behin
     let told = string(&cut["body"]["text"]).len();
     assert!((64 << 10..=256 << 10).contains(&told), "{told}");
     scene.event("message.received", "the one behind it", |data| data["body"]["text"] == "behind it").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_whose_messages_fill_its_quota_sends_none_and_still_hears_all_while_others_send() {
+    const LIMIT: u64 = 1_000_000;
+    // What is measured lies in tables: they are written often here.
+    let options = Options::nodes(1).arg("--set=raft.buffer_bytes=262144").arg("--set=history.trim_every=500ms");
+    let cluster = Cluster::start(options).await;
+    let scene = Scene::on(&cluster, json!({})).await;
+    let other = Tenant::new(&cluster).await;
+    let quiet = other.paired("Quiet").await;
+    let operator = cluster.operator(cluster.running_node(), &scene.tenant.client);
+    let customer = format!("/v1/admin/customers/{}", scene.tenant.customer_id);
+    let allow = async |bytes: Value| {
+        let limits = json!({ "limits": { "storage": { "message_bytes": bytes } } });
+        operator.patch(&customer, limits).await.expect(200)
+    };
+    allow(json!(LIMIT)).await;
+
+    let (path, to) = (scene.path("/messages"), address(&scene.peer));
+    let first = string(&scene.api.post(&path, noise(&to)).await.expect(202)["message_id"]);
+    let refused = eventually("the quota is used up", seconds(60), async || {
+        let answer = scene.api.post(&path, noise(&to)).await;
+        if answer.status == 202 { Err(answer.text()) } else { Ok(answer) }
+    })
+    .await;
+    let details = refused.expect_error(409, "plan_limit");
+    assert_has(&details, &json!({ "quota": "message_bytes", "limit": LIMIT }));
+    assert!(details["used"].as_u64().is_some_and(|used| used >= LIMIT), "{details}");
+    // The store may make somewhat fewer bytes of them.
+    allow(json!(LIMIT / 2)).await;
+    let used = scene.api.get("/v1/account").await.expect(200)["storage"]["message_bytes"].clone();
+    assert_eq!(used["limit"], LIMIT / 2);
+    assert!(used["used"].as_u64().is_some_and(|used| used >= LIMIT / 2), "{used}");
+
+    let small = scene.api.post(&path, text(&scene.peer, "a few bytes")).await;
+    assert_eq!(small.expect_error(409, "plan_limit")["quota"], "message_bytes");
+    let key = json!({ "id": first, "from_me": true, "remote_jid": to });
+    let deletion = json!({ "type": "delete", "to": to, "message_key": key });
+    scene.api.post(&path, deletion).await.expect(202);
+    other.any().post(&quiet.path("/messages"), text(&scene.peer, "beside it")).await.expect(202);
+
+    scene.simulator.text(&scene.peer, &scene.channel.address(), "from outside", 1).await;
+    let told = scene.event("message.received", "what comes in", |data| data["body"]["text"] == "from outside").await;
+    let page = scene.api.get(&scene.path("/messages?limit=100")).await.expect(200);
+    let row = page["data"].as_array().unwrap().iter().find(|row| row["message_id"] == told["message_id"]);
+    assert_has(row.unwrap(), &json!({ "type": "text", "text": null, "chat_id": to }));
+
+    allow(Value::Null).await;
+    scene.api.post(&path, text(&scene.peer, "with room again")).await.expect(202);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

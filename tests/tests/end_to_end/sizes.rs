@@ -206,7 +206,9 @@ async fn a_quota_that_is_used_up_is_refused_with_its_figures_until_the_operator_
     let path = format!("/v1/admin/customers/{}", tenant.customer_id);
     let raise = json!({ "limits": { "storage": { "keys": 4, "endpoints": null } } });
     let raised = operator.patch(&path, raise).await.expect(200);
-    let limits = json!({ "media_bytes": 3_000, "keys": 4, "labels": 500, "endpoints": 50, "tickets_open": 100 });
+    let limits = json!({
+        "media_bytes": 3_000, "message_bytes": 10_u64 << 30, "keys": 4, "labels": 500, "endpoints": 50, "tickets_open": 100,
+    });
     assert_eq!(raised["limits"]["storage"], limits);
     let api = tenant.any();
     let key = string(&api.post("/v1/api-keys", json!({ "name": "fourth" })).await.expect(201)["id"]);

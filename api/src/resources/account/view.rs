@@ -35,6 +35,8 @@ pub struct AccountView {
 pub struct StorageView {
     /// Bytes of media that are kept.
     pub media_bytes: QuotaView,
+    /// Bytes that messages and webhook deliveries take on disk, about.
+    pub message_bytes: QuotaView,
     /// API keys that are not revoked.
     pub keys: QuotaView,
     /// Labels of each channel.
@@ -113,6 +115,7 @@ impl AccountView {
                 Quota::MediaBytes,
                 Some(cluster.media_kept(id, &ctx.context()).await.into_values().sum()),
             ),
+            message_bytes: quota(Quota::MessageBytes, Some(cluster.message_bytes(id, &ctx.context()).await)),
             keys: quota(Quota::Keys, Some(keys)),
             labels: quota(Quota::Labels, None),
             endpoints: quota(Quota::Endpoints, Some(endpoints)),

@@ -1,0 +1,214 @@
+//! What accounts keep of messages and webhook deliveries, and the quota `message_bytes` of it.
+//!
+//! It is measured and not counted: a count for each row that comes and goes would be a format of the shards' state. The store
+//! says about how many bytes of its tables lie between two keys. Messages are ordered by channel and deliveries by endpoint, so
+//! an account's bytes are a sum over these. Events are ordered by their ids alone, and left out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use model::customer::Quota;
+use model::error::CallError;
+use model::format::Format;
+use model::id::{CustomerId, RequestId, ShardId};
+use parking_lot::Mutex;
+use raft::machine::{View, just_after};
+use raft::supervise;
+
+use super::{NodeContext, Owner};
+use crate::call::{Answer, Ask, Call, Done};
+use crate::keys;
+use crate::records::{ChannelRow, decode};
+
+/// How often an owner measures what its shard keeps; sooner where rows are looked through sooner.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Channels or endpoints that are measured in one go, some milliseconds of a processor.
+const CHUNK: usize = 64;
+
+/// Between two goes.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long another shard may take to say what it has measured.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Accounts that an answer names, those that keep most: the others of a shard that has more keep next to nothing there.
+const MOST_TOLD: usize = 10_000;
+
+/// Accounts, and about how many bytes each of them keeps in a shard.
+pub type Told = Vec<(CustomerId, u64)>;
+
+/// What was measured last.
+#[derive(Default)]
+pub struct MessageBytes(Mutex<Measured>);
+
+#[derive(Default)]
+struct Measured {
+    here: HashMap<CustomerId, u64>,
+    /// With what the other shards said.
+    everywhere: HashMap<CustomerId, u64>,
+}
+
+impl MessageBytes {
+    fn note(&self, here: HashMap<CustomerId, u64>, elsewhere: &BTreeMap<ShardId, Told>) {
+        let mut everywhere = here.clone();
+        for (customer, bytes) in elsewhere.values().flatten() {
+            *everywhere.entry(*customer).or_default() += bytes;
+        }
+        *self.0.lock() = Measured { here, everywhere };
+    }
+
+    /// What is kept in this shard: by one account, or by all.
+    fn told(&self, of: Option<CustomerId>) -> Told {
+        let measured = self.0.lock();
+        if let Some(customer) = of {
+            return measured.here.get(&customer).map(|bytes| (customer, *bytes)).into_iter().collect();
+        }
+        let mut told: Told = measured.here.iter().map(|(customer, bytes)| (*customer, *bytes)).collect();
+        drop(measured);
+        told.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        told.truncate(MOST_TOLD);
+        told
+    }
+
+    fn refusal(&self, customer: CustomerId, limit: u64) -> Option<CallError> {
+        let used = self.0.lock().everywhere.get(&customer).copied().unwrap_or(0);
+        (used >= limit).then(|| CallError::plan_limit(Quota::MessageBytes, limit, used))
+    }
+}
+
+impl NodeContext {
+    /// What the owners of shards measured last, of one account or of all. A shard that has no owner for a moment is left out;
+    /// all are while the cluster's format does not know the question.
+    pub async fn message_bytes(
+        &self,
+        shards: Vec<ShardId>,
+        of: Option<CustomerId>,
+        id: &RequestId,
+        deadline: Instant,
+    ) -> Vec<(ShardId, Told)> {
+        if self.directory.format() < Format::THIRD {
+            return Vec::new();
+        }
+        let deadline = deadline.min(Instant::now() + PATIENCE);
+        let asks = shards.into_iter().map(|shard| async move {
+            match self.nodes.ask(Call::new(shard, Ask::MessageBytes { of }, id.clone()), deadline).await {
+                Ok(Answer::Result { result: Ok(Done::MessageBytes(told)), .. }) => Some((shard, told)),
+                _ => None,
+            }
+        });
+        join_all(asks).await.into_iter().flatten().collect()
+    }
+}
+
+impl Owner {
+    /// The refusal of a message with a body, where what an account keeps in all shards fills its quota.
+    pub fn over_message_bytes(&self, customer: CustomerId) -> Option<CallError> {
+        self.message_bytes.refusal(customer, self.node.allowed(customer, Quota::MessageBytes))
+    }
+
+    /// What was measured of this shard, of one account or of all.
+    pub fn message_bytes_here(&self, of: Option<CustomerId>) -> Told {
+        self.message_bytes.told(of)
+    }
+}
+
+/// Measures every now and then, for as long as the shard is owned. Not at once: whoever has just taken over has more urgent
+/// things to do.
+pub async fn run(owner: Arc<Owner>) {
+    // A shard without an owner for a moment keeps what its owner said last.
+    let mut elsewhere: BTreeMap<ShardId, Told> = BTreeMap::new();
+    loop {
+        tokio::time::sleep(owner.node.retention.trim_every.min(EVERY)).await;
+        // Before, an operator could not set the quota.
+        if owner.node.directory.format() < Format::THIRD {
+            continue;
+        }
+        let Some(here) = measure(&owner).await else { return };
+        let mut others: Vec<ShardId> = owner.node.directory.read(|state| state.placement.keys().copied().collect());
+        others.retain(|shard| *shard != owner.shard);
+        let deadline = Instant::now() + PATIENCE;
+        elsewhere.extend(owner.node.message_bytes(others, None, &RequestId::mint(), deadline).await);
+        owner.message_bytes.note(here, &elsewhere);
+    }
+}
+
+/// Whose the rows behind a row of an index are, and where they lie.
+type Behind = fn(&[u8], &[u8]) -> Option<(CustomerId, Vec<keys::Range>)>;
+
+/// Measures the shard, a few channels and endpoints at a time. `None` where everything ends.
+async fn measure(owner: &Owner) -> Option<HashMap<CustomerId, u64>> {
+    let mut kept: HashMap<CustomerId, u64> = HashMap::new();
+    let indexes: [(keys::Range, Behind); 2] =
+        [(keys::channels(), behind_channel), (keys::customer_endpoints(), behind_endpoint)];
+    for ((mut from, to), behind) in indexes {
+        loop {
+            let (reader, end) = (owner.reader.clone(), to.clone());
+            let measuring = supervise::on_thread(move || {
+                let rows = reader.scan(&from, &end, CHUNK);
+                let measured = rows.iter().filter_map(|(key, row)| {
+                    let (customer, ranges) = behind(key, row)?;
+                    Some((customer, reader.size_between(&ranges)))
+                });
+                let measured: Told = measured.filter(|(_, bytes)| *bytes > 0).collect();
+                (measured, rows.last().map(|(key, _)| just_after(key)))
+            });
+            let (measured, next) = supervise::joined(measuring).await?;
+            for (customer, bytes) in measured {
+                *kept.entry(customer).or_default() += bytes;
+            }
+            let Some(next) = next else { break };
+            from = next;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Some(kept)
+}
+
+fn behind_channel(_: &[u8], row: &[u8]) -> Option<(CustomerId, Vec<keys::Range>)> {
+    let row: ChannelRow = decode(row);
+    (!row.wiped).then(|| (row.customer, keys::messages_with_all(row.id).into()))
+}
+
+fn behind_endpoint(key: &[u8], _: &[u8]) -> Option<(CustomerId, Vec<keys::Range>)> {
+    let (customer, endpoint) = keys::parse_customer_endpoint(key)?;
+    Some((customer, keys::deliveries_with_attempts(endpoint).into()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_all_shards_keep_together_is_refused_at_the_limit_and_taken_a_byte_below_it() {
+        let (bytes, one, other) = (MessageBytes::default(), CustomerId::random(), CustomerId::random());
+        assert!(bytes.refusal(one, 1).is_none(), "nothing was measured yet");
+        let elsewhere = BTreeMap::from([(2, vec![(one, 30), (other, 5)]), (3, vec![(one, 10)])]);
+        bytes.note(HashMap::from([(one, 60)]), &elsewhere);
+        let details = |customer, limit| bytes.refusal(customer, limit).map(|refused| refused.details.unwrap());
+        assert_eq!(details(one, 100), Some(json!({ "quota": "message_bytes", "limit": 100, "used": 100 })));
+        assert_eq!(details(one, 99), Some(json!({ "quota": "message_bytes", "limit": 99, "used": 100 })));
+        assert_eq!(details(one, 101), None);
+        assert_eq!((details(other, 6), details(other, 5).is_some()), (None, true));
+        bytes.note(HashMap::new(), &BTreeMap::new());
+        assert_eq!(details(one, 100), None, "what is deleted counts no more");
+    }
+
+    #[test]
+    fn other_shards_are_told_of_those_that_keep_most_here() {
+        let bytes = MessageBytes::default();
+        let accounts: Vec<CustomerId> = (0..=MOST_TOLD).map(|_| CustomerId::random()).collect();
+        let here = accounts.iter().zip(1..).map(|(customer, bytes)| (*customer, bytes));
+        bytes.note(here.collect(), &BTreeMap::from([(2, vec![(accounts[0], 1_000_000)])]));
+        let told = bytes.told(None);
+        assert_eq!((told.len(), told[0]), (MOST_TOLD, (accounts[MOST_TOLD], MOST_TOLD as u64 + 1)));
+        assert!(told.iter().all(|(customer, _)| *customer != accounts[0]), "the one that keeps least");
+        assert_eq!(bytes.told(Some(accounts[0])), [(accounts[0], 1)], "what other shards said is theirs to tell");
+        assert!(bytes.told(Some(CustomerId::random())).is_empty());
+    }
+}
