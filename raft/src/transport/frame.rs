@@ -179,7 +179,7 @@ mod tests {
             lengths.push(message.body.len());
         }
         assert_eq!(lengths, [0, 1, 2]);
-        assert!(matches!(read(&mut stream, &mut buffer).await, Err(FrameError::Closed)));
+        assert!(matches!(read(&mut stream, &mut buffer, || {}).await, Err(FrameError::Closed)));
     }
 
     /// A stream that gives a few bytes at a time.

@@ -94,8 +94,8 @@ impl Cluster {
 
     /// About how many bytes of messages and deliveries an account keeps, as far as its shards say it in time.
     pub async fn message_bytes(&self, customer: CustomerId, context: &CallContext) -> u64 {
-        let shards = self.shards_of_customer(customer);
-        let told = self.context().message_bytes(shards, Some(customer), &context.request_id, context.deadline).await;
+        let shards = self.context.shards_of_customer(customer);
+        let told = self.context.message_bytes(shards, Some(customer), &context.request_id, context.deadline).await;
         told.iter().flat_map(|(_, told)| told).map(|(_, bytes)| bytes).sum()
     }
 
