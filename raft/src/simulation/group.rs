@@ -47,6 +47,10 @@ impl SimulatedGroup {
         Some(with(&metrics))
     }
 
+    pub fn life(&self) -> Life {
+        self.life
+    }
+
     /// Whether the group runs in this life of the node.
     pub fn runs(&self) -> bool {
         self.raft().is_some()
