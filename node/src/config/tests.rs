@@ -303,7 +303,7 @@ fn files_that_are_not_in_order_are_named() {
     type Damage = fn(&mut Config, &Authority);
     let cases: &[(Damage, &[&str])] = &[
         (|config, _| config.peer.ca_file = "/nowhere/ca.pem".into(), &["peer.ca_file (/nowhere/ca.pem)"]),
-        (|config, _| fs::write(&config.peer.cert_file, "junk").unwrap(), &["peer.cert_file", "no certificate"]),
+        (|config, _| fs::write(&config.peer.cert_file, "junk").unwrap(), &["peer.cert_file", "no PEM certificate"]),
         (|config, _| fs::write(&config.peer.key_file, "junk").unwrap(), &["peer.key_file", "no private key"]),
         (
             |config, authority| {
@@ -380,8 +380,8 @@ fn operators_tokens_come_from_the_configuration_and_from_its_file() {
     assert_eq!((tokens[1].hash, tokens[2].hash), ([0xa1; 32], [0xb2; 32]));
     for (text, expected) in [
         (format!("bob write {bob}\nbob read {bob}"), ":2"),
-        (format!("ann write {bob}"), "again"),
-        (format!("bob reader {bob}"), "no role"),
+        (format!("ann write {bob}"), "twice"),
+        (format!("bob reader {bob}"), "not a role"),
         ("bob write 0123".to_owned(), "64 hex digits"),
         (format!("bob {bob}"), "NAME ROLE SHA256"),
     ] {

@@ -23,20 +23,6 @@ enum Step {
     Promotion,
 }
 
-impl Step {
-    /// Where its owner can die: before the batch is committed, if there, and after it.
-    const fn points(self) -> (Option<Point>, Point) {
-        match self {
-            Self::Lease => (Some(Point::LeaseRaised), Point::LeaseCommitted),
-            Self::SenderKey => (Some(Point::SenderKeyMade), Point::SenderKeyCommitted),
-            Self::Promotion => (Some(Point::SignedPrekeyTaken), Point::SignedPrekeyPromoted),
-            Self::Pending => (None, Point::PendingStored),
-            Self::Prekeys => (None, Point::PrekeysStored),
-            Self::SignedPrekey => (None, Point::SignedPrekeyStored),
-        }
-    }
-}
-
 /// All that a batch is a step of.
 pub struct Steps(Vec<Step>);
 
@@ -55,11 +41,27 @@ impl Steps {
     }
 
     pub fn before_commit(&self) {
-        self.0.iter().filter_map(|step| step.points().0).for_each(reach);
+        for step in &self.0 {
+            match step {
+                Step::Lease => reach(Point::LeaseRaised),
+                Step::SenderKey => reach(Point::SenderKeyMade),
+                Step::Promotion => reach(Point::SignedPrekeyTaken),
+                Step::Pending | Step::Prekeys | Step::SignedPrekey => {}
+            }
+        }
     }
 
     pub fn after_commit(&self) {
-        self.0.iter().for_each(|step| reach(step.points().1));
+        for step in &self.0 {
+            match step {
+                Step::Lease => reach(Point::LeaseCommitted),
+                Step::SenderKey => reach(Point::SenderKeyCommitted),
+                Step::Promotion => reach(Point::SignedPrekeyPromoted),
+                Step::Pending => reach(Point::PendingStored),
+                Step::Prekeys => reach(Point::PrekeysStored),
+                Step::SignedPrekey => reach(Point::SignedPrekeyStored),
+            }
+        }
     }
 }
 
