@@ -51,8 +51,13 @@ impl<I> Default for Contacts<I> {
 
 /// Whether an answer says that the follower has taken the sender for its leader, and so elects no other for a while.
 pub(crate) fn is_loyal<C: GatewayTypes>(answer: &AppendEntriesResponse<C>) -> bool {
-    // A log that does not fit changes nothing of it.
-    !matches!(answer, AppendEntriesResponse::HigherVote(_))
+    match answer {
+        // A log that does not fit changes nothing of it.
+        AppendEntriesResponse::Success | AppendEntriesResponse::PartialSuccess(_) | AppendEntriesResponse::Conflict => {
+            true
+        }
+        AppendEntriesResponse::HigherVote(_) => false,
+    }
 }
 
 impl<I: Copy + Ord> Contacts<I> {

@@ -15,8 +15,8 @@ use object_store::path::Path;
 use object_store::{ClientOptions, GetOptions, ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::io::AsyncWriteExt;
 
-/// The smallest part that the service takes, but for the last. One is on its way while the next is gathered in memory. An
-/// object has at most 10,000 of them.
+/// The smallest part that the service takes, but for the last; also what is held in memory of an upload, as no more than a
+/// piece is taken of its source while one is on its way. An object has at most 10,000 of them.
 const PART: usize = 5 * 1024 * 1024;
 
 /// How long one request may take, and all tries of it together.

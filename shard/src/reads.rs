@@ -10,10 +10,9 @@ use model::error::CallError;
 use model::id::CustomerId;
 use raft::machine::{Pairs, View, just_after};
 use raft::supervise;
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::shares::Shares;
+use crate::shares::{Share, Shares};
 
 /// Readings at once on a node; each has a thread.
 const MOST: usize = 64;
@@ -59,14 +58,12 @@ impl Reads {
         };
         let gone = CancellationToken::new();
         let _gone_with_this = gone.clone().drop_guard();
-        let runtime = Handle::current();
         let reading = supervise::on_thread(move || {
             let begun = Instant::now();
             let patience = Patience { deadline, gone, is_out: Cell::new(false) };
             let made = work(&patience);
-            let took = begun.elapsed();
-            if let Some(share) = share.filter(|_| took > SHORT) {
-                share.rest(took.min(LONGEST_REST), &runtime);
+            if let Some(share) = share {
+                rest(share, begun.elapsed());
             }
             (!patience.is_out.get()).then_some(made)
         });
@@ -74,6 +71,16 @@ impl Reads {
             Ok(made) => made.ok_or_else(CallError::worker_at_capacity),
             Err(_) => Err(CallError::internal_error()),
         }
+    }
+}
+
+/// Gives a turn back, after a long one somewhat later.
+fn rest(share: Share, took: Duration) {
+    if took > SHORT {
+        tokio::spawn(async move {
+            tokio::time::sleep(took.min(LONGEST_REST)).await;
+            drop(share);
+        });
     }
 }
 
