@@ -122,7 +122,7 @@ impl Keys {
         match fetched {
             Ok(keys) => *known = Known { keys: Some(Arc::new(keys)), fetched: Some(Instant::now()), failed: None },
             Err(error) => {
-                tracing::warn!(%error, issuer = self.issuer, "the issuer's keys could not be fetched");
+                tracing::warn!(%error, issuer = self.issuer, url = ?self.url, "the issuer's keys could not be fetched");
                 known.failed = Some(Instant::now());
             }
         }

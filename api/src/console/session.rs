@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::auth::session::TokensView;
 use crate::failure;
+use crate::pipeline::fresh_directory;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::resources::{end_session, exchange_token};
@@ -38,7 +39,7 @@ pub struct SessionView {
 pub async fn log_in(ctx: &mut RequestContext) -> Outcome {
     require_own_page(ctx)?;
     let tokens = crate::resources::log_in(ctx).await?;
-    signed_in(ctx, tokens)
+    signed_in(ctx, tokens).await
 }
 
 /// By the cookie; on the machine of the node itself also by a token in the body, which is how `gateway dev` signs its
@@ -49,9 +50,12 @@ pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
     if given.is_some() && !ctx.client.ip.is_loopback() {
         return Err(CallError::bad_request("links that sign in work on the machine of the node alone; log in instead"));
     }
-    let token = given.or_else(|| cookie(ctx)).ok_or_else(CallError::auth_missing)?;
+    let token = match given {
+        Some(token) => token,
+        None => cookie(ctx).await?.ok_or_else(CallError::auth_missing)?,
+    };
     let tokens = exchange_token(ctx, &token).await?;
-    signed_in(ctx, tokens)
+    signed_in(ctx, tokens).await
 }
 
 /// Reads `{ "refresh_token"? }`.
@@ -61,10 +65,10 @@ fn parse_link(body: &Body) -> Result<Option<String>, CallError> {
 
 pub async fn log_out(ctx: &mut RequestContext) -> Outcome {
     require_own_page(ctx)?;
-    if let Some(token) = cookie(ctx) {
+    if let Some(token) = cookie(ctx).await? {
         end_session(ctx, &token).await?;
     }
-    Ok(Reply::no_content().with(SET_COOKIE, set_cookie(ctx, "", 0)?))
+    Ok(Reply::no_content().with(SET_COOKIE, set_cookie(ctx, "", 0).await?))
 }
 
 /// A page of somebody else could sign its visitor in or out otherwise.
@@ -78,10 +82,10 @@ pub(super) fn require_own_page(ctx: &RequestContext) -> Result<(), CallError> {
     Err(CallError::bad_request(advice))
 }
 
-fn signed_in(ctx: &RequestContext, tokens: TokensView) -> Outcome {
+async fn signed_in(ctx: &RequestContext, tokens: TokensView) -> Outcome {
     let TokensView { access_token, expires_in, refresh_token } = tokens;
     let view = SessionView { access_token, expires_in, simulated_phones: ctx.app.config.simulated_phones.is_some() };
-    let cookie = set_cookie(ctx, &refresh_token, COOKIE_SECONDS)?;
+    let cookie = set_cookie(ctx, &refresh_token, COOKIE_SECONDS).await?;
     Ok(Reply::ok(&view).uncached().with(SET_COOKIE, cookie))
 }
 
@@ -93,30 +97,37 @@ fn cookie_name(is_https: bool, cluster: Uuid) -> String {
     format!("{prefix}gateway_session_{}", Uuid::new_v5(&cluster, b"console session").simple())
 }
 
-/// That of the cluster which serves the request. Before a cluster is formed it has no members who could sign in.
-fn own_cookie_name(ctx: &RequestContext) -> String {
-    let cluster = ctx.directory().read(|state| state.cluster.as_ref().map(|cluster| cluster.cluster_id));
-    cookie_name(is_https(ctx), cluster.unwrap_or_default())
+/// That of the cluster which serves the request. A node that was just started asks the others first: until it has heard from
+/// the directory it does not know its cluster, and by another name it would find no cookie and tell members to log in again.
+///
+/// # Errors
+/// `auth_backend_unavailable` while the node does not know its cluster.
+async fn own_cookie_name(ctx: &RequestContext) -> Result<String, CallError> {
+    let known = || ctx.directory().read(|state| state.cluster.as_ref().map(|cluster| cluster.cluster_id));
+    if known().is_none() {
+        fresh_directory(ctx).await?;
+    }
+    let cluster = known().ok_or_else(CallError::auth_backend_unavailable)?;
+    Ok(cookie_name(is_https(ctx), cluster))
 }
 
 fn is_https(ctx: &RequestContext) -> bool {
     ctx.app.config.base_url.starts_with("https://")
 }
 
-fn set_cookie(ctx: &RequestContext, value: &str, seconds: u64) -> Result<HeaderValue, CallError> {
+async fn set_cookie(ctx: &RequestContext, value: &str, seconds: u64) -> Result<HeaderValue, CallError> {
     let secure = if is_https(ctx) { "; Secure" } else { "" };
-    let name = own_cookie_name(ctx);
+    let name = own_cookie_name(ctx).await?;
     let text = format!("{name}={value}; Path=/console/session; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     HeaderValue::try_from(text).map_err(|error| failure::internal("a cookie could not be written", &error))
 }
 
-fn cookie(ctx: &RequestContext) -> Option<String> {
+async fn cookie(ctx: &RequestContext) -> Result<Option<String>, CallError> {
+    let wanted = own_cookie_name(ctx).await?;
     let headers = ctx.http.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let wanted = own_cookie_name(ctx);
     let mut cookies = headers.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    cookies
-        .find(|(name, value)| *name == wanted && (1..=LONGEST_TOKEN).contains(&value.len()))
-        .map(|found| found.1.to_owned())
+    let found = cookies.find(|(name, value)| *name == wanted && (1..=LONGEST_TOKEN).contains(&value.len()));
+    Ok(found.map(|(_, value)| value.to_owned()))
 }
 
 #[cfg(test)]

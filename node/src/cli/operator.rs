@@ -302,7 +302,7 @@ pub struct MessageTraceArgs {
 
 #[derive(Args, Debug)]
 pub struct WebhooksStuckArgs {
-    /// Show deliveries that have waited for at least this long
+    /// List endpoints that have failed, or kept a delivery waiting, for at least this long
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration)]
     pub older_than: Duration,
     /// Only of this customer

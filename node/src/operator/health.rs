@@ -57,7 +57,7 @@ pub async fn check(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
     let check = shown(args, PATH, answer, |check: &CheckView| {
         findings(&check.checks);
-        let (can, cannot) = ("any one node can be lost now", "no node can be lost now");
+        let (can, cannot) = ("any one node can be lost now", "not every node can be lost now");
         say(format!("\n{}: {}", word(&check.status), if check.can_lose_a_node { can } else { cannot }));
     })?;
     Ok(verdict(&check))

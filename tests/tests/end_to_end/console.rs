@@ -12,12 +12,12 @@ use reqwest::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use serde_json::{Value, json};
 use tests::binary;
 use tests::cluster::{Cluster, Options};
-use tests::http::{Answer, Api, answer, client, string};
+use tests::http::{Answer, Api, answer, client, string, try_answer};
 use tests::member::{Member, PASSWORD};
 use tests::room::Room;
 use tests::sources::checkout;
 use tests::tenant::{CONNECT, Tenant, wait_status};
-use tests::wait::seconds;
+use tests::wait::{eventually, seconds};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 const SESSION: &str = "/console/session";
@@ -83,6 +83,30 @@ async fn the_console_signs_in_by_a_cookie_that_works_once_on_every_node() {
     of_page(&at(0), Method::PUT, Some(&of_other), Value::Null).await.expect_error(401, "auth_missing");
     of_page(&at(0), Method::PUT, None, Value::Null).await.expect_error(401, "auth_missing");
     of_page(&at(0), Method::DELETE, None, Value::Null).await.expect(204);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_does_not_know_its_cluster_yet_tells_nobody_to_log_in_again() {
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let member = Member::new(&tenant, "admin").await;
+    let nodes = cluster.node_ids();
+    let first = log_in(&tenant.api(nodes[0]), &member).await;
+    first.expect(200);
+    let kept = cookie(&first);
+    cluster.kill_all(&nodes);
+    cluster.command(&["dev", "start", &nodes[0].to_string()]).await.succeeded();
+    let alone = tenant.api(nodes[0]);
+    let refused = eventually("the node answers", seconds(60), async || {
+        let request = alone.without_key().request(Method::PUT, SESSION).header("sec-fetch-site", "same-origin");
+        try_answer(request.header(COOKIE, &kept)).await.map_err(|error| error.to_string())
+    })
+    .await;
+    refused.expect_error(503, "auth_backend_unavailable");
+    let out = of_page(&alone, Method::DELETE, Some(&kept), Value::Null).await;
+    out.expect_error(503, "auth_backend_unavailable");
+    cluster.restart(&nodes[1..]).await;
+    of_page(&tenant.api(nodes[1]), Method::PUT, Some(&kept), Value::Null).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use futures::future::join;
 use model::customer::Quota;
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
@@ -110,12 +111,11 @@ impl AccountView {
         let directory = cluster.directory();
         let (keys, endpoints) = directory.read(|state| (state.usable_keys(id, ctx.now), state.endpoint_count(id)));
         let quota = |quota: Quota, used| QuotaView { limit: customer.limits.storage.limit(quota), used };
+        let context = ctx.context();
+        let (media, messages) = join(cluster.media_kept(id, &context), cluster.message_bytes(id, &context)).await;
         let storage = StorageView {
-            media_bytes: quota(
-                Quota::MediaBytes,
-                Some(cluster.media_kept(id, &ctx.context()).await.into_values().sum()),
-            ),
-            message_bytes: quota(Quota::MessageBytes, Some(cluster.message_bytes(id, &ctx.context()).await)),
+            media_bytes: quota(Quota::MediaBytes, Some(media.into_values().sum())),
+            message_bytes: quota(Quota::MessageBytes, Some(messages)),
             keys: quota(Quota::Keys, Some(keys)),
             labels: quota(Quota::Labels, None),
             endpoints: quota(Quota::Endpoints, Some(endpoints)),
