@@ -209,7 +209,11 @@ mod tests {
         let told = bytes.told(None).unwrap();
         assert_eq!((told.len(), told[0]), (MOST_TOLD, (accounts[MOST_TOLD], MOST_TOLD as u64 + 1)));
         assert!(told.iter().all(|(customer, _)| *customer != accounts[0]), "the one that keeps least");
-        assert_eq!(bytes.told(Some(accounts[0])).unwrap(), [(accounts[0], 1)], "what other shards said is theirs to tell");
+        assert_eq!(
+            bytes.told(Some(accounts[0])).unwrap(),
+            [(accounts[0], 1)],
+            "what other shards said is theirs to tell"
+        );
         assert!(bytes.told(Some(CustomerId::random())).unwrap().is_empty());
         assert!(MessageBytes::default().told(None).is_none(), "nothing was measured yet");
     }
