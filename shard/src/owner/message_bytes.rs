@@ -45,6 +45,7 @@ pub type Told = Vec<(CustomerId, u64)>;
 pub struct MessageBytes(Mutex<Option<Measured>>);
 
 struct Measured {
+    /// Of all that have a channel or an endpoint's deliveries here, also if these take nothing yet.
     here: HashMap<CustomerId, u64>,
     /// With what the other shards said.
     everywhere: HashMap<CustomerId, u64>,
@@ -54,7 +55,10 @@ impl MessageBytes {
     fn note(&self, here: HashMap<CustomerId, u64>, elsewhere: &BTreeMap<ShardId, Told>) {
         let mut everywhere = here.clone();
         for (customer, bytes) in elsewhere.values().flatten() {
-            *everywhere.entry(*customer).or_default() += bytes;
+            // Others send nothing here. Each owner would hold the accounts of the whole cluster.
+            if let Some(sum) = everywhere.get_mut(customer) {
+                *sum += bytes;
+            }
         }
         *self.0.lock() = Some(Measured { here, everywhere });
     }
@@ -67,7 +71,8 @@ impl MessageBytes {
         if let Some(customer) = of {
             return Some(measured.here.get(&customer).map(|bytes| (customer, *bytes)).into_iter().collect());
         }
-        let mut told: Told = measured.here.iter().map(|(customer, bytes)| (*customer, *bytes)).collect();
+        let kept = measured.here.iter().filter(|(_, bytes)| **bytes > 0);
+        let mut told: Told = kept.map(|(customer, bytes)| (*customer, *bytes)).collect();
         drop(guard);
         told.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         told.truncate(MOST_TOLD);
@@ -132,6 +137,10 @@ pub async fn run(owner: Arc<Owner>) {
         others.retain(|shard| *shard != owner.shard);
         let deadline = Instant::now() + PATIENCE;
         elsewhere.extend(owner.node.message_bytes(others, None, &RequestId::mint(), deadline).await);
+        elsewhere.values_mut().for_each(|told| {
+            told.retain(|(customer, _)| here.contains_key(customer));
+            told.shrink_to_fit();
+        });
         owner.message_bytes.note(here, &elsewhere);
     }
 }
@@ -153,8 +162,7 @@ async fn measure(owner: &Owner) -> Option<HashMap<CustomerId, u64>> {
                     let (customer, ranges) = behind(key, row)?;
                     Some((customer, reader.size_between(&ranges)))
                 });
-                let measured: Told = measured.filter(|(_, bytes)| *bytes > 0).collect();
-                (measured, rows.last().map(|(key, _)| just_after(key)))
+                (measured.collect::<Told>(), rows.last().map(|(key, _)| just_after(key)))
             });
             let (measured, next) = supervise::joined(measuring).await?;
             for (customer, bytes) in measured {
@@ -190,7 +198,7 @@ mod tests {
         let (bytes, one, other) = (MessageBytes::default(), CustomerId::random(), CustomerId::random());
         assert!(bytes.refusal(one, 1).is_none(), "nothing was measured yet");
         let elsewhere = BTreeMap::from([(2, vec![(one, 30), (other, 5)]), (3, vec![(one, 10)])]);
-        bytes.note(HashMap::from([(one, 60)]), &elsewhere);
+        bytes.note(HashMap::from([(one, 60), (other, 0)]), &elsewhere);
         let details = |customer, limit| bytes.refusal(customer, limit).map(|refused| refused.details.unwrap());
         assert_eq!(details(one, 100), Some(json!({ "quota": "message_bytes", "limit": 100, "used": 100 })));
         assert_eq!(details(one, 99), Some(json!({ "quota": "message_bytes", "limit": 99, "used": 100 })));
