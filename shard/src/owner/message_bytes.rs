@@ -137,10 +137,10 @@ pub async fn run(owner: Arc<Owner>) {
         others.retain(|shard| *shard != owner.shard);
         let deadline = Instant::now() + PATIENCE;
         elsewhere.extend(owner.node.message_bytes(others, None, &RequestId::mint(), deadline).await);
-        elsewhere.values_mut().for_each(|told| {
+        for told in elsewhere.values_mut() {
             told.retain(|(customer, _)| here.contains_key(customer));
             told.shrink_to_fit();
-        });
+        }
         owner.message_bytes.note(here, &elsewhere);
     }
 }
