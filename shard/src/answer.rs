@@ -104,7 +104,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
         }
         Ask::Deliveries(ask) => deliveries::serve::answer(owner, ask, deadline).await?.map(Done::Deliveries),
         Ask::Usage(ask) => usage::answer(owner, ask, deadline).await.map(Done::Usage),
-        Ask::MessageBytes { of } => Ok(Done::MessageBytes(owner.message_bytes_here(of))),
+        Ask::MessageBytes { of } => owner.message_bytes_here(of).map(Done::MessageBytes),
         Ask::MessageDeliveries { channels, message, after } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();

@@ -40,12 +40,12 @@ const MOST_TOLD: usize = 10_000;
 /// Accounts, and about how many bytes each of them keeps in a shard.
 pub type Told = Vec<(CustomerId, u64)>;
 
-/// What was measured last.
+/// What was measured last, if anything was since the shard is owned here.
 #[derive(Default)]
-pub struct MessageBytes(Mutex<Measured>);
+pub struct MessageBytes(Mutex<Option<Measured>>);
 
-#[derive(Default)]
 struct Measured {
+    /// Of all that have a channel or an endpoint's deliveries here, also if these take nothing yet.
     here: HashMap<CustomerId, u64>,
     /// With what the other shards said.
     everywhere: HashMap<CustomerId, u64>,
@@ -55,26 +55,32 @@ impl MessageBytes {
     fn note(&self, here: HashMap<CustomerId, u64>, elsewhere: &BTreeMap<ShardId, Told>) {
         let mut everywhere = here.clone();
         for (customer, bytes) in elsewhere.values().flatten() {
-            *everywhere.entry(*customer).or_default() += bytes;
+            // Others send nothing here. Each owner would hold the accounts of the whole cluster.
+            if let Some(sum) = everywhere.get_mut(customer) {
+                *sum += bytes;
+            }
         }
-        *self.0.lock() = Measured { here, everywhere };
+        *self.0.lock() = Some(Measured { here, everywhere });
     }
 
-    /// What is kept in this shard: by one account, or by all.
-    fn told(&self, of: Option<CustomerId>) -> Told {
-        let measured = self.0.lock();
+    /// What is kept in this shard: by one account, or by all. `None` before it was measured: an empty answer would take the
+    /// place of what the owner before has said.
+    fn told(&self, of: Option<CustomerId>) -> Option<Told> {
+        let guard = self.0.lock();
+        let measured = guard.as_ref()?;
         if let Some(customer) = of {
-            return measured.here.get(&customer).map(|bytes| (customer, *bytes)).into_iter().collect();
+            return Some(measured.here.get(&customer).map(|bytes| (customer, *bytes)).into_iter().collect());
         }
-        let mut told: Told = measured.here.iter().map(|(customer, bytes)| (*customer, *bytes)).collect();
-        drop(measured);
+        let kept = measured.here.iter().filter(|(_, bytes)| **bytes > 0);
+        let mut told: Told = kept.map(|(customer, bytes)| (*customer, *bytes)).collect();
+        drop(guard);
         told.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         told.truncate(MOST_TOLD);
-        told
+        Some(told)
     }
 
     fn refusal(&self, customer: CustomerId, limit: u64) -> Option<CallError> {
-        let used = self.0.lock().everywhere.get(&customer).copied().unwrap_or(0);
+        let used = self.0.lock().as_ref().and_then(|measured| measured.everywhere.get(&customer).copied()).unwrap_or(0);
         (used >= limit).then(|| CallError::plan_limit(Quota::MessageBytes, limit, used))
     }
 }
@@ -110,8 +116,8 @@ impl Owner {
     }
 
     /// What was measured of this shard, of one account or of all.
-    pub fn message_bytes_here(&self, of: Option<CustomerId>) -> Told {
-        self.message_bytes.told(of)
+    pub fn message_bytes_here(&self, of: Option<CustomerId>) -> Result<Told, CallError> {
+        self.message_bytes.told(of).ok_or_else(CallError::no_leader)
     }
 }
 
@@ -131,6 +137,10 @@ pub async fn run(owner: Arc<Owner>) {
         others.retain(|shard| *shard != owner.shard);
         let deadline = Instant::now() + PATIENCE;
         elsewhere.extend(owner.node.message_bytes(others, None, &RequestId::mint(), deadline).await);
+        for told in elsewhere.values_mut() {
+            told.retain(|(customer, _)| here.contains_key(customer));
+            told.shrink_to_fit();
+        }
         owner.message_bytes.note(here, &elsewhere);
     }
 }
@@ -152,8 +162,7 @@ async fn measure(owner: &Owner) -> Option<HashMap<CustomerId, u64>> {
                     let (customer, ranges) = behind(key, row)?;
                     Some((customer, reader.size_between(&ranges)))
                 });
-                let measured: Told = measured.filter(|(_, bytes)| *bytes > 0).collect();
-                (measured, rows.last().map(|(key, _)| just_after(key)))
+                (measured.collect::<Told>(), rows.last().map(|(key, _)| just_after(key)))
             });
             let (measured, next) = supervise::joined(measuring).await?;
             for (customer, bytes) in measured {
@@ -189,7 +198,7 @@ mod tests {
         let (bytes, one, other) = (MessageBytes::default(), CustomerId::random(), CustomerId::random());
         assert!(bytes.refusal(one, 1).is_none(), "nothing was measured yet");
         let elsewhere = BTreeMap::from([(2, vec![(one, 30), (other, 5)]), (3, vec![(one, 10)])]);
-        bytes.note(HashMap::from([(one, 60)]), &elsewhere);
+        bytes.note(HashMap::from([(one, 60), (other, 0)]), &elsewhere);
         let details = |customer, limit| bytes.refusal(customer, limit).map(|refused| refused.details.unwrap());
         assert_eq!(details(one, 100), Some(json!({ "quota": "message_bytes", "limit": 100, "used": 100 })));
         assert_eq!(details(one, 99), Some(json!({ "quota": "message_bytes", "limit": 99, "used": 100 })));
@@ -205,10 +214,15 @@ mod tests {
         let accounts: Vec<CustomerId> = (0..=MOST_TOLD).map(|_| CustomerId::random()).collect();
         let here = accounts.iter().zip(1..).map(|(customer, bytes)| (*customer, bytes));
         bytes.note(here.collect(), &BTreeMap::from([(2, vec![(accounts[0], 1_000_000)])]));
-        let told = bytes.told(None);
+        let told = bytes.told(None).unwrap();
         assert_eq!((told.len(), told[0]), (MOST_TOLD, (accounts[MOST_TOLD], MOST_TOLD as u64 + 1)));
         assert!(told.iter().all(|(customer, _)| *customer != accounts[0]), "the one that keeps least");
-        assert_eq!(bytes.told(Some(accounts[0])), [(accounts[0], 1)], "what other shards said is theirs to tell");
-        assert!(bytes.told(Some(CustomerId::random())).is_empty());
+        assert_eq!(
+            bytes.told(Some(accounts[0])).unwrap(),
+            [(accounts[0], 1)],
+            "what other shards said is theirs to tell"
+        );
+        assert!(bytes.told(Some(CustomerId::random())).unwrap().is_empty());
+        assert!(MessageBytes::default().told(None).is_none(), "nothing was measured yet");
     }
 }
