@@ -242,7 +242,7 @@ test("the focus stays at a filter, and goes to the title of what comes in place 
   assert.equal(await focused(page), "INPUT name", "the field has the focus");
   await page.keyboard.type("for the focus");
   await press(page, dialogOf(page).getByRole("button", { name: "Create", exact: true }));
-  await hasFocus(page, "H2 The key");
+  await hasFocus(page, "H2 Your new key");
   await press(page, dialogOf(page).getByRole("button", { name: "Copy", exact: true }));
   const notice = page.locator("[popover]").getByText("Copied", { exact: true });
   assert.ok(await notice.evaluate((element) => element.matches(":popover-open")), "what is said lies over the dialog");

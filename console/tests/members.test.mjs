@@ -322,7 +322,7 @@ test("a webhook is made, tested, watched as it fails and hangs, delivered again 
     await page.getByRole("button", { name: "Show the secret" }).waitFor();
     await eventually("the header is there", async () => Object.keys(await headers()).length === 1);
     await page.getByRole("button", { name: "Edit", exact: true }).click();
-    await editing.getByText(/^Now: x-extra;/i).waitFor();
+    await editing.getByText(/^Currently: x-extra\./i).waitFor();
     await editing.getByLabel("Remove them").check();
     await editing.getByRole("button", { name: "Save" }).click();
     await editing.waitFor({ state: "detached" });

@@ -160,7 +160,7 @@ test("webhooks that are stuck are grouped by host, each with its last error in w
   await signIn(page);
   await page.getByText("6 or more", { exact: true }).waitFor();
   await pages(page).getByRole("link", { name: "Webhooks" }).click();
-  await page.getByRole("heading", { level: 2, name: /^one\.example 4 wait$/ }).waitFor();
+  await page.getByRole("heading", { level: 2, name: /^one\.example 4 waiting$/ }).waitFor();
   assert.equal(await page.getByRole("table", { name: "Endpoints at one.example" }).getByRole("row").count(), 3, "two, and the heads");
   await page.getByText("it answered 503", { exact: true }).waitFor();
   await page.getByText("These have waited longest;").waitFor();
