@@ -304,7 +304,7 @@ fn files_that_are_not_in_order_are_named() {
     let cases: &[(Damage, &[&str])] = &[
         (|config, _| config.peer.ca_file = "/nowhere/ca.pem".into(), &["peer.ca_file (/nowhere/ca.pem)"]),
         (|config, _| fs::write(&config.peer.cert_file, "junk").unwrap(), &["peer.cert_file", "no PEM certificate"]),
-        (|config, _| fs::write(&config.peer.key_file, "junk").unwrap(), &["peer.key_file", "no private key"]),
+        (|config, _| fs::write(&config.peer.key_file, "junk").unwrap(), &["peer.key_file", "no PEM private key"]),
         (
             |config, authority| {
                 fs::write(&config.peer.key_file, authority.issue(1, Peer::CERTIFICATE_LIFE).unwrap().key).unwrap()
