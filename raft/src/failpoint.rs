@@ -316,7 +316,7 @@ mod tests {
         let counts = [Point::ALL.len(), DriverPoint::ALL.len(), Wire::ALL.len(), Bug::ALL.len(), Due::ALL.len()];
         assert_eq!(all.len(), counts.iter().sum::<usize>());
         for point in DriverPoint::ALL {
-            let named = format!("{point:?} = \"{}\",", point.name());
+            let named = format!("Self::{point:?} => \"{}\"", point.name());
             assert!(text.contains(&named), "the driver has another name: {named}");
         }
         assert!(Bug::ALL.iter().all(|bug| bug.name().starts_with("bug::") && bug.about().ends_with('.')));

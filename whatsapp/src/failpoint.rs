@@ -4,60 +4,88 @@
 /// Whether this build has any.
 pub const COMPILED: bool = cfg!(feature = "failpoints");
 
-/// Makes an enum of names out of one table.
-macro_rules! names {
-    ($(#[$about:meta])* $kind:ident { $($variant:ident = $name:literal,)+ }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug)]
-        pub enum $kind { $($variant,)+ }
+/// A place where the process can die.
+#[derive(Clone, Copy, Debug)]
+pub enum Point {
+    StateBeforeCommit,
+    StateAfterCommit,
+    WireBeforeWrite,
+    WireAfterWrite,
+    BeforeDial,
+    LeaseRaised,
+    LeaseCommitted,
+    MessageWritten,
+    PendingStored,
+    MessagesBeforeHook,
+    MessagesAfterHook,
+    PrekeysStored,
+    PrekeysUploaded,
+    SignedPrekeyStored,
+    SignedPrekeyTaken,
+    SignedPrekeyPromoted,
+    SenderKeyMade,
+    SenderKeyCommitted,
+    SenderKeySent,
+}
 
-        #[cfg(feature = "failpoints")]
-        impl $kind {
-            const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
+/// A fault put back on purpose.
+#[derive(Clone, Copy, Debug)]
+pub enum Bug {
+    WireBeforeLog,
+    SignBeforeCommit,
+    RatchetsAfterWire,
+}
+
+/// What comes once in days otherwise.
+#[derive(Clone, Copy, Debug)]
+pub enum Due {
+    SignedPrekey,
+}
+
+#[cfg(feature = "failpoints")]
+impl Point {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::StateBeforeCommit => "whatsapp::before_commit",
+            Self::StateAfterCommit => "whatsapp::after_commit",
+            Self::WireBeforeWrite => "whatsapp::before_write",
+            Self::WireAfterWrite => "whatsapp::after_write",
+            Self::BeforeDial => "whatsapp::dial",
+            Self::LeaseRaised => "whatsapp::lease_raised",
+            Self::LeaseCommitted => "whatsapp::lease_committed",
+            Self::MessageWritten => "whatsapp::message_written",
+            Self::PendingStored => "whatsapp::pending_stored",
+            Self::MessagesBeforeHook => "whatsapp::before_hook",
+            Self::MessagesAfterHook => "whatsapp::after_hook",
+            Self::PrekeysStored => "whatsapp::prekeys_stored",
+            Self::PrekeysUploaded => "whatsapp::prekeys_uploaded",
+            Self::SignedPrekeyStored => "whatsapp::signed_prekey_stored",
+            Self::SignedPrekeyTaken => "whatsapp::signed_prekey_taken",
+            Self::SignedPrekeyPromoted => "whatsapp::signed_prekey_promoted",
+            Self::SenderKeyMade => "whatsapp::sender_key_made",
+            Self::SenderKeyCommitted => "whatsapp::sender_key_committed",
+            Self::SenderKeySent => "whatsapp::sender_key_sent",
         }
-    };
-}
-
-names! {
-    /// A place where the process can die.
-    Point {
-        StateBeforeCommit = "whatsapp::before_commit",
-        StateAfterCommit = "whatsapp::after_commit",
-        WireBeforeWrite = "whatsapp::before_write",
-        WireAfterWrite = "whatsapp::after_write",
-        BeforeDial = "whatsapp::dial",
-        LeaseRaised = "whatsapp::lease_raised",
-        LeaseCommitted = "whatsapp::lease_committed",
-        MessageWritten = "whatsapp::message_written",
-        PendingStored = "whatsapp::pending_stored",
-        MessagesBeforeHook = "whatsapp::before_hook",
-        MessagesAfterHook = "whatsapp::after_hook",
-        PrekeysStored = "whatsapp::prekeys_stored",
-        PrekeysUploaded = "whatsapp::prekeys_uploaded",
-        SignedPrekeyStored = "whatsapp::signed_prekey_stored",
-        SignedPrekeyTaken = "whatsapp::signed_prekey_taken",
-        SignedPrekeyPromoted = "whatsapp::signed_prekey_promoted",
-        SenderKeyMade = "whatsapp::sender_key_made",
-        SenderKeyCommitted = "whatsapp::sender_key_committed",
-        SenderKeySent = "whatsapp::sender_key_sent",
     }
 }
 
-names! {
-    /// A fault put back on purpose.
-    Bug {
-        WireBeforeLog = "bug::wire_before_log",
-        SignBeforeCommit = "bug::sign_before_commit",
-        RatchetsAfterWire = "bug::ratchets_after_wire",
+#[cfg(feature = "failpoints")]
+impl Bug {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::WireBeforeLog => "bug::wire_before_log",
+            Self::SignBeforeCommit => "bug::sign_before_commit",
+            Self::RatchetsAfterWire => "bug::ratchets_after_wire",
+        }
     }
 }
 
-names! {
-    /// What comes once in days otherwise.
-    Due {
-        SignedPrekey = "due::signed_prekey",
+#[cfg(feature = "failpoints")]
+impl Due {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::SignedPrekey => "due::signed_prekey",
+        }
     }
 }
 

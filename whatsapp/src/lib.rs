@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::target::TargetPolicy;
-use network::driver::{EndReason, Network, OpenError, OpenSession, Session};
+use network::driver::{EndReason, Network, OpenError, OpenSession, Session, SessionEvent};
 use tokio::sync::watch;
 
 use self::life::Birth;
@@ -153,6 +153,7 @@ impl Network for WhatsappNetwork {
         place.spawn(async move {
             if life.await.is_err_and(|error| error.is_panic()) {
                 tracing::error!("a session panicked");
+                mourned.note_last(SessionEvent::Ended(EndReason::Transport("the session panicked".into())));
                 mourned.cut(EndReason::Transport("the session panicked".into()));
                 mourned.close_events();
             }

@@ -10,7 +10,6 @@ use model::id::NodeId;
 use network::driver::{AuthError, EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio_util::task::AbortOnDropHandle;
 use wacore::store::DevicePropsOverride;
 use wacore::store::commands::DeviceCommand;
 use wacore::store::traits::LidPnMappingEntry;
@@ -19,10 +18,10 @@ use whatsapp_rust::cache_config::{CacheConfig, CacheEntryConfig};
 use whatsapp_rust::store::persistence_manager::PersistenceManager;
 use whatsapp_rust::{Client, NodeFilter};
 
-use crate::inbound::events::Events;
+use crate::inbound::events::{Events, Pairing};
 use crate::inbound::hook::Hook;
 use crate::inbound::message;
-use crate::line::Line;
+use crate::line::{Line, end_of};
 use crate::operations::Operations;
 use crate::outbound::Outgoing;
 use crate::state::backend::{Backend, THINNED_ABOVE, THINNED_TO};
@@ -89,33 +88,33 @@ pub struct Birth {
 pub async fn live(birth: Birth) {
     let line = Arc::clone(&birth.line);
     let _living = Living::begin();
-    line.log.live_here();
-    let writer = tokio::spawn(Arc::clone(&line.log).write());
+    line.log().live_here();
+    let writer = tokio::spawn(Arc::clone(line.log()).write());
     let clients = birth.clients.clone();
     let (versions, endpoint) = (Arc::clone(&birth.versions), birth.endpoint.clone());
     let version = versions.now();
     let lived = tokio::select! {
         lived = run(birth, version) => lived,
-        () = line.stopped.cancelled() => Ok(()),
-        error = line.log.poisoned() => Err(error.into()),
+        () = line.stopped().cancelled() => Ok(()),
+        error = line.log().poisoned() => Err(end_of(error)),
     };
     let lived_well = lived.is_ok();
     let end = lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into()));
     line.note_end(end.clone());
     // What is stored of a pairing can log in.
-    if !line.is_logged_in() && line.log.has(keys::DEVICE) {
+    if !line.is_logged_in() && line.log().has(keys::DEVICE) {
         telemetry::not_logged_in(line.end().as_ref());
     }
     if line.is_outdated() {
         let newest = Box::pin(version::newest(&endpoint));
         tokio::select! {
             is_known = versions.is_later_known(version, newest) => if is_known { line.soften_outdated() },
-            () = line.stopped.cancelled() => {}
+            () = line.stopped().cancelled() => {}
         }
     }
     if lived_well {
         // What the end itself has stored is not to be lost by it. A session that was cut has nothing more to store.
-        let _ = tokio::time::timeout(STORED_WITHIN, line.log.flush()).await;
+        let _ = tokio::time::timeout(STORED_WITHIN, line.log().flush()).await;
     }
     line.cut(end);
     line.close_events();
@@ -131,16 +130,16 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     let Birth { line, node, purpose, endpoint, way, runtime, outgoing, messages, operations, clients, .. } = birth;
     let pairs = matches!(purpose, Purpose::Pair { .. });
     let backend = Arc::new(backend(&line));
-    if pairs && !line.log.has(keys::DEVICE) {
+    if pairs && !line.log().has(keys::DEVICE) {
         backend.forget_all().map_err(end_of_store)?;
     }
-    let is_restored = line.log.has(RESTORED);
+    let is_restored = line.log().has(RESTORED);
     if is_restored {
         backend.begin_anew().map_err(end_of_store)?;
     }
-    line.inbox.take_up()?;
-    let is_open = operations.take_up()?;
-    if !pairs && !line.log.has(keys::DEVICE) {
+    line.inbox().take_up().map_err(end_of)?;
+    let is_open = operations.take_up().map_err(end_of)?;
+    if !pairs && !line.log().has(keys::DEVICE) {
         return Err(EndReason::AuthState("no credentials are stored".into()));
     }
     let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(end_of_store)?);
@@ -174,12 +173,12 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         .map_err(|error| EndReason::AuthState(error.to_string()))?;
     let client = built.into_client();
     client.enable_auto_reconnect.store(false, Ordering::Relaxed);
-    line.ratchets.are_of(&client);
+    line.ratchets().are_of(&client);
     let events = Arc::new(Events {
         line: Arc::clone(&line),
         backend: Arc::clone(&backend),
         outgoing: Arc::clone(&outgoing),
-        shown: Mutex::default(),
+        pairing: Pairing::default(),
         backlog: Mutex::default(),
         client: Arc::downgrade(&client),
     });
@@ -192,26 +191,26 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         raise_prekeys(&devices).await;
     }
     clients.send_replace(Some(Arc::clone(&client)));
-    let _beside = beside(&line, &client, &backend, &outgoing, messages, &devices);
+    let _beside = Beside::start(&line, &client, &backend, &outgoing, messages, &devices);
 
     if pairs {
-        if !line.log.has(keys::DEVICE) {
+        if !line.log().has(keys::DEVICE) {
             line.pairs_for(QR_WITHIN);
             tokio::select! {
                 () = client.run() => {}
                 () = line.pairing_stalls() => {
-                    if line.pairs() && !line.log.has(keys::DEVICE) {
+                    if line.pairs() && !line.log().has(keys::DEVICE) {
                         line.note_last(SessionEvent::QrTimeout);
                     }
                     return Err(EndReason::Transport("the network does not go on with the pairing".into()));
                 }
             }
-            if !line.log.has(keys::DEVICE) {
+            if !line.log().has(keys::DEVICE) {
                 return Ok(());
             }
         }
         // What is stored can log in, whether the network heard so or not. An earlier session may have come so far and told nobody.
-        line.log.barrier().await?;
+        line.log().barrier().await.map_err(end_of)?;
         line.set_pairs(false);
         line.forget_end();
         line.report(SessionEvent::Paired(Box::new(identity(&client))));
@@ -223,11 +222,11 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
             line.logged_in();
             telemetry::logged_in();
             line.report(SessionEvent::LoggedIn(Box::new(identity(&client))));
-            line.inbox.open();
+            line.inbox().open();
             outgoing.open();
             let settled = async {
                 tokio::time::sleep(SETTLED_AFTER).await;
-                line.inbox.settle();
+                line.inbox().settle();
             };
             let declared = async {
                 if is_restored && let Err(error) = declare_prekeys(&client, &backend).await {
@@ -259,7 +258,7 @@ fn end_of_store(error: impl Error + 'static) -> EndReason {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(error) = cause {
         if let Some(below) = error.downcast_ref::<AuthError>() {
-            return below.clone().into();
+            return end_of(below.clone());
         }
         cause = error.source();
     }
@@ -276,7 +275,7 @@ fn backend(line: &Arc<Line>) -> Backend {
             line.keep(None, model::time::Timestamp::now(), InboundKind::LidDisclosed { lid, phone });
         }
     };
-    Backend::new(Arc::clone(&line.log), Box::new(on_pair))
+    Backend::new(Arc::clone(line.log()), Box::new(on_pair))
 }
 
 fn identity(client: &Client) -> Identity {
@@ -331,32 +330,42 @@ fn caches() -> CacheConfig {
     }
 }
 
-/// Tasks that live as long as the session does, which holds them.
-fn beside(
-    line: &Arc<Line>,
-    client: &Arc<Client>,
-    backend: &Arc<Backend>,
-    outgoing: &Arc<Outgoing>,
-    messages: mpsc::Receiver<Box<Outbound>>,
-    devices: &Arc<PersistenceManager>,
-) -> [AbortOnDropHandle<()>; 3] {
-    let (pumped, asked, weighed) = (Arc::clone(line), Arc::clone(client), Arc::clone(client));
-    let pump = tokio::spawn(async move { pumped.inbox.pump(&pumped, &asked).await });
-    let (outgoing, client, backend) = (Arc::clone(outgoing), Arc::clone(client), Arc::clone(backend));
-    let write = tokio::spawn(async move { outgoing.write(&client, &backend, messages).await });
-    let (line, devices) = (Arc::clone(line), Arc::clone(devices));
-    let look = tokio::spawn(async move {
-        for look in 1_u32.. {
-            tokio::time::sleep(LOOK_EVERY).await;
-            if devices.is_saver_halted() {
-                line.cut(EndReason::AuthState("the device could not be stored".into()));
+/// Tasks that live as long as the session does.
+struct Beside(Vec<tokio::task::JoinHandle<()>>);
+
+impl Beside {
+    fn start(
+        line: &Arc<Line>,
+        client: &Arc<Client>,
+        backend: &Arc<Backend>,
+        outgoing: &Arc<Outgoing>,
+        messages: mpsc::Receiver<Box<Outbound>>,
+        devices: &Arc<PersistenceManager>,
+    ) -> Self {
+        let (pumped, asked, weighed) = (Arc::clone(line), Arc::clone(client), Arc::clone(client));
+        let pump = tokio::spawn(async move { pumped.inbox().pump(&pumped, &asked).await });
+        let (outgoing, client, backend) = (Arc::clone(outgoing), Arc::clone(client), Arc::clone(backend));
+        let write = tokio::spawn(async move { outgoing.write(&client, &backend, messages).await });
+        let (line, devices) = (Arc::clone(line), Arc::clone(devices));
+        let look = tokio::spawn(async move {
+            for look in 1_u32.. {
+                tokio::time::sleep(LOOK_EVERY).await;
+                if devices.is_saver_halted() {
+                    line.cut(EndReason::AuthState("the device could not be stored".into()));
+                }
+                if look.is_multiple_of(WEIGHED_EVERY) {
+                    weigh(&line, &weighed, look).await;
+                }
             }
-            if look.is_multiple_of(WEIGHED_EVERY) {
-                weigh(&line, &weighed, look).await;
-            }
-        }
-    });
-    [pump, write, look].map(AbortOnDropHandle::new)
+        });
+        Self(vec![pump, write, look])
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
 }
 
 /// Notes what the library says that a session takes. One that takes too much logs in anew, where nothing that came in waits.

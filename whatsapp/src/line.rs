@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use model::id::MessageId;
 use model::time::Timestamp;
-use network::driver::{AuthError, EndReason, InboundKind, ItemId, Receipt, SessionError, SessionEvent};
+use network::driver::{AuthError, EndReason, InboundKind, ItemId, Receipt, SessionEvent};
 use network::fence::Fence;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -25,11 +25,11 @@ const MOST_EVENTS: usize = 4_096;
 
 pub struct Line {
     fence: Fence,
-    pub log: Arc<StateLog>,
-    pub inbox: Inbox,
-    pub ratchets: Ratchets,
+    log: Arc<StateLog>,
+    inbox: Inbox,
+    ratchets: Ratchets,
     /// The session is over, or to be ended now.
-    pub stopped: CancellationToken,
+    stopped: CancellationToken,
     /// Its owner wants to hear nothing more.
     killed: CancellationToken,
     state: Mutex<State>,
@@ -51,6 +51,15 @@ struct State {
     muted: bool,
 }
 
+/// The session may not speak any more.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub enum Silent {
+    #[error("the fence has passed")]
+    Fenced,
+    #[error("the session has ended")]
+    Ended,
+}
+
 impl Line {
     /// A session's line, and the events that wait to be carried to its owner.
     pub fn new(fence: Fence, log: Arc<StateLog>) -> (Arc<Self>, mpsc::Receiver<SessionEvent>) {
@@ -58,25 +67,51 @@ impl Line {
         let state = State { events: Some(events), ..State::default() };
         let (stopped, killed) = (CancellationToken::new(), CancellationToken::new());
         let inbox = Inbox::new(Arc::clone(&log));
-        let (ratchets, state) = (Ratchets::default(), Mutex::new(state));
-        (Arc::new(Self { fence, log, inbox, ratchets, stopped, killed, state }), waiting)
+        (
+            Arc::new(Self {
+                fence,
+                log,
+                inbox,
+                ratchets: Ratchets::default(),
+                stopped,
+                killed,
+                state: Mutex::new(state),
+            }),
+            waiting,
+        )
+    }
+
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    pub fn ratchets(&self) -> &Ratchets {
+        &self.ratchets
+    }
+
+    pub fn log(&self) -> &Arc<StateLog> {
+        &self.log
     }
 
     pub fn epoch(&self) -> u64 {
         self.fence.epoch()
     }
 
+    pub fn stopped(&self) -> &CancellationToken {
+        &self.stopped
+    }
+
     /// Whether a byte may leave now. Once refused, none ever may again, even when the fence moves on.
     ///
     /// # Errors
     /// It may not.
-    pub fn may_speak(&self) -> Result<(), SessionError> {
+    pub fn may_speak(&self) -> Result<(), Silent> {
         if self.stopped.is_cancelled() {
-            return Err(SessionError::Ended);
+            return Err(Silent::Ended);
         }
         if !self.fence.is_live() {
             self.cut(EndReason::Fenced);
-            return Err(SessionError::Fenced);
+            return Err(Silent::Fenced);
         }
         Ok(())
     }
@@ -89,7 +124,7 @@ impl Line {
     ///
     /// # Errors
     /// The session has ended meanwhile: the socket is reset.
-    pub fn hold_socket(&self, socket: OwnedFd) -> Result<(), SessionError> {
+    pub fn hold_socket(&self, socket: OwnedFd) -> Result<(), Silent> {
         {
             let mut state = self.state.lock();
             if !self.stopped.is_cancelled() {
@@ -98,7 +133,7 @@ impl Line {
             }
         }
         dial::reset(&socket);
-        Err(SessionError::Ended)
+        Err(Silent::Ended)
     }
 
     /// Notes why the session ends, unless that is known already.
@@ -126,7 +161,10 @@ impl Line {
 
     /// A device that was never known is not one that was unlinked.
     pub fn soften_unlinked(&self) {
-        self.end_otherwise(|end| *end == EndReason::Unlinked, EndReason::Invalidated);
+        let mut state = self.state.lock();
+        if matches!(state.last, Some(SessionEvent::Ended(EndReason::Unlinked))) {
+            state.last = Some(SessionEvent::Ended(EndReason::Invalidated));
+        }
     }
 
     /// Whether the network refuses the version of its client that the session says it is.
@@ -136,22 +174,18 @@ impl Line {
 
     /// There is a later one, which the next session says it is.
     pub fn soften_outdated(&self) {
-        let why = "the network refuses a version of its client, and a later one is known now";
-        self.end_otherwise(|end| *end == EndReason::ClientOutdated, EndReason::Transport(why.into()));
+        let mut state = self.state.lock();
+        if matches!(state.last, Some(SessionEvent::Ended(EndReason::ClientOutdated))) {
+            let why = "the network refuses a version of its client, and a later one is known now";
+            state.last = Some(SessionEvent::Ended(EndReason::Transport(why.into())));
+        }
     }
 
     /// A connection that broke did so for a reason that the library makes no event of.
     pub fn note_too_many_logins(&self) {
-        self.note_end(EndReason::TooManyLogins);
-        self.end_otherwise(|end| matches!(end, EndReason::Transport(_)), EndReason::TooManyLogins);
-    }
-
-    /// The session ends for another reason, where it ends for one that is not the last word.
-    fn end_otherwise(&self, is_so: impl FnOnce(&EndReason) -> bool, reason: EndReason) {
-        if let Some(SessionEvent::Ended(end)) = &mut self.state.lock().last
-            && is_so(end)
-        {
-            *end = reason;
+        let mut state = self.state.lock();
+        if matches!(state.last, None | Some(SessionEvent::Ended(EndReason::Transport(_)))) {
+            state.last = Some(SessionEvent::Ended(EndReason::TooManyLogins));
         }
     }
 
@@ -239,15 +273,15 @@ impl Line {
 
     /// Reports an item that has its row before the network can be told that it came.
     pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) {
-        if let Err(error) = self.inbox.keep(id, at, kind, |_| true) {
-            self.cut(error.into());
+        if let Err(error) = self.inbox.keep(id, at, kind) {
+            self.cut(end_of(error));
         }
     }
 
     /// As [`keep`](Self::keep), of a receipt: `knows` says whether this session has heard of its message.
     pub fn keep_receipt(&self, at: Timestamp, receipt: Receipt, knows: impl Fn(&MessageId) -> bool) {
-        if let Err(error) = self.inbox.keep(None, at, InboundKind::Receipt(receipt), knows) {
-            self.cut(error.into());
+        if let Err(error) = self.inbox.keep_known(None, at, InboundKind::Receipt(receipt), knows) {
+            self.cut(end_of(error));
         }
     }
 
@@ -255,11 +289,11 @@ impl Line {
     ///
     /// # Errors
     /// The session has ended, by this or otherwise.
-    pub async fn room_for_more(&self) -> Result<(), SessionError> {
+    pub async fn room_for_more(&self) -> Result<(), Silent> {
         if !self.inbox.has_room().await {
             self.cut(EndReason::Transport("what came in is not taken in time".into()));
         }
-        if self.stopped.is_cancelled() { Err(SessionError::Ended) } else { Ok(()) }
+        if self.stopped.is_cancelled() { Err(Silent::Ended) } else { Ok(()) }
     }
 
     /// Whether the owner has more of what came in before it.
@@ -297,5 +331,14 @@ impl Line {
             }
             _ => false,
         }
+    }
+}
+
+/// What a failure of the store means for the session.
+pub fn end_of(error: AuthError) -> EndReason {
+    match error {
+        AuthError::Fenced => EndReason::Fenced,
+        AuthError::Unavailable(why) => EndReason::Transport(why),
+        AuthError::Unreadable(why) => EndReason::AuthState(why),
     }
 }

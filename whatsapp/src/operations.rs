@@ -11,9 +11,8 @@ mod presence;
 use std::sync::Arc;
 
 use model::address::Address;
-use model::time::Timestamp;
-use network::driver::{AuthError, InboundKind, ItemId, SessionEvent};
-use network::notice::{GroupNews, News, Notice};
+use network::driver::SessionEvent;
+use network::notice::{News, Notice};
 use network::operation::contacts::{ContactAnswer, ContactOperation};
 use network::operation::groups::GroupOperation;
 use network::operation::presence::{PresenceAnswer, PresenceOperation};
@@ -46,7 +45,7 @@ pub struct Operations {
 
 impl Operations {
     pub fn new(line: Arc<Line>, outgoing: Arc<Outgoing>) -> Self {
-        let journal = Journal::new(Arc::clone(&line.log));
+        let journal = Journal::new(Arc::clone(line.log()));
         Self { line, outgoing, journal }
     }
 
@@ -54,7 +53,7 @@ impl Operations {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn take_up(&self) -> Result<bool, AuthError> {
+    pub fn take_up(&self) -> Result<bool, network::driver::AuthError> {
         self.journal.take_up()
     }
 
@@ -90,7 +89,7 @@ impl Operations {
     }
 
     fn report(&self, id: Uuid, result: Result<Box<Answer>, Refused>) {
-        self.line.inbox.tell_behind(SessionEvent::Operated { id, result: Box::new(result) });
+        self.line.inbox().tell_behind(SessionEvent::Operated { id, result: Box::new(result) });
     }
 }
 
@@ -122,25 +121,33 @@ impl Asked<'_> {
         matches!(self.before, Before::Asked(_))
     }
 
-    /// Reports what this question changed of a group: the network tells the others.
-    fn tell(&self, group: Address, news: GroupNews) {
-        let notice = Notice { actor: self.own.phone().cloned(), news: News::Group { group, news } };
-        let id = ItemId(format!("o/{}/0", self.id));
-        self.line.keep(Some(id), Timestamp::now(), InboundKind::Notice(Box::new(notice)));
+    /// Reports what this question changed: the network tells the others. `part` tells the news of one question apart.
+    fn tell(&self, part: u8, news: News) {
+        let notice = Notice { actor: self.own.phone().cloned(), news };
+        let id = network::driver::ItemId(format!("o/{}/{part}", self.id));
+        let now = model::time::Timestamp::now();
+        self.line.keep(Some(id), now, network::driver::InboundKind::Notice(Box::new(notice)));
     }
 }
 
 /// Whether asking twice might do something twice. What only looks needs no note.
 fn changes(operation: &Operation) -> bool {
     let Operation::Groups(operation) = operation else { return false };
-    !matches!(
-        operation,
+    match operation {
         GroupOperation::List
-            | GroupOperation::Show { .. }
-            | GroupOperation::Invite { .. }
-            | GroupOperation::Preview { .. }
-            | GroupOperation::JoinRequests { .. }
-    )
+        | GroupOperation::Show { .. }
+        | GroupOperation::Invite { .. }
+        | GroupOperation::Preview { .. }
+        | GroupOperation::JoinRequests { .. } => false,
+        GroupOperation::Create { .. }
+        | GroupOperation::Change { .. }
+        | GroupOperation::SetPicture { .. }
+        | GroupOperation::Participants { .. }
+        | GroupOperation::Leave { .. }
+        | GroupOperation::RevokeInvite { .. }
+        | GroupOperation::Join { .. }
+        | GroupOperation::DecideRequests { .. } => true,
+    }
 }
 
 /// The group whose members a question may change.

@@ -29,6 +29,7 @@ use crate::failpoint::{Point, reach};
 use crate::inbound::message::time;
 use crate::line::Line;
 use crate::state::backend::Backend;
+use crate::state::backend::polls::Author;
 use crate::telemetry;
 
 /// Messages that may wait to be written, and beside them those that wait behind another one of their chat.
@@ -178,8 +179,7 @@ impl Outgoing {
                 tokio::time::sleep(TRIED_EVERY).await;
                 continue;
             }
-            let answers = client.execute(KeepaliveSpec::with_timeout(ANSWERED_WITHIN)).await.is_ok();
-            return Err(if answers { unsent.of_this_message(&outbound.id) } else { unsent });
+            return Err(if answers(client).await { unsent.of_this_message(&outbound.id) } else { unsent });
         }
     }
 
@@ -190,8 +190,9 @@ impl Outgoing {
         let to: Jid = to.as_str().parse().map_err(|_| Unsent::recipient("this is no address of the network"))?;
         let message = message::build(&to, &content, &around, secret).map_err(Unsent::unsupported)?;
         if let Content::Poll { options, .. } = &content {
-            let kept = backend.keep_poll(id.as_str(), Vec::new(), options, None);
-            kept.map_err(|error| Unsent::Passing(error.to_string()))?;
+            backend
+                .keep_poll(id.as_str(), Author::Own, options, None)
+                .map_err(|error| Unsent::Passing(error.to_string()))?;
         }
         let recipients = if to.is_group() {
             Some(self.members(client, &to).await?)
@@ -291,7 +292,7 @@ impl Outgoing {
         let Some(recipients) = self.state.lock().accept(id) else { return };
         self.heard.notify_one();
         self.line.report(SessionEvent::Accepted { id: id.clone(), at, recipients });
-        self.line.inbox.accepted(id);
+        self.line.inbox().accepted(id);
     }
 
     /// Whether this session has told that a message is accepted.
@@ -352,6 +353,11 @@ fn refusal(code: &str) -> Option<Refused> {
         _ => ("the network refuses the message", RefusedKind::Other),
     };
     Some(Refused::new(number, text).of(kind))
+}
+
+/// Whether the network answers.
+async fn answers(client: &Client) -> bool {
+    client.execute(KeepaliveSpec::with_timeout(ANSWERED_WITHIN)).await.is_ok()
 }
 
 /// Why a message was not written.

@@ -11,12 +11,11 @@ use network::driver::{
 };
 use network::operation::Operation;
 use tokio::sync::watch;
-use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 use whatsapp_rust::pair_code::PairCodeOptions;
 use whatsapp_rust::{Client, ErrorChainExt};
 
-use crate::line::Line;
+use crate::line::{Line, Silent};
 use crate::media;
 use crate::operations::Operations;
 use crate::outbound::Outgoing;
@@ -51,7 +50,10 @@ impl Drop for Handle {
 
 impl Handle {
     fn check_logged_in(&self) -> Result<(), SessionError> {
-        self.line.may_speak()?;
+        self.line.may_speak().map_err(|silent| match silent {
+            Silent::Fenced => SessionError::Fenced,
+            Silent::Ended => SessionError::Ended,
+        })?;
         if self.line.is_logged_in() { Ok(()) } else { Err(SessionError::NotLoggedIn) }
     }
 
@@ -69,15 +71,15 @@ impl Handle {
         &self,
         transfer: impl Future<Output = Result<T, MediaError>> + Send + 'static,
     ) -> Result<T, MediaError> {
-        let stopped = self.line.stopped.clone();
+        let stopped = self.line.stopped().clone();
         let carried = self.place.spawn(async move {
             tokio::select! {
                 carried = transfer => carried,
                 () = stopped.cancelled() => Err(SessionError::Ended.into()),
             }
         });
-        // What nobody waits for any more ends.
-        AbortOnDropHandle::new(carried).await.unwrap_or_else(|_| Err(SessionError::Ended.into()))
+        let mut carried = AbortOnDrop(carried);
+        (&mut carried.0).await.unwrap_or_else(|_| Err(SessionError::Ended.into()))
     }
 
     async fn wait_for_end(&self) {
@@ -94,6 +96,15 @@ fn shown(code: &str) -> String {
     }
 }
 
+/// A task that nobody waits for any more ends.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 #[async_trait]
 impl Session for Handle {
     async fn send(&self, message: Outbound) -> Result<(), SessionError> {
@@ -103,7 +114,7 @@ impl Session for Handle {
 
     async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError> {
         let client = self.logged_in_client()?;
-        let (operations, stopped) = (Arc::clone(&self.operations), self.line.stopped.clone());
+        let (operations, stopped) = (Arc::clone(&self.operations), self.line.stopped().clone());
         self.place.spawn(async move {
             tokio::select! {
                 () = operations.perform(&client, id, operation) => {}
@@ -132,7 +143,7 @@ impl Session for Handle {
 
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError> {
         self.check_logged_in()?;
-        self.line.inbox.acknowledge(&item).map_err(|error| SessionError::Unreachable(error.to_string()))
+        self.line.inbox().acknowledge(&item).map_err(|error| SessionError::Unreachable(error.to_string()))
     }
 
     /// The phone shows an operating system of the network's own list: what the gateway would be called is not told.
@@ -175,7 +186,7 @@ impl Session for Handle {
     }
 
     async fn drain(&self) {
-        if self.line.stopped.is_cancelled() {
+        if self.line.stopped().is_cancelled() {
             return self.line.kill();
         }
         if let Some(client) = self.client().filter(|_| self.line.is_logged_in()) {
@@ -183,7 +194,7 @@ impl Session for Handle {
             let close = self.place.spawn(async move {
                 client.disconnect().await;
                 // What is not stored is what an older state begins from: the leases allow it.
-                if let Err(error) = line.log.flush().await {
+                if let Err(error) = line.log().flush().await {
                     tracing::debug!(%error, "the last of a session's state was not stored");
                 }
             });

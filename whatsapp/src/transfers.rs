@@ -10,7 +10,6 @@ use futures::StreamExt;
 use model::media::{LARGEST_MEDIA, MediaHandle, MediaKind};
 use model::time::Timestamp;
 use network::driver::{ByteStream, MEDIA_PIECE, MediaError, SessionError, Uploaded};
-use tempfile::tempfile;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::io::ReaderStream;
 use wacore::download::{DownloadWriter, MediaType};
@@ -52,7 +51,7 @@ impl Transfers {
     pub async fn upload(&self, client: &Client, kind: MediaKind, bytes: ByteStream) -> Result<Uploaded, MediaError> {
         let coming = self.coming.acquire().await;
         let (file, sealed) = seal(kind, bytes).await?;
-        let length = file.metadata().map_err(|error| source(&error))?.len();
+        let length = sealed_length(&file)?;
         let _place = self.uploads.acquire().await;
         drop(coming);
         let sealed = client.upload_stream(Sealed { file: Arc::new(file), length }, sealed, media_type(kind)).await;
@@ -105,7 +104,7 @@ impl Transfers {
             handle.length,
             media_type(handle.kind),
         );
-        let file = Bounded { file: tempfile().map_err(|error| source(&error))?, written: 0 };
+        let file = Bounded { file: nameless().map_err(|error| source(&error))?, written: 0 };
         let opened = client.download_from_params_to_writer(&asked, file).await.map_err(|error| failed(&error))?;
         Ok(ReaderStream::with_capacity(tokio::fs::File::from_std(opened.file), MEDIA_PIECE).boxed())
     }
@@ -150,8 +149,16 @@ fn is_path(told: &str) -> bool {
     told.starts_with('/')
 }
 
+fn nameless() -> io::Result<File> {
+    tempfile::tempfile()
+}
+
 fn source(error: &io::Error) -> MediaError {
     MediaError::Source(error.to_string())
+}
+
+fn sealed_length(file: &File) -> Result<u64, MediaError> {
+    file.metadata().map(|about| about.len()).map_err(|error| source(&error))
 }
 
 fn failed(error: &anyhow::Error) -> MediaError {
@@ -166,7 +173,7 @@ fn failed(error: &anyhow::Error) -> MediaError {
 async fn seal(kind: MediaKind, mut bytes: ByteStream) -> Result<(File, EncryptedMediaInfo), MediaError> {
     let (pieces, mut waiting) = mpsc::channel(READ_AHEAD);
     let sealing = tokio::task::spawn_blocking(move || -> anyhow::Result<(File, EncryptedMediaInfo)> {
-        let mut file = tempfile()?;
+        let mut file = nameless()?;
         let coming = Pieces::new(|| Ok(waiting.blocking_recv()));
         let sealed = encrypt_media_streaming(coming, io::BufWriter::new(&mut file), media_type(kind))?;
         Ok((file, sealed))
@@ -264,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_file_takes_no_more_than_media_may_have() {
-        let mut file = Bounded { file: tempfile().unwrap(), written: LARGEST_MEDIA - 3 };
+        let mut file = Bounded { file: nameless().unwrap(), written: LARGEST_MEDIA - 3 };
         assert_eq!(file.write(b"abc").unwrap(), 3);
         assert!(file.write(b"d").is_err());
         file.truncate(0).unwrap();

@@ -40,7 +40,7 @@ impl Watchdog {
     /// Watches a session; false when there are so many already.
     pub fn watch(&self, line: &Arc<Line>, most: usize) -> bool {
         let mut lines = self.lines.lock();
-        lines.retain(|line| line.upgrade().is_some_and(|line| !line.stopped.is_cancelled()));
+        lines.retain(|line| line.upgrade().is_some_and(|line| !line.stopped().is_cancelled()));
         let has_room = lines.len() < most;
         if has_room {
             lines.push(Arc::downgrade(line));

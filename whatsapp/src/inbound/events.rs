@@ -37,8 +37,7 @@ pub struct Events {
     pub line: Arc<Line>,
     pub backend: Arc<Backend>,
     pub outgoing: Arc<Outgoing>,
-    /// How many QR texts were shown.
-    pub shown: Mutex<u8>,
+    pub pairing: Pairing,
     pub backlog: Mutex<Option<Backlog>>,
     pub client: Weak<Client>,
 }
@@ -48,6 +47,12 @@ const MOST_RECEIPTED: usize = 1_024;
 
 /// How many QR texts a pairing has. One of them may be made anew, which counts as the next one.
 const QR_TEXTS: u8 = 6;
+
+/// How far a pairing has come.
+#[derive(Default)]
+pub struct Pairing {
+    shown: Mutex<u8>,
+}
 
 /// What the network said at the log-in that it keeps.
 ///
@@ -78,7 +83,7 @@ impl EventHandler for Events {
         match &*event {
             Event::PairingQrCode(qr) => {
                 let sequence = {
-                    let mut shown = self.shown.lock();
+                    let mut shown = self.pairing.shown.lock();
                     *shown = (*shown + 1).min(QR_TEXTS);
                     *shown
                 };
@@ -109,7 +114,7 @@ impl EventHandler for Events {
             }
             Event::OfflineSyncPreview(preview) => *self.backlog.lock() = Some(Backlog::of(preview.total)),
             Event::OfflineSyncCompleted(done) => {
-                self.line.ratchets.live();
+                self.line.ratchets().live();
                 let backlog = self.backlog.lock().take();
                 if backlog.is_some_and(|backlog| backlog.is_left(done.count, Instant::now(), self.line.is_behind())) {
                     self.line.cut(EndReason::Transport("what waits at the network takes another log-in".into()));
@@ -232,9 +237,9 @@ mod tests {
         let fence = Fence::new(1, Instant::now() + Duration::from_secs(600));
         let (line, reported) = Line::new(fence, StateLog::new(Arc::new(Nowhere)));
         let (outgoing, _messages) = Outgoing::new(Arc::clone(&line));
-        let backend = Arc::new(Backend::new(Arc::clone(&line.log), Box::new(|_| {})));
-        let (shown, backlog, client) = (Mutex::default(), Mutex::default(), Weak::new());
-        (Events { line, backend, outgoing, shown, backlog, client }, reported)
+        let backend = Arc::new(Backend::new(Arc::clone(line.log()), Box::new(|_| {})));
+        let (pairing, backlog, client) = (Pairing::default(), Mutex::default(), Weak::new());
+        (Events { line, backend, outgoing, pairing, backlog, client }, reported)
     }
 
     #[test]

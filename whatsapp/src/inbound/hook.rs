@@ -37,11 +37,11 @@ impl InboundDurabilityHook for Hook {
             let source = &info.source;
             let id = ItemId(format!("m/{}/{}/{}", source.chat, source.sender.to_non_ad(), info.id));
             let item = InboundItem { id, at: message::time(info.timestamp), kind };
-            taken.push(self.line.inbox.pass_on(item));
+            taken.push(self.line.inbox().pass_on(item));
         }
         let all = tokio::select! {
             all = tokio::time::timeout(TAKEN_WITHIN, try_join_all(taken)) => all,
-            () = self.line.stopped.cancelled() => return Err(anyhow!("the session has ended")),
+            () = self.line.stopped().cancelled() => return Err(anyhow!("the session has ended")),
         };
         match all {
             Ok(Ok(_)) => {

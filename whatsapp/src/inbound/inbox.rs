@@ -104,8 +104,10 @@ impl Items {
     }
 
     fn release(&mut self, is_known: impl Fn(&MessageId) -> bool) {
-        let known = self.early.extract_if(.., |(id, _)| is_known(id));
-        self.waiting.extend(known.map(|(_, item)| Waiting::Item(Box::new(item))));
+        let (known, early) = std::mem::take(&mut self.early).into_iter().partition(|(id, _)| is_known(id));
+        self.early = early;
+        let known: Vec<(MessageId, Item)> = known;
+        self.waiting.extend(known.into_iter().map(|(_, item)| Waiting::Item(Box::new(item))));
     }
 
     /// What is reported next, or when it is looked again.
@@ -149,6 +151,11 @@ impl Items {
     fn has_room(&self) -> bool {
         let most = if self.is_asking { MOST_AHEAD } else { MOST_WAITING };
         !self.is_open || (self.waiting.len() < most && self.early.len() + self.unread.len() < MOST_AHEAD)
+    }
+
+    fn knows(&self, id: &ItemId) -> bool {
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::Item(waiting) if waiting.item.id == *id);
+        self.out.contains_key(id) || self.waiting.iter().any(waits)
     }
 }
 
@@ -209,11 +216,18 @@ impl Inbox {
     }
 
     /// Keeps an item as a row; one without an id is named by its row. One that waits already, or is not acknowledged, is kept once.
-    /// `knows` says of what is about a message of the channel's whether this session knows that message.
     ///
     /// # Errors
     /// The log is poisoned.
-    pub fn keep(
+    pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) -> Result<(), AuthError> {
+        self.keep_known(id, at, kind, |_| true)
+    }
+
+    /// As [`keep`](Self::keep), of what may be about a message of the channel's: whether this session knows that message.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn keep_known(
         &self,
         id: Option<ItemId>,
         at: Timestamp,
@@ -221,7 +235,7 @@ impl Inbox {
         knows: impl Fn(&MessageId) -> bool,
     ) -> Result<(), AuthError> {
         let mut items = self.items.lock();
-        if id.as_ref().is_some_and(|id| items.on_its_way(id).is_some()) {
+        if id.as_ref().is_some_and(|id| items.knows(id)) {
             return Ok(());
         }
         let number = items.next_row;

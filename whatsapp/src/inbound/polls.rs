@@ -9,6 +9,7 @@ use waproto::whatsapp::message::PollUpdateMessage;
 use super::content::Reader;
 use super::message::without_device;
 use crate::state::backend::Backend;
+use crate::state::backend::polls::Author;
 
 /// Keeps what votes on a poll are opened with.
 pub fn keep(backend: &Backend, message: &wa::Message, content: &Content, info: &MessageInfo) {
@@ -17,8 +18,8 @@ pub fn keep(backend: &Backend, message: &wa::Message, content: &Content, info: &
     let secret =
         context.and_then(|context| context.message_secret.as_deref()).and_then(|secret| secret.try_into().ok());
     let Some(secret) = secret else { return };
-    let authors = if info.source.is_from_me { Vec::new() } else { names(info) };
-    if let Err(error) = backend.keep_poll(&info.id, authors, options, Some(secret)) {
+    let author = if info.source.is_from_me { Author::Own } else { Author::Other(names(info)) };
+    if let Err(error) = backend.keep_poll(&info.id, author, options, Some(secret)) {
         tracing::debug!(%error, "a poll is not kept: votes on it will not be opened");
     }
 }

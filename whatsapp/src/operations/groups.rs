@@ -5,7 +5,7 @@ use model::group::{
     AddedReason, Group, GroupChanges, GroupOrigin, GroupPreview, JoinRequest, JoinStatus, Joined, ParticipantAction,
     ParticipantResult, ParticipantStatus, RemovedReason,
 };
-use network::notice::GroupNews;
+use network::notice::{GroupNews, News};
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use network::operation::picture::Picture;
 use network::operation::{Refused, RefusedKind};
@@ -51,7 +51,7 @@ impl Asked<'_> {
                     left => left?,
                 }
                 let participants = self.own.phone().cloned().into_iter().collect();
-                self.tell(group, GroupNews::Removed { participants, reason: RemovedReason::Left });
+                self.tell_of(0, group, GroupNews::Removed { participants, reason: RemovedReason::Left });
                 Ok(GroupAnswer::Done)
             }
             GroupOperation::Invite { group } => self.invite(&group, false).await,
@@ -87,12 +87,16 @@ impl Asked<'_> {
                 if approve && !let_in.is_empty() {
                     // First, as nobody may ask again. Where somebody does, its id says that it is the same.
                     let news = GroupNews::Added { participants: let_in, reason: AddedReason::Approved };
-                    self.tell(group, news);
+                    self.tell_of(0, group, news);
                     self.renew(&at).await?;
                 }
                 Ok(GroupAnswer::Participants(results))
             }
         }
+    }
+
+    fn tell_of(&self, part: u8, group: Address, news: GroupNews) {
+        self.tell(part, News::Group { group, news });
     }
 
     /// Where that has no answer, what was asked has none: the members are asked for again before the next message, and the next session
@@ -146,7 +150,7 @@ impl Asked<'_> {
         });
         let participants_result = results.collect();
         let entered = GroupNews::Entered { group: Box::new(group.clone()), origin: GroupOrigin::Created };
-        self.tell(group.id.clone(), entered);
+        self.tell_of(0, group.id.clone(), entered);
         Ok(GroupAnswer::Created { group, participants_result })
     }
 
@@ -169,7 +173,7 @@ impl Asked<'_> {
         let mut done = GroupChanges::default();
         let asked = self.change_one_by_one(at, changes, &mut done).await;
         if !done.is_empty() {
-            self.tell(group.clone(), GroupNews::Changed(done));
+            self.tell_of(0, group.clone(), GroupNews::Changed(done));
         }
         asked
     }
@@ -253,7 +257,7 @@ impl Asked<'_> {
                 ParticipantAction::Promote => GroupNews::Promoted { participants },
                 ParticipantAction::Demote => GroupNews::Demoted { participants },
             };
-            self.tell(group, news);
+            self.tell_of(0, group, news);
         }
         Ok(results)
     }
@@ -284,7 +288,7 @@ impl Asked<'_> {
         self.renew(&group).await?;
         let group = self.show_group(&group).await?;
         let id = group.id.clone();
-        self.tell(id.clone(), GroupNews::Entered { group: Box::new(group), origin: GroupOrigin::Joined });
+        self.tell_of(0, id.clone(), GroupNews::Entered { group: Box::new(group), origin: GroupOrigin::Joined });
         Ok(Joined { id, status: JoinStatus::Joined })
     }
 }

@@ -84,27 +84,22 @@ pub fn build(to: &Jid, content: &Content, around: &Surroundings, secret: [u8; 32
                 ..Default::default()
             });
         }
-        Content::Pin { target: of, .. } | Content::Unpin { target: of } => {
-            let kind = match content {
-                Content::Pin { .. } => message::pin_in_chat_message::Type::PIN_FOR_ALL,
-                _ => message::pin_in_chat_message::Type::UNPIN_FOR_ALL,
+        Content::Pin { target: of, duration_seconds } => {
+            pin(&mut message, target(of), message::pin_in_chat_message::Type::PIN_FOR_ALL, said_at);
+            let kept = wa::MessageContextInfo {
+                message_add_on_duration_in_secs: Some(*duration_seconds),
+                ..Default::default()
             };
-            message.pin_in_chat_message = MessageField::some(message::PinInChatMessage {
-                key: target(of),
-                r#type: Some(kind),
-                sender_timestamp_ms: said_at,
-            });
+            message.message_context_info = MessageField::some(kept);
+        }
+        Content::Unpin { target: of } => {
+            pin(&mut message, target(of), message::pin_in_chat_message::Type::UNPIN_FOR_ALL, said_at);
         }
         other => media(&mut message, other, context)?,
     }
-    message.message_context_info = MessageField::some(wa::MessageContextInfo {
-        message_secret: Some(secret.to_vec()),
-        message_add_on_duration_in_secs: match content {
-            Content::Pin { duration_seconds, .. } => Some(*duration_seconds),
-            _ => None,
-        },
-        ..Default::default()
-    });
+    let known = message.message_context_info.take().unwrap_or_default();
+    let known = wa::MessageContextInfo { message_secret: Some(secret.to_vec()), ..known };
+    message.message_context_info = MessageField::some(known);
     Ok(message)
 }
 
@@ -198,6 +193,16 @@ fn media(message: &mut wa::Message, content: &Content, context: MessageField<wa:
         other => return Err(feature(other)),
     }
     Ok(())
+}
+
+fn pin(
+    message: &mut wa::Message,
+    key: MessageField<wa::MessageKey>,
+    kind: message::pin_in_chat_message::Type,
+    said_at: Option<i64>,
+) {
+    message.pin_in_chat_message =
+        MessageField::some(message::PinInChatMessage { key, r#type: Some(kind), sender_timestamp_ms: said_at });
 }
 
 fn card(contact: &ContactCard) -> message::ContactMessage {

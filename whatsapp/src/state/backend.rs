@@ -1,13 +1,12 @@
 //! The client library's store, all five traits of it, over the state log.
 //!
-//! No call waits: each is ready when it is first polled, so nothing else of the client runs between two of them. Of many rows the
-//! library asks for one after the other, which comes to the same. What each stores, and whether the wire waits for it ([`Class`]), is in
-//! `docs` of the driver; a file each for the [`signal`], [`appstate`], [`protocol`], [`secrets`] and [`device`] traits; [`polls`] is what
-//! the driver keeps beside.
+//! No call waits: each is ready when it is first polled, so nothing else of the client runs between two of them. What each
+//! stores, and whether the wire waits for it ([`Class`]), is in `docs` of the driver; a file each for the [`signal`],
+//! [`appstate`], [`protocol`], [`secrets`] and [`device`] traits; [`polls`] is what the driver keeps beside.
 
 mod appstate;
 mod device;
-mod polls;
+pub mod polls;
 mod protocol;
 mod secrets;
 mod signal;
@@ -142,18 +141,6 @@ impl Backend {
         let rows = self.delete_all(Class::Wire, goes)?;
         tracing::warn!(rows, bytes, "the state of a channel was nearly full, and is thinned");
         Ok(())
-    }
-
-    /// The names of the rows under a prefix, each behind what `read` makes of the row, and in the order of that.
-    fn sorted<T: Ord>(&self, prefix: &str, read: impl Fn(&[u8]) -> Result<T>) -> Result<Vec<(T, String)>> {
-        let mut rows = Vec::new();
-        for name in self.log.names(prefix) {
-            if let Some(row) = self.get(&name)? {
-                rows.push((read(&row)?, name));
-            }
-        }
-        rows.sort_unstable();
-        Ok(rows)
     }
 
     /// Rows under prefixes, and how large they are.

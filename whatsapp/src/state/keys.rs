@@ -68,34 +68,12 @@ fn name(prefix: &str, parts: &[&str]) -> String {
     format!("{prefix}{}", parts.join("/"))
 }
 
-/// Names that are a prefix and its parts.
-macro_rules! names {
-    ($($(#[$about:meta])* $row:ident($($part:ident),+) = $prefix:expr;)+) => {
-        $(
-            $(#[$about])*
-            pub fn $row($($part: &str),+) -> String {
-                name($prefix, &[$($part),+])
-            }
-        )+
-    };
+pub fn session(address: &str) -> String {
+    name(SESSIONS, &[address])
 }
 
-names! {
-    session(address) = SESSIONS;
-    identity(address) = IDENTITIES;
-    sender_key(address) = SENDER_KEYS;
-    collection(of) = "av/";
-    group_generation(group) = GROUP_DEVICES;
-    lid(user) = LIDS;
-    phone(user) = PHONES;
-    base_key(address, message) = BASE_KEYS;
-    devices(user) = DEVICES;
-    group(jid) = GROUPS;
-    token(jid) = TOKENS;
-    sent(chat, id) = SENT;
-    secret(chat, sender, id) = SECRETS;
-    poll(id, author) = POLLS;
-    pending(chat, sender, id) = PENDING;
+pub fn identity(address: &str) -> String {
+    name(IDENTITIES, &[address])
 }
 
 /// Where a prekey stood by itself, until [`prekeys`] held it.
@@ -117,8 +95,16 @@ pub fn number_of(name: &str) -> Option<u64> {
     u64::from_str_radix(name.rsplit('/').next()?, 16).ok()
 }
 
+pub fn sender_key(address: &str) -> String {
+    name(SENDER_KEYS, &[address])
+}
+
 pub fn sync_key(id: &[u8]) -> String {
     format!("ak/{}", bytes(id))
+}
+
+pub fn collection(of: &str) -> String {
+    name("av/", &[of])
 }
 
 /// The MACs of a collection, of all its generations.
@@ -129,6 +115,10 @@ pub fn all_macs(of: &str) -> String {
 /// The MACs of a collection; those of an older generation are nothing any more.
 pub fn macs(of: &str, generation: u32) -> String {
     format!("{}{generation:08x}/", all_macs(of))
+}
+
+pub fn group_generation(group: &str) -> String {
+    name(GROUP_DEVICES, &[group])
 }
 
 /// Whether it is the name of a group's generation, which has the group alone in it; rows of its devices have a number, too.
@@ -142,9 +132,49 @@ pub fn group_devices(group: &str, device: &str) -> String {
     format!("{GROUP_DEVICES}{}/{bucket:x}", part(group))
 }
 
+pub fn lid(user: &str) -> String {
+    name(LIDS, &[user])
+}
+
+pub fn phone(user: &str) -> String {
+    name(PHONES, &[user])
+}
+
+pub fn base_key(address: &str, message: &str) -> String {
+    name(BASE_KEYS, &[address, message])
+}
+
+pub fn devices(user: &str) -> String {
+    name(DEVICES, &[user])
+}
+
+pub fn group(jid: &str) -> String {
+    name(GROUPS, &[jid])
+}
+
+pub fn token(jid: &str) -> String {
+    name(TOKENS, &[jid])
+}
+
+pub fn sent(chat: &str, id: &str) -> String {
+    name(SENT, &[chat, id])
+}
+
+pub fn secret(chat: &str, sender: &str, id: &str) -> String {
+    name(SECRETS, &[chat, sender, id])
+}
+
 /// Where the polls of an id stand, whoever wrote them.
 pub fn polls(id: &str) -> String {
     format!("{POLLS}{}/", part(id))
+}
+
+pub fn poll(id: &str, author: &str) -> String {
+    name(POLLS, &[id, author])
+}
+
+pub fn pending(chat: &str, sender: &str, id: &str) -> String {
+    name(PENDING, &[chat, sender, id])
 }
 
 /// A later piece of a message that takes several rows; the first has the message's own name.

@@ -14,8 +14,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use metrics::{counter, histogram};
-pub use network::driver::AuthWrite as Write;
-use network::driver::{AuthError, AuthStore};
+use network::driver::{AuthError, AuthStore, AuthWrite};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -50,6 +49,26 @@ pub enum Class {
     Lazy,
     /// Before any later byte reaches the wire.
     Wire,
+}
+
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub key: String,
+    pub value: Option<Vec<u8>>,
+}
+
+impl Write {
+    pub fn put(key: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        Self { key: key.into(), value: Some(value.into()) }
+    }
+
+    pub fn delete(key: impl Into<String>) -> Self {
+        Self { key: key.into(), value: None }
+    }
+
+    fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Vec::len)
+    }
 }
 
 struct Waiting {
@@ -302,11 +321,11 @@ impl StateLog {
         }
     }
 
-    async fn commit(&self, batch: Vec<Write>) -> Result<(), AuthError> {
+    async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {
         if batch.is_empty() {
             return Ok(());
         }
-        let bytes: usize = batch.iter().map(Write::bytes).sum();
+        let bytes: usize = batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum();
         histogram!("gateway_whatsapp_log_batch_bytes").record(bytes as f64);
         counter!("gateway_whatsapp_log_batches_total").increment(1);
         let steps = Steps::of(&batch, self.store.as_ref());
@@ -346,7 +365,7 @@ impl StateLog {
     }
 
     /// The next batch, of whole runs, with the number of its last append. What came and went leaves nothing.
-    fn cut(&self) -> Option<(Vec<Write>, u64)> {
+    fn cut(&self) -> Option<(Vec<AuthWrite>, u64)> {
         let mut inner = self.inner.lock();
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -389,7 +408,7 @@ impl StateLog {
         }
         let writes = order.into_iter().filter_map(|key| {
             let value = last.remove(&key)?;
-            (value.is_some() || self.is_stored(&key)).then_some(Write { key, value })
+            (value.is_some() || self.is_stored(&key)).then_some(AuthWrite { key, value })
         });
         Some((writes.collect(), upto))
     }

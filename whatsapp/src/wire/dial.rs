@@ -112,23 +112,24 @@ impl Way {
     /// # Errors
     /// There is none within [`CONNECT_WITHIN`].
     pub async fn connect(&self, url: &Url) -> Result<(Box<dyn Io>, OwnedFd), DialError> {
-        let connecting = async {
-            let invalid = || DialError::Endpoint(format!("{url} cannot be dialled"));
-            let host = url.host_str().ok_or_else(invalid)?;
-            let port = url.port_or_known_default().ok_or_else(invalid)?;
-            let (stream, hold): (Box<dyn Io>, _) = match &self.proxy {
-                Some(proxy) => proxy.connect(host, port, &self.tls).await?,
-                None => {
-                    let stream = TcpStream::connect((bare(host), port)).await?;
-                    let hold = hold(&stream)?;
-                    (Box::new(stream), hold)
-                }
-            };
-            let is_secure = matches!(url.scheme(), "wss" | "https");
-            let stream = if is_secure { secured(host, stream, &self.tls).await? } else { stream };
-            Ok::<_, DialError>((stream, hold))
+        let made = tokio::time::timeout(CONNECT_WITHIN, self.connect_at_leisure(url)).await;
+        made.unwrap_or(Err(DialError::Timeout))
+    }
+
+    async fn connect_at_leisure(&self, url: &Url) -> Result<(Box<dyn Io>, OwnedFd), DialError> {
+        let invalid = || DialError::Endpoint(format!("{url} cannot be dialled"));
+        let host = url.host_str().ok_or_else(invalid)?;
+        let port = url.port_or_known_default().ok_or_else(invalid)?;
+        let (stream, hold): (Box<dyn Io>, _) = match &self.proxy {
+            Some(proxy) => proxy.connect(host, port, &self.tls).await?,
+            None => {
+                let stream = TcpStream::connect((bare(host), port)).await?;
+                let hold = hold(&stream)?;
+                (Box::new(stream), hold)
+            }
         };
-        tokio::time::timeout(CONNECT_WITHIN, connecting).await.unwrap_or(Err(DialError::Timeout))
+        let is_secure = matches!(url.scheme(), "wss" | "https");
+        Ok((if is_secure { secured(host, stream, &self.tls).await? } else { stream }, hold))
     }
 }
 
@@ -155,24 +156,30 @@ pub async fn dial(
     endpoint: &Endpoint,
     headers: Vec<(HeaderName, HeaderValue)>,
 ) -> Result<(Stream, OwnedFd), DialError> {
-    let dialling = async {
-        let url = &endpoint.url;
-        let (stream, hold) = way.connect(url).await?;
-        // With the socket, however it is closed, go the bytes that the kernel has not brought yet: no login of a node that is gone
-        // may come after its successor's.
-        rustix::net::sockopt::set_socket_linger(&hold, Some(Duration::ZERO)).map_err(io::Error::from)?;
-        let uri = url.as_str().parse().map_err(|_| DialError::Endpoint(format!("{url} cannot be dialled")))?;
-        let limits = Limits::default().max_payload_len(Some(LARGEST_MESSAGE));
-        let mut builder = ClientBuilder::from_uri(uri)
-            .limits(limits)
-            .add_header(ORIGIN, HeaderValue::from_static(WHATSAPP_WEB_ORIGIN))?;
-        for (name, value) in headers {
-            builder = builder.add_header(name, value)?;
-        }
-        let (stream, _) = builder.connect_on(stream).await?;
-        Ok::<_, DialError>((stream, hold))
-    };
-    tokio::time::timeout(CONNECT_WITHIN, dialling).await.unwrap_or(Err(DialError::Timeout))
+    let made = tokio::time::timeout(CONNECT_WITHIN, connect(way, endpoint, headers)).await;
+    made.unwrap_or(Err(DialError::Timeout))
+}
+
+async fn connect(
+    way: &Way,
+    endpoint: &Endpoint,
+    headers: Vec<(HeaderName, HeaderValue)>,
+) -> Result<(Stream, OwnedFd), DialError> {
+    let url = &endpoint.url;
+    let (stream, hold) = way.connect(url).await?;
+    // With the socket, however it is closed, go the bytes that the kernel has not brought yet: no login of a node that is gone
+    // may come after its successor's.
+    rustix::net::sockopt::set_socket_linger(&hold, Some(Duration::ZERO)).map_err(io::Error::from)?;
+    let uri = url.as_str().parse().map_err(|_| DialError::Endpoint(format!("{url} cannot be dialled")))?;
+    let limits = Limits::default().max_payload_len(Some(LARGEST_MESSAGE));
+    let mut builder = ClientBuilder::from_uri(uri)
+        .limits(limits)
+        .add_header(ORIGIN, HeaderValue::from_static(WHATSAPP_WEB_ORIGIN))?;
+    for (name, value) in headers {
+        builder = builder.add_header(name, value)?;
+    }
+    let (stream, _) = builder.connect_on(stream).await?;
+    Ok((stream, hold))
 }
 
 /// Ends a connection at once: what the kernel has not brought is gone, and the other side is told by a reset.

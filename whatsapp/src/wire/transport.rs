@@ -58,7 +58,7 @@ impl TransportFactory for Dialler {
         self.line.hold_socket(hold)?;
         let (sink, source) = stream.split();
         let (events, received) = async_channel::bounded(READ_AHEAD);
-        let closed = self.line.stopped.child_token();
+        let closed = self.line.stopped().child_token();
         let transport = Gate {
             line: Arc::clone(&self.line),
             backend: Arc::clone(&self.backend),
@@ -141,16 +141,16 @@ impl Gate {
         }
         self.store_device().await?;
         let durable = async {
-            self.line.ratchets.append().await?;
+            self.line.ratchets().append().await?;
             Ok(self.backend.log().barrier().await?)
         };
-        let durable = tokio::time::timeout(DURABLE_WITHIN, durable).await;
-        durable.map_err(|_| self.cut("the session's state could not be stored in time"))?
-    }
-
-    fn cut(&self, why: &'static str) -> anyhow::Error {
-        self.line.cut(EndReason::Transport(why.into()));
-        anyhow::Error::msg(why)
+        match tokio::time::timeout(DURABLE_WITHIN, durable).await {
+            Ok(durable) => durable,
+            Err(_) => {
+                self.line.cut(EndReason::Transport("the session's state could not be stored in time".into()));
+                anyhow::bail!("the session's state could not be stored in time")
+            }
+        }
     }
 }
 
@@ -168,7 +168,13 @@ impl Transport for Gate {
             () = self.closed.cancelled() => anyhow::bail!("the connection is closed"),
         };
         reach(Point::WireAfterWrite);
-        Ok(written.map_err(|_| self.cut("the network takes no bytes"))??)
+        match written {
+            Ok(written) => Ok(written?),
+            Err(_) => {
+                self.line.cut(EndReason::Transport("the network takes no bytes".into()));
+                anyhow::bail!("the network takes no bytes")
+            }
+        }
     }
 
     async fn disconnect(&self) {

@@ -18,6 +18,25 @@ use crate::state::rows::{pack, unpack};
 const ONLY_DEVICE: i32 = 1;
 
 impl Backend {
+    /// Stores the device if it is paired and differs from what is stored. An unpaired one is worth nothing.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn save_device(&self, device: &Device) -> Result<()> {
+        if device.pn.is_none() || device.account.is_none() {
+            return Ok(());
+        }
+        self.know_own(device)?;
+        let row = pack(device)?;
+        if row.len() > LARGEST_ROW {
+            return Err(StoreError::Validation(format!("a device of {} bytes", row.len())));
+        }
+        if self.get(keys::DEVICE)?.as_ref() == Some(&row) {
+            return Ok(());
+        }
+        self.put(Class::Wire, keys::DEVICE.to_owned(), row)
+    }
+
     /// Notes who the channel is, and makes its seed when it has none.
     fn know_own(&self, device: &Device) -> Result<()> {
         let names = [&device.pn, &device.lid].into_iter().flatten();
@@ -47,20 +66,8 @@ impl Backend {
 
 #[async_trait]
 impl DeviceStore for Backend {
-    /// Stores the device if it is paired and differs from what is stored. An unpaired one is worth nothing.
     async fn save(&self, device: &Device) -> Result<()> {
-        if device.pn.is_none() || device.account.is_none() {
-            return Ok(());
-        }
-        self.know_own(device)?;
-        let row = pack(device)?;
-        if row.len() > LARGEST_ROW {
-            return Err(StoreError::Validation(format!("a device of {} bytes", row.len())));
-        }
-        if self.get(keys::DEVICE)?.as_ref() == Some(&row) {
-            return Ok(());
-        }
-        self.put(Class::Wire, keys::DEVICE.to_owned(), row)
+        self.save_device(device)
     }
 
     /// Until the account's state was synced once the name is given out empty, so that the library syncs it again.
@@ -85,6 +92,11 @@ impl DeviceStore for Backend {
 
     async fn create(&self) -> Result<i32> {
         Ok(ONLY_DEVICE)
+    }
+
+    /// The state is in the cluster's backups; there is no file of its own to copy.
+    async fn snapshot_db(&self, _name: &str, _extra_content: Option<&[u8]>) -> Result<()> {
+        Ok(())
     }
 
     async fn resource_report(&self) -> StorageResourceReport {

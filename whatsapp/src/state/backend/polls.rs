@@ -8,7 +8,7 @@ use wacore::store::traits::MessageSecret;
 use super::{Backend, now};
 use crate::state::keys;
 use crate::state::log::{Class, Write};
-use crate::state::rows::{pack, unpack};
+use crate::state::rows::pack;
 
 /// How many are kept; the oldest quarter goes when there are more.
 const MOST: usize = 512;
@@ -18,6 +18,12 @@ const LARGEST: usize = 8 * 1024;
 
 /// Polls of one id that are tried. Ids are their authors' to choose.
 const MOST_OF_AN_ID: usize = 4;
+
+/// Who wrote a poll, under all names that a vote may know it by.
+pub enum Author {
+    Own,
+    Other(Vec<String>),
+}
 
 #[derive(Serialize, Deserialize)]
 struct Poll {
@@ -31,18 +37,15 @@ struct Poll {
 }
 
 impl Backend {
-    /// Keeps a poll; a poll of the same author and id that was kept before stays. `authors` are all names that a vote may know its
-    /// author by, and none where that is the channel.
+    /// Keeps a poll; a poll of the same author and id that was kept before stays.
     ///
     /// # Errors
     /// The log is poisoned.
-    pub fn keep_poll(
-        &self,
-        id: &str,
-        authors: Vec<String>,
-        options: &[String],
-        secret: Option<MessageSecret>,
-    ) -> Result<()> {
+    pub fn keep_poll(&self, id: &str, author: Author, options: &[String], secret: Option<MessageSecret>) -> Result<()> {
+        let authors = match author {
+            Author::Own => Vec::new(),
+            Author::Other(names) => names,
+        };
         let name = keys::poll(id, authors.first().map_or("own", String::as_str));
         let row = pack(&Poll { at: now(), options: options.to_vec(), secret, authors })?;
         if row.len() > LARGEST || self.log.has(&name) {
@@ -53,10 +56,15 @@ impl Backend {
     }
 
     fn make_room_for_a_poll(&self) -> Result<()> {
-        if self.log.names(keys::POLLS).len() < MOST {
+        let names = self.log.names(keys::POLLS);
+        if names.len() < MOST {
             return Ok(());
         }
-        let rows = self.sorted(keys::POLLS, |row| Ok(unpack::<Poll>(row)?.at))?;
+        let mut rows = Vec::new();
+        for name in names {
+            rows.push((self.read::<Poll>(&name)?.map_or(0, |poll| poll.at), name));
+        }
+        rows.sort();
         self.append(Class::Lazy, rows.into_iter().take(MOST / 4).map(|(_, name)| Write::delete(name)))
     }
 

@@ -1,14 +1,15 @@
 //! What the protocol remembers beside keys: who has which sender's key, LIDs, devices, groups, tokens, messages to send again
 //! and messages to report again.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use wacore::store::error::Result;
-use wacore::store::traits::{DeviceListRecord, LidPnMappingEntry, ProtocolStore, TcTokenEntry};
+use wacore::store::traits::{
+    DeviceListRecord, LidPnMappingEntry, PendingInboundKey, PendingInboundRow, ProtocolStore, TcTokenEntry,
+};
 use wacore::types::jid::JidExt;
 use wacore::types::lid_pn::LearningSource;
 use wacore_binary::Jid;
@@ -109,10 +110,16 @@ impl Backend {
     /// # Errors
     /// The log is poisoned.
     pub fn confirm_sender_keys(&self, group: &str, until: u64) -> Result<()> {
-        let have: Vec<String> = match self.told.lock().groups.get_mut(group) {
-            Some(devices) => devices.extract_if(|_, told| *told <= until).map(|(device, _)| device).collect(),
-            None => Vec::new(),
-        };
+        let mut have = Vec::new();
+        if let Some(devices) = self.told.lock().groups.get_mut(group) {
+            devices.retain(|device, told| {
+                let has_it = *told <= until;
+                if has_it {
+                    have.push(device.clone());
+                }
+                !has_it
+            });
+        }
         self.note_sender_keys(Class::Lazy, group, have.iter().map(String::as_str), true)
     }
 
@@ -217,20 +224,33 @@ impl Backend {
 
     /// Deletes the rows under a prefix that were written before a time.
     fn delete_older(&self, prefix: &str, cutoff: i64) -> Result<u32> {
-        let old = self.sorted(prefix, |row| Ok(undated(row)?.0))?.into_iter().take_while(|(at, _)| *at < cutoff);
-        self.delete_all(Class::Lazy, old.map(|(_, name)| name).collect())
+        let mut old = Vec::new();
+        for name in self.log.names(prefix) {
+            if let Some(row) = self.get(&name)?
+                && undated(&row)?.0 < cutoff
+            {
+                old.push(name);
+            }
+        }
+        self.delete_all(Class::Lazy, old)
     }
 
     /// Deletes the oldest of the messages that are kept to be sent again, where they are too many or too large.
     fn bound_sent(&self) -> Result<u32> {
         self.sent.store(0, Ordering::Relaxed);
-        let rows = self.sorted(keys::SENT, |row| Ok((Reverse(undated(row)?.0), row.len())))?;
+        let mut rows = Vec::new();
+        for name in self.log.names(keys::SENT) {
+            if let Some(row) = self.get(&name)? {
+                rows.push((undated(&row)?.0, row.len(), name));
+            }
+        }
+        rows.sort_by_key(|(at, _, _)| std::cmp::Reverse(*at));
         let mut bytes = 0;
-        let goes = rows.into_iter().enumerate().filter(|(place, ((_, size), _))| {
+        let goes = rows.into_iter().enumerate().filter(|(place, (_, size, _))| {
             bytes += size;
             *place >= MOST_SENT || bytes > MOST_SENT_BYTES
         });
-        self.delete_all(Class::Lazy, goes.map(|(_, (_, name))| name).collect())
+        self.delete_all(Class::Lazy, goes.map(|(_, (_, _, name))| name).collect())
     }
 }
 
@@ -324,6 +344,13 @@ impl ProtocolStore for Backend {
         Ok(())
     }
 
+    async fn put_lid_mappings(&self, entries: &[LidPnMappingEntry]) -> Result<()> {
+        for entry in entries {
+            self.put_lid_mapping(entry).await?;
+        }
+        Ok(())
+    }
+
     async fn get_all_lid_mappings(&self) -> Result<Vec<LidPnMappingEntry>> {
         self.check();
         self.log.names(keys::LIDS).iter().filter_map(|name| self.read(name).transpose()).collect()
@@ -345,6 +372,10 @@ impl ProtocolStore for Backend {
     /// The wire waits for it: the network tells once that a device came.
     async fn update_device_list(&self, record: DeviceListRecord) -> Result<()> {
         self.write(Class::Wire, keys::devices(&record.user), &record)
+    }
+
+    async fn update_device_lists(&self, records: Vec<DeviceListRecord>) -> Result<()> {
+        records.iter().try_for_each(|record| self.write(Class::Wire, keys::devices(&record.user), record))
     }
 
     async fn get_devices(&self, user: &str) -> Result<Option<DeviceListRecord>> {
@@ -397,6 +428,21 @@ impl ProtocolStore for Backend {
         };
         let over = self.tokens()?.into_iter().filter(|token| is_over(&token.entry));
         self.delete_all(Class::Lazy, over.map(|token| keys::token(&token.jid)).collect())
+    }
+
+    async fn touch_tc_token_sender_timestamp(&self, jid: &str, sender_timestamp: i64) -> Result<()> {
+        let entry = match self.token(jid)? {
+            Some(known) => {
+                let latest = known.sender_timestamp.map_or(sender_timestamp, |at| at.max(sender_timestamp));
+                TcTokenEntry { sender_timestamp: Some(latest), ..known }
+            }
+            None => TcTokenEntry {
+                token: Vec::new(),
+                token_timestamp: sender_timestamp,
+                sender_timestamp: Some(sender_timestamp),
+            },
+        };
+        self.put_token(Class::Lazy, jid, entry)
     }
 
     async fn store_received_tc_token(&self, jid: &str, token: &[u8], token_timestamp: i64) -> Result<()> {
@@ -458,5 +504,17 @@ impl ProtocolStore for Backend {
 
     async fn delete_expired_pending_inbound(&self, cutoff_timestamp: i64) -> Result<u32> {
         self.delete_older(keys::PENDING, cutoff_timestamp.min(now() - PENDING_KEPT))
+    }
+
+    async fn store_pending_inbound_batch(&self, rows: &[PendingInboundRow<'_>]) -> Result<()> {
+        let at = now();
+        rows.iter().try_for_each(|row| {
+            self.append(Class::Wire, self.pending(keys::pending(row.chat, row.sender, row.id), at, row.message))
+        })
+    }
+
+    async fn delete_pending_inbound_batch(&self, keys: &[PendingInboundKey<'_>]) -> Result<()> {
+        keys.iter()
+            .try_for_each(|key| self.append(Class::Wire, self.not_pending(keys::pending(key.chat, key.sender, key.id))))
     }
 }

@@ -12,7 +12,6 @@ use wacore::store::traits::{
 use super::Backend;
 use crate::state::keys;
 use crate::state::log::Class;
-use crate::state::rows::unpack;
 
 /// How many are kept.
 const MOST: usize = 4_096;
@@ -44,15 +43,44 @@ impl Backend {
     }
 
     fn secret(&self, chat: &str, sender: &str, id: &str) -> Result<Option<Secret>> {
-        // What another device of the account sent has a secret of its own, and a row.
-        let stored = self.read(&keys::secret(chat, sender, id))?;
-        let own = || self.own_secret(id).filter(|_| self.is_own(sender));
-        Ok(stored.or_else(|| Some(Secret { secret: own()?, expires_at: 0, message_ts: 0 })))
+        match self.own_secret(id).filter(|_| self.is_own(sender)) {
+            // What another device of the account sent has a secret of its own, and a row.
+            Some(own) => match self.read(&keys::secret(chat, sender, id))? {
+                Some(stored) => Ok(Some(stored)),
+                None => Ok(Some(Secret { secret: own, expires_at: 0, message_ts: 0 })),
+            },
+            None => self.read(&keys::secret(chat, sender, id)),
+        }
+    }
+
+    /// The rows, those that end first before the others.
+    fn secrets_by_end(&self) -> Result<Vec<(i64, String)>> {
+        let mut rows = Vec::new();
+        for name in self.log.names(keys::SECRETS) {
+            if let Some(row) = self.read::<Secret>(&name)? {
+                rows.push((if row.expires_at == 0 { i64::MAX } else { row.expires_at }, name));
+            }
+        }
+        rows.sort();
+        Ok(rows)
     }
 }
 
 #[async_trait]
 impl MsgSecretStore for Backend {
+    async fn put_msg_secret(&self, chat: &str, sender: &str, msg_id: &str, secret: &MessageSecret) -> Result<()> {
+        let (expires_at, message_ts) = (0, 0);
+        let entry = MsgSecretEntry {
+            chat: chat.into(),
+            sender: sender.into(),
+            msg_id: msg_id.into(),
+            secret: *secret,
+            expires_at,
+            message_ts,
+        };
+        self.put_msg_secrets(vec![entry]).await.map(drop)
+    }
+
     async fn put_msg_secrets(&self, entries: Vec<MsgSecretEntry>) -> Result<usize> {
         let count = entries.len();
         for MsgSecretEntry { chat, sender, msg_id, secret, expires_at, message_ts } in entries {
@@ -83,10 +111,7 @@ impl MsgSecretStore for Backend {
 
     /// Those whose time has come, and the first to end of those that are too many.
     async fn delete_expired_msg_secrets(&self, cutoff_timestamp: i64) -> Result<u32> {
-        let rows = self.sorted(keys::SECRETS, |row| match unpack::<Secret>(row)?.expires_at {
-            0 => Ok(i64::MAX),
-            end => Ok(end),
-        })?;
+        let rows = self.secrets_by_end()?;
         let surplus = rows.len().saturating_sub(MOST);
         let goes =
             rows.into_iter().enumerate().filter(|(place, (end, _))| *place < surplus || *end <= cutoff_timestamp);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -84,6 +85,10 @@ impl SignalStore for Backend {
         self.put(Class::Wire, keys::identity(address), key)
     }
 
+    async fn put_identities_batch(&self, identities: &[(Arc<str>, [u8; 32])]) -> Result<()> {
+        self.append(Class::Wire, identities.iter().map(|(address, key)| Write::put(keys::identity(address), *key)))
+    }
+
     async fn load_identity(&self, address: &str) -> Result<Option<[u8; 32]>> {
         self.get(&keys::identity(address))?.map(exactly).transpose()
     }
@@ -98,6 +103,11 @@ impl SignalStore for Backend {
 
     async fn put_session(&self, address: &str, session: &[u8]) -> Result<()> {
         self.put(Class::Wire, keys::session(address), session)
+    }
+
+    async fn put_sessions_batch(&self, sessions: &[(Arc<str>, Bytes)]) -> Result<()> {
+        let writes = sessions.iter().map(|(address, session)| Write::put(keys::session(address), session.to_vec()));
+        self.append(Class::Wire, writes)
     }
 
     async fn delete_session(&self, address: &str) -> Result<()> {
@@ -183,6 +193,11 @@ impl SignalStore for Backend {
 
     async fn put_sender_key(&self, address: &str, record: &[u8]) -> Result<()> {
         self.put(Class::Wire, keys::sender_key(address), record)
+    }
+
+    async fn put_sender_keys_batch(&self, sender_keys: &[(Arc<str>, Bytes)]) -> Result<()> {
+        let writes = sender_keys.iter().map(|(address, key)| Write::put(keys::sender_key(address), key.to_vec()));
+        self.append(Class::Wire, writes)
     }
 
     async fn get_sender_key(&self, address: &str) -> Result<Option<Vec<u8>>> {

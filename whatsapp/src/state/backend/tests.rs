@@ -17,6 +17,7 @@ use wacore::store::traits::{
 use wacore_binary::Jid;
 use waproto::whatsapp as wa;
 
+use super::polls::Author;
 use super::*;
 use crate::state::log::tests::Store;
 
@@ -548,11 +549,11 @@ fn votes_are_opened_by_the_poll_whose_secret_they_bear_and_polls_are_bounded() {
     let (ann, ben, own) = (names("ann@lid"), names("ben@lid"), names("own@lid"));
     let options = ["tea".to_owned(), "coffee".to_owned()];
     // Two authors have chosen the same id, and one of them writes again.
-    let other = Vec::<String>::clone;
+    let other = |who: &Vec<String>| Author::Other(who.clone());
     backend.keep_poll("1", other(&ann), &options, Some([1; 32])).unwrap();
     backend.keep_poll("1", other(&ben), &options[..1], Some([2; 32])).unwrap();
     backend.keep_poll("1", other(&ann), &[], Some([3; 32])).unwrap();
-    backend.keep_poll("2", Vec::new(), &options, None).unwrap();
+    backend.keep_poll("2", Author::Own, &options, None).unwrap();
     let vote = |id: &str, secret: [u8; 32], author: &str| {
         let chosen = [compute_option_hash("tea").to_vec(), compute_option_hash("milk").to_vec()];
         let (payload, iv) = encrypt_poll_vote_with_secret(&chosen, &secret, id, author, "eve@lid").unwrap();

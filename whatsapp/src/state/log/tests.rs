@@ -9,7 +9,7 @@ use super::*;
 /// A store in memory that notes every batch, and takes one for each permit.
 pub struct Store {
     pub rows: Mutex<BTreeMap<String, Vec<u8>>>,
-    pub batches: Mutex<Vec<Vec<Write>>>,
+    pub batches: Mutex<Vec<Vec<AuthWrite>>>,
     pub permits: Semaphore,
     pub fails: AtomicUsize,
 }
@@ -47,13 +47,13 @@ impl AuthStore for Store {
         self.rows.lock().iter().map(|(name, value)| (name.len() + value.len()) as u64).sum()
     }
 
-    async fn commit(&self, batch: Vec<Write>) -> Result<(), AuthError> {
+    async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {
         self.permits.acquire().await.map_err(|_| AuthError::Fenced)?.forget();
         if self.batches.lock().len() >= self.fails.load(Ordering::Acquire) {
             return Err(AuthError::Unavailable("no quorum".into()));
         }
         let mut rows = self.rows.lock();
-        for Write { key, value } in &batch {
+        for AuthWrite { key, value } in &batch {
             match value {
                 Some(value) => rows.insert(key.clone(), value.clone()),
                 None => rows.remove(key),
