@@ -1,5 +1,5 @@
 // The parts that pages are made of.
-import type { CSSProperties, ComponentChildren, JSX } from "preact";
+import { Component, type CSSProperties, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Signal, signal } from "@preact/signals";
 import { type Page, Refused, door, nodeTime } from "./api";
@@ -691,34 +691,47 @@ export interface Column<T> {
   end?: boolean;
 }
 
+interface RowProps<T> {
+  row: T;
+  columns: Column<T>[];
+  stays: boolean;
+}
+
+/** A row of a table. The elements of a row that does not change are not kept: they would keep those of all rows beside which it was
+ * ever drawn. */
+class Row<T> extends Component<RowProps<T>> {
+  override shouldComponentUpdate(next: RowProps<T>) {
+    return !next.stays || next.row !== this.props.row;
+  }
+
+  override render() {
+    const { row, columns } = this.props;
+    return (
+      <tr>
+        {columns.map((column) => (
+          <td key={column.head} data-head={column.head} class={column.end ? "end" : ""}>
+            <div class="cell">{column.cell(row)}</div>
+          </td>
+        ))}
+      </tr>
+    );
+  }
+}
+
 export function Table<T>({
   rows,
   columns,
   name,
   id,
-  drawn,
+  stay = false,
 }: {
   rows: T[];
   columns: Column<T>[];
   name: string;
   id: (row: T) => string;
-  /** Rows that were drawn, where those do not change: they are not worked out again, however often others come. */
-  drawn?: WeakMap<object, JSX.Element>;
+  /** Whether rows do not change: they are not drawn again, however often others come. */
+  stay?: boolean;
 }) {
-  const draw = (row: T) => (
-    <tr key={id(row)}>
-      {columns.map((column) => (
-        <td key={column.head} data-head={column.head} class={column.end ? "end" : ""}>
-          <div class="cell">{column.cell(row)}</div>
-        </td>
-      ))}
-    </tr>
-  );
-  const once = (known: WeakMap<object, JSX.Element>, row: T & object) => {
-    const before = known.get(row) ?? draw(row);
-    known.set(row, before);
-    return before;
-  };
   return (
     <div class="table" role="region" aria-label={name} tabIndex={0}>
       <table>
@@ -733,7 +746,9 @@ export function Table<T>({
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (drawn ? once(drawn, row as T & object) : draw(row)))}
+          {rows.map((row) => (
+            <Row key={id(row)} row={row} columns={columns} stays={stay} />
+          ))}
         </tbody>
       </table>
     </div>

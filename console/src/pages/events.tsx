@@ -1,4 +1,3 @@
-import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { nodeTime } from "../api";
 import { type Event, onEvent, state } from "../live";
@@ -20,7 +19,6 @@ export function Events() {
   const [channel, setChannel] = useState("");
   const [open, setOpen] = useState<Event>();
   const kept = useRef<Event[]>([]);
-  const drawn = useRef(new WeakMap<object, JSX.Element>());
   /** When the events of the last seconds came, the oldest first. */
   const times = useRef<number[]>([]);
   const stopped = useRef(false);
@@ -84,7 +82,7 @@ export function Events() {
       ) : (
         <Table
           name="Events, the newest first"
-          drawn={drawn.current}
+          stay
           rows={fitting.slice(0, SHOWN)}
           id={(row) => row.id}
           columns={[
