@@ -288,7 +288,7 @@ async function watch(cluster, page, door, places) {
 }
 
 async function atRest(browser, cluster, [channel]) {
-  const endpoint = await api(cluster, "POST", "/v1/webhook-endpoints", { url: "http://127.0.0.1:9/nobody", events: ["order.placed"] });
+  const endpoint = await api(cluster, "POST", "/v1/webhook-endpoints", { url: "http://127.0.0.1:8080/nobody", events: ["order.placed"] });
   try {
     const friend = number();
     await simulator(cluster, "POST", "/phones", { number: friend, name: "Ann" });
