@@ -10,6 +10,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { chromium } from "playwright-core";
+import { ARGS } from "./chromium.mjs";
 
 const HELP = `Usage: node console/measure.mjs [OPTIONS]
 
@@ -62,7 +63,6 @@ const ENOUGH = 0.9;
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..");
 const GATEWAY = process.env.GATEWAY_BIN ?? join(ROOT, "target/debug/gateway");
 const CHROMIUM = "/usr/bin/chromium";
-const ARGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-gpu", "--disable-dev-shm-usage"];
 
 /** For what the gateway and the browser do by themselves. */
 const PATIENCE = 120_000;

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { test as testOfNode } from "node:test";
 import { chromium } from "playwright-core";
+import { ARGS } from "../chromium.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 
@@ -26,8 +27,6 @@ const AXE = readFileSync(join(HERE, "../node_modules/axe-core/axe.min.js"), "utf
 
 /** Pages and files of this folder instead of those in the binary, for whoever works on them. */
 const FROM = process.env.GATEWAY_CONSOLE_FROM;
-
-const ARGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-gpu", "--disable-dev-shm-usage"];
 
 export async function launch() {
   // A page that the test itself gives comes from nowhere, and may not load from this machine otherwise.
