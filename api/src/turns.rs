@@ -12,11 +12,15 @@ use tokio::sync::{Semaphore, oneshot};
 /// A body of more bytes waits for its turn.
 pub const SMALL: usize = 16 * 1024;
 
-/// How many large bodies of one account a node works on at once.
-const AT_ONCE: usize = 2;
+/// How many large bodies of one account a node works on at once. The cluster's other nodes work on as many.
+const AT_ONCE: usize = 1;
 
-/// After so long a turn ends, whatever its body waits for: a slow network is no work. The next begins after as long again.
+/// After so long a turn ends, whatever its body waits for: a slow network is no work. The rest after it lasts as long at most.
 const TURN: Duration = Duration::from_millis(50);
+
+/// The next turn begins after a rest of so many times what the one before took: the others' requests find the processor free for most
+/// of the time.
+const REST: u32 = 2;
 
 /// How long a body waits for its turn. No more of them wait than the account's bucket lets in meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,8 +56,7 @@ impl Turns {
             let begun = Instant::now();
             // Either way it is over.
             let _ = tokio::time::timeout(TURN, ended).await;
-            // As long again is the others'.
-            tokio::time::sleep(begun.elapsed()).await;
+            tokio::time::sleep((begun.elapsed() * REST).min(TURN)).await;
             drop(share);
         });
         Ok(Turn { _ended })
@@ -69,28 +72,30 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_account_has_two_turns_and_the_next_comes_when_one_ends_or_by_itself() {
+    async fn an_account_has_one_turn_and_the_next_comes_after_a_rest_or_by_itself() {
         let turns = Turns::default();
         let (one, other) = (CustomerId::new(), CustomerId::new());
         let begun = Instant::now();
         let first = turns.take(one).await.unwrap();
-        let second = turns.take(one).await.unwrap();
-        let third = turns.take(one);
-        tokio::pin!(third);
-        assert!(third.as_mut().now_or_never().is_none(), "a third waits");
+        let second = turns.take(one);
+        tokio::pin!(second);
+        assert!(second.as_mut().now_or_never().is_none(), "a second waits");
         turns.take(other).now_or_never().unwrap().unwrap();
+        tokio::time::sleep(TURN / 5).await;
         drop(first);
-        let third = third.await.unwrap();
-        let fourth = turns.take(one).await.unwrap();
-        assert!(begun.elapsed() >= TURN * 2, "the second and third still held theirs, or rested");
-        drop((second, third, fourth));
+        let second = second.await.unwrap();
+        assert!(begun.elapsed() >= TURN / 5 * 3, "the first rests");
+        let begun = Instant::now();
+        let third = turns.take(one).await.unwrap();
+        assert!(begun.elapsed() >= TURN * 2, "the second is held, and rests");
+        drop((second, third));
     }
 
     #[tokio::test]
     async fn who_waits_too_long_is_refused_and_nothing_is_kept_of_accounts_without_large_bodies() {
         let turns = Turns::default();
         let account = CustomerId::new();
-        let held = [turns.take(account).await.unwrap(), turns.take(account).await.unwrap()];
+        let held = turns.take(account).await.unwrap();
         let refused = turns.take_within(account, Duration::from_millis(1)).await.err().unwrap();
         assert_eq!(refused.code, ErrorCode::WorkerAtCapacity);
         drop(held);
