@@ -191,7 +191,8 @@ impl Committer {
     }
 }
 
-/// Submits one part after the other, each once the one before it is committed.
+/// Submits one part after the other, each once the one before it is committed, and after a rest as long as that took: who has much
+/// leaves half of the shard's time to the others.
 async fn submit(
     queue: &Queue,
     commands: &[Command],
@@ -202,14 +203,19 @@ async fn submit(
     }
     let mut submitted = Submitted::default();
     let mut parts = submissions(commands).into_iter().peekable();
+    let mut begun = Instant::now();
     while let Some(part) = parts.next() {
-        submitted.wait().await?;
+        if submitted.awaited.is_some() {
+            submitted.wait().await?;
+            tokio::time::sleep(begun.elapsed().min(LONGEST_REST)).await;
+        }
         match part {
             Part::Submission(mut submission, replied) => {
                 submission.has_more = parts.peek().is_some();
                 if !submission.has_more {
                     submission.caller.settled = settled.take();
                 }
+                begun = Instant::now();
                 queue.put(submission).await?;
                 submitted.awaited = Some(replied);
             }
