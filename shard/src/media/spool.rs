@@ -16,7 +16,7 @@ use raft::room::{Level, Room};
 use raft::supervise;
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
-use tokio::io::{AsyncWriteExt, BufWriter};
+use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
 use super::blobs::BlobError;
@@ -38,7 +38,7 @@ const MOST_OF_THE_NODE: usize = 64;
 const ROOM_CHECK: u64 = 1 << 20;
 
 /// So much is gathered of small pieces before any of it goes to the file: each write of it wakes a thread, and who sends byte by
-/// byte would do so for each.
+/// byte would do so for each. Before, there is no file: many that begin and go no further cost the disk nothing.
 const GATHERED: usize = 32 * 1024;
 
 /// How often the search for a picture's sides may jump within the file. Those of a photograph stand behind its EXIF, its colour
@@ -109,7 +109,8 @@ impl Places {
 
 /// A file that is being filled.
 pub struct Spool {
-    file: BufWriter<File>,
+    file: Option<File>,
+    gathered: Vec<u8>,
     path: Temporary,
     hash: Sha256,
     size: u64,
@@ -148,10 +149,8 @@ impl Spool {
         is_roomy(&room)?;
         let place = places.take(whom)?;
         let path = Temporary(folder.join(Uuid::new_v4().simple().to_string()));
-        let mut file = File::create_new(&path.0).await.map_err(BlobError::of_disk)?;
-        file.set_max_buf_size(WRITE_BUFFER);
-        let (file, hash) = (BufWriter::with_capacity(GATHERED, file), Sha256::new());
-        Ok(Self { file, path, hash, size: 0, head: Vec::new(), room, look_at: ROOM_CHECK, _place: place })
+        let (gathered, hash, head) = (Vec::new(), Sha256::new(), Vec::new());
+        Ok(Self { file: None, gathered, path, hash, size: 0, head, room, look_at: ROOM_CHECK, _place: place })
     }
 
     /// Adds a piece; waits when the disk is behind.
@@ -170,7 +169,28 @@ impl Spool {
         let room = sniff::HEAD - self.head.len();
         self.head.extend_from_slice(&piece[..piece.len().min(room)]);
         self.hash.update(piece);
-        Ok(self.file.write_all(piece).await.map_err(BlobError::of_disk)?)
+        if self.gathered.len() + piece.len() <= GATHERED {
+            self.gathered.extend_from_slice(piece);
+            return Ok(());
+        }
+        self.put(piece).await.map_err(BlobError::of_disk)?;
+        Ok(())
+    }
+
+    /// Writes what was gathered, and then the piece.
+    async fn put(&mut self, piece: &[u8]) -> io::Result<&mut File> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let mut file = File::create_new(&self.path.0).await?;
+                file.set_max_buf_size(WRITE_BUFFER);
+                none.insert(file)
+            }
+        };
+        file.write_all(&self.gathered).await?;
+        self.gathered.clear();
+        file.write_all(piece).await?;
+        Ok(file)
     }
 
     /// Adds all of a stream, and finishes.
@@ -194,7 +214,8 @@ impl Spool {
     /// # Errors
     /// What the disk says.
     pub async fn finish(mut self) -> Result<Spooled, SpoolError> {
-        self.file.flush().await.map_err(BlobError::of_disk)?;
+        let file = self.put(&[]).await.map_err(BlobError::of_disk)?;
+        file.flush().await.map_err(BlobError::of_disk)?;
         let path = self.path.0.clone();
         let is_picture = sniff::sniff(&self.head).is_some_and(|kind| kind.starts_with("image/"));
         let dimensions = if is_picture { supervise::on_thread(move || dimensions(&path)).await } else { Ok(None) };
@@ -332,14 +353,13 @@ pub(super) mod tests {
     async fn small_pieces_are_gathered_before_they_go_to_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = spool(folder.path()).await;
-        let length = |spool: &Spool| std::fs::metadata(&spool.path.0).unwrap().len();
         for _ in 0..64 {
             spool.write(&[7; 512]).await.unwrap();
         }
-        assert_eq!(length(&spool), 0);
+        assert_eq!(files(folder.path()), 0, "there is no file yet");
         spool.write(&[7]).await.unwrap();
-        spool.file.get_mut().flush().await.unwrap();
-        assert_eq!(length(&spool), GATHERED as u64);
+        assert!(spool.gathered.is_empty());
+        assert_eq!(files(folder.path()), 1);
         let spooled = spool.finish().await.unwrap();
         assert_eq!(std::fs::read(spooled.path()).unwrap(), vec![7; GATHERED + 1]);
     }
