@@ -83,7 +83,7 @@ impl Acts {
             TenantFault::Noise => {
                 let neighbours = neighbours()?;
                 noise::begin(&self.shared, &neighbours, &self.receiver, &ended, &mut clients);
-                clients.spawn(make_noise(self.shared.clone(), neighbours, ended.clone()));
+                clients.spawn_on(make_noise(self.shared.clone(), neighbours, ended.clone()), &noise::threads());
             }
             TenantFault::Sizes => {
                 let neighbours = neighbours()?;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cast::{Cast, Neighbours};
 use super::client::{Asked, Client, Shared, nothing};
+use super::noise;
 use super::sends::taken;
 use super::sizes;
 use crate::history::record::Channel;
@@ -84,14 +85,14 @@ async fn keep_asking_anew(mut client: Client) {
 /// writes as much.
 pub async fn make_noise(shared: Arc<Shared>, neighbours: Neighbours, ended: CancellationToken) {
     let Neighbours { loud, loud_channel: channel, .. } = neighbours;
-    let mut dice = shared.client(&loud);
+    let mut dice = noise::client(&shared, &loud);
     let burst = join_all((0..BURST).map(|_| {
-        let (client, node) = (shared.client(&loud), dice.any_node());
+        let (client, node) = (noise::client(&shared, &loud), dice.any_node());
         let channel = &channel;
         async move { send_largest(&client, &node, channel).await }
     }));
     let refilled = async {
-        let mut client = shared.client(&loud);
+        let mut client = noise::client(&shared, &loud);
         while !ended.is_cancelled() {
             let node = client.any_node();
             send_largest(&client, &node, &channel).await;
