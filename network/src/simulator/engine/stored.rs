@@ -126,8 +126,14 @@ impl Snapshot {
     ///
     /// # Errors
     /// Those of `write`.
-    pub fn write(&self, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    pub fn write(&self, write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         NUMBERS.set(Numbers::default());
+        let written = self.write_numbered(write);
+        NUMBERS.set(Numbers::default());
+        written
+    }
+
+    fn write_numbered(&self, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut put = |record: io::Result<Vec<u8>>| -> io::Result<()> {
             let record = record?;
             for message in NUMBERS.with_borrow_mut(|numbers| std::mem::take(&mut numbers.new)) {
@@ -144,9 +150,7 @@ impl Snapshot {
         for logins in self.logins.chunks(LOGINS) {
             put(encoded(LOGGED_IN, &logins))?;
         }
-        put(encoded(REST, &self.rest))?;
-        NUMBERS.set(Numbers::default());
-        Ok(())
+        put(encoded(REST, &self.rest))
     }
 
     /// Reads what [`Snapshot::write`] has handed out; `files` holds the bytes that lie in files of their own.
