@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::auth::ReplicatedAuth;
-use super::committer::LeadershipLost;
+use super::committer::{self, LeadershipLost};
 use super::lifecycle::replaced_lately;
 use super::number_checks::NumberChecks;
 use super::operations::Operations;
@@ -31,7 +31,7 @@ use super::outbox_bytes::Charge;
 use super::pace::{Booking, SlotGuard};
 use super::send_delay::SendDelay;
 use super::settling::Settled;
-use super::submission::LARGEST_COMMAND;
+use super::submission::{LARGEST_COMMAND, PORTION};
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
@@ -173,6 +173,8 @@ pub(super) struct Batch {
     pub projected: Projected,
     /// Acceptances that senders were told of and that the commands store.
     pub settled: Vec<Vec<u8>>,
+    /// Of the messages that came in.
+    pub bytes: usize,
 }
 
 /// Each refers to the reply of the command at its index.
@@ -428,7 +430,15 @@ impl Channel {
                     self.settle_accepted(&mut batch, &id, at, recipients);
                 }
                 SessionEvent::Refused { id, refused } => self.settle_refused(&mut batch, &id, *refused),
-                SessionEvent::Inbound(item) => self.take_or_hold(&mut batch, *item),
+                SessionEvent::Inbound(item) => {
+                    self.take_or_hold(&mut batch, *item);
+                    if batch.bytes >= PORTION {
+                        // Many large ones would keep a thread of the node busy for long, and then the shard.
+                        let begun = Instant::now();
+                        self.finish(std::mem::take(&mut batch)).await?;
+                        committer::rest(begun).await;
+                    }
+                }
                 other => {
                     // What came before it takes effect before it.
                     self.finish(std::mem::take(&mut batch)).await?;

@@ -207,7 +207,7 @@ async fn submit(
     while let Some(part) = parts.next() {
         if submitted.awaited.is_some() {
             submitted.wait().await?;
-            tokio::time::sleep(begun.elapsed().min(LONGEST_REST)).await;
+            rest(begun).await;
         }
         match part {
             Part::Submission(mut submission, replied) => {
@@ -223,6 +223,11 @@ async fn submit(
         }
     }
     Ok(submitted)
+}
+
+/// Waits for as long again as something large has taken since it began, for [`LONGEST_REST`] at most.
+pub async fn rest(begun: Instant) {
+    tokio::time::sleep(begun.elapsed().min(LONGEST_REST)).await;
 }
 
 /// How long after the last entry the next one goes, with so many on their way; `rest`: with none of them.

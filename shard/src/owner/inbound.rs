@@ -118,6 +118,7 @@ impl Channel {
             let Some(smaller) = told(&row, true) else { return };
             event = smaller;
         }
+        batch.bytes += event.weight();
         let customer = self.row.customer;
         let message = self.new_message(&row);
         batch.commands.push(match unread {
@@ -181,6 +182,7 @@ impl Channel {
             events = told(&row);
         }
         let message = self.new_message(&row);
+        batch.bytes += message.row.len();
         batch.commands.push(Command::ReceiveOwn { customer: self.row.customer, message, events });
     }
 
