@@ -181,10 +181,10 @@ impl Spool {
     async fn put(&mut self, piece: &[u8]) -> io::Result<&mut File> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => {
+            missing => {
                 let mut file = File::create_new(&self.path.0).await?;
                 file.set_max_buf_size(WRITE_BUFFER);
-                none.insert(file)
+                missing.insert(file)
             }
         };
         file.write_all(&self.gathered).await?;

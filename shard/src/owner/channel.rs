@@ -173,7 +173,7 @@ pub(super) struct Batch {
     pub projected: Projected,
     /// Acceptances that senders were told of and that the commands store.
     pub settled: Vec<Vec<u8>>,
-    /// Of the messages that came in.
+    /// About how many bytes of the log the messages take that came in: with [`PORTION`] of them the turn ends.
     pub bytes: usize,
 }
 
@@ -433,7 +433,7 @@ impl Channel {
                 SessionEvent::Inbound(item) => {
                     self.take_or_hold(&mut batch, *item);
                     if batch.bytes >= PORTION {
-                        // Many large ones would keep a thread of the node busy for long, and then the shard.
+                        // A turn of many large messages would keep a thread of the node busy for long, and then the shard.
                         let begun = Instant::now();
                         self.finish(std::mem::take(&mut batch)).await?;
                         committer::rest(begun).await;
