@@ -10,9 +10,8 @@ use ::tests::http::{self, Api, try_answer};
 use ::tests::media::bare;
 use futures::future::{join, join_all};
 use reqwest::Method;
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
 use serde_json::{Value, json};
+use shard::media::give_way;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -47,19 +46,16 @@ const SHOWS: Duration = Duration::from_secs(1);
 /// Made once.
 static PICTURE: LazyLock<Vec<u8>> = LazyLock::new(picture);
 
-/// The niceness of who gives way to all.
-const LOWEST: i32 = 19;
-
 /// Where noise is made: on threads that give way to the nodes and to the clients that measure. Who makes noise elsewhere takes none of
 /// the nodes' processors for that.
 pub fn threads() -> Handle {
     static THREADS: LazyLock<Runtime> = LazyLock::new(|| {
-        let lowest = || {
+        let begun = || {
             // One that stays as it was makes a node look slower than it is, and not faster.
-            let _ = setpriority_process(Some(gettid()), LOWEST);
+            let _ = give_way();
         };
         let mut threads = Builder::new_multi_thread();
-        threads.worker_threads(2).thread_name("noise").enable_all().on_thread_start(lowest);
+        threads.worker_threads(2).thread_name("noise").enable_all().on_thread_start(begun);
         threads.build().expect("threads can be started")
     });
     THREADS.handle().clone()
@@ -151,7 +147,7 @@ async fn show_pictures(mut client: Client, channel: Channel, ended: Cancellation
         let body = json!({ "picture_url": stored["url"] });
         loop {
             let request = somewhere(&mut client).request(Method::PATCH, &path).json(&body);
-            // How long it takes at the lowest priority is promised to nobody.
+            // How long it takes where all else goes first is promised to nobody.
             let _ = try_answer(request).await;
             tokio::time::sleep(SHOWS).await;
         }

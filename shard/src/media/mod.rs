@@ -24,3 +24,4 @@ mod workshop;
 
 pub(crate) use state::media::apply;
 pub use state::media::{command, record};
+pub use workshop::give_way;

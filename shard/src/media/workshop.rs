@@ -1,17 +1,13 @@
-//! Threads for work that takes a processor for long: decoding pictures, converting sound. They have the lowest priority, so
+//! Threads for work that takes a processor for long: decoding pictures, converting sound. They give way to all others, so
 //! that whatever keeps an ownership alive comes first on a machine that has nothing to spare.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
 use tokio::sync::oneshot;
-
-/// As little as Linux gives.
-const LOWEST: i32 = 19;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -58,7 +54,7 @@ fn open(name: &'static str, threads: usize) -> Sender<Job> {
     for _ in 0..threads {
         let taken: Arc<Mutex<Receiver<Job>>> = taken.clone();
         let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            if let Err(error) = setpriority_process(Some(gettid()), LOWEST) {
+            if let Err(error) = give_way() {
                 tracing::warn!(%error, "a thread for pictures or sound keeps its priority");
             }
             loop {
@@ -75,21 +71,37 @@ fn open(name: &'static str, threads: usize) -> Sender<Job> {
     jobs
 }
 
+/// Has the calling thread work only where no other one wants the processor, and leave it at once to one that does. The lowest
+/// niceness is not enough for that: such a thread still works to the end of its slice, some milliseconds.
+///
+/// # Errors
+/// What the system says where it does not let the thread.
+#[allow(unsafe_code, reason = "no library with a safe interface sets this policy")]
+pub fn give_way() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: The system reads the parameters and keeps no address. 0 is the calling thread.
+    let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use rustix::process::getpriority_process;
-
     use super::*;
 
+    /// The policy of the calling thread: field 41 of its `stat`.
+    fn policy() -> i32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        fields.split_whitespace().nth(38).unwrap().parse().unwrap()
+    }
+
     #[tokio::test]
-    async fn work_is_done_at_the_lowest_priority_and_a_panic_costs_nothing_else() {
+    async fn work_gives_way_to_all_else_and_a_panic_costs_nothing_else() {
         let workshop = Workshop::new("test", 1);
-        let own = getpriority_process(Some(gettid())).unwrap();
         let panicked = workshop.run(|| panic!("damaged bytes")).await;
         assert_eq!(panicked, Err::<(), _>(Undone));
-        let priority = workshop.run(|| getpriority_process(Some(gettid())).unwrap()).await.unwrap();
-        assert_eq!(priority, LOWEST);
-        assert_eq!(getpriority_process(Some(gettid())).unwrap(), own, "it is the thread's alone");
+        assert_eq!(workshop.run(policy).await, Ok(libc::SCHED_IDLE));
+        assert_eq!(policy(), libc::SCHED_OTHER, "it is the thread's alone");
     }
 }
