@@ -20,6 +20,7 @@ use super::neighbours::make_noise;
 use super::noise;
 use super::sends::taken;
 use super::sizes;
+use super::threads;
 use crate::history::record::{Channel, Endpoint, Manner};
 use crate::history::{Answer, Op, Outcome};
 use crate::schedule::fault::{Stop, TenantFault};
@@ -83,7 +84,7 @@ impl Acts {
             TenantFault::Noise => {
                 let neighbours = neighbours()?;
                 noise::begin(&self.shared, &neighbours, &self.receiver, &ended, &mut clients);
-                clients.spawn_on(make_noise(self.shared.clone(), neighbours, ended.clone()), &noise::threads());
+                clients.spawn_on(make_noise(self.shared.clone(), neighbours, ended.clone()), threads::loud().handle());
             }
             TenantFault::Sizes => {
                 let neighbours = neighbours()?;

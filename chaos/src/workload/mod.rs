@@ -29,6 +29,7 @@ mod sends;
 mod sizes;
 mod strangers;
 mod streams;
+mod threads;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::cast::{Cast, Neighbours};
 use super::client::{Asked, Client, Shared, nothing};
-use super::noise;
 use super::sends::taken;
 use super::sizes;
+use super::threads;
 use crate::history::record::Channel;
 use crate::history::{Op, Size};
 
@@ -36,10 +36,11 @@ const WRITES: Duration = Duration::from_millis(500);
 /// Lets the quiet tenant send one message after the other, and upload and ask anew beside that.
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) {
     if let Some(neighbours) = &cast.neighbours {
-        let client = || shared.client(&neighbours.quiet);
-        clients.spawn(keep_sending(client(), neighbours.quiet_channel.clone()));
-        clients.spawn(keep_uploading(client(), neighbours.quiet_channel.clone()));
-        clients.spawn(keep_asking_anew(client()));
+        let threads = threads::quiet();
+        let client = || threads.client(shared, &neighbours.quiet);
+        clients.spawn_on(keep_sending(client(), neighbours.quiet_channel.clone()), threads.handle());
+        clients.spawn_on(keep_uploading(client(), neighbours.quiet_channel.clone()), threads.handle());
+        clients.spawn_on(keep_asking_anew(client()), threads.handle());
     }
 }
 
@@ -85,14 +86,15 @@ async fn keep_asking_anew(mut client: Client) {
 /// writes as much.
 pub async fn make_noise(shared: Arc<Shared>, neighbours: Neighbours, ended: CancellationToken) {
     let Neighbours { loud, loud_channel: channel, .. } = neighbours;
-    let mut dice = noise::client(&shared, &loud);
+    let threads = threads::loud();
+    let mut dice = threads.client(&shared, &loud);
     let burst = join_all((0..BURST).map(|_| {
-        let (client, node) = (noise::client(&shared, &loud), dice.any_node());
+        let (client, node) = (threads.client(&shared, &loud), dice.any_node());
         let channel = &channel;
         async move { send_largest(&client, &node, channel).await }
     }));
     let refilled = async {
-        let mut client = noise::client(&shared, &loud);
+        let mut client = threads.client(&shared, &loud);
         while !ended.is_cancelled() {
             let node = client.any_node();
             send_largest(&client, &node, &channel).await;

@@ -6,21 +6,20 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ::tests::http::{self, Api, try_answer};
+use ::tests::http::{Api, try_answer};
 use ::tests::media::bare;
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
-use shard::media::give_way;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cast::Neighbours;
-use super::client::{Asked, Client, Shared, Tenant, made, nothing};
+use super::client::{Asked, Client, Shared, made, nothing};
 use super::hooks::{SECRET, hook};
+use super::threads;
 use crate::history::record::{Channel, Manner};
 use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
@@ -46,27 +45,6 @@ const SHOWS: Duration = Duration::from_secs(1);
 /// Made once.
 static PICTURE: LazyLock<Vec<u8>> = LazyLock::new(picture);
 
-/// Where noise is made: on threads that give way to the nodes and to the clients that measure. Who makes noise elsewhere takes none of
-/// the nodes' processors for that.
-pub fn threads() -> Handle {
-    static THREADS: LazyLock<Runtime> = LazyLock::new(|| {
-        let begun = || {
-            // One that stays as it was makes a node look slower than it is, and not faster.
-            let _ = give_way();
-        };
-        let mut threads = Builder::new_multi_thread();
-        threads.worker_threads(2).thread_name("noise").enable_all().on_thread_start(begun);
-        threads.build().expect("threads can be started")
-    });
-    THREADS.handle().clone()
-}
-
-/// A client of who makes the noise: its connections are kept on [`threads`], and are nobody else's.
-pub fn client(shared: &Arc<Shared>, loud: &Tenant) -> Client {
-    static CONNECTIONS: LazyLock<reqwest::Client> = LazyLock::new(http::client);
-    Client { http: CONNECTIONS.clone(), ..shared.client(loud) }
-}
-
 /// Begins all of it. It goes on until it is told to end.
 pub fn begin(
     shared: &Arc<Shared>,
@@ -76,12 +54,16 @@ pub fn begin(
     clients: &mut JoinSet<()>,
 ) {
     let Neighbours { loud, loud_channel: channel, .. } = neighbours;
+    let threads = threads::loud();
     for node in shared.map().nodes {
-        clients.spawn_on(crowd(node, begun_upload(&channel.id, &loud.key), ended.clone()), &threads());
+        clients.spawn_on(crowd(node, begun_upload(&channel.id, &loud.key), ended.clone()), threads.handle());
     }
-    clients.spawn_on(show_pictures(client(shared, loud), channel.clone(), ended.clone()), &threads());
+    clients.spawn_on(show_pictures(threads.client(shared, loud), channel.clone(), ended.clone()), threads.handle());
     for _ in 0..HANGING {
-        clients.spawn_on(leave_hanging(client(shared, loud), receiver.to_owned(), ended.clone()), &threads());
+        clients.spawn_on(
+            leave_hanging(threads.client(shared, loud), receiver.to_owned(), ended.clone()),
+            threads.handle(),
+        );
     }
 }
 

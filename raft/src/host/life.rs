@@ -112,7 +112,7 @@ impl Life {
         let (disk, state, machine) = (self.shared.logs.clone(), self.shared.state.clone(), (self.factory)());
         let position = self.core.position.clone();
         let (meter, cut) = (self.core.meter.clone(), self.core.cut.clone());
-        let (copies, most_log_bytes) = (self.core.copies.clone(), self.most_log_bytes());
+        let (limits, copies, most_log_bytes) = (self.shared.limits, self.core.copies.clone(), self.most_log_bytes());
         let opened = tokio::task::spawn_blocking(move || {
             let log = GroupLog::open(id, disk)?;
             if log.was_erased() {
@@ -120,7 +120,7 @@ impl Life {
                 state.erase(id)?;
             }
             let applier = Applier::open(state, log.clone(), machine, position, meter, cut, right)?;
-            Ok::<_, std::io::Error>((log, applier.keeping_log(copies, most_log_bytes)))
+            Ok::<_, std::io::Error>((log, applier.keeping_log(limits, copies, most_log_bytes)))
         });
         let (log, applier) = opened.await.map_err(|error| text(&error))?.map_err(|error| text(&error))?;
         // Who never had a vote or an entry has promised nothing.

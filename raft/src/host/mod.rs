@@ -34,6 +34,7 @@ pub use crate::folder::{StartError, USUAL_BUFFER};
 use crate::group::{Core, Group};
 use crate::local_copy::LocalCopy;
 use crate::log::disk::Disk;
+pub use crate::log::limits::LogLimits;
 use crate::log::writer::{Write, Writer};
 use crate::machine::{DIRECTORY_GROUP, GroupId, Machine};
 use crate::network::service;
@@ -44,23 +45,6 @@ use crate::supervise;
 use crate::telemetry;
 pub use crate::timing::Timing;
 use crate::transport::Peers;
-
-/// How much log a group keeps, so that a follower that was away catches up from the log and not from a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogLimits {
-    /// Entries that stay behind the newest snapshot.
-    pub keep_entries: u64,
-    /// A snapshot (a position from which the log may be purged) is taken each time that many entries were applied.
-    pub snapshot_every: u64,
-    /// Bytes of log after which a snapshot is taken and the log cut, whatever the number of entries.
-    pub max_bytes: u64,
-}
-
-impl Default for LogLimits {
-    fn default() -> Self {
-        Self { keep_entries: 50_000, snapshot_every: 10_000, max_bytes: 256 << 20 }
-    }
-}
 
 /// Makes the machine of a group; called again when the group is rebuilt.
 pub type Factory = Box<dyn Fn() -> Box<dyn Machine> + Send + Sync>;

@@ -24,6 +24,7 @@ use super::snapshot::{self, SnapshotData, Source};
 use crate::codec::invalid_data;
 use crate::copies::Copies;
 use crate::failpoint::{self, Point};
+use crate::log::limits::LogLimits;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Machine, Position};
 use crate::supervise;
@@ -54,6 +55,7 @@ pub(crate) struct Applier {
     cut: Arc<Cut>,
     /// Bytes of the commands of the batch that is being applied.
     bytes: usize,
+    limits: LogLimits,
     /// The snapshots that are on their way to peers, and how many bytes the log may take meanwhile.
     copies: Arc<Copies>,
     most_log_bytes: u64,
@@ -112,6 +114,7 @@ impl Applier {
             meter,
             cut,
             bytes: 0,
+            limits: LogLimits::default(),
             copies: Arc::default(),
             most_log_bytes: 0,
             begun: Arc::default(),
@@ -119,9 +122,10 @@ impl Applier {
         })
     }
 
-    /// Leaves the log as it is while a peer takes a snapshot, and the entries behind it, until it takes more than so many bytes.
-    pub(crate) fn keeping_log(self, copies: Arc<Copies>, most_log_bytes: u64) -> Self {
-        Self { copies, most_log_bytes, ..self }
+    /// Leaves the log as it is while a peer takes a snapshot, and the entries behind it, until it takes more than so many bytes, and
+    /// cuts it within these limits otherwise.
+    pub(crate) fn keeping_log(self, limits: LogLimits, copies: Arc<Copies>, most_log_bytes: u64) -> Self {
+        Self { limits, copies, most_log_bytes, ..self }
     }
 
     fn keeps_log(&self) -> bool {
@@ -291,13 +295,17 @@ impl RaftStateMachine<TypeConfig> for Applier {
     }
 
     async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {
-        Builder { disk: self.disk.clone(), group: self.group }
+        let applied = self.last.map_or(0, |last| last.index);
+        let cut_to = self.log.cut_to(self.limits.max_bytes).unwrap_or_default();
+        let from = applied.saturating_sub(self.limits.snapshot_every / 2).max(cut_to);
+        Builder { disk: self.disk.clone(), group: self.group, from }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, data: SnapshotData) -> Result<(), io::Error> {
         let received = match data {
             SnapshotData::Received(received) => received,
             SnapshotData::Source(source) => source.copy_to(&self.disk, self.group).await?,
+            SnapshotData::Position => return Err(invalid_data("a snapshot that was built has no content")),
         };
         let (disk, group, installed) = (self.disk.clone(), self.group, meta.clone());
         let installing = self.disk.blocking(move || snapshot::install(&disk, group, &installed, received));
@@ -321,7 +329,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
             return Ok(None);
         }
         if !self.begun.load(Ordering::Acquire) {
-            return taken(&self.disk, self.group).await.map(Some);
+            return taken(&self.disk, self.group, u64::MAX).await.map(Some);
         }
         // One to be sent: no log is cut by it, so nothing has to be in tables. Nothing is applied while openraft waits for it, and
         // for a peer that is down it asks several times a second.
@@ -330,27 +338,40 @@ impl RaftStateMachine<TypeConfig> for Applier {
     }
 }
 
-/// A snapshot of a group: all of the state up to its position is in tables when this returns, so that the log may be cut up to
-/// there.
-async fn taken(disk: &Arc<StateDisk>, group: GroupId) -> io::Result<Snapshot<SnapshotData>> {
-    // First the position, then the tables.
-    let (meta, source) = Source::take(disk.clone(), group).await?;
-    let flushed = disk.clone();
-    disk.blocking(move || flushed.flush()).await.map_err(io::Error::other)??;
-    Ok(Snapshot { meta, snapshot: SnapshotData::Source(source) })
+/// A snapshot of a group that is a position alone. All of the state up to there is in tables when this returns, so that the log may
+/// be cut up to there.
+///
+/// Tables are of all groups: what is in them since another group's snapshot is enough if it reaches `from`, and nothing is written.
+async fn taken(disk: &Arc<StateDisk>, group: GroupId, from: u64) -> io::Result<Snapshot<SnapshotData>> {
+    let read = disk.clone();
+    let taking = disk.blocking(move || {
+        let kept = read.in_tables(group)?;
+        if kept.last.is_some_and(|last| last.index >= from) {
+            return Ok::<_, io::Error>(kept);
+        }
+        // First the position, then the tables.
+        let applied = read.applied_in(&read.db().snapshot(), group)?;
+        read.flush()?;
+        Ok(applied)
+    });
+    let applied = taking.await.map_err(io::Error::other)??;
+    let meta = SnapshotMeta { last_log_id: applied.last, last_membership: applied.membership };
+    Ok(Snapshot { meta, snapshot: SnapshotData::Position })
 }
 
 /// Builds a snapshot, which is a position only: the state up to it is on disk and may stand for the log.
 pub(crate) struct Builder {
     disk: Arc<StateDisk>,
     group: GroupId,
+    /// The least index that is worth a snapshot.
+    from: u64,
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotData;
 
     async fn build_snapshot(&mut self) -> Result<Snapshot<SnapshotData>, io::Error> {
-        taken(&self.disk, self.group).await
+        taken(&self.disk, self.group, self.from).await
     }
 }
 
@@ -463,9 +484,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_snapshot_writes_no_tables_where_another_groups_has_written_enough_of_this_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = LogLimits { snapshot_every: 20, ..LogLimits::default() };
+        let applier = open_in(folder.path(), 0, Arc::new(|reason| panic!("{reason}"))).await.unwrap();
+        let mut applier = applier.keeping_log(limits, Arc::default(), 0);
+        let write = |applier: &mut Applier, index| {
+            let mut batch = WriteBatch::default();
+            applier.disk.put_applied(&mut batch, 1, &log_id(1, index), 0);
+            applier.disk.write(1, batch).unwrap();
+            applier.last = Some(log_id(1, index));
+        };
+        write(&mut applier, 10);
+        let other = taken(&applier.disk, 2, u64::MAX).await.unwrap();
+        assert_eq!(other.meta.last_log_id, None);
+        for (applied, reached) in [(20, 10), (21, 21), (31, 21), (32, 32)] {
+            write(&mut applier, applied);
+            let tables = applier.disk.db().live_files().unwrap().len();
+            let built = applier.get_snapshot_builder().await.build_snapshot().await.unwrap();
+            assert_eq!(built.meta.last_log_id, Some(log_id(1, reached)), "at {applied}");
+            let written = applier.disk.db().live_files().unwrap().len() - tables;
+            assert_eq!(written > 0, reached == applied, "{written} tables at {applied}");
+            assert!(matches!(built.snapshot, SnapshotData::Position));
+        }
+    }
+
+    #[tokio::test]
     async fn no_log_is_cut_while_a_snapshot_is_on_its_way_unless_it_has_grown_too_large() {
         let copies = Arc::<Copies>::default();
-        let mut applier = open_with_durable(0).await.unwrap().keeping_log(copies.clone(), 0);
+        let mut applier = open_with_durable(0).await.unwrap().keeping_log(LogLimits::default(), copies.clone(), 0);
         assert!(applier.try_create_snapshot_builder(false).await.is_some());
         let copying = copies.begin(2);
         assert!(applier.try_create_snapshot_builder(false).await.is_none(), "its log is not too large");

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::{Buf, BufMut, Bytes};
 use model::id::NodeId;
 use rocksdb::{
-    ColumnFamily, DB, DBRawIterator, FlushOptions, Options, Range, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+    ColumnFamily, DB, DBRawIterator, FlushOptions, Options, Range, ReadOptions, ReadTier, Snapshot, WriteBatch,
+    WriteOptions,
 };
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
@@ -252,6 +253,23 @@ impl StateDisk {
         Self::parse_applied(self.get_meta(group, Meta::Applied)?, self.get_meta(group, Meta::Membership)?)
     }
 
+    /// How far a group's state lies in tables, and outlives a crash. Nothing is known of the directory's group: what RocksDB has of it
+    /// in a write-ahead log counts as kept, and is not synced.
+    pub(crate) fn in_tables(&self, group: GroupId) -> io::Result<Applied> {
+        if group == DIRECTORY_GROUP {
+            return Ok(Applied::default());
+        }
+        let snapshot = self.db.snapshot();
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&snapshot);
+        options.set_read_tier(ReadTier::Persisted);
+        let get = |what| self.checked("read", self.db.get_cf_opt(self.meta(), meta_key(group, what), &options));
+        let found = Self::parse_applied(get(Meta::Applied)?, get(Meta::Membership)?)?;
+        // Tables that were written between the two reads show a later membership.
+        let is_later = found.membership.log_id().as_ref() > found.last.as_ref();
+        Ok(if is_later { Applied::default() } else { found })
+    }
+
     fn get_meta(&self, group: GroupId, what: Meta) -> io::Result<Option<Vec<u8>>> {
         self.checked("read", self.db.get_cf(self.meta(), meta_key(group, what)))
     }
@@ -432,6 +450,30 @@ mod tests {
             rows.next();
         }
         (applied, count)
+    }
+
+    #[test]
+    fn what_lies_in_tables_is_what_was_flushed_and_nothing_is_said_of_the_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = open(folder.path(), USUAL_BUFFER);
+        let reached = |group| disk.in_tables(group).unwrap().last.map(|last| last.index);
+        for index in 1..4 {
+            write(&disk, 5, index);
+            write(&disk, DIRECTORY_GROUP, index);
+            assert_eq!(reached(5), (index > 1).then(|| index - 1));
+            disk.flush().unwrap();
+            assert_eq!((reached(5), reached(DIRECTORY_GROUP)), (Some(index), None));
+        }
+        // A membership that is in tables later than the position is of another moment.
+        let mut batch = WriteBatch::default();
+        disk.put_membership(&mut batch, 5, &Membership::new(Some(log_id(1, 4)), Default::default()));
+        disk.write(5, batch).unwrap();
+        assert_eq!(reached(5), Some(3));
+        disk.flush().unwrap();
+        assert_eq!(reached(5), None);
+        write(&disk, 5, 4);
+        disk.flush().unwrap();
+        assert_eq!(reached(5), Some(4));
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) enum SnapshotData {
     Source(Source),
     /// Received, on disk, to be installed.
     Received(Received),
+    /// Nothing but how far it reaches, which is all that openraft wants of one that was built.
+    Position,
 }
 
 /// The state of a group at one moment, ready to be read in chunks.
