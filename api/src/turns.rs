@@ -15,15 +15,16 @@ pub const SMALL: usize = 16 * 1024;
 /// How many large bodies of one account a node works on at once. The cluster's other nodes work on as many.
 const AT_ONCE: usize = 1;
 
-/// After so long a turn ends, whatever its body waits for: a slow network is no work. The rest after it lasts as long at most.
+/// After so long a turn ends, whatever its body waits for: a slow network is no work.
 const TURN: Duration = Duration::from_millis(50);
 
 /// The next turn begins after a rest of so many times what the one before took: the others' requests find the processor free for most
-/// of the time.
-const REST: u32 = 2;
+/// of the time. The longest rest is as long as two turns.
+const REST: u32 = 3;
+const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// How long a body waits for its turn. No more of them wait than the account's bucket lets in meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The turns of a node; accounts without a large body take no room.
 pub struct Turns(Arc<Shares>);
@@ -56,7 +57,7 @@ impl Turns {
             let begun = Instant::now();
             // Either way it is over.
             let _ = tokio::time::timeout(TURN, ended).await;
-            tokio::time::sleep((begun.elapsed() * REST).min(TURN)).await;
+            tokio::time::sleep((begun.elapsed() * REST).min(LONGEST_REST)).await;
             drop(share);
         });
         Ok(Turn { _ended })
@@ -84,10 +85,10 @@ mod tests {
         tokio::time::sleep(TURN / 5).await;
         drop(first);
         let second = second.await.unwrap();
-        assert!(begun.elapsed() >= TURN / 5 * 3, "the first rests");
+        assert!(begun.elapsed() >= TURN / 5 * (1 + REST), "the first rests");
         let begun = Instant::now();
         let third = turns.take(one).await.unwrap();
-        assert!(begun.elapsed() >= TURN * 2, "the second is held, and rests");
+        assert!(begun.elapsed() >= TURN + LONGEST_REST, "the second is held, and rests");
         drop((second, third));
     }
 

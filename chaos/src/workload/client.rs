@@ -79,6 +79,7 @@ pub struct Client {
 }
 
 /// A request, before it is known who asks whom.
+#[derive(Clone)]
 pub struct Asked {
     method: Method,
     path: String,

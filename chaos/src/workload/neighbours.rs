@@ -88,16 +88,18 @@ pub async fn make_noise(shared: Arc<Shared>, neighbours: Neighbours, ended: Canc
     let Neighbours { loud, loud_channel: channel, .. } = neighbours;
     let threads = threads::loud();
     let mut dice = threads.client(&shared, &loud);
+    // Written once: who has it written 60 times over takes the processors for that.
+    let largest = sizes::largest(&channel);
     let burst = join_all((0..BURST).map(|_| {
         let (client, node) = (threads.client(&shared, &loud), dice.any_node());
-        let channel = &channel;
-        async move { send_largest(&client, &node, channel).await }
+        let largest = largest.clone();
+        async move { send_largest(&client, &node, largest).await }
     }));
     let refilled = async {
         let mut client = threads.client(&shared, &loud);
         while !ended.is_cancelled() {
             let node = client.any_node();
-            send_largest(&client, &node, &channel).await;
+            send_largest(&client, &node, largest.clone()).await;
             ended.run_until_cancelled(tokio::time::sleep(AGAIN)).await;
         }
     };
@@ -117,7 +119,7 @@ pub async fn make_noise(shared: Arc<Shared>, neighbours: Neighbours, ended: Canc
     futures::join!(burst, refilled, written);
 }
 
-async fn send_largest(client: &Client, node: &crate::world::map::Place, channel: &Channel) {
+async fn send_largest(client: &Client, node: &crate::world::map::Place, largest: Asked) {
     let op = Op::Sized { what: "the largest contact cards".to_owned(), size: Size::Within };
-    client.call(node, op, sizes::largest(channel), taken).await;
+    client.call(node, op, largest, taken).await;
 }

@@ -1,6 +1,7 @@
 //! Pictures of profiles, groups and newsletters: whatever a caller gives becomes a centred square of 640 pixels and a
 //! preview of 96, both JPEG, which go to the network inside the operation.
 
+mod rows;
 mod square;
 
 use std::fs::File;
@@ -267,20 +268,32 @@ fn is_progressive_jpeg(source: &mut (impl BufRead + Seek)) -> Option<bool> {
 /// Decodes, turns it upright, crops and scales.
 fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     let of_webp = webp(&mut source)?.map(|bytes| exif_of(&bytes).and_then(Orientation::from_exif_chunk));
-    let mut decoder = bounded(source)?.into_decoder()?;
+    let reader = bounded(&mut source)?;
+    let is_png = reader.format() == Some(ImageFormat::Png);
+    let mut decoder = reader.into_decoder()?;
     let (width, height) = decoder.dimensions();
     let orientation = of_webp.unwrap_or_else(|| decoder.orientation().ok()).unwrap_or(Orientation::NoTransforms);
-    let whole = DynamicImage::from_decoder(decoder)?;
+    drop(decoder);
     let side = width.min(height);
     let centre = Square { left: (width - side) / 2, top: (height - side) / 2, side };
-    let square = centre.of(&whole);
-    drop(whole);
+    let square = square_of(&mut source, is_png, &centre)?;
     // What is small is turned, not what is large; the square's centre stays where it is.
     let mut full = square.resize_exact(FULL, FULL, FilterType::CatmullRom);
     full.apply_orientation(orientation);
     let full = on_white(full);
     let preview = full.resize_exact(PREVIEW, PREVIEW, FilterType::Triangle);
     Ok(Picture { full: jpeg(&full)?, preview: jpeg(&preview)? })
+}
+
+fn square_of(source: &mut (impl BufRead + Seek), is_png: bool, centre: &Square) -> Result<DynamicImage, Unfit> {
+    if is_png && centre.is_large() {
+        source.rewind().map_err(ImageError::IoError)?;
+        if let Some(square) = rows::shrunk(&mut *source, centre)? {
+            return Ok(square);
+        }
+    }
+    source.rewind().map_err(ImageError::IoError)?;
+    Ok(centre.of(&DynamicImage::from_decoder(bounded(source)?.into_decoder()?)?))
 }
 
 /// JPEG knows no transparency.
@@ -330,6 +343,32 @@ mod tests {
             _ => Rgba([0, 0, 255, 255]),
         };
         DynamicImage::ImageRgba8(RgbaImage::from_fn(300, 100, |x, _| colour(x)))
+    }
+
+    #[test]
+    fn a_large_png_becomes_the_same_by_rows_as_it_does_whole() {
+        let (width, height) = (2_300, 2_001);
+        let centre = Square { left: 149, top: 0, side: 2_001 };
+        let rising = |x: u32, y: u32| Rgba([(x / 10) as u8, (y / 10) as u8, 90, 200]);
+        let whole = DynamicImage::ImageRgba8(RgbaImage::from_fn(width, height, rising));
+        let kinds = [
+            DynamicImage::ImageLuma8(whole.to_luma8()),
+            DynamicImage::ImageLumaA8(whole.to_luma_alpha8()),
+            DynamicImage::ImageRgb8(whole.to_rgb8()),
+            DynamicImage::ImageRgb16(whole.to_rgb16()),
+            DynamicImage::ImageRgba16(whole.to_rgba16()),
+            whole,
+        ];
+        for kind in kinds {
+            let png = encoded(&kind, ImageFormat::Png);
+            let by_rows = rows::shrunk(png.clone(), &centre).unwrap().unwrap().into_rgba8();
+            let at_once = centre.of(&image::load(png.clone(), ImageFormat::Png).unwrap()).into_rgba8();
+            assert_eq!(by_rows.dimensions(), at_once.dimensions());
+            let differ = by_rows.iter().zip(at_once.iter()).filter(|(one, other)| one.abs_diff(**other) > 1).count();
+            assert_eq!(differ, 0, "{:?}", kind.color());
+            let half = png.get_ref().len() / 2;
+            assert_eq!(rows::shrunk(Cursor::new(&png.get_ref()[..half]), &centre), Err(Unfit::Damaged));
+        }
     }
 
     #[test]

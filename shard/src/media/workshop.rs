@@ -5,6 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -71,6 +72,31 @@ fn open(name: &'static str, threads: usize) -> Sender<Job> {
     jobs
 }
 
+/// How long work goes on between two pauses, and how long each lasts.
+const STRETCH: Duration = Duration::from_millis(2);
+
+/// Pauses of work that would keep a processor busy all the time. A processor that stands idle now and then takes waiting threads from
+/// others; the system moves few to one that is busy, however unimportant what it works on.
+pub(super) struct Pauses {
+    since: Instant,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self { since: Instant::now() }
+    }
+}
+
+impl Pauses {
+    /// Rests if it is time to. To be asked many times in each millisecond of work.
+    pub fn take(&mut self) {
+        if self.since.elapsed() >= STRETCH {
+            std::thread::sleep(STRETCH);
+            self.since = Instant::now();
+        }
+    }
+}
+
 /// Has the calling thread work only where no other one wants the processor, and leave it at once to one that does. The lowest
 /// niceness is not enough for that: such a thread still works to the end of its slice, some milliseconds.
 ///
@@ -94,6 +120,18 @@ mod tests {
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
         fields.split_whitespace().nth(38).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn work_pauses_for_half_of_its_time() {
+        let (begun, mut pauses, mut busy) = (Instant::now(), Pauses::default(), Duration::ZERO);
+        while begun.elapsed() < STRETCH * 20 {
+            let since = Instant::now();
+            while since.elapsed() < STRETCH / 10 {}
+            busy += since.elapsed();
+            pauses.take();
+        }
+        assert!(busy < begun.elapsed() * 2 / 3, "{busy:?}");
     }
 
     #[tokio::test]

@@ -51,6 +51,9 @@ pub const MAILBOX: usize = 64;
 /// How much one turn takes on.
 const TURN: usize = 64;
 
+/// After a turn of large messages that came in a channel rests for so many times what that took.
+const INBOUND_REST: u32 = 2;
+
 /// How long a task without anything to do stays.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -424,6 +427,7 @@ impl Channel {
 
     async fn take_events(&mut self, events: &mut Vec<SessionEvent>) -> Result<(), LeadershipLost> {
         let mut batch = Batch::default();
+        let mut begun = Instant::now();
         for event in events.drain(..) {
             match event {
                 SessionEvent::Accepted { id, at, recipients } => {
@@ -434,9 +438,9 @@ impl Channel {
                     self.take_or_hold(&mut batch, *item);
                     if batch.bytes >= PORTION {
                         // A turn of many large messages would keep a thread of the node busy for long, and then the shard.
-                        let begun = Instant::now();
                         self.finish(std::mem::take(&mut batch)).await?;
-                        committer::rest(begun).await;
+                        committer::rest(begun.elapsed() * INBOUND_REST).await;
+                        begun = Instant::now();
                     }
                 }
                 other => {

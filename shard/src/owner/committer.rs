@@ -207,7 +207,7 @@ async fn submit(
     while let Some(part) = parts.next() {
         if submitted.awaited.is_some() {
             submitted.wait().await?;
-            rest(begun).await;
+            rest(begun.elapsed()).await;
         }
         match part {
             Part::Submission(mut submission, replied) => {
@@ -225,9 +225,9 @@ async fn submit(
     Ok(submitted)
 }
 
-/// Waits for as long again as something large has taken since it began, for [`LONGEST_REST`] at most.
-pub async fn rest(begun: Instant) {
-    tokio::time::sleep(begun.elapsed().min(LONGEST_REST)).await;
+/// Waits for so long, but for [`LONGEST_REST`] at most, between two things that are large.
+pub async fn rest(time: Duration) {
+    tokio::time::sleep(time.min(LONGEST_REST)).await;
 }
 
 /// How long after the last entry the next one goes, with so many on their way; `rest`: with none of them.

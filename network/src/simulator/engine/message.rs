@@ -48,14 +48,20 @@ pub struct Message {
 #[serde(from = "Content")]
 pub enum Body {
     Text(Box<str>),
-    Other(Box<Content>),
+    Other(Arc<Content>),
 }
 
 impl From<Content> for Body {
     fn from(content: Content) -> Self {
-        match content {
-            Content::Text { text } => Self::Text(text.into()),
-            other => Self::Other(Box::new(other)),
+        Self::from(Arc::new(content))
+    }
+}
+
+impl From<Arc<Content>> for Body {
+    fn from(content: Arc<Content>) -> Self {
+        match &*content {
+            Content::Text { text } => Self::Text(text.as_str().into()),
+            _ => Self::Other(content),
         }
     }
 }

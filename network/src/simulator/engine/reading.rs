@@ -53,7 +53,8 @@ impl Engine {
         let to = self.chat_address(number, message);
         let target = self.key(number, message);
         let content = Content::Reaction { target, emoji: emoji.to_owned() };
-        let writing = Writing { to, content, around: Surroundings::default(), recovers: None, id: None };
+        let (content, around) = (Arc::new(content), Surroundings::default());
+        let writing = Writing { to, content, around, recovers: None, id: None };
         self.phone_send(now, number, &writing, 1).map(drop)
     }
 

@@ -60,7 +60,7 @@ pub struct Draft {
     /// The device that sends it; `None` when the phone does.
     pub device: Option<u32>,
     pub to: Address,
-    pub content: Content,
+    pub content: Arc<Content>,
     pub around: Surroundings,
 }
 
@@ -88,7 +88,7 @@ impl Engine {
         };
         if let Some(target) = target {
             self.check_target(from, &content, target)?;
-            if let Content::Delete { by_admin, .. } = &mut content {
+            if let Content::Delete { by_admin, .. } = Arc::make_mut(&mut content) {
                 *by_admin = target.from != from;
             }
         }

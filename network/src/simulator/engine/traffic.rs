@@ -31,7 +31,7 @@ pub struct InFlight {
 #[derive(Clone, Debug)]
 pub struct Writing {
     pub to: Address,
-    pub content: Content,
+    pub content: Arc<Content>,
     pub around: Surroundings,
     /// The id of a message that the recipient could not read, and that this one is.
     pub recovers: Option<MessageId>,
@@ -84,7 +84,8 @@ impl Engine {
         {
             return self.refuse(session, id, nack.code, nack.text());
         }
-        let draft = Draft { id: id.as_str().into(), from: live.number, device: Some(live.device), to, content, around };
+        let (number, content) = (live.number, Arc::new(content));
+        let draft = Draft { id: id.as_str().into(), from: number, device: Some(live.device), to, content, around };
         let message = match self.compose(draft) {
             Ok(message) => message,
             Err(refusal) => return self.refuse(session, id, refusal.code, refusal.text),
@@ -164,7 +165,7 @@ impl Engine {
                 from,
                 device: None,
                 to: writing.to.clone(),
-                content: writing.content.clone(),
+                content: Arc::clone(&writing.content),
                 around: writing.around.clone(),
             };
             let message = self.compose(draft)?;

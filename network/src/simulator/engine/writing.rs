@@ -1,5 +1,7 @@
 //! From what the control API was told to what a phone writes.
 
+use std::sync::Arc;
+
 use model::address::Address;
 use model::id::MessageId;
 use model::media::Media;
@@ -40,7 +42,7 @@ impl Engine {
         };
         let around = self.around_of(from, message)?;
         let (recovers, id) = (message.recovers.clone(), message.message_id.clone());
-        let writing = Writing { to, content, around, recovers, id };
+        let writing = Writing { to, content: Arc::new(content), around, recovers, id };
         self.phone_send(now, from, &writing, message.count)
     }
 

@@ -3,11 +3,12 @@
 use image::{DynamicImage, ImageBuffer, Pixel, imageops};
 
 use super::FULL;
+use crate::media::workshop::Pauses;
 
 /// What is wider is made smaller, ...
 const LARGE: u32 = 3 * FULL;
 /// ... and then is so wide.
-const SHRUNK: u32 = 2 * FULL;
+pub(super) const SHRUNK: u32 = 2 * FULL;
 
 /// A square within a picture.
 pub(super) struct Square {
@@ -17,9 +18,14 @@ pub(super) struct Square {
 }
 
 impl Square {
+    /// Whether it is made smaller in a simple way.
+    pub fn is_large(&self) -> bool {
+        self.side > LARGE
+    }
+
     /// What of a picture is in it, of a size that can be scaled well: that takes memory by the width of what is scaled.
     pub fn of(&self, whole: &DynamicImage) -> DynamicImage {
-        if self.side > LARGE { self.shrunk(whole) } else { self.copied(whole) }
+        if self.is_large() { self.shrunk(whole) } else { self.copied(whole) }
     }
 
     /// A copy with eight bits a sample.
@@ -44,37 +50,70 @@ impl Square {
         means.unwrap_or_else(|| self.copied(whole).thumbnail_exact(SHRUNK, SHRUNK))
     }
 
-    /// Each pixel as the mean of a box of pixels: row by row over what is stored, as there may be 50 million, and the library
-    /// would look at the kind and the bounds of each.
     fn means<P>(&self, whole: &ImageBuffer<P, Vec<P::Subpixel>>) -> Option<ImageBuffer<P, Vec<P::Subpixel>>>
     where
         P: Pixel,
         P::Subpixel: Into<u32> + TryFrom<u32>,
     {
-        let (made, channels) = (SHRUNK as usize, usize::from(P::CHANNEL_COUNT));
-        let [width, left, top, side] = [whole.width(), self.left, self.top, self.side].map(|length| length as usize);
-        let edge = |nth: usize| nth * side / made;
-        let mut means = Vec::with_capacity(made * made * channels);
-        let mut sums = vec![0_u32; made * channels];
-        for y in 0..made {
-            sums.fill(0);
-            for row in edge(y)..edge(y + 1) {
-                let row = &whole.as_raw()[((top + row) * width + left) * channels..][..side * channels];
-                for (x, sums) in sums.chunks_exact_mut(channels).enumerate() {
-                    for pixel in row[edge(x) * channels..edge(x + 1) * channels].chunks_exact(channels) {
-                        for (sum, sample) in sums.iter_mut().zip(pixel) {
-                            let sample: u32 = (*sample).into();
-                            *sum += sample;
-                        }
-                    }
+        let channels = usize::from(P::CHANNEL_COUNT);
+        let mut means = Means::new(self, channels);
+        let rows = whole.as_raw().chunks_exact(whole.width() as usize * channels);
+        rows.skip(self.top as usize).take(self.side as usize).for_each(|row| means.take(row));
+        ImageBuffer::from_raw(SHRUNK, SHRUNK, means.made)
+    }
+}
+
+/// A square as it becomes smaller: each pixel is the mean of a box of pixels. It takes row by row what is stored, as there may be 50
+/// million, and the library would look at the kind and the bounds of each.
+pub(super) struct Means<S> {
+    left: usize,
+    side: usize,
+    channels: usize,
+    /// Of the row of boxes that is under way.
+    sums: Vec<u32>,
+    rows: usize,
+    pub made: Vec<S>,
+    pauses: Pauses,
+}
+
+impl<S: Copy + Into<u32> + TryFrom<u32>> Means<S> {
+    pub fn new(square: &Square, channels: usize) -> Self {
+        let of_row = SHRUNK as usize * channels;
+        Self {
+            left: square.left as usize,
+            side: square.side as usize,
+            channels,
+            sums: vec![0; of_row],
+            rows: 0,
+            made: Vec::with_capacity(SHRUNK as usize * of_row),
+            pauses: Pauses::default(),
+        }
+    }
+
+    /// The next row of the square, with all that stands beside the square in it.
+    pub fn take(&mut self, row: &[S]) {
+        self.pauses.take();
+        let (side, channels) = (self.side, self.channels);
+        let edge = |nth: usize| nth * side / SHRUNK as usize;
+        let row = &row[self.left * channels..][..side * channels];
+        for (x, sums) in self.sums.chunks_exact_mut(channels).enumerate() {
+            for pixel in row[edge(x) * channels..edge(x + 1) * channels].chunks_exact(channels) {
+                for (sum, sample) in sums.iter_mut().zip(pixel) {
+                    let sample: u32 = (*sample).into();
+                    *sum += sample;
                 }
             }
-            for (x, sums) in sums.chunks_exact(channels).enumerate() {
-                let pixels = ((edge(y + 1) - edge(y)) * (edge(x + 1) - edge(x))) as u32;
-                means.extend(sums.iter().filter_map(|sum| P::Subpixel::try_from((sum + pixels / 2) / pixels).ok()));
-            }
         }
-        ImageBuffer::from_raw(SHRUNK, SHRUNK, means)
+        self.rows += 1;
+        let y = self.made.len() / self.sums.len();
+        if self.rows == edge(y + 1) {
+            let height = edge(y + 1) - edge(y);
+            for (x, sums) in self.sums.chunks_exact(channels).enumerate() {
+                let pixels = (height * (edge(x + 1) - edge(x))) as u32;
+                self.made.extend(sums.iter().filter_map(|sum| S::try_from((sum + pixels / 2) / pixels).ok()));
+            }
+            self.sums.fill(0);
+        }
     }
 }
 

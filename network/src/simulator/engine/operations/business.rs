@@ -1,6 +1,7 @@
 //! What is done with business accounts, and who hears of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use model::business::{CartItem, Order, OrderItem, OrderStatus};
 use model::message::{Content, Surroundings};
@@ -168,7 +169,8 @@ impl Engine {
             currency: currency.clone(),
         };
         let to = self.parse_address(&new.to)?;
-        let writing = Writing { to, content, around: Surroundings::default(), recovers: None, id: None };
+        let (content, around) = (Arc::new(content), Surroundings::default());
+        let writing = Writing { to, content, around, recovers: None, id: None };
         let sent = self.phone_send(now, buyer, &writing, 1)?;
         let message_id = sent.into_iter().next().ok_or(NOTHING_ORDERED)?;
         let order = Order {

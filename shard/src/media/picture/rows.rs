@@ -1,0 +1,45 @@
+//! A large PNG, whose square is made smaller as its rows are read: a few KiB may stand for 200 MB of pixels, and a row of them is
+//! there at a time, with pauses in between.
+
+use std::io::{BufRead, Seek};
+
+use image::{DynamicImage, ImageBuffer};
+use png::{ColorType, Decoder, DecodingError, Limits, Transformations};
+
+use super::square::{Means, SHRUNK, Square};
+use super::{MOST_BESIDE, Unfit};
+
+impl From<DecodingError> for Unfit {
+    fn from(_: DecodingError) -> Self {
+        Self::Damaged
+    }
+}
+
+/// The square of a PNG, with eight bits a sample. `None` for one whose rows do not come in their order.
+pub(super) fn shrunk(source: impl BufRead + Seek, square: &Square) -> Result<Option<DynamicImage>, Unfit> {
+    let mut decoder = Decoder::new_with_limits(source, Limits { bytes: MOST_BESIDE as usize });
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+    let mut reader = decoder.read_info()?;
+    if reader.info().interlaced {
+        return Ok(None);
+    }
+    let (color, _) = reader.output_color_type();
+    let mut means = Means::new(square, color.samples());
+    for row in 0..square.top + square.side {
+        let Some(pixels) = reader.next_row()? else { return Err(Unfit::Damaged) };
+        if row >= square.top {
+            means.take(pixels.data());
+        }
+    }
+    let made = means.made;
+    let shrunk = match color {
+        ColorType::Grayscale => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageLuma8),
+        ColorType::GrayscaleAlpha => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageLumaA8),
+        ColorType::Rgb => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageRgb8),
+        ColorType::Rgba => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageRgba8),
+        // It is expanded.
+        ColorType::Indexed => None,
+    };
+    shrunk.map(Some).ok_or(Unfit::Damaged)
+}
