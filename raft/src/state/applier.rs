@@ -1,6 +1,7 @@
 //! openraft's state machine of one group: feeds committed commands to the group's [`Machine`] and writes what it does.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -298,7 +299,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
         let applied = self.last.map_or(0, |last| last.index);
         let cut_to = self.log.cut_to(self.limits.max_bytes).unwrap_or_default();
         let from = applied.saturating_sub(self.limits.snapshot_every / 2).max(cut_to);
-        Builder { disk: self.disk.clone(), group: self.group, from }
+        Builder { disk: self.disk.clone(), group: self.group, worth: from..=applied }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, data: SnapshotData) -> Result<(), io::Error> {
@@ -329,7 +330,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
             return Ok(None);
         }
         if !self.begun.load(Ordering::Acquire) {
-            return taken(&self.disk, self.group, u64::MAX).await.map(Some);
+            return taken(&self.disk, self.group, None).await.map(Some);
         }
         // One to be sent: no log is cut by it, so nothing has to be in tables. Nothing is applied while openraft waits for it, and
         // for a peer that is down it asks several times a second.
@@ -341,13 +342,20 @@ impl RaftStateMachine<TypeConfig> for Applier {
 /// A snapshot of a group that is a position alone. All of the state up to there is in tables when this returns, so that the log may
 /// be cut up to there.
 ///
-/// Tables are of all groups: what is in them since another group's snapshot is enough if it reaches `from`, and nothing is written.
-async fn taken(disk: &Arc<StateDisk>, group: GroupId, from: u64) -> io::Result<Snapshot<SnapshotData>> {
+/// Tables are of all groups: what is in them since another group's snapshot is enough if it reaches an index that is `worth` a
+/// snapshot, and nothing is written.
+async fn taken(
+    disk: &Arc<StateDisk>,
+    group: GroupId,
+    worth: Option<RangeInclusive<u64>>,
+) -> io::Result<Snapshot<SnapshotData>> {
     let read = disk.clone();
     let taking = disk.blocking(move || {
-        let kept = read.in_tables(group)?;
-        if kept.last.is_some_and(|last| last.index >= from) {
-            return Ok::<_, io::Error>(kept);
+        if let Some(worth) = worth {
+            let kept = read.in_tables(group)?;
+            if kept.last.is_some_and(|last| worth.contains(&last.index)) {
+                return Ok::<_, io::Error>(kept);
+            }
         }
         // First the position, then the tables.
         let applied = read.applied_in(&read.db().snapshot(), group)?;
@@ -363,15 +371,15 @@ async fn taken(disk: &Arc<StateDisk>, group: GroupId, from: u64) -> io::Result<S
 pub(crate) struct Builder {
     disk: Arc<StateDisk>,
     group: GroupId,
-    /// The least index that is worth a snapshot.
-    from: u64,
+    /// The indexes that are worth a snapshot: none is beyond what this life of the group has applied.
+    worth: RangeInclusive<u64>,
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotData;
 
     async fn build_snapshot(&mut self) -> Result<Snapshot<SnapshotData>, io::Error> {
-        taken(&self.disk, self.group, self.from).await
+        taken(&self.disk, self.group, Some(self.worth.clone())).await
     }
 }
 
@@ -496,7 +504,7 @@ mod tests {
             applier.last = Some(log_id(1, index));
         };
         write(&mut applier, 10);
-        let other = taken(&applier.disk, 2, u64::MAX).await.unwrap();
+        let other = taken(&applier.disk, 2, None).await.unwrap();
         assert_eq!(other.meta.last_log_id, None);
         for (applied, reached) in [(20, 10), (21, 21), (31, 21), (32, 32)] {
             write(&mut applier, applied);
