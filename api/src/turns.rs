@@ -19,12 +19,12 @@ const AT_ONCE: usize = 1;
 const TURN: Duration = Duration::from_millis(50);
 
 /// The next turn begins after a rest of so many times what the one before took: the others' requests find the processor free for most
-/// of the time. The longest rest is as long as two turns.
+/// of the time. A bucket full of bodies whose turns and rests last longest still ends within [`PATIENCE`].
 const REST: u32 = 3;
-const LONGEST_REST: Duration = Duration::from_millis(100);
+const LONGEST_REST: Duration = Duration::from_millis(75);
 
 /// How long a body waits for its turn. No more of them wait than the account's bucket lets in meanwhile.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The turns of a node; accounts without a large body take no room.
 pub struct Turns(Arc<Shares>);

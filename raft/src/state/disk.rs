@@ -253,8 +253,8 @@ impl StateDisk {
         Self::parse_applied(self.get_meta(group, Meta::Applied)?, self.get_meta(group, Meta::Membership)?)
     }
 
-    /// How far a group's state lies in tables, and outlives a crash. Nothing is known of the directory's group: what RocksDB has of it
-    /// in a write-ahead log counts as kept, and is not synced.
+    /// How far a group's state lies in tables, and outlives a crash. Nothing is said of the directory's group: before
+    /// any other group has written, what RocksDB has of it in a write-ahead log that is not synced would count as kept.
     pub(crate) fn in_tables(&self, group: GroupId) -> io::Result<Applied> {
         if group == DIRECTORY_GROUP {
             return Ok(Applied::default());

@@ -65,8 +65,8 @@ const MOST_AT_ONCE: usize = 2;
 const MOST_AT_ONCE_OF_ONE: usize = 1;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// After a picture its account rests as long as that took, and no longer than this: the lowest priority gives way on a processor,
-/// but neither its caches nor the other half of its core do.
+/// After a picture its account rests as long as that took, and no longer than this: its thread gives way on a processor, but neither
+/// its caches nor the other half of its core do.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// What is made of a node's pictures.

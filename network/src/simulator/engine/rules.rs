@@ -88,7 +88,9 @@ impl Engine {
         };
         if let Some(target) = target {
             self.check_target(from, &content, target)?;
-            if let Content::Delete { by_admin, .. } = Arc::make_mut(&mut content) {
+            if matches!(*content, Content::Delete { .. })
+                && let Content::Delete { by_admin, .. } = Arc::make_mut(&mut content)
+            {
                 *by_admin = target.from != from;
             }
         }

@@ -8,6 +8,7 @@ use png::{ColorType, Decoder, DecodingError, Limits, Transformations};
 
 use super::square::{Means, SHRUNK, Square};
 use super::{MOST_BESIDE, Unfit};
+use crate::media::workshop::Pauses;
 
 impl From<DecodingError> for Unfit {
     fn from(_: DecodingError) -> Self {
@@ -25,12 +26,19 @@ pub(super) fn shrunk(source: impl BufRead + Seek, square: &Square) -> Result<Opt
         return Ok(None);
     }
     let (color, _) = reader.output_color_type();
-    let mut means = Means::new(square, color.samples());
-    for row in 0..square.top + square.side {
-        let Some(pixels) = reader.next_row()? else { return Err(Unfit::Damaged) };
-        if row >= square.top {
-            means.take(pixels.data());
+    let (mut means, mut pauses) = (Means::new(square, color.samples()), Pauses::default());
+    let of_square = square.top..square.top + square.side;
+    let mut rows = 0;
+    // All are read: damage behind the square is damage, too.
+    while let Some(row) = reader.next_row()? {
+        pauses.take();
+        if of_square.contains(&rows) {
+            means.take(row.data());
         }
+        rows += 1;
+    }
+    if rows < of_square.end {
+        return Err(Unfit::Damaged);
     }
     let made = means.made;
     let shrunk = match color {

@@ -57,8 +57,12 @@ impl Square {
     {
         let channels = usize::from(P::CHANNEL_COUNT);
         let mut means = Means::new(self, channels);
+        let mut pauses = Pauses::default();
         let rows = whole.as_raw().chunks_exact(whole.width() as usize * channels);
-        rows.skip(self.top as usize).take(self.side as usize).for_each(|row| means.take(row));
+        for row in rows.skip(self.top as usize).take(self.side as usize) {
+            pauses.take();
+            means.take(row);
+        }
         ImageBuffer::from_raw(SHRUNK, SHRUNK, means.made)
     }
 }
@@ -73,7 +77,6 @@ pub(super) struct Means<S> {
     sums: Vec<u32>,
     rows: usize,
     pub made: Vec<S>,
-    pauses: Pauses,
 }
 
 impl<S: Copy + Into<u32> + TryFrom<u32>> Means<S> {
@@ -86,13 +89,11 @@ impl<S: Copy + Into<u32> + TryFrom<u32>> Means<S> {
             sums: vec![0; of_row],
             rows: 0,
             made: Vec::with_capacity(SHRUNK as usize * of_row),
-            pauses: Pauses::default(),
         }
     }
 
     /// The next row of the square, with all that stands beside the square in it.
     pub fn take(&mut self, row: &[S]) {
-        self.pauses.take();
         let (side, channels) = (self.side, self.channels);
         let edge = |nth: usize| nth * side / SHRUNK as usize;
         let row = &row[self.left * channels..][..side * channels];
