@@ -273,10 +273,14 @@ fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     let mut decoder = reader.into_decoder()?;
     let (width, height) = decoder.dimensions();
     let orientation = of_webp.unwrap_or_else(|| decoder.orientation().ok()).unwrap_or(Orientation::NoTransforms);
-    drop(decoder);
     let side = width.min(height);
     let centre = Square { left: (width - side) / 2, top: (height - side) / 2, side };
-    let square = square_of(&mut source, is_png, &centre)?;
+    let square = if is_png && centre.is_large() {
+        drop(decoder);
+        of_large_png(&mut source, &centre)?
+    } else {
+        centre.of(&DynamicImage::from_decoder(decoder)?)
+    };
     // What is small is turned, not what is large; the square's centre stays where it is.
     let mut full = square.resize_exact(FULL, FULL, FilterType::CatmullRom);
     full.apply_orientation(orientation);
@@ -285,12 +289,10 @@ fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     Ok(Picture { full: jpeg(&full)?, preview: jpeg(&preview)? })
 }
 
-fn square_of(source: &mut (impl BufRead + Seek), is_png: bool, centre: &Square) -> Result<DynamicImage, Unfit> {
-    if is_png && centre.is_large() {
-        source.rewind().map_err(ImageError::IoError)?;
-        if let Some(square) = rows::shrunk(&mut *source, centre)? {
-            return Ok(square);
-        }
+fn of_large_png(source: &mut (impl BufRead + Seek), centre: &Square) -> Result<DynamicImage, Unfit> {
+    source.rewind().map_err(ImageError::IoError)?;
+    if let Some(square) = rows::shrunk(&mut *source, centre)? {
+        return Ok(square);
     }
     source.rewind().map_err(ImageError::IoError)?;
     Ok(centre.of(&DynamicImage::from_decoder(bounded(source)?.into_decoder()?)?))
