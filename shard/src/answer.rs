@@ -14,8 +14,9 @@ use tracing::Instrument;
 use crate::call::{Answer, Ask, Call, Done, account_of};
 use crate::deliveries;
 use crate::history;
+use crate::owner::Owner;
+use crate::owner::committer::{self, LeadershipLost};
 use crate::owner::streams::{relay, serve};
-use crate::owner::{NotLeader, Owner};
 use crate::trace::{self, Kind, Place};
 
 /// Answers a call at the owner of its shard, if nobody else can own it yet: an owner that is cut off does not hear of its
@@ -25,7 +26,7 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
     match answer {
         // Asked after the reading: the process may have stood still in between.
         Ok((channel_level, result)) if owner.fence.is_live() => Answer::Result { channel_level, result },
-        Ok(_) | Err(NotLeader) => Answer::NotLeader,
+        Ok(_) | Err(LeadershipLost) => Answer::NotLeader,
     }
 }
 
@@ -33,7 +34,7 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
 type Answered = (Option<BucketLevel>, Result<Done, CallError>);
 
 /// What it logs meanwhile bears the request's id, when the request is traced.
-async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
+async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLost> {
     let traced = matches!(call.ask, Ask::Channel { .. })
         .then(|| trace::begin(&call.request_id.0, Place::Within, Kind::Server, || "owner".to_owned()));
     let Some(traced) = traced.flatten() else { return answer(owner, call).await };
@@ -44,7 +45,7 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
         .with("gateway.epoch", i64::try_from(owner.epoch).unwrap_or(i64::MAX));
     let answer = answer(owner, call).instrument(span.clone()).await;
     let failure = match &answer {
-        Err(NotLeader) => Some("no longer the owner".to_owned()),
+        Err(LeadershipLost) => Some("no longer the owner".to_owned()),
         Ok((_, result)) => result.as_ref().err().map(|error| error.code.as_str().to_owned()),
     };
     span.in_scope(|| tracing::debug!(failure, "answered as the owner"));
@@ -52,7 +53,7 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
     answer
 }
 
-async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
+async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLost> {
     let deadline = Instant::now() + call.budget;
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
@@ -86,8 +87,8 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
                 return Ok((Some(told(level)), Err(refused)));
             }
             let channel_level = charged.map(|(_, (level, ..))| told(level));
-            let result = owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await?;
-            return Ok((channel_level, result));
+            let worked = owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await;
+            return Ok((channel_level, committer::told(worked)?));
         }
         Ask::Lives { channels } if channels.len() <= FEW_LIVES => {
             let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
@@ -102,7 +103,9 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
             });
             lives.await.map(Done::Lives)
         }
-        Ask::Deliveries(ask) => deliveries::serve::answer(owner, ask, deadline).await?.map(Done::Deliveries),
+        Ask::Deliveries(ask) => {
+            committer::told(deliveries::serve::answer(owner, ask, deadline).await)?.map(Done::Deliveries)
+        }
         Ask::Usage(ask) => usage::answer(owner, ask, deadline).await.map(Done::Usage),
         Ask::MessageBytes { of } => owner.message_bytes_here(of).map(Done::MessageBytes),
         Ask::MessageDeliveries { channels, message, after } => {

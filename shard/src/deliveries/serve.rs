@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use model::error::CallError;
 use model::time::Timestamp;
 use raft::machine::View;
 
@@ -15,60 +14,55 @@ use super::{read, sweep, waiting};
 use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
 use crate::command::{Command, Reply};
 use crate::keys;
-use crate::owner::{NotLeader, Owner};
+use crate::owner::Owner;
+use crate::owner::committer::{Answered, LeadershipLost};
 use crate::records::{DeliveryRow, decode};
 
 /// Answers at the owner.
 ///
 /// # Errors
-/// [`NotLeader`] when what was asked may not have been done.
-pub async fn answer(
-    owner: &Arc<Owner>,
-    ask: DeliveryAsk,
-    deadline: Instant,
-) -> Result<Result<DeliveryDone, CallError>, NotLeader> {
+/// What refuses it, or [`LeadershipLost`] when it may not have been done.
+pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk, deadline: Instant) -> Answered<DeliveryDone> {
     let account = ask.account();
     Ok(match ask {
         DeliveryAsk::Page { customer, query } => {
             let page = move |view: &dyn View, running: &Running| query::page(view, customer, &query, running);
-            read(owner, account, deadline, page).await.map(DeliveryDone::Page)
+            DeliveryDone::Page(read(owner, account, deadline, page).await?)
         }
         DeliveryAsk::Find { customer, id } => {
             let find = move |view: &dyn View, running: &Running| query::detail(view, customer, id, running);
-            read(owner, account, deadline, find).await.map(|found| DeliveryDone::Found(found.map(Box::new)))
+            DeliveryDone::Found(read(owner, account, deadline, find).await?.map(Box::new))
         }
         DeliveryAsk::Figures { customer, endpoint, since } => {
             let count =
                 move |view: &dyn View, running: &Running| query::figures(view, customer, endpoint, since, running);
-            read(owner, account, deadline, count).await.map(DeliveryDone::Figures)
+            DeliveryDone::Figures(read(owner, account, deadline, count).await?)
         }
         DeliveryAsk::Waiting => {
-            read(owner, account, deadline, |view, _| waiting::in_shard(view)).await.map(DeliveryDone::Waiting)
+            DeliveryDone::Waiting(read(owner, account, deadline, |view, _| waiting::in_shard(view)).await?)
         }
         DeliveryAsk::Redeliver { customer, id, again } => {
-            match read(owner, account, deadline, move |view, _| query::find(view, customer, id)).await {
-                Ok(row) => Ok(DeliveryDone::Redelivered(redeliver(owner, row, again).await?)),
-                Err(error) => Err(error),
-            }
+            let row = read(owner, account, deadline, move |view, _| query::find(view, customer, id)).await?;
+            DeliveryDone::Redelivered(redeliver(owner, row, again).await?)
         }
         DeliveryAsk::Report(report) => {
             let members = owner.node.directory.read(|state| state.nodes.len());
-            Ok(DeliveryDone::Ruled(owner.webhook_coordinator.lock().rule(&report, members, Timestamp::steady())))
+            DeliveryDone::Ruled(owner.webhook_coordinator.lock().rule(&report, members, Timestamp::steady()))
         }
         DeliveryAsk::TakeTest { customer } => {
             let taken = owner.webhook_coordinator.lock().take_test(customer, Timestamp::steady());
-            Ok(DeliveryDone::Test(match taken {
+            DeliveryDone::Test(match taken {
                 Ok(()) => Tested::Counted,
                 Err(retry_after) => Tested::TooMany { retry_after },
-            }))
+            })
         }
-        DeliveryAsk::CountSweep(sweep) => sweep::count(owner, sweep, deadline).await.map(DeliveryDone::Matched),
-        DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep, deadline).await?.map(DeliveryDone::Matched),
+        DeliveryAsk::CountSweep(sweep) => DeliveryDone::Matched(sweep::count(owner, sweep, deadline).await?),
+        DeliveryAsk::Sweep(sweep) => DeliveryDone::Matched(sweep::begin(owner, sweep, deadline).await?),
     })
 }
 
 /// Makes a delivery due that was found; `again` when the same call may have done so before.
-async fn redeliver(owner: &Arc<Owner>, found: Option<DeliveryRow>, again: bool) -> Result<Redelivered, NotLeader> {
+async fn redeliver(owner: &Arc<Owner>, found: Option<DeliveryRow>, again: bool) -> Result<Redelivered, LeadershipLost> {
     let running = owner.node.deliveries.running();
     let Some(row) = found else { return Ok(Redelivered::NotFound) };
     let (id, now) = (row.id, Timestamp::now());
@@ -78,13 +72,13 @@ async fn redeliver(owner: &Arc<Owner>, found: Option<DeliveryRow>, again: bool) 
     }
     if !is_due {
         let redeliver = DeliveryCommand::Redeliver { endpoint: row.endpoint, delivery: id, at: now };
-        let reply = owner.committer.commit_one(Command::Delivery(redeliver)).await.map_err(|_| NotLeader)?;
+        let reply = owner.committer.commit_one(Command::Delivery(redeliver)).await?;
         if reply != Reply::Done && !again {
             return Ok(Redelivered::DueAlready);
         }
     }
     // As it stands before the attempt begins, which is what was asked for.
-    let row = owner.reader.get(&keys::delivery(row.endpoint, id)).ok_or(NotLeader)?;
+    let row = owner.reader.get(&keys::delivery(row.endpoint, id)).ok_or(LeadershipLost)?;
     let row: DeliveryRow = decode(&row);
     let record = DeliveryRecord::of(&row, running);
     owner.node.deliveries.changed(owner, row.endpoint);

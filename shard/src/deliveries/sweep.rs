@@ -19,7 +19,8 @@ use super::running::Running;
 use super::{RETRY_PAUSE, TURN_PATIENCE, read};
 use crate::command::Command;
 use crate::keys;
-use crate::owner::{MOST_SWEEPS_OF_ONE, NotLeader, Owner};
+use crate::owner::committer::Answered;
+use crate::owner::{MOST_SWEEPS_OF_ONE, Owner};
 use crate::records::decode;
 
 /// Between two steps, so that sends do not feel them.
@@ -45,19 +46,17 @@ pub async fn count(owner: &Owner, sweep: Sweep, deadline: Instant) -> Result<u64
 /// Begins a sweep and says how many deliveries it is about.
 ///
 /// # Errors
-/// [`NotLeader`] when the owner's right has ended. Inside: as [`count`], and `rate_limited` for an account that has very many
-/// under way.
-pub async fn begin(owner: &Arc<Owner>, sweep: Sweep, deadline: Instant) -> Result<Result<u64, CallError>, NotLeader> {
+/// As [`count`], and `rate_limited` for an account that has very many under way.
+pub async fn begin(owner: &Arc<Owner>, sweep: Sweep, deadline: Instant) -> Answered<u64> {
     let Some(share) = owner.sweeps.try_take(sweep.customer) else {
-        return Ok(Err(CallError::rate_limited(LimitScope::Customer, MOST_SWEEPS_OF_ONE as u32, RETRY_SECONDS)));
+        return Err(CallError::rate_limited(LimitScope::Customer, MOST_SWEEPS_OF_ONE as u32, RETRY_SECONDS).into());
     };
-    let matched = match count(owner, sweep.clone(), deadline).await {
-        Ok(0) => return Ok(Ok(0)),
-        Ok(matched) => matched,
-        Err(error) => return Ok(Err(error)),
-    };
+    let matched = count(owner, sweep.clone(), deadline).await?;
+    if matched == 0 {
+        return Ok(0);
+    }
     let begin = Command::Delivery(DeliveryCommand::BeginSweep(sweep.clone()));
-    owner.committer.commit_one(begin).await.map_err(|_| NotLeader)?;
+    owner.committer.commit_one(begin).await?;
     let (owning, lost) = (owner.clone(), owner.lost.clone());
     let working = owner.tasks.spawn(async move {
         let working = supervise::restarted("a sweep of deliveries", || go_on(owning.clone(), sweep.clone()));
@@ -65,7 +64,7 @@ pub async fn begin(owner: &Arc<Owner>, sweep: Sweep, deadline: Instant) -> Resul
         drop(share);
     });
     let _ = tokio::time::timeout(PATIENCE, working).await;
-    Ok(Ok(matched))
+    Ok(matched)
 }
 
 /// Goes on with what an earlier owner began, beside each other: one account's must not wait for another's.

@@ -33,24 +33,22 @@ impl Channel {
     /// Reads a part of what the channel holds, in a status that nothing but an explicit call leaves.
     pub async fn export(&mut self, Export { from }: Export) -> Answered<Worked> {
         if self.row.forgotten {
-            return Ok(Err(CallError::channel_not_found()));
+            return Err(CallError::channel_not_found().into());
         }
         let status = self.row.status;
         if !status.is_terminal() {
-            return Ok(Err(CallError::invalid_lifecycle_transition(status, "export", &resting())));
+            return Err(CallError::invalid_lifecycle_transition(status, "export", &resting()).into());
         }
         if !self.row.credentials {
-            return Ok(Err(refused(status, "export", &resting(), "the channel holds no session")));
+            return Err(refused(status, "export", &resting(), "the channel holds no session").into());
         }
         // A session that was killed writes nothing from here on.
         drop(self.close_state().await);
         // Another cluster may go on with it: then what is here is older than what the network has seen.
-        if from == Place::Rows(None)
-            && let Err(error) = self.store(vec![mark()], Vec::new()).await?
-        {
-            return Ok(Err(error));
+        if from == Place::Rows(None) {
+            self.store(vec![mark()], Vec::new()).await?;
         }
-        Ok(self.read_part(from))
+        Ok(self.read_part(from)?)
     }
 
     fn read_part(&self, from: Place) -> Result<Worked, CallError> {
@@ -111,7 +109,7 @@ impl Channel {
     /// Takes a step of an import.
     pub async fn import(&mut self, import: Import, call_id: Uuid) -> Answered<Worked> {
         if self.row.forgotten {
-            return Ok(Err(CallError::channel_not_found()));
+            return Err(CallError::channel_not_found().into());
         }
         match import {
             Import::Begin { identity } => self.begin_import(identity, call_id).await,
@@ -123,7 +121,7 @@ impl Channel {
         let before = self.row.status;
         if self.row.credentials {
             let why = "the channel holds a session already; log it out first";
-            return Ok(Err(refused(before, "import", &allowed_from(Trigger::Imported), why)));
+            return Err(refused(before, "import", &allowed_from(Trigger::Imported), why).into());
         }
         // Asked again, it goes on where it was cut off.
         if self.row.moved_by != Some(call_id) {
@@ -132,21 +130,21 @@ impl Channel {
             let known = if is_known { Extra::identified(identity) } else { Extra::default() };
             let extra = Extra { call_id: Some(call_id), ..known };
             if let Err(refusal) = self.transition(Trigger::Imported, Some(extra)).await? {
-                return Ok(Err(self.refusal(refusal, Trigger::Imported, before)));
+                return Err(self.refusal(refusal, Trigger::Imported, before).into());
             }
         }
         self.forget_sync().await?;
         // The other cluster may have gone on after it was read out.
-        let stored = self.store(vec![mark()], Vec::new()).await?;
-        Ok(stored.map(|()| self.imported()))
+        self.store(vec![mark()], Vec::new()).await?;
+        Ok(self.imported())
     }
 
     async fn store_part(&mut self, version: u64, rows: Vec<StateRow>, lids: Vec<LidPair>) -> Answered<Worked> {
         if self.row.version != version || self.row.status != Status::StoppedByUser {
-            return Ok(Err(CallError::concurrent_modification("channel")));
+            return Err(CallError::concurrent_modification("channel").into());
         }
-        let stored = self.store(rows, lids).await?;
-        Ok(stored.map(|()| self.imported()))
+        self.store(rows, lids).await?;
+        Ok(self.imported())
     }
 
     fn imported(&self) -> Worked {
@@ -155,20 +153,17 @@ impl Channel {
 
     async fn store(&mut self, rows: Vec<StateRow>, lids: Vec<LidPair>) -> Answered<()> {
         let can_log_in = rows.iter().any(|row| row.name == CREDENTIALS);
-        let writes = match self.sealed(rows) {
-            Ok(writes) => writes,
-            Err(error) => return Ok(Err(error)),
-        };
+        let writes = self.sealed(rows)?;
         let mut commands: Vec<Command> = lids.into_iter().map(|pair| self.learnt(pair)).collect();
         commands.push(Command::Auth { channel: self.row.id, customer: self.row.customer, writes });
         match self.owner.committer.commit(commands).await?.pop() {
             Some(Reply::Done) => {}
-            Some(Reply::Forgotten) => return Ok(Err(CallError::channel_not_found())),
-            Some(Reply::TooLarge) => return Ok(Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64))),
-            _ => return Ok(Err(CallError::internal_error())),
+            Some(Reply::Forgotten) => return Err(CallError::channel_not_found().into()),
+            Some(Reply::TooLarge) => return Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64).into()),
+            _ => return Err(CallError::internal_error().into()),
         }
         self.row.credentials |= can_log_in;
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn sealed(&self, rows: Vec<StateRow>) -> Result<Vec<AuthWrite>, CallError> {

@@ -476,7 +476,7 @@ impl Channel {
                     }
                     Piece { work, call_id, reply, .. } => {
                         self.finish(std::mem::take(&mut batch)).await?;
-                        let answer = self.do_work(work, call_id).await?;
+                        let answer = committer::told(self.do_work(work, call_id).await)?;
                         // A caller that has gone away needs no answer.
                         let _ = reply.send(answer);
                     }

@@ -71,8 +71,31 @@ const LINGER: Duration = Duration::from_millis(20);
 #[error("the shard has another owner")]
 pub struct LeadershipLost;
 
-/// What a call comes to while the owner's right lasts.
-pub type Answered<T> = Result<Result<T, CallError>, LeadershipLost>;
+/// Why a call comes to no result at an owner.
+#[derive(Debug, thiserror::Error)]
+pub enum NotDone {
+    /// It is refused, and the caller is to be told so.
+    #[error(transparent)]
+    Refused(#[from] CallError),
+    /// It may not have been done, or not be known to be: the next owner is to be asked, with the same ids.
+    #[error(transparent)]
+    Lost(#[from] LeadershipLost),
+}
+
+/// What a call comes to at an owner.
+pub type Answered<T> = Result<T, NotDone>;
+
+/// What the caller is to be told, be it a refusal.
+///
+/// # Errors
+/// [`LeadershipLost`] when the next owner is to be asked.
+pub fn told<T>(answered: Answered<T>) -> Result<Result<T, CallError>, LeadershipLost> {
+    match answered {
+        Ok(done) => Ok(Ok(done)),
+        Err(NotDone::Refused(error)) => Ok(Err(error)),
+        Err(NotDone::Lost(lost)) => Err(lost),
+    }
+}
 
 /// What came of commands: the replies to the first of them, and where those to the last are to come from.
 #[derive(Default)]

@@ -16,8 +16,9 @@ use raft::machine::{View, scan_in_order};
 use raft::record::decode;
 use tokio::sync::oneshot;
 
+use super::committer::{Answered, LeadershipLost};
 use super::transfers::downloads::FetchEnd;
-use super::{NodeContext, NotLeader, Owner};
+use super::{NodeContext, Owner};
 use crate::call::media::{MediaPage, MediaWork};
 use crate::call::usage::{UsageAsk, UsageDone};
 use crate::call::{Answer, Ask, Call, Done};
@@ -46,28 +47,30 @@ const CHUNK: usize = 256;
 /// Does what is asked.
 ///
 /// # Errors
-/// [`NotLeader`] when it may not have been done: ask the next owner.
+/// What refuses it, or [`LeadershipLost`]: ask the next owner.
 pub async fn work(
     owner: &Arc<Owner>,
     customer: CustomerId,
     channel: ChannelId,
     work: MediaWork,
     deadline: Instant,
-) -> Result<Result<Done, CallError>, NotLeader> {
-    let done = |row: Option<MediaRow>| Ok(Ok(Done::Media(row.map(Box::new))));
+) -> Answered<Done> {
+    let done = |row: Option<MediaRow>| Ok(Done::Media(row.map(Box::new)));
     match work {
         MediaWork::Add(row) => {
             let row = settled(owner, row);
             match commit(owner, MediaCommand::Add(row.clone())).await? {
-                Reply::Forgotten => Ok(Err(CallError::channel_not_found())),
+                Reply::Forgotten => Err(CallError::channel_not_found().into()),
                 _ => done(Some(*row)),
             }
         }
         MediaWork::AddWithin { row, limit, elsewhere } => {
             let row = settled(owner, row);
             match commit(owner, MediaCommand::AddWithin { row: row.clone(), limit, elsewhere }).await? {
-                Reply::Forgotten => Ok(Err(CallError::channel_not_found())),
-                Reply::OverQuota { used } => Ok(Err(CallError::plan_limit(Quota::MediaBytes, limit, elsewhere + used))),
+                Reply::Forgotten => Err(CallError::channel_not_found().into()),
+                Reply::OverQuota { used } => {
+                    Err(CallError::plan_limit(Quota::MediaBytes, limit, elsewhere + used).into())
+                }
                 _ => done(Some(*row)),
             }
         }
@@ -79,7 +82,7 @@ pub async fn work(
             let page = owner.node.reads.read(Some(customer), deadline, move |patience| {
                 list(&patience.over(reader), channel, limit, before, direction)
             });
-            Ok(page.await.map(Done::MediaPage))
+            Ok(Done::MediaPage(page.await?))
         }
         MediaWork::Delete(id) => done(delete(owner, find(owner, customer, channel, id), false).await?),
         MediaWork::DeleteAgain(id) => done(delete(owner, find(owner, customer, channel, id), true).await?),
@@ -139,7 +142,7 @@ fn settled(owner: &Owner, mut row: Box<MediaRow>) -> Box<MediaRow> {
 }
 
 /// Deletes media that was found, and yields its row as it was; `again` when the same call may have done so before.
-async fn delete(owner: &Owner, found: Option<MediaRow>, again: bool) -> Result<Option<MediaRow>, NotLeader> {
+async fn delete(owner: &Owner, found: Option<MediaRow>, again: bool) -> Result<Option<MediaRow>, LeadershipLost> {
     let Some(row) = found.filter(|row| again || !row.deleted) else { return Ok(None) };
     let (channel, id) = (row.channel, row.id);
     let reply = commit(owner, MediaCommand::Delete { channel, id, at: Timestamp::now() }).await?;
@@ -148,8 +151,8 @@ async fn delete(owner: &Owner, found: Option<MediaRow>, again: bool) -> Result<O
     Ok(answers.then_some(MediaRow { deleted: false, ..row }))
 }
 
-async fn commit(owner: &Owner, command: MediaCommand) -> Result<Reply, NotLeader> {
-    owner.committer.commit_one(Command::Media(command)).await.map_err(|_| NotLeader)
+async fn commit(owner: &Owner, command: MediaCommand) -> Result<Reply, LeadershipLost> {
+    owner.committer.commit_one(Command::Media(command)).await
 }
 
 fn find(owner: &Owner, customer: CustomerId, channel: ChannelId, id: MediaId) -> Option<MediaRow> {
@@ -166,7 +169,7 @@ async fn wait(
     channel: ChannelId,
     id: MediaId,
     deadline: Instant,
-) -> Result<Option<MediaRow>, NotLeader> {
+) -> Result<Option<MediaRow>, LeadershipLost> {
     let until = deadline.checked_sub(WAY_BACK).unwrap_or(deadline);
     let place = owner.node.media_waits.try_take(customer);
     let (ended, end) = oneshot::channel();
@@ -185,7 +188,7 @@ async fn wait(
             return Ok(row);
         }
         tokio::select! {
-            () = owner.lost.cancelled() => return Err(NotLeader),
+            () = owner.lost.cancelled() => return Err(LeadershipLost),
             () = &mut no_room => return Ok(row),
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }

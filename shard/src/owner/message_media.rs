@@ -10,9 +10,10 @@ use model::media::MediaState;
 use raft::machine::View;
 use tokio::sync::oneshot;
 
+use super::Owner;
 use super::channel::ToChannel;
+use super::committer::Answered;
 use super::transfers::downloads::{FetchEnd, await_fetch};
-use super::{NotLeader, Owner};
 use crate::call::Done;
 use crate::history::Direction;
 use crate::keys;
@@ -26,42 +27,39 @@ impl Owner {
     /// The media of a stored message of either direction, ready if it can be had.
     ///
     /// # Errors
-    /// [`NotLeader`] when the owner went meanwhile: ask the next one.
+    /// That there is no such message, no media in it or none any more, or none to be had now.
     pub(super) async fn message_media(
         self: &Arc<Self>,
         customer: CustomerId,
         channel: ChannelId,
         message: &MessageId,
-    ) -> Result<Result<Done, CallError>, NotLeader> {
-        let Some(row) = self.message_row(channel, message) else {
-            return Ok(Err(CallError::message_not_found(message.as_str())));
-        };
-        let Some(media) = row.content.media() else {
-            return Ok(Err(CallError::not_found("media", message.as_str())));
-        };
+    ) -> Answered<Done> {
+        let row = self.message_row(channel, message).ok_or_else(|| CallError::message_not_found(message.as_str()))?;
+        let media = row.content.media().ok_or_else(|| CallError::not_found("media", message.as_str()))?;
         let find = || {
             let row = media.id.and_then(|id| self.reader.get(&keys::media(channel, id)));
             row.map(|row| decode::<MediaRow>(&row)).filter(|row| !row.deleted)
         };
-        let Some(row) = find() else { return Ok(Err(CallError::media_gone(None))) };
+        let row = find().ok_or_else(|| CallError::media_gone(None))?;
         if row.state == MediaState::Ready || (row.state == MediaState::Skipped && !row.may_come()) {
-            return Ok(Ok(Done::Media(Some(Box::new(row)))));
+            return Ok(Done::Media(Some(Box::new(row))));
         }
         let (ended, end) = oneshot::channel();
         self.tell(channel, customer, ToChannel::Fetch(row.id, Some(ended))).await?;
         let end = await_fetch(end, FETCH_PATIENCE).await?;
-        let Some(row) = find() else { return Ok(Err(CallError::media_gone(None))) };
-        let gone = || Err(CallError::media_gone(Some(row.expires_at)));
-        Ok(match (row.state, end) {
+        let row = find().ok_or_else(|| CallError::media_gone(None))?;
+        match (row.state, end) {
             (MediaState::Ready | MediaState::Skipped, _) => Ok(Done::Media(Some(Box::new(row)))),
-            (_, FetchEnd::Gone) | (MediaState::Gone, FetchEnd::Settled) => gone(),
+            (_, FetchEnd::Gone) | (MediaState::Gone, FetchEnd::Settled) => {
+                Err(CallError::media_gone(Some(row.expires_at)).into())
+            }
             // As far as it is.
             (MediaState::Pending | MediaState::Failed, _) => Ok(Done::Media(Some(Box::new(row)))),
             (MediaState::Gone, FetchEnd::NotConnected) => {
-                Err(CallError::not_connected(self.stored_live(channel, customer).status))
+                Err(CallError::not_connected(self.stored_live(channel, customer).status).into())
             }
-            (MediaState::Gone, FetchEnd::Later | FetchEnd::NoRoom) => Err(CallError::upstream_timeout()),
-        })
+            (MediaState::Gone, FetchEnd::Later | FetchEnd::NoRoom) => Err(CallError::upstream_timeout().into()),
+        }
     }
 
     /// Has bytes that somebody waits for fetched at once. What comes of the next attempt, `waiting` is told.

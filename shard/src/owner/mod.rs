@@ -70,7 +70,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::channel::{Channel, MAILBOX, Piece, ToChannel, Worked};
-use self::committer::Committer;
+use self::committer::{Answered, Committer, LeadershipLost};
 use self::message_bytes::MessageBytes;
 pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
@@ -206,10 +206,6 @@ pub struct Owner {
     message_bytes: MessageBytes,
 }
 
-/// The call cannot be served here (any more): ask the next owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotLeader;
-
 impl Owner {
     /// Whether calls are served.
     pub fn serves(&self) -> bool {
@@ -264,7 +260,7 @@ impl Owner {
     /// Does work on a channel and waits for what it waits for, up to `deadline`.
     ///
     /// # Errors
-    /// [`NotLeader`] when the work may not have been done, or not be known to be: ask the next owner, with the same ids.
+    /// What refuses the work, or [`LeadershipLost`]: ask the next owner, with the same ids.
     pub async fn work(
         self: &Arc<Self>,
         customer: CustomerId,
@@ -273,23 +269,15 @@ impl Owner {
         call_id: Uuid,
         request_id: RequestId,
         deadline: Instant,
-    ) -> Result<Result<Done, CallError>, NotLeader> {
-        match self.known(customer, channel, &work, deadline).await {
-            Ok(()) => {}
-            Err(error) => return Ok(Err(error)),
-        }
-        if let Work::Media(work) = work {
-            return media_work::work(self, customer, channel, work, deadline).await;
-        }
-        if let Work::MessageMedia { message_id } = work {
-            return self.message_media(customer, channel, &message_id).await;
-        }
-        if let Work::Read(read) = work {
-            return self.read(customer, channel, read, deadline).await;
-        }
-        if matches!(work, Work::Look) {
-            return Ok(Ok(Done::Live(self.stored_live(channel, customer))));
-        }
+    ) -> Answered<Done> {
+        self.known(customer, channel, &work, deadline).await?;
+        let work = match work {
+            Work::Media(work) => return media_work::work(self, customer, channel, work, deadline).await,
+            Work::MessageMedia { message_id } => return self.message_media(customer, channel, &message_id).await,
+            Work::Read(read) => return Ok(self.read(customer, channel, read, deadline).await?),
+            Work::Look => return Ok(Done::Live(self.stored_live(channel, customer))),
+            work => work,
+        };
         let began = Instant::now();
         let status_now = || self.stored_live(channel, customer).status;
         // Whoever has waited in vain may have waited for a channel that was deleted meanwhile.
@@ -297,47 +285,43 @@ impl Owner {
         let (reply, replied) = oneshot::channel();
         let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, since: began, reply }));
         self.tell(channel, customer, message).await?;
-        let worked = match replied.await.map_err(|_| NotLeader)? {
-            Ok(worked) => worked,
-            Err(error) => return Ok(Err(error)),
-        };
-        Ok(match worked {
-            Worked::Done(done) => Ok(done),
+        Ok(match replied.await.map_err(|_| LeadershipLost)?? {
+            Worked::Done(done) => done,
             Worked::Accepted(mut sent, verdict) => {
                 if let Some(verdict) = verdict {
                     match tokio::time::timeout_at((began + SEND_PATIENCE).into(), verdict).await {
                         Ok(Ok(SendVerdict::Accepted)) => sent.status = SentStatus::Sent,
-                        Ok(Ok(SendVerdict::Refused(refused))) => return Ok(Err(sends::refusal(&sent.to, &refused))),
+                        Ok(Ok(SendVerdict::Refused(refused))) => return Err(sends::refusal(&sent.to, &refused).into()),
                         // Too late, or the session or the owner went: it stays queued under its id.
                         Ok(Err(_)) | Err(_) => {}
                     }
                 }
-                Ok(Done::Sent(sent))
+                Done::Sent(sent)
             }
             Worked::QrSoon(code) => match tokio::time::timeout_at((began + QR_PATIENCE).into(), code).await {
-                Ok(Ok(code)) => Ok(Done::Qr(code)),
-                _ => Err(in_vain(CallError::no_qr(status_now()))),
+                Ok(Ok(code)) => Done::Qr(code),
+                _ => return Err(in_vain(CallError::no_qr(status_now())).into()),
             },
             Worked::Pairing { wanted, session, ready, given } => {
                 if let Some(ready) = ready
                     && !matches!(tokio::time::timeout_at((began + QR_PATIENCE).into(), ready).await, Ok(Ok(_)))
                 {
-                    return Ok(Err(in_vain(CallError::pair_code_failed(None))));
+                    return Err(in_vain(CallError::pair_code_failed(None)).into());
                 }
                 let usual_name = || SettingsRow::of(&self.reader, channel).settings.device_name;
                 let name = wanted.display_name.unwrap_or_else(usual_name);
-                match tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&wanted.phone_number, &name)).await {
+                let asked = tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&wanted.phone_number, &name));
+                let refused = match asked.await {
                     Ok(Ok(code)) => {
                         // The channel's task may have ended meanwhile, and its minute with it.
                         let _ = given.send(());
-                        Ok(Done::PairCode(PairingCode { code: code.code, expires_at: code.expires_at }))
+                        return Ok(Done::PairCode(PairingCode { code: code.code, expires_at: code.expires_at }));
                     }
-                    Ok(Err(PairCodeError::Refused { code, .. })) => {
-                        Err(CallError::pair_code_failed(Some(u32::from(code))))
-                    }
-                    Ok(Err(PairCodeError::NotPairing)) => Err(CallError::pair_code_unavailable(status_now())),
-                    Ok(Err(PairCodeError::Unreachable(_))) | Err(_) => Err(CallError::pair_code_failed(None)),
-                }
+                    Ok(Err(PairCodeError::Refused { code, .. })) => CallError::pair_code_failed(Some(u32::from(code))),
+                    Ok(Err(PairCodeError::NotPairing)) => CallError::pair_code_unavailable(status_now()),
+                    Ok(Err(PairCodeError::Unreachable(_))) | Err(_) => CallError::pair_code_failed(None),
+                };
+                return Err(refused.into());
             }
         })
     }
@@ -364,12 +348,16 @@ impl Owner {
     }
 
     /// Brings a message to a channel's task, starting it when it does not run.
-    async fn tell(self: &Arc<Self>, id: ChannelId, customer: CustomerId, message: ToChannel) -> Result<(), NotLeader> {
-        let mut message = message;
+    async fn tell(
+        self: &Arc<Self>,
+        id: ChannelId,
+        customer: CustomerId,
+        mut message: ToChannel,
+    ) -> Result<(), LeadershipLost> {
         // A task that ends just now gives the message back; the next one takes it.
         for _ in 0..3 {
             if !self.serves() {
-                return Err(NotLeader);
+                return Err(LeadershipLost);
             }
             let mailbox = self.mailbox(id, customer);
             match mailbox.send(message).await {
@@ -377,7 +365,7 @@ impl Owner {
                 Err(back) => message = back.0,
             }
         }
-        Err(NotLeader)
+        Err(LeadershipLost)
     }
 
     fn mailbox(self: &Arc<Self>, id: ChannelId, customer: CustomerId) -> mpsc::Sender<ToChannel> {

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::channel::{Batch, Channel, Worked};
-use super::committer::{Answered, LeadershipLost};
+use super::committer::{Answered, LeadershipLost, told};
 use super::events::About;
 use super::number_checks::looked_up;
 use crate::call::Done;
@@ -146,7 +146,7 @@ impl Channel {
             && !self.is_logged_in()
             && let Some(answer) = projection::alone(&asked.operation)
         {
-            let answer = self.do_alone(&asked.operation, again, answer).await?;
+            let answer = told(self.do_alone(&asked.operation, again, answer).await)?;
             asked.answer(answer);
             return Ok(());
         }
@@ -179,11 +179,9 @@ impl Channel {
 
     /// Does what needs no network while there is none.
     async fn do_alone(&mut self, operation: &Operation, again: bool, answer: Answer) -> Answered<Worked> {
-        if let Err(error) = self.judge(operation, again) {
-            return Ok(Err(error));
-        }
+        self.judge(operation, again)?;
         self.project(|rows, context| projection::absorb(operation, &answer, rows, context)).await?;
-        Ok(Ok(Worked::Done(Done::Operated(Box::new(answer)))))
+        Ok(Worked::Done(Done::Operated(Box::new(answer))))
     }
 
     /// Says what stands against an operation, `again` when it may have been done before.

@@ -16,7 +16,7 @@ use model::time::Timestamp;
 use raft::machine::{View, scan_all};
 use serde::Serialize;
 
-use super::{NotLeader, Owner};
+use super::Owner;
 use crate::call::Done;
 use crate::call::read::{Filter, MOST_PAIRS, Read};
 use crate::history;
@@ -60,17 +60,17 @@ impl Owner {
         channel: ChannelId,
         read: Read,
         deadline: Instant,
-    ) -> Result<Result<Done, CallError>, NotLeader> {
+    ) -> Result<Done, CallError> {
         if let Read::Row { kind, id } = &read {
             let row = self.reader.get(&keys::projected(channel, *kind, id));
-            return Ok(Ok(Done::Row(row.map(Bytes::from))));
+            return Ok(Done::Row(row.map(Bytes::from)));
         }
         let (reader, suffixes) = (self.reader.clone(), self.node.suffixes.clone());
         // A page may read many rows from disk; the calls of others must not wait for it.
         let done = self.node.reads.read(Some(customer), deadline, move |patience| {
             Reading { view: patience.over(reader), suffixes, channel }.done(read)
         });
-        Ok(done.await)
+        done.await
     }
 }
 

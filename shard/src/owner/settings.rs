@@ -75,17 +75,14 @@ impl Channel {
         self.settings.proxy = self.stored_proxy();
         let before = &self.settings;
         if let Some((_, proxy)) = before.changed_by.filter(|(call, _)| *call == call_id) {
-            return Ok(Ok(changed(&before.settings, proxy)));
+            return Ok(changed(&before.settings, proxy));
         }
         if ask.expect.is_some_and(|expected| expected != before.version()) {
-            return Ok(Err(CallError::concurrent_modification("settings")));
+            return Err(CallError::concurrent_modification("settings").into());
         }
-        let (mut row, proxy) = match self.applied(ask.to) {
-            Ok(applied) => applied,
-            Err(error) => return Ok(Err(error)),
-        };
+        let (mut row, proxy) = self.applied(ask.to)?;
         if row.settings == before.settings && !proxy {
-            return Ok(Err(CallError::no_op("the settings are so already")));
+            return Err(CallError::no_op("the settings are so already").into());
         }
         // Two changes within a millisecond have two versions.
         row.settings.updated_at = Timestamp::now().max(Timestamp(before.version().0 + 1));
@@ -98,17 +95,17 @@ impl Channel {
         };
         match self.commit(command).await? {
             Reply::Done => {}
-            Reply::Forgotten => return Ok(Err(CallError::channel_not_found())),
-            Reply::TooLarge => return Ok(Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64))),
+            Reply::Forgotten => return Err(CallError::channel_not_found().into()),
+            Reply::TooLarge => return Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64).into()),
             // Only this task changes them, so that another version means another owner.
-            _ => return Err(LeadershipLost),
+            _ => return Err(LeadershipLost.into()),
         }
         let was_online = self.settings.settings.always_online;
         self.settings = row;
         if self.settings.settings.always_online != was_online {
             self.show_settled_presence().await;
         }
-        Ok(Ok(changed(&self.settings.settings, proxy)))
+        Ok(changed(&self.settings.settings, proxy))
     }
 
     /// The row that is asked for, and whether its proxy is another one.

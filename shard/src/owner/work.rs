@@ -25,7 +25,6 @@ impl Channel {
     /// Does one piece of work that is not a send.
     pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Answered<Worked> {
         match work {
-            Work::Look => Ok(Ok(Worked::Done(Done::Live(self.look())))),
             Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
             Work::Qr => self.show_qr().await,
             Work::PairCode(wanted) => self.pairing(wanted).await,
@@ -47,9 +46,9 @@ impl Channel {
                 // Whoever waits for the channel need not wait any longer.
                 self.qr_waiters.clear();
                 self.review_operations();
-                Ok(Ok(Worked::Done(Done::Nothing)))
+                Ok(Worked::Done(Done::Nothing))
             }
-            Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))),
+            Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))?),
             Work::ChangeSettings(ask) => self.change_settings(ask, call_id).await,
             Work::StatusHistory(StatusHistory { limit, before }) => {
                 let (from, to) = keys::status_changes(self.row.id, before);
@@ -57,28 +56,31 @@ impl Channel {
                 let change =
                     |(key, change): &(Vec<u8>, Vec<u8>)| (keys::version_of_change(key), decode::<StatusChange>(change));
                 let changes = rows.iter().map(change).collect();
-                Ok(Ok(Worked::Done(Done::StatusHistory(changes))))
+                Ok(Worked::Done(Done::StatusHistory(changes)))
             }
             Work::Export(export) => self.export(export).await,
             Work::Import(import) => self.import(import, call_id).await,
-            // Sends and operations are taken by the caller; media and reads do not come here.
-            Work::Send(_) | Work::Operate { .. } | Work::Media(_) | Work::MessageMedia { .. } | Work::Read(_) => {
-                Ok(Err(CallError::internal_error()))
-            }
+            // Sends and operations are taken by the caller; the status, media and reads do not come here.
+            Work::Look
+            | Work::Send(_)
+            | Work::Operate { .. }
+            | Work::Media(_)
+            | Work::MessageMedia { .. }
+            | Work::Read(_) => Err(CallError::internal_error().into()),
         }
     }
 
     async fn lifecycle(&mut self, trigger: Trigger, by_operator: bool, call_id: Uuid) -> Answered<Worked> {
         if self.row.moved_by == Some(call_id) {
-            return Ok(Ok(Worked::Done(Done::Live(self.look()))));
+            return Ok(Worked::Done(Done::Live(self.look())));
         }
         if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
-            return Ok(Err(CallError::insufficient_scope(&["operator".to_owned()], &[])));
+            return Err(CallError::insufficient_scope(&["operator".to_owned()], &[]).into());
         }
         let before = self.row.status;
         let moves = status::transition(before, trigger, self.row.credentials).is_ok();
         if moves && self.needs_slot(trigger) && self.owner.node.slots.is_full() {
-            return Ok(Err(CallError::worker_at_capacity()));
+            return Err(CallError::worker_at_capacity().into());
         }
         if moves && matches!(trigger, Trigger::Disconnect | Trigger::Restart | Trigger::Disable) {
             // Before the answer: nothing of a channel that is to stop may still be on its way.
@@ -88,10 +90,10 @@ impl Channel {
             self.open_to_unlink().await;
         }
         let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
-        Ok(match self.transition(trigger, Some(extra)).await? {
+        match self.transition(trigger, Some(extra)).await? {
             Ok(()) => Ok(Worked::Done(Done::Live(self.look()))),
-            Err(refusal) => Err(self.refusal(refusal, trigger, before)),
-        })
+            Err(refusal) => Err(self.refusal(refusal, trigger, before).into()),
+        }
     }
 
     /// Whether a call starts a session on a channel that has none.
@@ -134,26 +136,24 @@ impl Channel {
         }
     }
 
-    /// Starts a pairing when the status permits it. `Ok(Err)` says why there is none.
+    /// Starts a pairing when the status permits it.
     async fn begin_pairing(&mut self, unavailable: CallError) -> Answered<()> {
-        match self.judge_pairing(&unavailable) {
-            Ok(true) if self.owner.node.slots.is_full() => Ok(Err(CallError::worker_at_capacity())),
-            Ok(true) => {
-                let refused = self.transition(Trigger::PairingRequested, None).await?.is_err();
-                Ok(if refused { Err(unavailable) } else { Ok(()) })
-            }
-            judged => Ok(judged.map(drop)),
+        if !self.judge_pairing(&unavailable)? {
+            return Ok(());
         }
+        if self.owner.node.slots.is_full() {
+            return Err(CallError::worker_at_capacity().into());
+        }
+        let begun = self.transition(Trigger::PairingRequested, None).await?;
+        Ok(begun.map_err(|_| unavailable)?)
     }
 
     async fn show_qr(&mut self) -> Answered<Worked> {
-        if let Err(error) = self.begin_pairing(CallError::no_qr(self.row.status)).await? {
-            return Ok(Err(error));
-        }
-        Ok(Ok(match self.shown_qr() {
+        self.begin_pairing(CallError::no_qr(self.row.status)).await?;
+        Ok(match self.shown_qr() {
             Some(code) => Worked::Done(Done::Qr(code)),
             None => Worked::QrSoon(self.await_qr()),
-        }))
+        })
     }
 
     /// The QR text that a phone can still scan.
@@ -173,23 +173,19 @@ impl Channel {
     async fn pairing(&mut self, wanted: PairCode) -> Answered<Worked> {
         let now = Instant::now();
         let unavailable = CallError::pair_code_unavailable(self.row.status);
-        if let Err(error) = self.judge_pairing(&unavailable) {
-            return Ok(Err(error));
-        }
+        self.judge_pairing(&unavailable)?;
         // Before the pairing: what is refused begins nothing.
         if let Some(wait) = self.pair_code_wait(now) {
             let seconds = wait.as_secs_f64().ceil() as u32;
-            return Ok(Err(CallError::rate_limited(LimitScope::Channel, 1, seconds)));
+            return Err(CallError::rate_limited(LimitScope::Channel, 1, seconds).into());
         }
-        if let Err(error) = self.begin_pairing(unavailable).await? {
-            return Ok(Err(error));
-        }
+        self.begin_pairing(unavailable).await?;
         let ready = if self.shown_qr().is_some() { None } else { Some(self.await_qr()) };
-        let Some(running) = &self.running else { return Ok(Err(CallError::pair_code_failed(None))) };
+        let running = self.running.as_ref().ok_or_else(|| CallError::pair_code_failed(None))?;
         let session = running.session.clone();
         let (given, answer) = oneshot::channel();
         self.pair_code = Some(PairCodeAsked { at: now, answer, given: false });
-        Ok(Ok(Worked::Pairing { wanted, session, ready, given }))
+        Ok(Worked::Pairing { wanted, session, ready, given })
     }
 
     /// How long it is until another pair code may be asked for. One that was not given does not count.

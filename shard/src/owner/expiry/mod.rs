@@ -152,17 +152,13 @@ async fn expire_rows(
         let Some(last) = last else { break };
         reached = keys::place_of_message(&last).map_or(reached, |(at, _)| at);
         next = just_after(&last);
-        if rows.is_empty() {
-            continue;
-        }
-        commit(
-            owner,
-            match part {
+        if !rows.is_empty() {
+            let step = match part {
                 Part::Bodies => Trim::Bodies { channel, rows },
                 Part::Messages => Trim::Messages { channel, rows },
-            },
-        )
-        .await?;
+            };
+            commit(owner, step).await?;
+        }
     }
     Ok(reached)
 }

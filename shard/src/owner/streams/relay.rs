@@ -11,7 +11,8 @@ use raft::supervise;
 
 use crate::command::Command;
 use crate::keys;
-use crate::owner::{NotLeader, Owner};
+use crate::owner::Owner;
+use crate::owner::committer::LeadershipLost;
 use crate::records::decode;
 use crate::stream::{StreamedEvent, ring};
 
@@ -24,20 +25,20 @@ const RELAYED_FOR: Duration = STREAMED_FOR.saturating_add(ring::RING_AGE);
 /// The events for a home after a place, waiting for one up to `wait`. What lies before the place is released.
 ///
 /// # Errors
-/// [`NotLeader`] when the ownership ends meanwhile.
+/// [`LeadershipLost`] when the ownership ends meanwhile.
 pub async fn pull(
     owner: &Arc<Owner>,
     home: ShardId,
     after: u64,
     wait: Duration,
-) -> Result<Vec<(u64, StreamedEvent)>, NotLeader> {
+) -> Result<Vec<(u64, StreamedEvent)>, LeadershipLost> {
     let until = Instant::now() + wait;
     let mut notifier = owner.streams.relayed.listen(home);
     let fetched = (keys::relay(home, 0), keys::relay(home, after.saturating_add(1)));
     if !owner.reader.scan(&fetched.0, &fetched.1, 1).is_empty() {
         // Nobody waits for it, and what is left is found at the next pull.
         let release = Command::Release { home, upto: after };
-        drop(owner.committer.commit_deferred(vec![release]).await.map_err(|_| NotLeader)?);
+        drop(owner.committer.commit_deferred(vec![release]).await?);
     }
     loop {
         let part = ring::relayed(&owner.reader, home, after);
@@ -45,7 +46,7 @@ pub async fn pull(
             return Ok(part);
         }
         tokio::select! {
-            () = owner.lost.cancelled() => return Err(NotLeader),
+            () = owner.lost.cancelled() => return Err(LeadershipLost),
             () = tokio::time::sleep_until(until.into()) => return Ok(Vec::new()),
             // The bell hangs as long as somebody listens.
             _ = notifier.changed() => {}
@@ -103,13 +104,13 @@ impl Ends {
 }
 
 /// Drops the rings of customers whose streams ended so long ago that nobody resumes.
-async fn sweep_rings(owner: &Owner) -> Result<(), NotLeader> {
+async fn sweep_rings(owner: &Owner) -> Result<(), LeadershipLost> {
     for (key, extent) in owner.reader.scan_range(keys::ring_extents(), usize::MAX) {
         let Some(customer) = keys::customer_of_ring(&key) else { continue };
         let extent: ring::RingExtent = decode(&extent);
         if !owner.node.directory.is_streamed(customer) && extent.first < extent.next {
             // A part at a time; the rest goes with the next rounds.
-            owner.committer.commit_one(Command::DropRing { customer }).await.map_err(|_| NotLeader)?;
+            owner.committer.commit_one(Command::DropRing { customer }).await?;
         }
     }
     Ok(())

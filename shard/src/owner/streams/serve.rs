@@ -9,19 +9,20 @@ use model::time::Timestamp;
 use raft::supervise;
 
 use crate::command::{Command, Reply};
-use crate::owner::{NotLeader, Owner};
+use crate::owner::Owner;
+use crate::owner::committer::LeadershipLost;
 use crate::stream::{Filter, Pulled, StreamAsk, StreamDone, TICKET_LIFE, Ticket, ring};
 
 /// Answers at the home of the customer.
 ///
 /// # Errors
-/// [`NotLeader`] when the ownership ends meanwhile: ask the next home.
-pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) -> Result<StreamDone, NotLeader> {
+/// [`LeadershipLost`] when the ownership ends meanwhile: ask the next home.
+pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) -> Result<StreamDone, LeadershipLost> {
     match ask {
         StreamAsk::Open { stream, resume } => {
             let counted_from = owner.streams.places.counted_from();
             tokio::select! {
-                () = owner.lost.cancelled() => return Err(NotLeader),
+                () = owner.lost.cancelled() => return Err(LeadershipLost),
                 () = tokio::time::sleep_until(counted_from.into()) => {}
             }
             if let Err(open) = owner.streams.places.take(customer, stream, Instant::now()) {
@@ -30,7 +31,7 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
             let reader = owner.reader.clone();
             // The begin may look through a whole ring; the calls of others must not wait for it.
             let started = supervise::on_thread(move || ring::start(&reader, customer, resume.as_ref())).await;
-            Ok(StreamDone::Opened(started.map_err(|_| NotLeader)?))
+            Ok(StreamDone::Opened(started.map_err(|_| LeadershipLost)?))
         }
         StreamAsk::Pull { stream, after, most, filter, wait } => {
             owner.streams.places.renew(customer, stream.clone(), Instant::now());
@@ -49,7 +50,7 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
             let mut commands = vec![Command::KeepTicket { customer, digest, ticket, at }];
             // Using one that is over takes it away, and nobody has it.
             commands.extend(over.into_iter().map(|digest| Command::UseTicket { customer, digest, at }));
-            owner.committer.commit(commands).await.map_err(|_| NotLeader)?;
+            owner.committer.commit(commands).await?;
             Ok(StreamDone::TicketKept)
         }
         StreamAsk::UseTicket { digest } => Ok(StreamDone::Ticket(use_ticket(owner, customer, digest).await?)),
@@ -63,7 +64,7 @@ async fn pull(
     most: usize,
     filter: &Filter,
     wait: Duration,
-) -> Result<Pulled, NotLeader> {
+) -> Result<Pulled, LeadershipLost> {
     let until = Instant::now() + wait;
     let mut after = after;
     let mut notifier = owner.streams.grown.listen(customer);
@@ -78,7 +79,7 @@ async fn pull(
             continue;
         }
         tokio::select! {
-            () = owner.lost.cancelled() => return Err(NotLeader),
+            () = owner.lost.cancelled() => return Err(LeadershipLost),
             () = tokio::time::sleep_until(until.into()) => return Ok(part),
             // The bell hangs as long as somebody listens.
             _ = notifier.changed() => {}
@@ -87,9 +88,9 @@ async fn pull(
 }
 
 /// Whoever commits the use first has it.
-async fn use_ticket(owner: &Owner, customer: CustomerId, digest: Bytes) -> Result<Option<Ticket>, NotLeader> {
+async fn use_ticket(owner: &Owner, customer: CustomerId, digest: Bytes) -> Result<Option<Ticket>, LeadershipLost> {
     let Some(ticket) = ring::ticket(&owner.reader, customer, &digest) else { return Ok(None) };
     let take = Command::UseTicket { customer, digest, at: Timestamp::now() };
-    let taken = owner.committer.commit_one(take).await.map_err(|_| NotLeader)?;
+    let taken = owner.committer.commit_one(take).await?;
     Ok((taken == Reply::Done).then_some(ticket))
 }

@@ -26,9 +26,9 @@ use crate::media::blobs::BlobError;
 use crate::media::command::MediaCommand;
 use crate::media::record::{MediaRow, StoredBytes};
 use crate::media::spool::{For, SpoolError};
+use crate::owner::NodeContext;
 use crate::owner::channel::{Batch, Channel};
 use crate::owner::committer::LeadershipLost;
-use crate::owner::{NodeContext, NotLeader};
 use crate::records::decode;
 
 /// After this, bytes that still could not be fetched are given up.
@@ -319,11 +319,11 @@ fn tell(waiting: impl IntoIterator<Item = oneshot::Sender<FetchEnd>>, end: Fetch
 /// Waits for one attempt that a channel's task was asked for.
 ///
 /// # Errors
-/// [`NotLeader`] when the task or its owner is gone.
-pub async fn await_fetch(end: oneshot::Receiver<FetchEnd>, patience: Duration) -> Result<FetchEnd, NotLeader> {
+/// [`LeadershipLost`] when the task or its owner is gone.
+pub async fn await_fetch(end: oneshot::Receiver<FetchEnd>, patience: Duration) -> Result<FetchEnd, LeadershipLost> {
     match tokio::time::timeout(patience, end).await {
         Ok(Ok(end)) => Ok(end),
-        Ok(Err(_)) => Err(NotLeader),
+        Ok(Err(_)) => Err(LeadershipLost),
         Err(_) => Ok(FetchEnd::Later),
     }
 }
