@@ -441,18 +441,7 @@ impl Cluster {
         request: R,
         context: &CallContext,
     ) -> (Option<BucketLevel>, Result<R::Reply, CallError>) {
-        let (level, done) = self.work(customer, channel, charge, request.work(), context).await;
-        (level, R::result(done))
-    }
-
-    async fn work(
-        &self,
-        customer: CustomerId,
-        channel: ChannelId,
-        charge: Option<BucketRule>,
-        work: Work,
-        context: &CallContext,
-    ) -> (Option<BucketLevel>, Result<Done, CallError>) {
+        let work = request.work();
         let wait = match work {
             // Sends and pairings wait for the network at the owner.
             Work::Send(_) | Work::Qr | Work::PairCode(_) => Some(WORK_WAIT),
@@ -467,7 +456,7 @@ impl Cluster {
             self.router.ask(Call::new(shard, ask, context.request_id.clone()), deadline).await
         };
         match asked.await {
-            Ok(Answer::Result { channel_level, result }) => (channel_level, result),
+            Ok(Answer::Result { channel_level, result }) => (channel_level, R::result(result)),
             Ok(Answer::NotLeader) => (None, Err(CallError::no_leader())),
             Err(error) => (None, Err(error)),
         }
