@@ -72,6 +72,21 @@ impl ReplicatedAuth {
         size.get_or_insert_with(|| Size::new(self.count())).change(change)?;
         Ok(change)
     }
+
+    async fn store(&self, writes: Vec<AuthWrite>) -> Result<(), AuthError> {
+        let change = self.take_room(&writes)?;
+        let command = Command::Auth { channel: self.channel, customer: self.customer, writes };
+        let refused = match self.owner.committer.commit_one(command).await {
+            Ok(Reply::Done) => return Ok(()),
+            // A batch is all or nothing: cutting it is the driver's to do, who knows what may stand alone.
+            Ok(Reply::TooLarge) => AuthError::Unavailable("the batch is too large for one log entry".into()),
+            Ok(_) | Err(_) => AuthError::Fenced,
+        };
+        if let Some(size) = &mut *self.size.lock() {
+            size.undo(change);
+        }
+        Err(refused)
+    }
 }
 
 /// A write as it is stored.
@@ -108,7 +123,7 @@ impl AuthStore for ReplicatedAuth {
     }
 
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {
-        let bytes = batch_bytes(&batch);
+        let bytes: usize = batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum();
         if bytes > LARGEST_BATCH {
             let why = format!("a batch of {bytes} bytes is larger than {LARGEST_BATCH}");
             return Err(AuthError::Unavailable(why));
@@ -119,29 +134,6 @@ impl AuthStore for ReplicatedAuth {
         let writes = writes.map_err(|error| AuthError::Unavailable(error.to_string()))?;
         self.door.pass(self.store(writes)).await
     }
-}
-
-impl ReplicatedAuth {
-    async fn store(&self, writes: Vec<AuthWrite>) -> Result<(), AuthError> {
-        let change = self.take_room(&writes)?;
-        let command = Command::Auth { channel: self.channel, customer: self.customer, writes };
-        let committed = self.owner.committer.commit_one(command).await;
-        if !matches!(committed, Ok(Reply::Done))
-            && let Some(size) = &mut *self.size.lock()
-        {
-            size.undo(change);
-        }
-        match committed {
-            Ok(Reply::Done) => Ok(()),
-            // A batch is all or nothing: cutting it is the driver's to do, who knows what may stand alone.
-            Ok(Reply::TooLarge) => Err(AuthError::Unavailable("the batch is too large for one log entry".into())),
-            Ok(_) | Err(_) => Err(AuthError::Fenced),
-        }
-    }
-}
-
-fn batch_bytes(batch: &[AuthWrite]) -> usize {
-    batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum()
 }
 
 /// A store that is closed. What its session still writes waits, and its bytes to the network with it: they must not rest on what no
