@@ -37,7 +37,7 @@ use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
 use super::{Owner, SEND_PATIENCE};
 use crate::call::request::PairCode;
-use crate::call::{Done, Live, QrCode, Sent, Work};
+use crate::call::{Done, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::media::command::MediaRoom;
@@ -464,8 +464,9 @@ impl Channel {
                 ToChannel::Work(piece) => match *piece {
                     // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.
                     Piece { work: Work::Send(_), reply, .. } if reply.is_closed() => {}
+                    // So late that the network could hardly answer in its caller's time.
                     Piece { work: Work::Send(send), since, reply, .. } if since.elapsed() >= SEND_PATIENCE => {
-                        self.refuse_late(send, reply);
+                        drop(reply.send(self.refused_or_sent_before(send, CallError::worker_at_capacity())));
                     }
                     Piece { work: Work::Send(send), request_id, reply, .. } => {
                         self.accept_send(&mut batch, send, request_id, reply);
@@ -613,10 +614,6 @@ impl Channel {
     /// Commits one command and expects it to take effect, or not to matter.
     pub async fn commit(&mut self, command: Command) -> Result<Reply, LeadershipLost> {
         self.owner.committer.commit_one(command).await
-    }
-
-    pub fn look(&self) -> Live {
-        self.owner.live_of(&self.row)
     }
 }
 

@@ -87,13 +87,8 @@ impl Channel {
         }
     }
 
-    /// Answers a send whose turn came so late that the network could hardly answer in its caller's time.
-    pub fn refuse_late(&mut self, send: Send, reply: oneshot::Sender<Result<Worked, CallError>>) {
-        let _ = reply.send(self.refused_or_sent_before(send, CallError::worker_at_capacity()));
-    }
-
     /// Refuses a send, unless an earlier call has brought it: what refuses it now may be what that one did, or came after it.
-    fn refused_or_sent_before(&mut self, send: Send, error: CallError) -> Result<Worked, CallError> {
+    pub fn refused_or_sent_before(&mut self, send: Send, error: CallError) -> Result<Worked, CallError> {
         let stored = self.stored_message(&send.message_id);
         stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref))
     }
@@ -293,7 +288,7 @@ impl Channel {
             _ => vec![sent_payload(row, SendSource::Api, at), sent],
         };
         let reaction = reaction_payload(row, Sender::phone(row.from.clone()), true, at);
-        let events = payloads.into_iter().chain(reaction).map(|payload| self.message_event(row, payload, now));
+        let events = payloads.into_iter().chain(reaction).map(|payload| self.event(payload, about(row), now));
         // The first one is counted, too; no other is logged for nobody.
         let events = events.enumerate().filter(|(place, event)| *place == 0 || event.is_wanted());
         let events: Vec<NewEvent> = events.map(|(_, event)| event).collect();
@@ -345,14 +340,9 @@ impl Channel {
             message: row.message_id.clone(),
             verdict: Verdict::Failed(failure.clone()),
             at: now,
-            events: is_told.then(|| self.message_event(row, failed, now)).into_iter().collect(),
+            events: is_told.then(|| self.event(failed, about(row), now)).into_iter().collect(),
             projected: self.settled_story(row, false),
         }
-    }
-
-    /// An event about a stored message.
-    pub fn message_event(&self, row: &MessageRow, payload: Payload, now: Timestamp) -> NewEvent {
-        self.event(payload, about(row), now)
     }
 }
 

@@ -72,7 +72,7 @@ impl Channel {
 
     async fn lifecycle(&mut self, trigger: Trigger, by_operator: bool, call_id: Uuid) -> Answered<Worked> {
         if self.row.moved_by == Some(call_id) {
-            return Ok(Worked::Done(Done::Live(self.look())));
+            return Ok(Worked::Done(Done::Live(self.owner.live_of(&self.row))));
         }
         if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
             return Err(CallError::insufficient_scope(&["operator".to_owned()], &[]).into());
@@ -91,7 +91,7 @@ impl Channel {
         }
         let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
         match self.transition(trigger, Some(extra)).await? {
-            Ok(()) => Ok(Worked::Done(Done::Live(self.look()))),
+            Ok(()) => Ok(Worked::Done(Done::Live(self.owner.live_of(&self.row)))),
             Err(refusal) => Err(self.refusal(refusal, trigger, before).into()),
         }
     }
