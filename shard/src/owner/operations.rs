@@ -338,8 +338,10 @@ impl Channel {
         }
         let (writes, told) = self.with_context(at, |context| {
             let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
-            let told = projection::take(&notice, &mut rows, context);
-            (rows.into_writes(), self.wanted(told))
+            let mut told = projection::take(&notice, &mut rows, context);
+            // Conversations that the channel ignores have no events.
+            told.retain(|told| !told.chat.as_ref().is_some_and(|chat| self.ignores_chat(chat)));
+            (rows.into_writes(), told)
         });
         if writes.is_empty() && told.is_empty() {
             return;
@@ -352,12 +354,6 @@ impl Channel {
         let events = told.into_iter().enumerate().map(event).collect();
         let (channel, customer) = (self.row.id, self.row.customer);
         batch.commands.extend(Command::project(channel, customer, writes, events));
-    }
-
-    /// What is left of events once those of conversations that the channel ignores are gone.
-    fn wanted(&self, mut told: Vec<EmittedEvent>) -> Vec<EmittedEvent> {
-        told.retain(|told| !told.chat.as_ref().is_some_and(|chat| self.ignores_chat(chat)));
-        told
     }
 
     fn with_context<T>(&self, at: Timestamp, work: impl FnOnce(&Context<'_>) -> T) -> T {
