@@ -27,8 +27,7 @@ impl Engine {
         message: &PhoneMessage,
         media: Option<Prepared>,
     ) -> Result<Vec<MessageId>, ControlError> {
-        self.advance(now);
-        self.subscriber(from)?;
+        self.acting(now, from)?;
         let media = media.map(|Prepared { media, sha256, bytes }| {
             let handle = Some(self.store_media(sha256, bytes).handle);
             Media { handle, ..media }
