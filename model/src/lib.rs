@@ -11,7 +11,7 @@ pub mod chat;
 pub mod community;
 pub mod contact;
 pub mod customer;
-mod digest;
+pub mod digest;
 pub mod error;
 pub mod event;
 pub mod field;

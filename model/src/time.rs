@@ -82,26 +82,30 @@ impl fmt::Display for Timestamp {
     }
 }
 
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() {
-            serializer.serialize_str(&self.to_iso())
-        } else {
-            serializer.serialize_i64(self.0)
+/// A text towards people, which `$parse` reads, and the integer in binary records.
+macro_rules! text_or_integer {
+    ($name:ident($integer:ty), $parse:ident, $wrong:literal) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                if serializer.is_human_readable() { serializer.collect_str(self) } else { self.0.serialize(serializer) }
+            }
         }
-    }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                if deserializer.is_human_readable() {
+                    let text = String::deserialize(deserializer)?;
+                    Self::$parse(&text).ok_or_else(|| de::Error::custom($wrong))
+                } else {
+                    <$integer>::deserialize(deserializer).map(Self)
+                }
+            }
+        }
+    };
 }
 
-impl<'de> Deserialize<'de> for Timestamp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        if deserializer.is_human_readable() {
-            let text = String::deserialize(deserializer)?;
-            Self::parse_iso(&text).ok_or_else(|| de::Error::custom("not an ISO 8601 date-time"))
-        } else {
-            i64::deserialize(deserializer).map(Self)
-        }
-    }
-}
+text_or_integer!(Timestamp(i64), parse_iso, "not an ISO 8601 date-time");
+text_or_integer!(Day(u32), parse, "not an ISO 8601 date");
 
 /// A day of UTC, counted from 1970. JSON shows `2026-01-01`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,23 +133,6 @@ impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let date = NaiveDate::default().checked_add_days(Days::new(u64::from(self.0))).unwrap_or(NaiveDate::MAX);
         f.write_str(&date.format("%Y-%m-%d").to_string())
-    }
-}
-
-impl Serialize for Day {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() { serializer.collect_str(self) } else { serializer.serialize_u32(self.0) }
-    }
-}
-
-impl<'de> Deserialize<'de> for Day {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        if deserializer.is_human_readable() {
-            let text = String::deserialize(deserializer)?;
-            Self::parse(&text).ok_or_else(|| de::Error::custom("not an ISO 8601 date"))
-        } else {
-            u32::deserialize(deserializer).map(Self)
-        }
     }
 }
 

@@ -109,10 +109,7 @@ impl TokenKeys {
 
     /// The signature of a payload; verified in constant time.
     fn mac(&self, key_id: i64, payload: &str) -> Hmac<Sha256> {
-        let mut derive = Hmac::<Sha256>::new_from_slice(&self.deployment_key).expect("a key of any length will do");
-        derive.update(b"media token key ");
-        derive.update(&key_id.to_be_bytes());
-        let key = derive.finalize().into_bytes();
+        let key = model::digest::mac(&self.deployment_key, &[b"media token key ", &key_id.to_be_bytes()]);
         let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("a key of any length will do");
         mac.update(payload.as_bytes());
         mac

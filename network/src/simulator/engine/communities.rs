@@ -9,6 +9,7 @@ use model::address::{Address, Suffixes};
 use model::community::KnownCommunity;
 use serde::{Deserialize, Serialize};
 
+use super::gatherings::gathering;
 use super::groups::GroupId;
 use super::rules::{Allowed, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
@@ -16,18 +17,11 @@ use crate::simulator::number::Number;
 /// The first community's number; the others count on from it.
 const FIRST: u64 = 120_363_200_000_000_001;
 
-/// A community's number: the local part of its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct CommunityId(u64);
-
-impl CommunityId {
-    pub fn of_address(address: &Address, suffixes: &Suffixes) -> Option<Self> {
-        (address.domain() == suffixes.group).then(|| address.local().parse().ok().map(Self)).flatten()
-    }
-
-    pub fn address(self, suffixes: &Suffixes) -> Address {
-        suffixes.group_address(&self.0.to_string())
-    }
+gathering! {
+    /// A community's number: the local part of its address.
+    CommunityId in group by group_address;
+    /// All communities.
+    Communities { communities: Community } from FIRST or NO_SUCH_COMMUNITY
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,28 +46,9 @@ impl Community {
 
 pub const NO_SUCH_COMMUNITY: Refusal = Refusal::new(NOT_FOUND, "there is no such community");
 
-/// All communities.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Communities {
-    communities: BTreeMap<CommunityId, Community>,
-    next: u64,
-}
-
-impl Default for Communities {
-    fn default() -> Self {
-        Self { communities: BTreeMap::new(), next: FIRST }
-    }
-}
-
 impl Communities {
-    /// Leaves numbers out that a process may have given away before it was killed.
-    pub fn leave_out(&mut self, numbers: u64) {
-        self.next += numbers;
-    }
-
     pub fn create(&mut self, announcement: GroupId, groups: Vec<GroupId>) -> CommunityId {
-        let id = CommunityId(self.next);
-        self.next += 1;
+        let id = self.next_id();
         let told = BTreeMap::new();
         self.communities.insert(id, Community { id, announcement, groups, member_add_groups: false, told });
         id
@@ -81,10 +56,6 @@ impl Communities {
 
     pub fn get(&self, id: CommunityId) -> Allowed<&Community> {
         self.communities.get(&id).ok_or(NO_SUCH_COMMUNITY)
-    }
-
-    pub fn get_mut(&mut self, id: CommunityId) -> Allowed<&mut Community> {
-        self.communities.get_mut(&id).ok_or(NO_SUCH_COMMUNITY)
     }
 
     pub fn remove(&mut self, id: CommunityId) -> Option<Community> {

@@ -124,8 +124,7 @@ impl Engine {
 
     /// A foreign copy of the first linked device logs in, and is gone at once: one conflict for the session that lived.
     pub fn replace(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
-        self.advance(now);
-        let device = self.subscriber(number)?.linked().max_by_key(|device| device.live.is_some());
+        let device = self.acting(now, number)?.linked().max_by_key(|device| device.live.is_some());
         let device = device.ok_or_else(|| ControlError::Invalid(format!("{number} has no linked device")))?;
         let (device, live) = (device.id, device.live);
         let epoch = live.and_then(|live| self.session(live)).map_or(0, |session| session.epoch);
@@ -141,8 +140,7 @@ impl Engine {
 
     /// The phone address behind a LID becomes known to another number's channels, once.
     pub fn disclose(&mut self, now: Timestamp, number: Number, to: &str) -> Result<(), ControlError> {
-        self.advance(now);
-        self.subscriber(number)?;
+        self.acting(now, number)?;
         let to = self.parse_peer(to)?;
         let recipient =
             self.subscribers.get_mut(&to).ok_or_else(|| ControlError::Invalid(format!("{to} is not registered")))?;
@@ -265,6 +263,12 @@ impl Engine {
         let Self { rng, item_tag, items, links, qr_texts, pair_codes, effects, .. } = std::mem::replace(self, fresh);
         (self.now, self.rng, self.item_tag, self.items, self.effects) = (now, rng, item_tag, items, effects);
         (self.links, self.qr_texts, self.pair_codes) = (links, qr_texts, pair_codes);
+    }
+
+    /// A phone that does something: what was due by now comes first.
+    pub(super) fn acting(&mut self, now: Timestamp, number: Number) -> Result<&Subscriber, ControlError> {
+        self.advance(now);
+        self.subscriber(number)
     }
 
     pub(super) fn subscriber(&self, number: Number) -> Result<&Subscriber, ControlError> {

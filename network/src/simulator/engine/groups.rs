@@ -9,6 +9,7 @@ use model::group::{Changeable, GroupChanges, ParticipantAction, ParticipantStatu
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::gatherings::gathering;
 use super::pictures::PictureId;
 use super::rules::{Allowed, BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal, check_length};
 use crate::simulator::number::Number;
@@ -19,19 +20,11 @@ const MOST_MEMBERS: usize = 1_024;
 /// The first group's number; the others count on from it.
 const FIRST: u64 = 120_363_000_000_000_001;
 
-/// A group's number: the local part of its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct GroupId(u64);
-
-impl GroupId {
-    pub fn of_address(address: &Address, suffixes: &Suffixes) -> Option<Self> {
-        // An address of a group that cannot exist still names a group.
-        (address.domain() == suffixes.group).then(|| Self(address.local().parse().unwrap_or(0)))
-    }
-
-    pub fn address(self, suffixes: &Suffixes) -> Address {
-        suffixes.group_address(&self.0.to_string())
-    }
+gathering! {
+    /// A group's number: the local part of its address.
+    GroupId in group by group_address;
+    /// All groups.
+    Groups { groups: Group } from FIRST or NO_SUCH_GROUP
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -187,30 +180,11 @@ const BAD_SUBJECT: Refusal = Refusal::new(BAD_REQUEST, "a subject has 1 to 100 c
 pub const NOT_A_MEMBER: Refusal = Refusal::new(FORBIDDEN, "not a member of the group");
 pub const NOT_AN_ADMIN: Refusal = Refusal::new(FORBIDDEN, "not an admin of the group");
 
-/// All groups.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Groups {
-    groups: BTreeMap<GroupId, Group>,
-    next: u64,
-}
-
-impl Default for Groups {
-    fn default() -> Self {
-        Self { groups: BTreeMap::new(), next: FIRST }
-    }
-}
-
 impl Groups {
-    /// Leaves numbers out that a process may have given away before it was killed.
-    pub fn leave_out(&mut self, numbers: u64) {
-        self.next += numbers;
-    }
-
     /// Makes a group with its creator alone in it.
     pub fn create(&mut self, now: Timestamp, by: Number, subject: &str, invite_code: String) -> Allowed<&mut Group> {
         check_length(subject, 100, BAD_SUBJECT)?;
-        let id = GroupId(self.next);
-        self.next += 1;
+        let id = self.next_id();
         let group = Group {
             id,
             subject: subject.to_owned(),
@@ -232,11 +206,6 @@ impl Groups {
 
     pub fn get(&self, id: GroupId) -> Option<&Group> {
         self.groups.get(&id)
-    }
-
-    /// A group that somebody names who wants to change it.
-    pub fn get_mut(&mut self, id: GroupId) -> Allowed<&mut Group> {
-        self.groups.get_mut(&id).ok_or(NO_SUCH_GROUP)
     }
 
     /// The groups of a member, oldest first.

@@ -10,7 +10,8 @@
 //!   what reached them.
 //! - [`media`]: bytes that come with messages; [`pictures`]: those of groups, newsletters and profiles.
 //! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`communities`],
-//!   [`newsletters`]: members and rules; [`calls`]: who is called; [`business`]: catalogs and orders.
+//!   [`newsletters`]: members and rules; [`gatherings`]: their numbers; [`calls`]: who is called; [`business`]:
+//!   catalogs and orders.
 //! - [`posting`]: stories, which [`stories`] keeps.
 //! - [`control`], [`inbox`], [`writing`]: what the control API asks.
 //! - [`stored`]: what outlives the process.
@@ -21,6 +22,7 @@ mod business;
 mod calls;
 mod communities;
 mod control;
+mod gatherings;
 pub mod groups;
 mod inbox;
 mod labels;

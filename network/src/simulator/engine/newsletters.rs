@@ -12,6 +12,7 @@ use model::newsletter::{NewsletterChanges, NewsletterRole, ReactionMode};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::gatherings::gathering;
 use super::message::{self, Message};
 use super::pictures::PictureId;
 use super::rules::{Allowed, BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal, check_length};
@@ -32,19 +33,11 @@ const INVITE_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The reactions that `basic` takes.
 const BASIC: [&str; 6] = ["👍", "❤️", "😂", "😮", "😢", "🙏"];
 
-/// A newsletter's number: the local part of its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NewsletterId(u64);
-
-impl NewsletterId {
-    pub fn of_address(address: &Address, suffixes: &Suffixes) -> Option<Self> {
-        // An address of a newsletter that cannot exist still names a newsletter.
-        (address.domain() == suffixes.newsletter).then(|| Self(address.local().parse().unwrap_or(0)))
-    }
-
-    pub fn address(self, suffixes: &Suffixes) -> Address {
-        suffixes.newsletter_address(&self.0.to_string())
-    }
+gathering! {
+    /// A newsletter's number: the local part of its address.
+    NewsletterId in newsletter by newsletter_address;
+    /// All newsletters.
+    Newsletters { newsletters: Newsletter } from FIRST or NO_SUCH_NEWSLETTER
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -287,25 +280,7 @@ pub const NO_SUCH_NEWSLETTER: Refusal = Refusal::new(NOT_FOUND, "there is no suc
 const BAD_NAME: Refusal = Refusal::new(BAD_REQUEST, "a name has 1 to 100 characters");
 const NOT_A_SUBSCRIBER: Refusal = Refusal::new(BAD_REQUEST, "not a subscriber");
 
-/// All newsletters.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Newsletters {
-    newsletters: BTreeMap<NewsletterId, Newsletter>,
-    next: u64,
-}
-
-impl Default for Newsletters {
-    fn default() -> Self {
-        Self { newsletters: BTreeMap::new(), next: FIRST }
-    }
-}
-
 impl Newsletters {
-    /// Leaves numbers out that a process may have given away before it was killed.
-    pub fn leave_out(&mut self, numbers: u64) {
-        self.next += numbers;
-    }
-
     pub fn create(
         &mut self,
         now: Timestamp,
@@ -315,8 +290,7 @@ impl Newsletters {
         invite_code: String,
     ) -> Allowed<&mut Newsletter> {
         check_length(name, 100, BAD_NAME)?;
-        let id = NewsletterId(self.next);
-        self.next += 1;
+        let id = self.next_id();
         let newsletter = Newsletter {
             id,
             name: name.to_owned(),
@@ -339,10 +313,6 @@ impl Newsletters {
 
     pub fn get(&self, id: NewsletterId) -> Option<&Newsletter> {
         self.newsletters.get(&id)
-    }
-
-    pub fn get_mut(&mut self, id: NewsletterId) -> Allowed<&mut Newsletter> {
-        self.newsletters.get_mut(&id).ok_or(NO_SUCH_NEWSLETTER)
     }
 
     pub fn remove(&mut self, id: NewsletterId) -> Option<Newsletter> {

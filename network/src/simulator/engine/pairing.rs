@@ -169,9 +169,8 @@ impl Engine {
     /// # Errors
     /// An unknown phone, or a text or code that is unknown or has expired.
     pub fn link(&mut self, now: Timestamp, number: Number, by: &LinkBy, ticket: Ticket) -> Result<(), ControlError> {
-        self.advance(now);
         let invalid = |text: &str| ControlError::Invalid(text.to_owned());
-        let banned = self.subscriber(number)?.banned(now).is_some();
+        let banned = self.acting(now, number)?.banned(now).is_some();
         let id = match by {
             LinkBy::Raw(raw) => self.qr_texts.get(raw.trim()).copied(),
             LinkBy::PairCode(code) => self.pair_codes.get(&code.trim().to_ascii_uppercase()).copied(),

@@ -39,8 +39,7 @@ impl Engine {
 
     /// A phone posts a story.
     pub fn phone_story(&mut self, now: Timestamp, author: Number, new: &NewStory) -> Result<MessageId, ControlError> {
-        self.advance(now);
-        self.subscriber(author)?;
+        self.acting(now, author)?;
         let recipients =
             new.recipients.as_ref().map(|named| named.iter().map(|text| self.parse_address(text)).collect());
         let recipients: Option<Vec<_>> = recipients.transpose()?;
@@ -51,15 +50,13 @@ impl Engine {
     }
 
     pub fn delete_phone_story(&mut self, now: Timestamp, author: Number, id: &str) -> Result<(), ControlError> {
-        self.advance(now);
-        self.subscriber(author)?;
+        self.acting(now, author)?;
         Ok(self.delete_story(author, &MessageId(id.to_owned()))?)
     }
 
     /// A phone looks at a story. Its author hears of it once, unless the phone gives no read receipts.
     pub fn view_story(&mut self, now: Timestamp, viewer: Number, id: &str) -> Result<(), ControlError> {
-        self.advance(now);
-        let tells = self.subscriber(viewer)?.read_receipts;
+        let tells = self.acting(now, viewer)?.read_receipts;
         if let Some(author) = self.stories.view(now, viewer, id)?
             && tells
         {

@@ -79,13 +79,9 @@ impl Engine {
                 self.check_handle(media.handle.as_ref())?;
             }
         }
-        let target = match content.target() {
-            None => None,
-            Some(key) => {
-                let known = self.messages.find(key.id.as_str(), from, chat);
-                Some(known.ok_or(Refusal::new(NOT_FOUND, "the network does not know the message"))?)
-            }
-        };
+        let target = content.target().map(|key| self.messages.find(key.id.as_str(), from, chat));
+        let unknown = Refusal::new(NOT_FOUND, "the network does not know the message");
+        let target = target.map(|known| known.ok_or(unknown)).transpose()?;
         if let Some(target) = target {
             self.check_target(from, &content, target)?;
             if matches!(*content, Content::Delete { .. })

@@ -149,8 +149,7 @@ impl Engine {
         writing: &Writing,
         count: u32,
     ) -> Result<Vec<MessageId>, ControlError> {
-        self.advance(now);
-        if self.subscriber(from)?.banned(now).is_some() {
+        if self.acting(now, from)?.banned(now).is_some() {
             return Err(ControlError::Invalid("the phone is banned".into()));
         }
         let mut ids = Vec::with_capacity(count as usize);

@@ -27,8 +27,7 @@ impl Engine {
         message: &PhoneMessage,
         media: Option<Prepared>,
     ) -> Result<Vec<MessageId>, ControlError> {
-        self.advance(now);
-        self.subscriber(from)?;
+        self.acting(now, from)?;
         let media = media.map(|Prepared { media, sha256, bytes }| {
             let handle = Some(self.store_media(sha256, bytes).handle);
             Media { handle, ..media }
@@ -62,17 +61,12 @@ impl Engine {
     }
 
     fn around_of(&self, from: Number, message: &PhoneMessage) -> Result<Surroundings, ControlError> {
-        let quoted = match &message.quoted {
-            None => None,
-            Some(key) => {
-                let quoted = self.named_by(from, Some(key))?;
-                Some(Quoted {
-                    message_id: quoted.message_id(),
-                    from: self.name_of(quoted.from, from),
-                    text: quoted.body.text().map(str::to_owned),
-                })
-            }
-        };
+        let quoted = message.quoted.as_ref().map(|key| self.named_by(from, Some(key))).transpose()?;
+        let quoted = quoted.map(|quoted| Quoted {
+            message_id: quoted.message_id(),
+            from: self.name_of(quoted.from, from),
+            text: quoted.body.text().map(str::to_owned),
+        });
         let named = message.mentions.iter().filter(|mention| *mention != "all");
         let mentions: Result<Vec<Address>, _> = named.map(|mention| self.parse_address(mention)).collect();
         Ok(Surroundings {

@@ -13,14 +13,11 @@ use traffic::notice::BusinessNews;
 use traffic::operation::Refused;
 use traffic::operation::business::{BusinessAnswer, BusinessOperation, BusinessState};
 
-use super::{Context, EmittedEvent, Entity, Kind, Rows, Synced, entity};
+use super::{Context, EmittedEvent, Entity, Kind, NOT_FOUND, Rows, Synced, entity};
 use crate::keys;
 use crate::records::decode;
 
 pub const AREA: &str = "business";
-
-/// The network's code for what it does not know.
-const NOT_FOUND: u16 = 404;
 
 /// Whether the channel's account is a business, once that is known, and what it tells of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,13 +17,10 @@ use traffic::notice::ChatNews;
 use traffic::operation::chats::{ChatAnswer, ChatOperation};
 use traffic::operation::{Refused, RefusedKind};
 
-use super::{Context, EmittedEvent, Rows, Synced, entity, labels, no_op_if};
+use super::{Context, EmittedEvent, NOT_FOUND, Rows, Synced, entity, labels, no_op_if};
 use crate::keys::Direction;
 
 pub const AREA: &str = "chats";
-
-/// The network's codes that have a meaning here.
-const NOT_FOUND: u16 = 404;
 
 /// What the account keeps of a chat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,12 +11,9 @@ use traffic::notice::ContactNews;
 use traffic::operation::Refused;
 use traffic::operation::contacts::{ContactAnswer, ContactOperation};
 
-use super::{Context, Rows, Synced, entity};
+use super::{Context, NOT_FOUND, Rows, Synced, entity};
 
 pub const AREA: &str = "contacts";
-
-/// The network's code for somebody who does not exist.
-const NOT_FOUND: u16 = 404;
 
 /// A contact, and the two names that the shown one is chosen from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

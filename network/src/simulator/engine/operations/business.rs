@@ -151,8 +151,7 @@ impl Engine {
 
     /// A phone orders from a business: the business gets a message, and the order itself.
     pub fn place_order(&mut self, now: Timestamp, buyer: Number, new: &NewOrder) -> Result<String, ControlError> {
-        self.advance(now);
-        self.subscriber(buyer)?;
+        self.acting(now, buyer)?;
         let seller = self.parse_peer(&new.to)?;
         let items = self.items(seller, &new.items)?;
         if items.is_empty() {
@@ -210,8 +209,7 @@ impl Engine {
         to: OrderStatus,
         reason: Option<String>,
     ) -> Result<(), ControlError> {
-        self.advance(now);
-        self.subscriber(by)?;
+        self.acting(now, by)?;
         let seller = self.businesses.move_order(id, by, to)?.seller;
         let news = BusinessNews::OrderMoved { order: id.to_owned(), status: to, reason };
         self.notify(seller, Some(by), News::Business(Box::new(news)));
@@ -220,8 +218,7 @@ impl Engine {
 
     /// A phone fills its cart at a business.
     pub fn fill_cart(&mut self, now: Timestamp, buyer: Number, new: &NewCart) -> Result<String, ControlError> {
-        self.advance(now);
-        self.subscriber(buyer)?;
+        self.acting(now, buyer)?;
         let seller = self.parse_peer(&new.to)?;
         if !self.business(seller)?.profile.cart_enabled {
             return Err(CART_DISABLED.into());

@@ -43,8 +43,7 @@ impl Engine {
     /// # Errors
     /// Nobody who could be called.
     pub fn begin_call(&mut self, now: Timestamp, from: Number, new: &NewCall) -> Result<String, ControlError> {
-        self.advance(now);
-        self.subscriber(from)?;
+        self.acting(now, from)?;
         let (group, called) = match self.chat_of(&self.parse_address(&new.to)?)? {
             Chat::Direct(to) if to == from => return Err(Refusal::new(BAD_REQUEST, "nobody calls oneself").into()),
             Chat::Direct(to) => (None, vec![to]),
@@ -85,8 +84,7 @@ impl Engine {
 
     /// A phone for which it rings picks up: its devices stop ringing.
     pub fn accept_call(&mut self, now: Timestamp, number: Number, id: &str) -> Result<(), ControlError> {
-        self.advance(now);
-        self.subscriber(number)?;
+        self.acting(now, number)?;
         self.calls.get_mut(id)?.accept(now, number)?;
         self.tell_call_end(number, id, CallEnd::AcceptedElsewhere, None, None);
         Ok(())
@@ -94,8 +92,7 @@ impl Engine {
 
     /// A phone rejects a call that rings, hangs up one that it speaks in, or gives up its own.
     pub fn hang_up(&mut self, now: Timestamp, number: Number, id: &str) -> Result<(), ControlError> {
-        self.advance(now);
-        self.subscriber(number)?;
+        self.acting(now, number)?;
         let call = self.calls.get_mut(id)?;
         match call.party(number) {
             Some(Party::Ringing) => {

@@ -70,8 +70,7 @@ impl Engine {
         number: Number,
         operation: Operation,
     ) -> Result<Answer, ControlError> {
-        self.advance(now);
-        self.subscriber(number)?;
+        self.acting(now, number)?;
         Ok(self.perform(number, None, operation)?)
     }
 
