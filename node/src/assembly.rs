@@ -316,14 +316,14 @@ fn exclusion(reason: &Excluded, data_dir: &Path) -> Refusal {
              empty one (gateway node remove, gateway token, gateway join)",
         ),
     };
-    Refusal::new(subject, reason.to_string(), remedy)
+    Refusal::new(subject, reason, remedy)
 }
 
 fn peers_refusal(error: PeersError) -> anyhow::Error {
     match error {
         PeersError::Listen { addr, error } => {
             let subject = format!("peer.listen ({addr})");
-            Refusal::new(subject, error.to_string(), "stop what listens there, or name another port").into()
+            Refusal::new(subject, error, "stop what listens there, or name another port").into()
         }
         PeersError::Tls(reason) => Refusal::new("peer.cert_file", reason, "have peer.ca_file sign another one").into(),
         other => anyhow::Error::new(other),
@@ -344,18 +344,16 @@ fn store_refusal(error: StartError) -> anyhow::Error {
 fn cluster_refusal(error: ClusterError) -> anyhow::Error {
     match error {
         ClusterError::Media(BlobError::Disk(error)) => {
-            Refusal::new("node.data_dir", error.to_string(), "name a folder whose blobs can be written").into()
+            Refusal::new("node.data_dir", error, "name a folder whose blobs can be written").into()
         }
         full @ ClusterError::Media(BlobError::NoSpace) => full.into(),
-        ClusterError::Media(error) => {
-            Refusal::new("media.s3", error.to_string(), "correct the bucket's settings").into()
-        }
+        ClusterError::Media(error) => Refusal::new("media.s3", error, "correct the bucket's settings").into(),
         other => other.into(),
     }
 }
 
 fn port_refusal(key: &str, error: &ServeError) -> Refusal {
-    Refusal::new(key, error.to_string(), "stop what listens there, or name another port")
+    Refusal::new(key, error, "stop what listens there, or name another port")
 }
 
 /// The three ports together leave files to everything else.
@@ -494,9 +492,8 @@ fn real_network(settings: &crate::config::Whatsapp, targets: TargetPolicy) -> an
 
     #[cfg(feature = "testnet")]
     let endpoint = match &settings.endpoint {
-        Some(url) => Endpoint::test(url).map_err(|error| {
-            Refusal::new("network.whatsapp.endpoint", error.to_string(), "name the test network's port")
-        })?,
+        Some(url) => Endpoint::test(url)
+            .map_err(|error| Refusal::new("network.whatsapp.endpoint", error, "name the test network's port"))?,
         None => {
             let remedy = "name the test network's port: this build speaks to no other network";
             return Err(Refusal::new("network.whatsapp.endpoint", "is missing", remedy).into());

@@ -89,9 +89,7 @@ fn arm_failpoints(config: &Config, wanted: Option<&str>) -> Result<usize, Refusa
         ));
     }
     let change = "arm failpoints of GET /v1/admin/failpoints, or unset the variable";
-    wanted
-        .map_or(Ok(0), failpoint::arm_all)
-        .map_err(|error| Refusal::new(failpoint::VARIABLE, error.to_string(), change))
+    wanted.map_or(Ok(0), failpoint::arm_all).map_err(|error| Refusal::new(failpoint::VARIABLE, error, change))
 }
 
 /// The key, with its value, that says that a configuration is not for this machine alone: a listener that others reach, or,
@@ -125,7 +123,7 @@ fn raise_file_limit() {
 
 fn free(key: &str, address: SocketAddr) -> Result<(), Refusal> {
     TcpListener::bind(address).map(drop).map_err(|error| {
-        Refusal::new(format!("{key} ({address})"), error.to_string(), "stop what listens there, or choose another port")
+        Refusal::new(format!("{key} ({address})"), error, "stop what listens there, or choose another port")
     })
 }
 

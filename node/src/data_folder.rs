@@ -157,7 +157,7 @@ fn subject(path: &Path) -> String {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Refusal {
-    Refusal::new(subject(path), error.to_string(), "name a folder that this process can write to")
+    Refusal::new(subject(path), error, "name a folder that this process can write to")
 }
 
 fn lock(path: &Path) -> Result<File, Refusal> {
@@ -179,26 +179,19 @@ fn lock(path: &Path) -> Result<File, Refusal> {
 fn identity_of(path: &Path) -> Result<Option<FolderIdentity>, Refusal> {
     let identity = read_identity(&path.join(IDENTITY_FILE)).map_err(|error| unusable(path, &error))?;
     match &identity {
-        Some(identity) => understood(identity.format)
-            .map_err(|problem| Refusal::new(subject(path), problem, identity.format.remedy()))?,
+        Some(FolderIdentity { format, .. }) if !format.is_known() => {
+            Err(Refusal::new(subject(path), Foreign::Newer(format.number()), format.remedy()))
+        }
         None if holds_stores(path) => {
             let problem = format!("holds a store and no {IDENTITY_FILE}");
-            return Err(Refusal::new(subject(path), problem, "restore the file, or name an empty folder"));
+            Err(Refusal::new(subject(path), problem, "restore the file, or name an empty folder"))
         }
-        None => {}
+        _ => Ok(identity),
     }
-    Ok(identity)
 }
 
 fn holds_stores(path: &Path) -> bool {
     path.join("raft").exists() || path.join("data").exists()
-}
-
-fn understood(format: Format) -> Result<(), String> {
-    match format.is_known() {
-        true => Ok(()),
-        false => Err(Foreign::Newer(format.number()).to_string()),
-    }
 }
 
 fn belongs(identity: &FolderIdentity, cluster_id: Uuid, node_id: NodeId) -> Result<(), String> {

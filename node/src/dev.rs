@@ -278,7 +278,7 @@ fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
         if let Some(pid) = process::running(role, &folder, plan) {
             let problem = format!("its cluster is already running ({role} is process {pid})");
             let remedy = format!("stop it with: {} dev down --data {}", program(), data.display());
-            return Err(Refusal::new(data.display().to_string(), problem, remedy));
+            return Err(Refusal::new(data.display(), problem, remedy));
         }
     }
     Ok(())
@@ -288,9 +288,7 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     let (folder, plan) = Folder::existing(data)?;
     let role = known(plan, node)?;
     if let Some(pid) = process::running(role, &folder, plan) {
-        return Err(
-            Refusal::new(role.to_string(), format!("is already running as process {pid}"), "stop it first").into()
-        );
+        return Err(Refusal::new(role, format!("is already running as process {pid}"), "stop it first").into());
     }
     if is_removed(&folder, plan, node).await {
         return Err(removed(role).into());
@@ -337,7 +335,7 @@ async fn is_removed(folder: &Folder, plan: Plan, node: NodeId) -> bool {
 
 fn removed(role: Role) -> Refusal {
     let remedy = "let another one in (gateway token, gateway join), or begin anew with gateway dev --fresh";
-    Refusal::new(role.to_string(), "was removed from this cluster, and its id is never used again", remedy)
+    Refusal::new(role, "was removed from this cluster, and its id is never used again", remedy)
 }
 
 async fn stop(data: &Path, node: NodeId, kill: bool) -> anyhow::Result<()> {

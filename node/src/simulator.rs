@@ -70,7 +70,7 @@ fn cannot_keep(error: &StoreError) -> Refusal {
         StoreError::Newer { path, .. } => (path, "start a newer release, or name another folder"),
         StoreError::Damaged { path, .. } => (path, "put a copy back, or remove the folder to forget all phones"),
     };
-    Refusal::new(format!("--data ({})", path.display()), error.to_string(), remedy)
+    Refusal::new(format!("--data ({})", path.display()), error, remedy)
 }
 
 fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Refusal {

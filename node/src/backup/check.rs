@@ -1,5 +1,6 @@
 //! `gateway backup verify`: reads a backup through and compares all of it with its manifest.
 
+use std::fmt::Display;
 use std::io;
 
 use model::id::ShardId;
@@ -47,7 +48,7 @@ pub fn summary(manifest: &Manifest) -> String {
 /// Compares the state of a group with what the manifest says of it.
 pub fn group(depot: &Depot, part: &GroupPart) -> Result<(), Refusal> {
     let found = read_group::<FileError>(depot, part.group, |_, _| Ok(()));
-    same(depot, &found.map_err(|error| damaged(depot, &group_name(part.group), error.to_string()))?, part)
+    same(depot, &found.map_err(|error| damaged(depot, &group_name(part.group), error))?, part)
 }
 
 /// What was read of a group has to be what the manifest says.
@@ -91,7 +92,7 @@ pub fn media(depot: &Depot, sha256: &str, bytes: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub fn damaged(depot: &Depot, name: &str, problem: impl Into<String>) -> Refusal {
+pub fn damaged(depot: &Depot, name: &str, problem: impl Display) -> Refusal {
     Refusal::new(depot.shown(name), problem, "use another copy of this backup, or another backup")
 }
 

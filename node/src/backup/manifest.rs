@@ -83,7 +83,7 @@ impl Manifest {
                 "is missing: this is not a backup, or it was not finished",
                 "name the place of a backup that `gateway backup` has finished",
             ),
-            _ => Refusal::new(&subject, error.to_string(), "make it readable"),
+            _ => Refusal::new(&subject, error, "make it readable"),
         })?;
         let damaged =
             |error: serde_json::Error| Refusal::new(&subject, format!("is damaged: {error}"), "take another backup");
@@ -91,7 +91,7 @@ impl Manifest {
             .map_err(|problem| Refusal::new(&subject, problem, "use another copy of this backup, or another backup"))?;
         let manifest: Self = serde_json::from_value(manifest).map_err(damaged)?;
         if !manifest.format.is_known() {
-            let problem = Foreign::Newer(manifest.format.number()).to_string();
+            let problem = Foreign::Newer(manifest.format.number());
             let remedy = format!("use release {}, which took the backup", manifest.release);
             return Err(Refusal::new(&subject, problem, remedy));
         }

@@ -145,12 +145,11 @@ fn opens(from: &Depot, manifest: &Manifest, keyring: &Keyring) -> Result<Format,
         masters.extend(master_of_customer(&key, &value)?);
         Ok(())
     });
-    let damaged = |problem: String| check::damaged(from, &group_name(0), problem);
-    let found = found.map_err(|error| damaged(error.to_string()))?;
+    let found = found.map_err(|error| check::damaged(from, &group_name(0), error))?;
     check::same(from, &found, part_of(manifest, 0)?)?;
-    let record = record.ok_or_else(|| damaged("does not tell of a cluster".to_owned()))?;
+    let record = record.ok_or_else(|| check::damaged(from, &group_name(0), "does not tell of a cluster"))?;
     if !record.format.is_known() {
-        let problem = Foreign::Newer(record.format.number()).to_string();
+        let problem = Foreign::Newer(record.format.number());
         return Err(Refusal::new(from.shown(&group_name(0)), problem, record.format.remedy()));
     }
     let opened = Secrets::new(keyring.clone()).deployment_key(&record.deployment_key);
@@ -182,7 +181,7 @@ fn subject(folder: &Path) -> String {
 }
 
 fn unusable(folder: &Path, error: io::Error) -> Refusal {
-    Refusal::new(subject(folder), error.to_string(), "name a folder that this process can write to")
+    Refusal::new(subject(folder), error, "name a folder that this process can write to")
 }
 
 /// Puts the states of all groups into a data folder, as they are to be in the new cluster.

@@ -290,7 +290,7 @@ fn belong_together(
     let signing = ring::default_provider()
         .key_provider
         .load_private_key(key)
-        .map_err(|error| Refusal::new(subject, error.to_string(), "use an ECDSA P-256, Ed25519 or RSA key"))?;
+        .map_err(|error| Refusal::new(subject, error, "use an ECDSA P-256, Ed25519 or RSA key"))?;
     let certified = CertifiedKey::new(chain.to_vec(), signing);
     certified.keys_match().map_err(|_| {
         Refusal::new(subject, format!("is not the key of {cert_key}"), "name the pair that was made together")
@@ -357,7 +357,7 @@ fn wanted(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<(St
 
 fn read(key: &str, path: &Path) -> Result<String, Refusal> {
     std::fs::read_to_string(path)
-        .map_err(|error| Refusal::new(named(key, path), error.to_string(), "name a file that this process may read"))
+        .map_err(|error| Refusal::new(named(key, path), error, "name a file that this process may read"))
 }
 
 fn named(key: &str, path: &Path) -> String {
@@ -401,7 +401,7 @@ fn kept_secret(key: &str, path: &Path) -> Result<(), Refusal> {
         Ok(metadata) => metadata.permissions().mode() & 0o777,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => {
-            return Err(Refusal::new(named(key, path), error.to_string(), "name a file that this process may read"));
+            return Err(Refusal::new(named(key, path), error, "name a file that this process may read"));
         }
     };
     if mode & OTHERS == 0 {
@@ -426,6 +426,6 @@ fn writable(folder: &Path) -> Result<(), Refusal> {
     });
     written.and(removed).map_err(|error| {
         let remedy = "name a folder that this process may write, or make it for the user that runs the node";
-        Refusal::new(named("node.data_dir", folder), error.to_string(), remedy)
+        Refusal::new(named("node.data_dir", folder), error, remedy)
     })
 }

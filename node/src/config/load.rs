@@ -74,7 +74,7 @@ pub fn without_file(
 /// As [`load`].
 pub fn lay_over(config: &Config, flags: &[String]) -> Result<Config, Refusal> {
     let text = toml::to_string(config)
-        .map_err(|error| Refusal::new("configuration", error.to_string(), "report this: a configuration is a table"))?;
+        .map_err(|error| Refusal::new("configuration", error, "report this: a configuration is a table"))?;
     let overrides: Vec<Override> = flags.iter().map(|flag| from_flag(flag)).collect::<Result<_, _>>()?;
     assemble(table(&text, "configuration")?, &overrides, None)
 }
@@ -82,7 +82,7 @@ pub fn lay_over(config: &Config, flags: &[String]) -> Result<Config, Refusal> {
 fn read(path: &Path) -> Result<Table, Refusal> {
     let subject = path.display().to_string();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Refusal::new(&subject, error.to_string(), "name a readable file with --config"))?;
+        .map_err(|error| Refusal::new(&subject, error, "name a readable file with --config"))?;
     table(&text, &subject)
 }
 

@@ -69,7 +69,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
         .filter
         .parse::<tracing_subscriber::filter::EnvFilter>()
         .map(drop)
-        .map_err(|error| Refusal::new("log.filter", error.to_string(), "write directives such as \"info,shard=debug\""))
+        .map_err(|error| Refusal::new("log.filter", error, "write directives such as \"info,shard=debug\""))
 }
 
 fn ensure(holds: bool, key: &str, problem: &str, remedy: &str) -> Result<(), Refusal> {
@@ -287,8 +287,7 @@ fn secrets(config: &Config) -> Result<(), Refusal> {
 /// # Errors
 /// A [`Refusal`] that names `subject`.
 pub fn master_key(subject: &str, text: &str) -> Result<MasterKey, Refusal> {
-    MasterKey::parse(text)
-        .map_err(|error| Refusal::new(subject, error.to_string(), "make one with: openssl rand -hex 32"))
+    MasterKey::parse(text).map_err(|error| Refusal::new(subject, error, "make one with: openssl rand -hex 32"))
 }
 
 fn network(config: &Config) -> Result<(), Refusal> {

@@ -66,7 +66,7 @@ impl Folder {
             Some(plan) => Ok((folder, plan)),
             None => {
                 let remedy = "name one with --data, or start one with gateway dev";
-                Err(Refusal::new(root.display().to_string(), "holds no development cluster", remedy))
+                Err(Refusal::new(root.display(), "holds no development cluster", remedy))
             }
         }
     }
@@ -83,7 +83,7 @@ impl Folder {
         fresh: bool,
     ) -> Result<(Self, Plan), Refusal> {
         let folder = Self { root: absolute(root)? };
-        let shown = root.display().to_string();
+        let shown = root.display();
         let former = folder.plan()?;
         let is_empty = fs::read_dir(&folder.root).map(|mut entries| entries.next().is_none()).unwrap_or(true);
         if former.is_none() && !is_empty {
@@ -120,16 +120,15 @@ impl Folder {
             fs::remove_dir_all(&self.root).with_context(|| format!("emptying {shown}"))?;
         }
         fs::create_dir_all(&self.root).map_err(|error| {
-            Refusal::new(format!("--data {shown}"), error.to_string(), "name a folder that this process can write to")
+            Refusal::new(format!("--data {shown}"), error, "name a folder that this process can write to")
         })?;
         write_json(&self.root.join(MARKER), &plan)?;
         self.make_secrets(plan)
     }
 
     fn plan(&self) -> Result<Option<Plan>, Refusal> {
-        read_json(&self.root.join(MARKER)).map_err(|error| {
-            Refusal::new(self.root.join(MARKER).display().to_string(), error.to_string(), "remove the folder")
-        })
+        read_json(&self.root.join(MARKER))
+            .map_err(|error| Refusal::new(self.root.join(MARKER).display(), error, "remove the folder"))
     }
 
     /// The authority, a certificate for each node, the master key and the operator token, where they are missing.
@@ -250,7 +249,7 @@ impl Folder {
 
 fn absolute(root: &Path) -> Result<PathBuf, Refusal> {
     std::path::absolute(root)
-        .map_err(|error| Refusal::new(format!("--data {}", root.display()), error.to_string(), "name a folder"))
+        .map_err(|error| Refusal::new(format!("--data {}", root.display()), error, "name a folder"))
 }
 
 /// Reads a file of ours; `None` when it is not there.

@@ -69,7 +69,7 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
 fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
     let remedy = "create one with gateway token on a node of the cluster";
     let unreadable = |subject: &str, error: std::io::Error| {
-        Refusal::new(subject, error.to_string(), "name a file that you can read, or - for standard input")
+        Refusal::new(subject, error, "name a file that you can read, or - for standard input")
     };
     let from_input = |subject: &str| {
         let mut line = String::new();
@@ -93,7 +93,7 @@ fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
         .next()
         .unwrap_or_default()
         .parse()
-        .map_err(|error: model::join_token::NotAJoinToken| Refusal::new(subject, error.to_string(), remedy))
+        .map_err(|error: model::join_token::NotAJoinToken| Refusal::new(subject, error, remedy))
 }
 
 /// Writes what this machine was given.

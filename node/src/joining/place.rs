@@ -92,7 +92,7 @@ impl Place {
                 Err(Refusal::new(subject, problem, "move it away, or name another folder with --dir"))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Refusal::new(subject, error.to_string(), "name another folder with --dir")),
+            Err(error) => Err(Refusal::new(subject, error, "name another folder with --dir")),
         }
     }
 
@@ -140,5 +140,5 @@ fn subject(folder: &Path) -> String {
 }
 
 fn unusable(folder: &Path, error: std::io::Error) -> Refusal {
-    Refusal::new(subject(folder), error.to_string(), "name a folder that this process can write to")
+    Refusal::new(subject(folder), error, "name a folder that this process can write to")
 }

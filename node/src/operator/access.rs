@@ -98,7 +98,7 @@ pub fn given_secret(
         (None, Some(path)) => {
             let subject = format!("{flag}-file ({})", path.display());
             let text = std::fs::read_to_string(path)
-                .map_err(|error| Refusal::new(&subject, error.to_string(), "name a file that you can read"))?;
+                .map_err(|error| Refusal::new(&subject, error, "name a file that you can read"))?;
             (subject, text)
         }
         (None, None) => return Ok(None),
@@ -131,7 +131,7 @@ fn known(args: &OperatorArgs) -> Result<Option<Access>, Refusal> {
         Err(_) if !args.ops.is_empty() => Ok(None),
         Err(error) => {
             let remedy = "run this as a user who can read it, or name a node with --ops and a token with --token-file";
-            Err(Refusal::new(usual.display().to_string(), error.to_string(), remedy))
+            Err(Refusal::new(usual.display(), error, remedy))
         }
     }
 }

@@ -59,9 +59,9 @@ async fn export(channel: &ChannelArgs, to: &Path, passphrase_file: &Path) -> any
 }
 
 async fn import(channel: &ChannelArgs, from: &Path, passphrase_file: &Path) -> anyhow::Result<Verdict> {
-    let bundle = std::fs::read(from).map(Bytes::from).map_err(|error| {
-        Refusal::new(from.display().to_string(), error.to_string(), "name the file that gateway channel export wrote")
-    })?;
+    let bundle = std::fs::read(from)
+        .map(Bytes::from)
+        .map_err(|error| Refusal::new(from.display(), error, "name the file that gateway channel export wrote"))?;
     let passphrase = passphrase(passphrase_file)?;
     let fill = |request: RequestBuilder| {
         let request = request.header("x-passphrase", passphrase.as_str());

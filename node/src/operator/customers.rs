@@ -158,7 +158,7 @@ fn password_of(file: &Path) -> anyhow::Result<String> {
     } else {
         text = std::fs::read_to_string(file).map_err(|error| {
             let subject = format!("--password-file {}", file.display());
-            Refusal::new(subject, error.to_string(), "name a readable file, or - for standard input")
+            Refusal::new(subject, error, "name a readable file, or - for standard input")
         })?;
     }
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
