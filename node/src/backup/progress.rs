@@ -43,9 +43,6 @@ impl Progress {
             let pace = self.pace.told_bytes(self.done.bytes, self.whole.bytes);
             self.status.tell(line(&self.what, self.done, self.whole) + &pace, "");
         }
-        if is_last {
-            self.status.end();
-        }
     }
 }
 

@@ -12,10 +12,10 @@ use super::Verdict;
 use super::client::{Operator, as_type, told};
 use super::confirm::{confirm, preview};
 use super::shards::leaders;
-use super::show::{self, Column, Table, bar, listed};
+use super::show::{self, Column, ProgressLine, Table, bar, listed};
 use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
 use crate::cli::operator::OperatorArgs;
-use crate::console::{StatusLine, say};
+use crate::console::say;
 use crate::refusal::Refusal;
 
 const PATH: &str = "/v1/admin/layout";
@@ -238,8 +238,7 @@ impl Tells {
 
 /// Waits until the change is over. Well when every move was done.
 async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
-    let mut status = StatusLine::begin();
-    let mut pace = None;
+    let mut shown = ProgressLine::begin(tells == Tells::Progress);
     loop {
         let answer = operator.get_patiently(PATH).await?;
         let LayoutView { change, .. } = as_type(PATH, answer.clone())?;
@@ -253,15 +252,8 @@ async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
             }
             return Ok(Verdict::Well);
         };
-        let moved = change.done + change.cancelled;
-        let pace = pace.get_or_insert_with(|| show::Pace::begin(moved)).told(moved, change.total);
-        if tells == Tells::Progress {
-            status.tell(progress(&change), &pace);
-        }
+        shown.tell(progress(&change), change.done + change.cancelled, change.total);
         if over {
-            if tells == Tells::Progress {
-                status.end();
-            }
             return Ok(Verdict::of(change.done == change.total));
         }
         tokio::time::sleep(LOOK_AGAIN).await;

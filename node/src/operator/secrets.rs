@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::Verdict;
 use super::client::{Operator, as_type, told};
-use super::show::{self, Table, bar, listed};
+use super::show::{self, ProgressLine, Table, bar, listed};
 use crate::cli::operator::{OperatorArgs, RotateCommand, SecretsCommand};
-use crate::console::{StatusLine, say};
+use crate::console::say;
 
 const PATH: &str = "/v1/admin/secrets";
 
@@ -161,20 +161,12 @@ async fn rewrap(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {
 
 /// Shows how it goes until everything is sealed anew.
 async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
-    let mut status = StatusLine::begin();
-    let mut pace = None;
+    let mut line = ProgressLine::begin(shown);
     loop {
         let answer = operator.get_patiently(PATH).await?;
         let secrets: SecretsView = as_type(PATH, answer.clone())?;
-        let done = secrets.data_keys - secrets.remaining;
-        let pace = pace.get_or_insert_with(|| show::Pace::begin(done)).told(done, secrets.data_keys);
-        if shown {
-            status.tell(progress(&secrets), &pace);
-        }
+        line.tell(progress(&secrets), secrets.data_keys - secrets.remaining, secrets.data_keys);
         if secrets.state != "rewrapping" {
-            if shown {
-                status.end();
-            }
             return Ok(answer);
         }
         tokio::time::sleep(LOOK_AGAIN).await;

@@ -7,7 +7,7 @@ use model::time::Timestamp;
 use serde_json::Value;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::console::{is_coloured, printable, say, say_json, terminal_columns};
+use crate::console::{StatusLine, is_coloured, printable, say, say_json, terminal_columns};
 
 /// What stands where nothing is known.
 pub const UNKNOWN: &str = "-";
@@ -316,6 +316,24 @@ impl Pace {
     /// The same of bytes, of which nothing was done at the begin.
     pub fn told_bytes(&self, done: u64, whole: u64) -> String {
         told_bytes(done, whole.saturating_sub(done), self.began.elapsed())
+    }
+}
+
+/// A status line about steps of which some are done, with their pace since it was begun.
+pub struct ProgressLine {
+    status: Option<StatusLine>,
+    pace: Option<Pace>,
+}
+
+impl ProgressLine {
+    /// Says nothing unless `is_shown`, as where JSON alone is to be written.
+    pub fn begin(is_shown: bool) -> Self {
+        Self { status: is_shown.then(StatusLine::begin), pace: None }
+    }
+
+    pub fn tell(&mut self, step: String, done: usize, whole: usize) {
+        let Some(status) = &mut self.status else { return };
+        status.tell(step, &self.pace.get_or_insert_with(|| Pace::begin(done)).told(done, whole));
     }
 }
 
