@@ -35,7 +35,7 @@ pub use media::{Media, MediaBucket, MediaStore};
 pub use network::{Driver, Network, Whatsapp};
 pub use support::Support;
 use values::sections;
-pub use values::{HostPort, HumanDuration, Secret, Timing};
+pub use values::{HostPort, HumanDuration, Secret, Timing, is_loopback};
 
 /// `[limits]`: the token buckets of addresses, customers and channels.
 pub use api::DefaultLimits as Limits;

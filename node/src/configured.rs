@@ -11,7 +11,7 @@ use url::{Host, Url};
 
 use crate::certificate::ApiCertificate;
 use crate::config::files::{self, PeerIdentity};
-use crate::config::{Config, Secret};
+use crate::config::{Config, Secret, is_loopback};
 use crate::data_folder::DataFolder;
 use crate::peer_certificate;
 use crate::refusal::Refusal;
@@ -105,10 +105,8 @@ fn reached_by_others(config: &Config) -> Option<String> {
 
 fn is_of_this_machine(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        None => false,
+        Some(Host::Domain(name)) if name.ends_with(".localhost") => true,
+        host => host.is_some_and(is_loopback),
     })
 }
 

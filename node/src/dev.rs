@@ -22,13 +22,14 @@ use model::id::NodeId;
 use nix::sys::signal::Signal;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
 use crate::config::Driver;
 use crate::console::{program, say, warn};
 use crate::refusal::Refusal;
+use crate::stop::StopSignals;
 use description::Description;
 use folder::{DemoCustomer, Folder, Plan};
 use process::{Children, Role, Started};
@@ -77,9 +78,11 @@ async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     folder.establish(plan)?;
 
     let mut children = Children::default();
+    // A terminal that is closed stops it, too.
+    let mut stop = StopSignals::listen_also(Some(SignalKind::hangup()))?;
     let outcome = tokio::select! {
         outcome = bring_up_and_hold(&folder, plan, args, &mut children) => outcome,
-        () = interrupted() => {
+        () = stop.next() => {
             warn("\nstopping");
             stop_everything(&folder, plan).await;
             return Ok(());
@@ -397,18 +400,4 @@ async fn stop_together(folder: &Folder, plan: Plan, roles: &[Role]) {
             process::wait_gone(*role, folder, plan, DOWN_DEADLINE).await;
         }
     }
-}
-
-/// Ctrl-C, or the SIGTERM of a supervisor, or the terminal closing.
-async fn interrupted() {
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let mut signals = Vec::new();
-    for kind in kinds {
-        match signal(kind) {
-            Ok(listener) => signals.push(listener),
-            Err(error) => warn(format!("{kind:?} cannot be heard: {error}")),
-        }
-    }
-    let waits = signals.iter_mut().map(|listener| Box::pin(listener.recv()));
-    futures::future::select_all(waits).await;
 }

@@ -158,9 +158,9 @@ impl Depot {
 /// # Errors
 /// A [`Refusal`] that names the flag.
 pub fn by_flags(bucket: &str, prefix: &str, args: &BucketArgs) -> Result<BucketConfig, Refusal> {
-    let given = |flag: &str, value: &Option<String>| {
+    fn given<T: Clone>(flag: &str, value: &Option<T>) -> Result<T, Refusal> {
         value.clone().ok_or_else(|| Refusal::new(flag, "is missing", "give it, or set its variable (see --help)"))
-    };
+    }
     let endpoint = given("--s3-endpoint", &args.s3_endpoint)?;
     let url =
         Url::parse(&endpoint).map_err(|error| Refusal::new("--s3-endpoint", error, "give an http or https URL"))?;
@@ -168,9 +168,8 @@ pub fn by_flags(bucket: &str, prefix: &str, args: &BucketArgs) -> Result<BucketC
         return Err(Refusal::new("--s3-endpoint", "is not https", "use https, or give --s3-allow-http"));
     }
     let flag = "--s3-secret-access-key-file";
-    let path = args.s3_secret_access_key_file.as_deref();
-    let path = path.ok_or_else(|| Refusal::new(flag, "is missing", "give it, or set its variable (see --help)"))?;
-    let secret = fs::read_to_string(path).map_err(|error| {
+    let path = given(flag, &args.s3_secret_access_key_file)?;
+    let secret = fs::read_to_string(&path).map_err(|error| {
         Refusal::new(format!("{flag} {}", path.display()), error, "name a file that this process can read")
     })?;
     Ok(BucketConfig {
