@@ -442,7 +442,7 @@ fn alike(config: &Config, network: &dyn Network) -> BTreeMap<String, String> {
     let Timing { heartbeat, election_min, election_max } = config.cluster.timing.intervals();
     let store = config.media.bucket().map(|s3| format!("s3 {}/{}", s3.bucket, s3.prefix));
     let bucket = |rule: BucketRule| format!("{} + {}/s", rule.burst, rule.refill_per_second);
-    let (suffixes, webhooks) = (config.network.suffixes(), &config.webhooks);
+    let webhooks = &config.webhooks;
     let ranges: Vec<String> = webhooks.allow_cidrs.iter().map(ToString::to_string).collect();
     let pairs = [
         ("cluster.timing", format!("{heartbeat:?}, {election_min:?}, {election_max:?}")),
@@ -450,14 +450,12 @@ fn alike(config: &Config, network: &dyn Network) -> BTreeMap<String, String> {
         ("limits.channel", bucket(config.limits.channel)),
         ("media.store", store.unwrap_or_else(|| "local".to_owned())),
         (DRIVER, network.name().to_owned()),
-        ("network.phone_suffix", suffixes.phone),
-        ("network.group_suffix", suffixes.group),
-        ("network.newsletter_suffix", suffixes.newsletter),
         ("webhooks.allow_http", webhooks.allow_http.to_string()),
         ("webhooks.allow_loopback", webhooks.allow_loopback.to_string()),
         ("webhooks.allow_cidrs", format!("[{}]", ranges.join(", "))),
     ];
-    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    let pairs = pairs.into_iter().chain(config::suffixes_by_key(config.network.suffixes()));
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn membership(config: &Config, own: Identity) -> MembershipConfig {

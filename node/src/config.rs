@@ -32,7 +32,7 @@ use uuid::Uuid;
 
 pub use auth::Auth;
 pub use media::{Media, MediaBucket, MediaStore};
-pub use network::{Driver, Network, Whatsapp};
+pub use network::{Driver, Network, Whatsapp, suffixes_by_key};
 pub use support::Support;
 use values::sections;
 pub use values::{HostPort, HumanDuration, Secret, Timing, is_loopback};
