@@ -31,7 +31,7 @@ use crate::console::{program, say, warn};
 use crate::refusal::Refusal;
 use crate::stop::StopSignals;
 use description::Description;
-use folder::{DemoCustomer, Folder, Plan};
+use folder::{DemoCustomer, Folder, Plan, read_json, write_json};
 use process::{Children, Role, Started};
 
 /// A cluster on a busy machine is ready well within this.
@@ -196,12 +196,12 @@ async fn wait_for(
     while !caller.is_ok(path).await {
         if let Some((ended, status)) = children.take_ended()? {
             if was_removed(folder, &ended, status) {
-                children.note_removed(ended.role);
+                children.removed.push(ended.role);
                 continue;
             }
             bail!("{} ended while it started ({status}):{}", ended.role, ended.log_tail(folder));
         }
-        if children.is_removed(awaited) {
+        if children.removed.contains(&awaited) {
             return Ok(Awaited::Removed);
         }
         if Instant::now() >= deadline {
@@ -219,7 +219,8 @@ async fn wait_for(
 
 /// The demo customer: the one of an earlier run while it exists, else a new one with an unrestricted key.
 async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<DemoCustomer> {
-    if let Some(customer) = folder.customer()? {
+    let file = folder.customer_file();
+    if let Some(customer) = read_json::<DemoCustomer>(&file).with_context(|| file.display().to_string())? {
         let path = format!("/v1/admin/customers/{}", customer.customer_id);
         match operator.call(Method::GET, &path, None).await? {
             (StatusCode::OK, _) => return Ok(customer),
@@ -233,7 +234,7 @@ async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<Dem
         customer_id: text_at(&answer, "/id")?.to_owned(),
         api_key: text_at(&answer, "/api_key/secret")?.to_owned(),
     };
-    folder.keep_customer(&customer)?;
+    write_json(&file, &customer)?;
     Ok(customer)
 }
 

@@ -65,9 +65,7 @@ pub fn all_media(depot: &Depot, manifest: &Manifest, tells: bool) -> Result<(), 
     let mut progress = Progress::begin("media read".to_owned(), media_of(manifest), tells);
     for part in &manifest.media {
         media(depot, &part.sha256, part.bytes)?;
-        if let Some(progress) = &mut progress {
-            progress.step(part.bytes);
-        }
+        progress.step(part.bytes);
     }
     Ok(())
 }

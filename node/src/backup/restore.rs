@@ -237,9 +237,7 @@ fn write_media(from: &Depot, manifest: &Manifest, blobs: &Path, tells: bool) -> 
             File::open(folder)?.sync_all()
         };
         copy().with_context(|| target.display().to_string())?;
-        if let Some(progress) = &mut progress {
-            progress.step(part.bytes);
-        }
+        progress.step(part.bytes);
     }
     if blobs.exists() {
         File::open(blobs).and_then(|folder| folder.sync_all()).with_context(|| blobs.display().to_string())?;

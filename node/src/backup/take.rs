@@ -123,9 +123,7 @@ impl Backup {
         let mut progress = Progress::begin(format!("media of {}", name_of(group)), whole, self.tells);
         for (sha256, size) in bytes {
             self.take_media(group, &sha256, size).await?;
-            if let Some(progress) = &mut progress {
-                progress.step(size);
-            }
+            progress.step(size);
         }
         Ok(())
     }

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
 use super::description::Description;
-use super::member::DemoMember;
 use super::ports::Ports;
 use crate::config::{Driver, Peer, load};
 use crate::key_files::{random_hex, write_atomically, write_private};
@@ -215,28 +214,12 @@ impl Folder {
         Description::file_in(&self.root)
     }
 
-    fn customer_file(&self) -> PathBuf {
+    pub fn customer_file(&self) -> PathBuf {
         self.root.join("customer.json")
-    }
-
-    pub fn customer(&self) -> anyhow::Result<Option<DemoCustomer>> {
-        read_json(&self.customer_file()).with_context(|| self.customer_file().display().to_string())
-    }
-
-    pub fn keep_customer(&self, customer: &DemoCustomer) -> anyhow::Result<()> {
-        write_json(&self.customer_file(), customer)
     }
 
     pub fn member_file(&self) -> PathBuf {
         self.root.join("member.json")
-    }
-
-    pub fn member(&self) -> anyhow::Result<Option<DemoMember>> {
-        read_json(&self.member_file()).with_context(|| self.member_file().display().to_string())
-    }
-
-    pub fn keep_member(&self, member: &DemoMember) -> anyhow::Result<()> {
-        write_json(&self.member_file(), member)
     }
 
     /// Held while the folder's bookkeeping is read and rewritten: commands may run at once.

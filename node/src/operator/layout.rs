@@ -34,10 +34,13 @@ const WELL_PLACED: &str = "every shard is already where it should be";
 
 pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
     match command {
-        LayoutCommand::Show(args) => show_layout(&args).await,
+        LayoutCommand::Show(args) => {
+            let answer = Operator::new(&args)?.get(PATH).await?;
+            told(&args, PATH, answer, print)
+        }
         LayoutCommand::Plan(args) => plan(&args).await,
         LayoutCommand::Apply(args) => apply(&args).await,
-        LayoutCommand::Watch(args) => watch(&args).await,
+        LayoutCommand::Watch(args) => follow(&Operator::new(&args)?, Tells::of(&args)).await,
         LayoutCommand::Cancel(args) => {
             let answer = Operator::new(&args)?.post("/v1/admin/layout/cancel", &json!({})).await?;
             told(&args, PATH, answer, |change: ChangeView| {
@@ -88,11 +91,6 @@ async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-}
-
-async fn show_layout(args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    let answer = Operator::new(args)?.get(PATH).await?;
-    told(args, PATH, answer, print)
 }
 
 fn print(LayoutView { shards, change }: LayoutView) {
@@ -214,10 +212,6 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
 async fn running(operator: &Operator) -> anyhow::Result<Option<ChangeView>> {
     let LayoutView { change, .. } = operator.read(PATH).await?;
     Ok(change.filter(|change| change.state == RUNS))
-}
-
-async fn watch(args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    follow(&Operator::new(args)?, Tells::of(args)).await
 }
 
 /// What is said of a change while it goes on, and at its end.
