@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::console::StatusLine;
-use crate::operator::show::{Pace, bytes};
+use crate::operator::show::{bytes, told_bytes};
 
 /// Between two lines, on a terminal and in a file.
 const ON_TERMINAL: Duration = Duration::from_millis(250);
@@ -20,7 +20,7 @@ pub struct Progress {
     what: String,
     done: Amount,
     whole: Amount,
-    pace: Pace,
+    began: Instant,
     /// None where nobody is told.
     status: Option<StatusLine>,
     told_at: Instant,
@@ -30,7 +30,8 @@ impl Progress {
     /// Of what is done to some media, in words.
     pub fn begin(what: String, whole: Amount, tells: bool) -> Self {
         let status = (tells && whole.files > 0).then(StatusLine::begin);
-        Self { what, done: Amount::default(), whole, pace: Pace::begin(0), status, told_at: Instant::now() }
+        let now = Instant::now();
+        Self { what, done: Amount::default(), whole, began: now, status, told_at: now }
     }
 
     /// One more file is there.
@@ -42,7 +43,8 @@ impl Progress {
         let pause = if status.on_terminal { ON_TERMINAL } else { IN_FILE };
         if is_last || self.told_at.elapsed() >= pause {
             self.told_at = Instant::now();
-            let pace = self.pace.told_bytes(self.done.bytes, self.whole.bytes);
+            let left = self.whole.bytes.saturating_sub(self.done.bytes);
+            let pace = told_bytes(self.done.bytes, left, self.began.elapsed());
             status.tell(line(&self.what, self.done, self.whole) + &pace, "");
         }
     }
