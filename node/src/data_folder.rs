@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::key_files::make_private_folder;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 const IDENTITY_FILE: &str = "identity.json";
 const LOCK_FILE: &str = "lock";
@@ -72,10 +72,8 @@ impl ReservedFolder {
     pub fn unused(path: &Path) -> Result<Self, Refusal> {
         let locked = Self::locked(path)?;
         if let Some(identity) = identity_of(path)? {
-            if holds_stores(path) {
-                let problem = format!("belongs to node {} of cluster {}", identity.node_id, identity.cluster_id);
-                return Err(Refusal::new(subject(path), problem, "name an empty folder"));
-            }
+            let problem = format!("belongs to node {} of cluster {}", identity.node_id, identity.cluster_id);
+            ensure(!holds_stores(path), subject(path), problem, "name an empty folder")?;
             fs::remove_file(path.join(IDENTITY_FILE)).map_err(|error| unusable(path, &error))?;
         }
         Ok(locked)
@@ -142,12 +140,10 @@ impl DataFolder {
     /// As [`DataFolder::open`], and when it is nobody's.
     pub fn open_given(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
         let locked = ReservedFolder::locked(path)?;
-        if identity_of(path)?.is_none() {
-            let problem = "is empty, and this node, alone in cluster.nodes, would make a second cluster in it";
-            let remedy = "give it the folder that it had; where that is lost, remove the node from its cluster and let it join \
-                          under a new id, or restore a backup; a new cluster is made by gateway init";
-            return Err(Refusal::new(subject(path), problem, remedy));
-        }
+        let problem = "is empty, and this node, alone in cluster.nodes, would make a second cluster in it";
+        let remedy = "give it the folder that it had; where that is lost, remove the node from its cluster and let it join \
+                      under a new id, or restore a backup; a new cluster is made by gateway init";
+        ensure(identity_of(path)?.is_some(), subject(path), problem, remedy)?;
         locked.claim(cluster_id, node_id, Format::FIRST)
     }
 }

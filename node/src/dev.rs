@@ -28,7 +28,7 @@ use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
 use crate::config::Driver;
 use crate::console::{program, say, warn};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 use crate::stop::StopSignals;
 use description::Description;
 use folder::{DemoCustomer, Folder, Plan, read_json, write_json};
@@ -68,10 +68,10 @@ pub async fn run(args: DevArgs) -> anyhow::Result<()> {
 async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     refuse_when_running(data)?;
     let (folder, plan) = Folder::choose(data, args.nodes, args.base_port, args.network, args.fresh)?;
-    if plan.network == Driver::Whatsapp && !cfg!(feature = "testnet") {
-        let remedy = "take a build that has one, as `make run-whatsapp` makes it (cargo build --package node --features testnet)";
-        return Err(Refusal::new("--network whatsapp", "wants a test network, and this build has none", remedy).into());
-    }
+    let has_network = plan.network != Driver::Whatsapp || cfg!(feature = "testnet");
+    let remedy =
+        "take a build that has one, as `make run-whatsapp` makes it (cargo build --package node --features testnet)";
+    ensure(has_network, "--network whatsapp", "wants a test network, and this build has none", remedy)?;
     let receiver = args.demo.then(|| ("the demo's webhook receiver".to_owned(), plan.ports().demo_receiver()));
     let nodes = plan.node_ids().flat_map(|node| plan.ports().of_node(node));
     ports::ensure_free(plan.ports().of_network(plan.network).into_iter().chain(nodes).chain(receiver))?;
@@ -365,12 +365,10 @@ async fn down(data: &Path) -> anyhow::Result<()> {
 }
 
 fn known(plan: Plan, node: NodeId) -> Result<Role, Refusal> {
-    if plan.node_ids().any(|id| id == node) {
-        Ok(Role::Node(node))
-    } else {
-        let remedy = format!("name one of 1 to {}", plan.nodes);
-        Err(Refusal::new(format!("node {node}"), "is not of this cluster", remedy))
-    }
+    let is_known = plan.node_ids().any(|id| id == node);
+    let remedy = format!("name one of 1 to {}", plan.nodes);
+    ensure(is_known, format!("node {node}"), "is not of this cluster", remedy)?;
+    Ok(Role::Node(node))
 }
 
 /// The nodes first, together, so that none of them sees it go; then the network.

@@ -23,6 +23,14 @@ impl Refusal {
     }
 }
 
+/// Refuses what does not hold.
+///
+/// # Errors
+/// A [`Refusal`] of these parts.
+pub fn ensure(holds: bool, subject: impl Display, problem: impl Display, remedy: impl Display) -> Result<(), Refusal> {
+    if holds { Ok(()) } else { Err(Refusal::new(subject, problem, remedy)) }
+}
+
 /// Messages of libraries may span lines; scripts that read ours rely on one.
 fn one_line(text: impl Display) -> String {
     text.to_string().split_whitespace().collect::<Vec<_>>().join(" ")

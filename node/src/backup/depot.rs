@@ -18,7 +18,7 @@ use url::Url;
 use crate::cli::backup::{BucketArgs, Location};
 use crate::config::{Media, files, validate};
 use crate::key_files::{is_empty_folder, sync_folder, write_atomically};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// How long the next piece of a part may take.
 const PIECE: Duration = Duration::from_secs(60);
@@ -164,9 +164,8 @@ pub fn by_flags(bucket: &str, prefix: &str, args: &BucketArgs) -> Result<BucketC
     let endpoint = given("--s3-endpoint", &args.s3_endpoint)?;
     let url =
         Url::parse(&endpoint).map_err(|error| Refusal::new("--s3-endpoint", error, "give an http or https URL"))?;
-    if url.scheme() != "https" && !(url.scheme() == "http" && args.s3_allow_http) {
-        return Err(Refusal::new("--s3-endpoint", "is not https", "use https, or give --s3-allow-http"));
-    }
+    let is_allowed = url.scheme() == "https" || (url.scheme() == "http" && args.s3_allow_http);
+    ensure(is_allowed, "--s3-endpoint", "is not https", "use https, or give --s3-allow-http")?;
     let flag = "--s3-secret-access-key-file";
     let path = given(flag, &args.s3_secret_access_key_file)?;
     let secret = fs::read_to_string(&path).map_err(|error| {

@@ -35,7 +35,7 @@ use crate::joining::init::First;
 use crate::joining::place::MasterKeys;
 use crate::key_files::{is_empty_folder, make_private_folder};
 use crate::operator::show;
-use crate::refusal::{Refusal, is_full};
+use crate::refusal::{Refusal, ensure, is_full};
 
 /// Where a node keeps bytes of media, in its data folder.
 const BLOBS: &str = "blobs";
@@ -128,9 +128,8 @@ fn keyring(args: &RestoreArgs) -> Result<Keyring, Refusal> {
     let current = files::master_key("--master-key-file", &args.master_key_file)?;
     let previous = args.previous_master_key_file.as_deref();
     let previous = previous.map(|path| files::master_key(PREVIOUS, path)).transpose()?;
-    if previous.as_ref().is_some_and(|previous| previous.id() == current.id()) {
-        return Err(Refusal::new(PREVIOUS, "is the same key as the current one", "leave it out"));
-    }
+    let is_another = previous.as_ref().is_none_or(|previous| previous.id() != current.id());
+    ensure(is_another, PREVIOUS, "is the same key as the current one", "leave it out")?;
     Ok(Keyring { current, previous })
 }
 
@@ -148,10 +147,8 @@ fn opens(from: &Depot, manifest: &Manifest, keyring: &Keyring) -> Result<Format,
     let found = found.map_err(|error| check::damaged(from, &group_name(0), error))?;
     check::same(from, &found, part_of(manifest, 0)?)?;
     let record = record.ok_or_else(|| check::damaged(from, &group_name(0), "does not tell of a cluster"))?;
-    if !record.format.is_known() {
-        let problem = Foreign::Newer(record.format.number());
-        return Err(Refusal::new(from.shown(&group_name(0)), problem, record.format.remedy()));
-    }
+    let problem = Foreign::Newer(record.format.number());
+    ensure(record.format.is_known(), from.shown(&group_name(0)), problem, record.format.remedy())?;
     let opened = Secrets::new(keyring.clone()).deployment_key(&record.deployment_key);
     let opened = opened.and_then(|_| masters.into_iter().try_for_each(|master| keyring.key(master).map(drop)));
     opened.map_err(|error| {
@@ -169,11 +166,9 @@ fn part_of(manifest: &Manifest, group: u16) -> Result<&GroupPart, Refusal> {
 
 /// Makes sure that nothing lies in the data folder.
 fn is_empty(folder: &Path) -> Result<(), Refusal> {
-    if is_empty_folder(folder).map_err(|error| unusable(folder, error))? {
-        return Ok(());
-    }
+    let is_empty = is_empty_folder(folder).map_err(|error| unusable(folder, error))?;
     let remedy = "empty it if it is what an earlier restore left, or name another";
-    Err(Refusal::new(subject(folder), "is not empty", remedy))
+    ensure(is_empty, subject(folder), "is not empty", remedy)
 }
 
 fn subject(folder: &Path) -> String {

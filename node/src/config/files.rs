@@ -21,7 +21,7 @@ use rustls::sign::CertifiedKey;
 
 use super::{ApiTls, Config, MediaBucket, Secret, validate};
 use crate::key_files::make_private_folder;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// The name that a node's certificate must carry.
 pub fn node_name(id: model::id::NodeId) -> String {
@@ -92,9 +92,8 @@ pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorT
             return Err(Refusal::new(subject, format!("\"{role}\" is not a role"), "write read or write"));
         };
         let named = OperatorToken::named(name.to_owned(), validate::operator_hash(&subject, hash)?, access);
-        if tokens.iter().any(|known| known.operator.name == named.operator.name) {
-            return Err(Refusal::new(subject, "names an operator twice", "give every operator a different name"));
-        }
+        let is_new = tokens.iter().all(|known| known.operator.name != named.operator.name);
+        ensure(is_new, subject, "names an operator twice", "give every operator a different name")?;
         tokens.push(named);
     }
     Ok(tokens)
@@ -114,10 +113,8 @@ pub fn keyring(config: &Config) -> Result<Keyring, Refusal> {
         return Ok(Keyring::of(current));
     };
     let previous = validate::master_key(&subject, &previous.0)?;
-    if previous.id() == current.id() {
-        let remedy = "make a new key for secrets.master_key_file (openssl rand -hex 32), or leave this one out";
-        return Err(Refusal::new(subject, "is the same key as the current one", remedy));
-    }
+    let remedy = "make a new key for secrets.master_key_file (openssl rand -hex 32), or leave this one out";
+    ensure(previous.id() != current.id(), subject, "is the same key as the current one", remedy)?;
     Ok(Keyring { current, previous: Some(previous) })
 }
 

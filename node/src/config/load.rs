@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::Config;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// `GATEWAY__API__LISTEN` sets `api.listen`.
 const ENV_PREFIX: &str = "GATEWAY__";
@@ -60,11 +60,9 @@ pub fn without_file(
 ) -> Result<Config, Refusal> {
     let environment: Vec<(String, String)> =
         environment.into_iter().filter(|(name, _)| name.starts_with(ENV_PREFIX)).collect();
-    if environment.is_empty() && flags.is_empty() {
-        let remedy = "name a file with --config or GATEWAY_CONFIG; gateway config example prints one to begin with, and \
-                      gateway init writes one";
-        return Err(Refusal::new("configuration", "none was given", remedy));
-    }
+    let remedy = "name a file with --config or GATEWAY_CONFIG; gateway config example prints one to begin with, and \
+                  gateway init writes one";
+    ensure(!environment.is_empty() || !flags.is_empty(), "configuration", "none was given", remedy)?;
     load(None, environment, flags)
 }
 

@@ -16,7 +16,7 @@ use super::{
     ANY_ORIGIN, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node, Peer, Raft,
     Secret, Timing, auth, suffixes_by_key, support,
 };
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// Shorter operator tokens could be guessed.
 const SHORTEST_TOKEN: usize = 16;
@@ -71,10 +71,6 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
         .map_err(|error| Refusal::new("log.filter", error, "write directives such as \"info,shard=debug\""))
 }
 
-fn ensure(holds: bool, key: &str, problem: &str, remedy: &str) -> Result<(), Refusal> {
-    if holds { Ok(()) } else { Err(Refusal::new(key, problem, remedy)) }
-}
-
 /// Judges what is one node's alone, so that it can be before the rest is known.
 ///
 /// # Errors
@@ -116,7 +112,7 @@ fn ports(config: &Config) -> Result<(), Refusal> {
     for (index, token) in config.ops.tokens.iter().enumerate() {
         let key = |name: &str| format!("ops.tokens[{index}].{name}");
         operator_name(&key("name"), &token.name)?;
-        ensure(names.insert(&token.name), &key("name"), "is used twice", "give every operator a different name")?;
+        ensure(names.insert(&token.name), key("name"), "is used twice", "give every operator a different name")?;
         operator_hash(&key("sha256"), &token.sha256)?;
     }
     one_of("ops.token", config.ops.token.as_ref(), config.ops.token_file.as_deref())?;
@@ -214,12 +210,12 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
     let mut peers = HashSet::new();
     for (index, member) in cluster.nodes.iter().enumerate() {
         let key = |name: &str| format!("cluster.nodes[{index}].{name}");
-        ensure(member.id > 0, &key("id"), "is 0", "number nodes from 1")?;
-        ensure(ids.insert(member.id), &key("id"), "is used twice", "give every node its own id")?;
+        ensure(member.id > 0, key("id"), "is 0", "number nodes from 1")?;
+        ensure(ids.insert(member.id), key("id"), "is used twice", "give every node its own id")?;
         reachable(&key("peer"), &member.peer)?;
-        ensure(peers.insert(&member.peer), &key("peer"), "is used twice", "give every node its own address")?;
+        ensure(peers.insert(&member.peer), key("peer"), "is used twice", "give every node its own address")?;
         let is_url = member.api.as_deref().is_none_or(is_http_url);
-        ensure(is_url, &key("api"), "is not an http or https URL", "write http://host:port")?;
+        ensure(is_url, key("api"), "is not an http or https URL", "write http://host:port")?;
     }
     if cluster.joined {
         let others = cluster.nodes.iter().any(|member| member.id != config.node.id);
@@ -385,7 +381,7 @@ fn media(media: &Media) -> Result<(), Refusal> {
 
 fn disk(disk: Disk) -> Result<(), Refusal> {
     for (key, mark) in [("disk.low", disk.low), ("disk.full", disk.full)] {
-        ensure(mark.percent <= 100, &format!("{key}.percent"), "is over 100", "give 15 and 5, say")?;
+        ensure(mark.percent <= 100, format!("{key}.percent"), "is over 100", "give 15 and 5, say")?;
     }
     let ordered = disk.low.percent >= disk.full.percent;
     ensure(ordered, "disk.low.percent", "is below disk.full.percent", "media must stop before sends do")
@@ -412,6 +408,6 @@ pub fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
 }
 
 fn limit(key: &str, bucket: BucketRule) -> Result<(), Refusal> {
-    ensure(bucket.burst > 0, &format!("{key}.burst"), "is 0", "give at least 1")?;
-    ensure(bucket.refill_per_second > 0, &format!("{key}.refill_per_second"), "is 0", "give at least 1")
+    ensure(bucket.burst > 0, format!("{key}.burst"), "is 0", "give at least 1")?;
+    ensure(bucket.refill_per_second > 0, format!("{key}.refill_per_second"), "is 0", "give at least 1")
 }

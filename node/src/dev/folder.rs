@@ -14,7 +14,7 @@ use super::ports::Ports;
 use crate::config::{Driver, Peer, load};
 use crate::key_files::{random_hex, write_atomically, write_private};
 use crate::pki::{Authority, Pair};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 use crate::trust::Trust;
 
 /// Says that a folder is ours to wipe.
@@ -85,27 +85,23 @@ impl Folder {
         let shown = root.display();
         let former = folder.plan()?;
         let is_empty = fs::read_dir(&folder.root).map(|mut entries| entries.next().is_none()).unwrap_or(true);
-        if former.is_none() && !is_empty {
-            let remedy = "name an empty folder, or one that gateway dev has made";
-            return Err(Refusal::new(shown, "is neither empty nor the folder of a development cluster", remedy));
-        }
+        let problem = "is neither empty nor the folder of a development cluster";
+        let remedy = "name an empty folder, or one that gateway dev has made";
+        ensure(former.is_some() || is_empty, &shown, problem, remedy)?;
         let Some(plan) = former.filter(|_| !fresh) else {
             let (nodes, base_port) = (nodes.unwrap_or(3), base_port.unwrap_or(8000));
             let network = network.unwrap_or_default();
             return Ok((folder, Plan { nodes, base_port, cluster_id: Uuid::new_v4(), network }));
         };
-        if nodes.is_some_and(|nodes| nodes != plan.nodes) {
-            let problem = format!("holds a cluster of {} nodes", plan.nodes);
-            return Err(Refusal::new(shown, problem, "leave out --nodes, or give --fresh to delete it"));
-        }
-        if base_port.is_some_and(|port| port != plan.base_port) {
-            let problem = format!("holds a cluster on base port {}", plan.base_port);
-            return Err(Refusal::new(shown, problem, "leave out --base-port, or give --fresh to delete it"));
-        }
-        if network.is_some_and(|network| network != plan.network) {
-            let remedy = "leave out --network, or give --fresh to delete it";
-            return Err(Refusal::new(shown, "holds a cluster on another network", remedy));
-        }
+        let has_nodes = nodes.is_none_or(|nodes| nodes == plan.nodes);
+        let problem = format!("holds a cluster of {} nodes", plan.nodes);
+        ensure(has_nodes, &shown, problem, "leave out --nodes, or give --fresh to delete it")?;
+        let has_port = base_port.is_none_or(|port| port == plan.base_port);
+        let problem = format!("holds a cluster on base port {}", plan.base_port);
+        ensure(has_port, &shown, problem, "leave out --base-port, or give --fresh to delete it")?;
+        let has_network = network.is_none_or(|network| network == plan.network);
+        let remedy = "leave out --network, or give --fresh to delete it";
+        ensure(has_network, &shown, "holds a cluster on another network", remedy)?;
         Ok((folder, plan))
     }
 

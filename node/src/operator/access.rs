@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::operator::OperatorArgs;
 use crate::config::{self, Ops, Secret};
 use crate::dev::description::Description;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 use crate::trust::Trust;
 
 /// Where the package puts a node's configuration.
@@ -104,9 +104,8 @@ pub fn given_secret(
         (None, None) => return Ok(None),
     };
     let secret = text.trim();
-    if secret.is_empty() || !secret.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
-        return Err(Refusal::new(subject, "is empty, or not one line of ASCII", "give only the secret"));
-    }
+    let is_line = !secret.is_empty() && secret.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    ensure(is_line, subject, "is empty, or not one line of ASCII", "give only the secret")?;
     Ok(Some(secret.to_owned()))
 }
 
