@@ -316,14 +316,14 @@ fn exclusion(reason: &Excluded, data_dir: &Path) -> Refusal {
              empty one (gateway node remove, gateway token, gateway join)",
         ),
     };
-    Refusal::new(subject, reason.to_string(), remedy)
+    Refusal::new(subject, reason, remedy)
 }
 
 fn peers_refusal(error: PeersError) -> anyhow::Error {
     match error {
         PeersError::Listen { addr, error } => {
             let subject = format!("peer.listen ({addr})");
-            Refusal::new(subject, error.to_string(), "stop what listens there, or name another port").into()
+            Refusal::new(subject, error, "stop what listens there, or name another port").into()
         }
         PeersError::Tls(reason) => Refusal::new("peer.cert_file", reason, "have peer.ca_file sign another one").into(),
         other => anyhow::Error::new(other),
@@ -344,18 +344,16 @@ fn store_refusal(error: StartError) -> anyhow::Error {
 fn cluster_refusal(error: ClusterError) -> anyhow::Error {
     match error {
         ClusterError::Media(BlobError::Disk(error)) => {
-            Refusal::new("node.data_dir", error.to_string(), "name a folder whose blobs can be written").into()
+            Refusal::new("node.data_dir", error, "name a folder whose blobs can be written").into()
         }
         full @ ClusterError::Media(BlobError::NoSpace) => full.into(),
-        ClusterError::Media(error) => {
-            Refusal::new("media.s3", error.to_string(), "correct the bucket's settings").into()
-        }
+        ClusterError::Media(error) => Refusal::new("media.s3", error, "correct the bucket's settings").into(),
         other => other.into(),
     }
 }
 
 fn port_refusal(key: &str, error: &ServeError) -> Refusal {
-    Refusal::new(key, error.to_string(), "stop what listens there, or name another port")
+    Refusal::new(key, error, "stop what listens there, or name another port")
 }
 
 /// The three ports together leave files to everything else.
@@ -444,7 +442,7 @@ fn alike(config: &Config, network: &dyn Network) -> BTreeMap<String, String> {
     let Timing { heartbeat, election_min, election_max } = config.cluster.timing.intervals();
     let store = config.media.bucket().map(|s3| format!("s3 {}/{}", s3.bucket, s3.prefix));
     let bucket = |rule: BucketRule| format!("{} + {}/s", rule.burst, rule.refill_per_second);
-    let (suffixes, webhooks) = (config.network.suffixes(), &config.webhooks);
+    let webhooks = &config.webhooks;
     let ranges: Vec<String> = webhooks.allow_cidrs.iter().map(ToString::to_string).collect();
     let pairs = [
         ("cluster.timing", format!("{heartbeat:?}, {election_min:?}, {election_max:?}")),
@@ -452,14 +450,12 @@ fn alike(config: &Config, network: &dyn Network) -> BTreeMap<String, String> {
         ("limits.channel", bucket(config.limits.channel)),
         ("media.store", store.unwrap_or_else(|| "local".to_owned())),
         (DRIVER, network.name().to_owned()),
-        ("network.phone_suffix", suffixes.phone),
-        ("network.group_suffix", suffixes.group),
-        ("network.newsletter_suffix", suffixes.newsletter),
         ("webhooks.allow_http", webhooks.allow_http.to_string()),
         ("webhooks.allow_loopback", webhooks.allow_loopback.to_string()),
         ("webhooks.allow_cidrs", format!("[{}]", ranges.join(", "))),
     ];
-    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    let pairs = pairs.into_iter().chain(config::suffixes_by_key(config.network.suffixes()));
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn membership(config: &Config, own: Identity) -> MembershipConfig {
@@ -494,9 +490,8 @@ fn real_network(settings: &crate::config::Whatsapp, targets: TargetPolicy) -> an
 
     #[cfg(feature = "testnet")]
     let endpoint = match &settings.endpoint {
-        Some(url) => Endpoint::test(url).map_err(|error| {
-            Refusal::new("network.whatsapp.endpoint", error.to_string(), "name the test network's port")
-        })?,
+        Some(url) => Endpoint::test(url)
+            .map_err(|error| Refusal::new("network.whatsapp.endpoint", error, "name the test network's port"))?,
         None => {
             let remedy = "name the test network's port: this build speaks to no other network";
             return Err(Refusal::new("network.whatsapp.endpoint", "is missing", remedy).into());

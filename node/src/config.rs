@@ -32,10 +32,10 @@ use uuid::Uuid;
 
 pub use auth::Auth;
 pub use media::{Media, MediaBucket, MediaStore};
-pub use network::{Driver, Network, Whatsapp};
+pub use network::{Driver, Network, Whatsapp, suffixes_by_key};
 pub use support::Support;
 use values::sections;
-pub use values::{HostPort, HumanDuration, Secret, Timing};
+pub use values::{HostPort, HumanDuration, Secret, Timing, is_loopback};
 
 /// `[limits]`: the token buckets of addresses, customers and channels.
 pub use api::DefaultLimits as Limits;

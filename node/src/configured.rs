@@ -11,7 +11,7 @@ use url::{Host, Url};
 
 use crate::certificate::ApiCertificate;
 use crate::config::files::{self, PeerIdentity};
-use crate::config::{Config, Secret};
+use crate::config::{Config, Secret, is_loopback};
 use crate::data_folder::DataFolder;
 use crate::peer_certificate;
 use crate::refusal::Refusal;
@@ -89,9 +89,7 @@ fn arm_failpoints(config: &Config, wanted: Option<&str>) -> Result<usize, Refusa
         ));
     }
     let change = "arm failpoints of GET /v1/admin/failpoints, or unset the variable";
-    wanted
-        .map_or(Ok(0), failpoint::arm_all)
-        .map_err(|error| Refusal::new(failpoint::VARIABLE, error.to_string(), change))
+    wanted.map_or(Ok(0), failpoint::arm_all).map_err(|error| Refusal::new(failpoint::VARIABLE, error, change))
 }
 
 /// The key, with its value, that says that a configuration is not for this machine alone: a listener that others reach, or,
@@ -107,10 +105,8 @@ fn reached_by_others(config: &Config) -> Option<String> {
 
 fn is_of_this_machine(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        None => false,
+        Some(Host::Domain(name)) if name.ends_with(".localhost") => true,
+        host => host.is_some_and(is_loopback),
     })
 }
 
@@ -125,7 +121,7 @@ fn raise_file_limit() {
 
 fn free(key: &str, address: SocketAddr) -> Result<(), Refusal> {
     TcpListener::bind(address).map(drop).map_err(|error| {
-        Refusal::new(format!("{key} ({address})"), error.to_string(), "stop what listens there, or choose another port")
+        Refusal::new(format!("{key} ({address})"), error, "stop what listens there, or choose another port")
     })
 }
 

@@ -86,7 +86,8 @@ fn rewrite(line: &str, before: usize) {
     note(write!(io::stdout(), "\r{line:<before$}").and_then(|()| io::stdout().flush()));
 }
 
-/// A line about what goes on: on a terminal it is written over, in a file there is one for each step.
+/// A line about what goes on: on a terminal it is written over, in a file there is one for each step. What is said once it is
+/// dropped stands on a line of its own.
 pub struct StatusLine {
     pub on_terminal: bool,
     last: String,
@@ -110,10 +111,11 @@ impl StatusLine {
         }
         self.last = line;
     }
+}
 
-    /// What is said next stands on a line of its own.
-    pub fn end(&self) {
-        if self.on_terminal {
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        if self.on_terminal && !self.last.is_empty() {
             say("");
         }
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::key_files::make_private_folder;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 const IDENTITY_FILE: &str = "identity.json";
 const LOCK_FILE: &str = "lock";
@@ -72,10 +72,8 @@ impl ReservedFolder {
     pub fn unused(path: &Path) -> Result<Self, Refusal> {
         let locked = Self::locked(path)?;
         if let Some(identity) = identity_of(path)? {
-            if holds_stores(path) {
-                let problem = format!("belongs to node {} of cluster {}", identity.node_id, identity.cluster_id);
-                return Err(Refusal::new(subject(path), problem, "name an empty folder"));
-            }
+            let problem = format!("belongs to node {} of cluster {}", identity.node_id, identity.cluster_id);
+            ensure(!holds_stores(path), subject(path), problem, "name an empty folder")?;
             fs::remove_file(path.join(IDENTITY_FILE)).map_err(|error| unusable(path, &error))?;
         }
         Ok(locked)
@@ -142,12 +140,10 @@ impl DataFolder {
     /// As [`DataFolder::open`], and when it is nobody's.
     pub fn open_given(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
         let locked = ReservedFolder::locked(path)?;
-        if identity_of(path)?.is_none() {
-            let problem = "is empty, and this node, alone in cluster.nodes, would make a second cluster in it";
-            let remedy = "give it the folder that it had; where that is lost, remove the node from its cluster and let it join \
-                          under a new id, or restore a backup; a new cluster is made by gateway init";
-            return Err(Refusal::new(subject(path), problem, remedy));
-        }
+        let problem = "is empty, and this node, alone in cluster.nodes, would make a second cluster in it";
+        let remedy = "give it the folder that it had; where that is lost, remove the node from its cluster and let it join \
+                      under a new id, or restore a backup; a new cluster is made by gateway init";
+        ensure(identity_of(path)?.is_some(), subject(path), problem, remedy)?;
         locked.claim(cluster_id, node_id, Format::FIRST)
     }
 }
@@ -157,7 +153,7 @@ fn subject(path: &Path) -> String {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Refusal {
-    Refusal::new(subject(path), error.to_string(), "name a folder that this process can write to")
+    Refusal::new(subject(path), error, "name a folder that this process can write to")
 }
 
 fn lock(path: &Path) -> Result<File, Refusal> {
@@ -179,26 +175,19 @@ fn lock(path: &Path) -> Result<File, Refusal> {
 fn identity_of(path: &Path) -> Result<Option<FolderIdentity>, Refusal> {
     let identity = read_identity(&path.join(IDENTITY_FILE)).map_err(|error| unusable(path, &error))?;
     match &identity {
-        Some(identity) => understood(identity.format)
-            .map_err(|problem| Refusal::new(subject(path), problem, identity.format.remedy()))?,
+        Some(FolderIdentity { format, .. }) if !format.is_known() => {
+            Err(Refusal::new(subject(path), Foreign::Newer(format.number()), format.remedy()))
+        }
         None if holds_stores(path) => {
             let problem = format!("holds a store and no {IDENTITY_FILE}");
-            return Err(Refusal::new(subject(path), problem, "restore the file, or name an empty folder"));
+            Err(Refusal::new(subject(path), problem, "restore the file, or name an empty folder"))
         }
-        None => {}
+        _ => Ok(identity),
     }
-    Ok(identity)
 }
 
 fn holds_stores(path: &Path) -> bool {
     path.join("raft").exists() || path.join("data").exists()
-}
-
-fn understood(format: Format) -> Result<(), String> {
-    match format.is_known() {
-        true => Ok(()),
-        false => Err(Foreign::Newer(format.number()).to_string()),
-    }
 }
 
 fn belongs(identity: &FolderIdentity, cluster_id: Uuid, node_id: NodeId) -> Result<(), String> {

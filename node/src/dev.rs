@@ -22,15 +22,16 @@ use model::id::NodeId;
 use nix::sys::signal::Signal;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
 use crate::config::Driver;
 use crate::console::{program, say, warn};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
+use crate::stop::StopSignals;
 use description::Description;
-use folder::{DemoCustomer, Folder, Plan};
+use folder::{DemoCustomer, Folder, Plan, read_json, write_json};
 use process::{Children, Role, Started};
 
 /// A cluster on a busy machine is ready well within this.
@@ -67,19 +68,21 @@ pub async fn run(args: DevArgs) -> anyhow::Result<()> {
 async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     refuse_when_running(data)?;
     let (folder, plan) = Folder::choose(data, args.nodes, args.base_port, args.network, args.fresh)?;
-    if plan.network == Driver::Whatsapp && !cfg!(feature = "testnet") {
-        let remedy = "take a build that has one, as `make run-whatsapp` makes it (cargo build --package node --features testnet)";
-        return Err(Refusal::new("--network whatsapp", "wants a test network, and this build has none", remedy).into());
-    }
+    let has_network = plan.network != Driver::Whatsapp || cfg!(feature = "testnet");
+    let remedy =
+        "take a build that has one, as `make run-whatsapp` makes it (cargo build --package node --features testnet)";
+    ensure(has_network, "--network whatsapp", "wants a test network, and this build has none", remedy)?;
     let receiver = args.demo.then(|| ("the demo's webhook receiver".to_owned(), plan.ports().demo_receiver()));
     let nodes = plan.node_ids().flat_map(|node| plan.ports().of_node(node));
     ports::ensure_free(plan.ports().of_network(plan.network).into_iter().chain(nodes).chain(receiver))?;
     folder.establish(plan)?;
 
     let mut children = Children::default();
+    // A terminal that is closed stops it, too.
+    let mut stop = StopSignals::listen_also(Some(SignalKind::hangup()))?;
     let outcome = tokio::select! {
         outcome = bring_up_and_hold(&folder, plan, args, &mut children) => outcome,
-        () = interrupted() => {
+        () = stop.next() => {
             warn("\nstopping");
             stop_everything(&folder, plan).await;
             return Ok(());
@@ -193,12 +196,12 @@ async fn wait_for(
     while !caller.is_ok(path).await {
         if let Some((ended, status)) = children.take_ended()? {
             if was_removed(folder, &ended, status) {
-                children.note_removed(ended.role);
+                children.removed.push(ended.role);
                 continue;
             }
             bail!("{} ended while it started ({status}):{}", ended.role, ended.log_tail(folder));
         }
-        if children.is_removed(awaited) {
+        if children.removed.contains(&awaited) {
             return Ok(Awaited::Removed);
         }
         if Instant::now() >= deadline {
@@ -216,7 +219,8 @@ async fn wait_for(
 
 /// The demo customer: the one of an earlier run while it exists, else a new one with an unrestricted key.
 async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<DemoCustomer> {
-    if let Some(customer) = folder.customer()? {
+    let file = folder.customer_file();
+    if let Some(customer) = read_json::<DemoCustomer>(&file).with_context(|| file.display().to_string())? {
         let path = format!("/v1/admin/customers/{}", customer.customer_id);
         match operator.call(Method::GET, &path, None).await? {
             (StatusCode::OK, _) => return Ok(customer),
@@ -230,7 +234,7 @@ async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<Dem
         customer_id: text_at(&answer, "/id")?.to_owned(),
         api_key: text_at(&answer, "/api_key/secret")?.to_owned(),
     };
-    folder.keep_customer(&customer)?;
+    write_json(&file, &customer)?;
     Ok(customer)
 }
 
@@ -278,7 +282,7 @@ fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
         if let Some(pid) = process::running(role, &folder, plan) {
             let problem = format!("its cluster is already running ({role} is process {pid})");
             let remedy = format!("stop it with: {} dev down --data {}", program(), data.display());
-            return Err(Refusal::new(data.display().to_string(), problem, remedy));
+            return Err(Refusal::new(data.display(), problem, remedy));
         }
     }
     Ok(())
@@ -288,9 +292,7 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     let (folder, plan) = Folder::existing(data)?;
     let role = known(plan, node)?;
     if let Some(pid) = process::running(role, &folder, plan) {
-        return Err(
-            Refusal::new(role.to_string(), format!("is already running as process {pid}"), "stop it first").into()
-        );
+        return Err(Refusal::new(role, format!("is already running as process {pid}"), "stop it first").into());
     }
     if is_removed(&folder, plan, node).await {
         return Err(removed(role).into());
@@ -337,7 +339,7 @@ async fn is_removed(folder: &Folder, plan: Plan, node: NodeId) -> bool {
 
 fn removed(role: Role) -> Refusal {
     let remedy = "let another one in (gateway token, gateway join), or begin anew with gateway dev --fresh";
-    Refusal::new(role.to_string(), "was removed from this cluster, and its id is never used again", remedy)
+    Refusal::new(role, "was removed from this cluster, and its id is never used again", remedy)
 }
 
 async fn stop(data: &Path, node: NodeId, kill: bool) -> anyhow::Result<()> {
@@ -363,12 +365,10 @@ async fn down(data: &Path) -> anyhow::Result<()> {
 }
 
 fn known(plan: Plan, node: NodeId) -> Result<Role, Refusal> {
-    if plan.node_ids().any(|id| id == node) {
-        Ok(Role::Node(node))
-    } else {
-        let remedy = format!("name one of 1 to {}", plan.nodes);
-        Err(Refusal::new(format!("node {node}"), "is not of this cluster", remedy))
-    }
+    let is_known = plan.node_ids().any(|id| id == node);
+    let remedy = format!("name one of 1 to {}", plan.nodes);
+    ensure(is_known, format!("node {node}"), "is not of this cluster", remedy)?;
+    Ok(Role::Node(node))
 }
 
 /// The nodes first, together, so that none of them sees it go; then the network.
@@ -399,18 +399,4 @@ async fn stop_together(folder: &Folder, plan: Plan, roles: &[Role]) {
             process::wait_gone(*role, folder, plan, DOWN_DEADLINE).await;
         }
     }
-}
-
-/// Ctrl-C, or the SIGTERM of a supervisor, or the terminal closing.
-async fn interrupted() {
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let mut signals = Vec::new();
-    for kind in kinds {
-        match signal(kind) {
-            Ok(listener) => signals.push(listener),
-            Err(error) => warn(format!("{kind:?} cannot be heard: {error}")),
-        }
-    }
-    let waits = signals.iter_mut().map(|listener| Box::pin(listener.recv()));
-    futures::future::select_all(waits).await;
 }

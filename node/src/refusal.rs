@@ -1,5 +1,6 @@
 //! A start that is refused because of what the operator gave: one line that names it, and exit code 2.
 
+use std::fmt::Display;
 use std::io;
 
 /// What is wrong, where, and what to do about it. Shown as one line, never as a backtrace.
@@ -17,18 +18,22 @@ impl Refusal {
     /// The exit code of a process that refuses to start.
     pub const EXIT_CODE: u8 = 2;
 
-    pub fn new(subject: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            subject: one_line(&subject.into()),
-            problem: one_line(&problem.into()),
-            remedy: one_line(&remedy.into()),
-        }
+    pub fn new(subject: impl Display, problem: impl Display, remedy: impl Display) -> Self {
+        Self { subject: one_line(subject), problem: one_line(problem), remedy: one_line(remedy) }
     }
 }
 
+/// Refuses what does not hold.
+///
+/// # Errors
+/// A [`Refusal`] of these parts.
+pub fn ensure(holds: bool, subject: impl Display, problem: impl Display, remedy: impl Display) -> Result<(), Refusal> {
+    if holds { Ok(()) } else { Err(Refusal::new(subject, problem, remedy)) }
+}
+
 /// Messages of libraries may span lines; scripts that read ours rely on one.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+fn one_line(text: impl Display) -> String {
+    text.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// An error and its cause; what lies between, such as the layers of an HTTP library, helps nobody.

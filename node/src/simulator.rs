@@ -18,7 +18,7 @@ use salvo::conn::tcp::TcpAcceptor;
 use tokio::net::TcpListener;
 
 use crate::cli::SimulatorArgs;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 use crate::stop::StopSignals;
 
 /// How long requests that are under way may take once the simulator is told to stop.
@@ -30,10 +30,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(1);
 /// A [`Refusal`] for a control address that is not a loopback one, an address that is taken, or a senseless scale.
 pub async fn run(args: SimulatorArgs) -> anyhow::Result<()> {
     let SimulatorArgs { control, network, data, qr_time_scale } = args;
-    if !control.ip().is_loopback() {
-        let remedy = "it has no authentication, so name a loopback address such as 127.0.0.1:8090";
-        return Err(Refusal::new(format!("--control {control}"), "is not a loopback address", remedy).into());
-    }
+    let remedy = "it has no authentication, so name a loopback address such as 127.0.0.1:8090";
+    ensure(control.ip().is_loopback(), format!("--control {control}"), "is not a loopback address", remedy)?;
     check_time_scale(qr_time_scale)
         .map_err(|problem| Refusal::new(format!("--qr-time-scale {qr_time_scale}"), problem, "choose another"))?;
     let listener = TcpListener::bind(control).await.map_err(|error| cannot_listen("--control", control, &error))?;
@@ -70,7 +68,7 @@ fn cannot_keep(error: &StoreError) -> Refusal {
         StoreError::Newer { path, .. } => (path, "start a newer release, or name another folder"),
         StoreError::Damaged { path, .. } => (path, "put a copy back, or remove the folder to forget all phones"),
     };
-    Refusal::new(format!("--data ({})", path.display()), error.to_string(), remedy)
+    Refusal::new(format!("--data ({})", path.display()), error, remedy)
 }
 
 fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Refusal {

@@ -72,10 +72,7 @@ pub fn text(metrics: &PrometheusHandle) -> String {
 /// Keeps the recorder tidy until the stop.
 pub async fn keep_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(UPKEEP_EVERY);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = ticks.tick() => metrics.run_upkeep(),
-        }
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        metrics.run_upkeep();
     }
 }

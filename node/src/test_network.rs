@@ -16,7 +16,7 @@ pub async fn run(args: TestNetworkArgs) -> anyhow::Result<()> {
     let started = TestNet::start(Config { control, chat, media, qr_time_scale }).await;
     let network = started.map_err(|error| {
         let ports = format!("--control {control} --chat {chat} --media {media}");
-        Refusal::new(ports, error.to_string(), "stop what uses a port, or choose others of this machine")
+        Refusal::new(ports, error, "stop what uses a port, or choose others of this machine")
     })?;
     tracing::info!(control = %network.control_address(), chat = %network.chat_address(), "the test network runs");
     stop.next().await;

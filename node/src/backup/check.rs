@@ -1,5 +1,6 @@
 //! `gateway backup verify`: reads a backup through and compares all of it with its manifest.
 
+use std::fmt::Display;
 use std::io;
 
 use model::id::ShardId;
@@ -47,7 +48,7 @@ pub fn summary(manifest: &Manifest) -> String {
 /// Compares the state of a group with what the manifest says of it.
 pub fn group(depot: &Depot, part: &GroupPart) -> Result<(), Refusal> {
     let found = read_group::<FileError>(depot, part.group, |_, _| Ok(()));
-    same(depot, &found.map_err(|error| damaged(depot, &group_name(part.group), error.to_string()))?, part)
+    same(depot, &found.map_err(|error| damaged(depot, &group_name(part.group), error))?, part)
 }
 
 /// What was read of a group has to be what the manifest says.
@@ -64,9 +65,7 @@ pub fn all_media(depot: &Depot, manifest: &Manifest, tells: bool) -> Result<(), 
     let mut progress = Progress::begin("media read".to_owned(), media_of(manifest), tells);
     for part in &manifest.media {
         media(depot, &part.sha256, part.bytes)?;
-        if let Some(progress) = &mut progress {
-            progress.step(part.bytes);
-        }
+        progress.step(part.bytes);
     }
     Ok(())
 }
@@ -91,7 +90,7 @@ pub fn media(depot: &Depot, sha256: &str, bytes: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub fn damaged(depot: &Depot, name: &str, problem: impl Into<String>) -> Refusal {
+pub fn damaged(depot: &Depot, name: &str, problem: impl Display) -> Refusal {
     Refusal::new(depot.shown(name), problem, "use another copy of this backup, or another backup")
 }
 

@@ -18,7 +18,7 @@ use url::Url;
 use crate::cli::backup::{BucketArgs, Location};
 use crate::config::{Media, files, validate};
 use crate::key_files::{is_empty_folder, sync_folder, write_atomically};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// How long the next piece of a part may take.
 const PIECE: Duration = Duration::from_secs(60);
@@ -53,9 +53,8 @@ impl Depot {
             Location::Folder(folder) => Place::Folder(folder.clone()),
             Location::Bucket { bucket, prefix } => {
                 let config = settings(bucket, prefix)?;
-                let opened = Bucket::open(&config).map_err(|error| {
-                    Refusal::new("--s3-endpoint", error.to_string(), "correct the bucket's settings")
-                })?;
+                let opened = Bucket::open(&config)
+                    .map_err(|error| Refusal::new("--s3-endpoint", error, "correct the bucket's settings"))?;
                 Place::Bucket(opened)
             }
         };
@@ -85,7 +84,7 @@ impl Depot {
         match is_empty {
             Ok(true) => Ok(()),
             Ok(false) => Err(Refusal::new(&subject, "is not empty", "name an empty place; each backup needs its own")),
-            Err(error) => Err(Refusal::new(&subject, error.to_string(), "name a place that this process can write to")),
+            Err(error) => Err(Refusal::new(&subject, error, "name a place that this process can write to")),
         }
     }
 
@@ -159,20 +158,18 @@ impl Depot {
 /// # Errors
 /// A [`Refusal`] that names the flag.
 pub fn by_flags(bucket: &str, prefix: &str, args: &BucketArgs) -> Result<BucketConfig, Refusal> {
-    let given = |flag: &str, value: &Option<String>| {
+    fn given<T: Clone>(flag: &str, value: &Option<T>) -> Result<T, Refusal> {
         value.clone().ok_or_else(|| Refusal::new(flag, "is missing", "give it, or set its variable (see --help)"))
-    };
-    let endpoint = given("--s3-endpoint", &args.s3_endpoint)?;
-    let url = Url::parse(&endpoint)
-        .map_err(|error| Refusal::new("--s3-endpoint", error.to_string(), "give an http or https URL"))?;
-    if url.scheme() != "https" && !(url.scheme() == "http" && args.s3_allow_http) {
-        return Err(Refusal::new("--s3-endpoint", "is not https", "use https, or give --s3-allow-http"));
     }
+    let endpoint = given("--s3-endpoint", &args.s3_endpoint)?;
+    let url =
+        Url::parse(&endpoint).map_err(|error| Refusal::new("--s3-endpoint", error, "give an http or https URL"))?;
+    let is_allowed = url.scheme() == "https" || (url.scheme() == "http" && args.s3_allow_http);
+    ensure(is_allowed, "--s3-endpoint", "is not https", "use https, or give --s3-allow-http")?;
     let flag = "--s3-secret-access-key-file";
-    let path = args.s3_secret_access_key_file.as_deref();
-    let path = path.ok_or_else(|| Refusal::new(flag, "is missing", "give it, or set its variable (see --help)"))?;
-    let secret = fs::read_to_string(path).map_err(|error| {
-        Refusal::new(format!("{flag} {}", path.display()), error.to_string(), "name a file that this process can read")
+    let path = given(flag, &args.s3_secret_access_key_file)?;
+    let secret = fs::read_to_string(&path).map_err(|error| {
+        Refusal::new(format!("{flag} {}", path.display()), error, "name a file that this process can read")
     })?;
     Ok(BucketConfig {
         endpoint,

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::depot::Depot;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// The part that tells of all others, and is written last.
 pub const MANIFEST: &str = "manifest.json";
@@ -83,23 +83,20 @@ impl Manifest {
                 "is missing: this is not a backup, or it was not finished",
                 "name the place of a backup that `gateway backup` has finished",
             ),
-            _ => Refusal::new(&subject, error.to_string(), "make it readable"),
+            _ => Refusal::new(&subject, error, "make it readable"),
         })?;
         let damaged =
             |error: serde_json::Error| Refusal::new(&subject, format!("is damaged: {error}"), "take another backup");
         let manifest = unsealed(serde_json::from_slice(&text).map_err(damaged)?)
             .map_err(|problem| Refusal::new(&subject, problem, "use another copy of this backup, or another backup"))?;
         let manifest: Self = serde_json::from_value(manifest).map_err(damaged)?;
-        if !manifest.format.is_known() {
-            let problem = Foreign::Newer(manifest.format.number()).to_string();
-            let remedy = format!("use release {}, which took the backup", manifest.release);
-            return Err(Refusal::new(&subject, problem, remedy));
-        }
+        let problem = Foreign::Newer(manifest.format.number());
+        let remedy = format!("use release {}, which took the backup", manifest.release);
+        ensure(manifest.format.is_known(), &subject, problem, remedy)?;
         let mut groups: Vec<_> = manifest.groups.iter().map(|part| part.group).collect();
         groups.sort_unstable();
-        if !groups.into_iter().eq(0..=manifest.shards) {
-            return Err(Refusal::new(&subject, "does not name every group once", "take another backup"));
-        }
+        let is_whole = groups.into_iter().eq(0..=manifest.shards);
+        ensure(is_whole, &subject, "does not name every group once", "take another backup")?;
         Ok(manifest)
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::console::StatusLine;
-use crate::operator::show::{Pace, bytes};
+use crate::operator::show::{bytes, told_bytes};
 
 /// Between two lines, on a terminal and in a file.
 const ON_TERMINAL: Duration = Duration::from_millis(250);
@@ -20,31 +20,32 @@ pub struct Progress {
     what: String,
     done: Amount,
     whole: Amount,
-    pace: Pace,
-    status: StatusLine,
+    began: Instant,
+    /// None where nobody is told.
+    status: Option<StatusLine>,
     told_at: Instant,
 }
 
 impl Progress {
-    /// Of what is done to some media, in words; none where nobody is told.
-    pub fn begin(what: String, whole: Amount, tells: bool) -> Option<Self> {
-        let (done, pace, told_at) = (Amount::default(), Pace::begin(0), Instant::now());
-        (tells && whole.files > 0).then(|| Self { what, done, whole, pace, status: StatusLine::begin(), told_at })
+    /// Of what is done to some media, in words.
+    pub fn begin(what: String, whole: Amount, tells: bool) -> Self {
+        let status = (tells && whole.files > 0).then(StatusLine::begin);
+        let now = Instant::now();
+        Self { what, done: Amount::default(), whole, began: now, status, told_at: now }
     }
 
     /// One more file is there.
     pub fn step(&mut self, size: u64) {
+        let Some(status) = &mut self.status else { return };
         self.done.files += 1;
         self.done.bytes += size;
         let is_last = self.done.files == self.whole.files;
-        let pause = if self.status.on_terminal { ON_TERMINAL } else { IN_FILE };
+        let pause = if status.on_terminal { ON_TERMINAL } else { IN_FILE };
         if is_last || self.told_at.elapsed() >= pause {
             self.told_at = Instant::now();
-            let pace = self.pace.told_bytes(self.done.bytes, self.whole.bytes);
-            self.status.tell(line(&self.what, self.done, self.whole) + &pace, "");
-        }
-        if is_last {
-            self.status.end();
+            let left = self.whole.bytes.saturating_sub(self.done.bytes);
+            let pace = told_bytes(self.done.bytes, left, self.began.elapsed());
+            status.tell(line(&self.what, self.done, self.whole) + &pace, "");
         }
     }
 }
@@ -65,6 +66,6 @@ mod tests {
             "  media of shard 3: 1 of 4 files, 2.0 KiB of 10.0 KiB"
         );
         let begin = |whole, tells| Progress::begin("media".to_owned(), whole, tells);
-        assert!(begin(amount(0, 0), true).is_none() && begin(amount(1, 1), false).is_none());
+        assert!(begin(amount(0, 0), true).status.is_none() && begin(amount(1, 1), false).status.is_none());
     }
 }

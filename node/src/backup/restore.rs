@@ -35,7 +35,7 @@ use crate::joining::init::First;
 use crate::joining::place::MasterKeys;
 use crate::key_files::{is_empty_folder, make_private_folder};
 use crate::operator::show;
-use crate::refusal::{Refusal, is_full};
+use crate::refusal::{Refusal, ensure, is_full};
 
 /// Where a node keeps bytes of media, in its data folder.
 const BLOBS: &str = "blobs";
@@ -128,9 +128,8 @@ fn keyring(args: &RestoreArgs) -> Result<Keyring, Refusal> {
     let current = files::master_key("--master-key-file", &args.master_key_file)?;
     let previous = args.previous_master_key_file.as_deref();
     let previous = previous.map(|path| files::master_key(PREVIOUS, path)).transpose()?;
-    if previous.as_ref().is_some_and(|previous| previous.id() == current.id()) {
-        return Err(Refusal::new(PREVIOUS, "is the same key as the current one", "leave it out"));
-    }
+    let is_another = previous.as_ref().is_none_or(|previous| previous.id() != current.id());
+    ensure(is_another, PREVIOUS, "is the same key as the current one", "leave it out")?;
     Ok(Keyring { current, previous })
 }
 
@@ -145,14 +144,11 @@ fn opens(from: &Depot, manifest: &Manifest, keyring: &Keyring) -> Result<Format,
         masters.extend(master_of_customer(&key, &value)?);
         Ok(())
     });
-    let damaged = |problem: String| check::damaged(from, &group_name(0), problem);
-    let found = found.map_err(|error| damaged(error.to_string()))?;
+    let found = found.map_err(|error| check::damaged(from, &group_name(0), error))?;
     check::same(from, &found, part_of(manifest, 0)?)?;
-    let record = record.ok_or_else(|| damaged("does not tell of a cluster".to_owned()))?;
-    if !record.format.is_known() {
-        let problem = Foreign::Newer(record.format.number()).to_string();
-        return Err(Refusal::new(from.shown(&group_name(0)), problem, record.format.remedy()));
-    }
+    let record = record.ok_or_else(|| check::damaged(from, &group_name(0), "does not tell of a cluster"))?;
+    let problem = Foreign::Newer(record.format.number());
+    ensure(record.format.is_known(), from.shown(&group_name(0)), problem, record.format.remedy())?;
     let opened = Secrets::new(keyring.clone()).deployment_key(&record.deployment_key);
     let opened = opened.and_then(|_| masters.into_iter().try_for_each(|master| keyring.key(master).map(drop)));
     opened.map_err(|error| {
@@ -170,11 +166,9 @@ fn part_of(manifest: &Manifest, group: u16) -> Result<&GroupPart, Refusal> {
 
 /// Makes sure that nothing lies in the data folder.
 fn is_empty(folder: &Path) -> Result<(), Refusal> {
-    if is_empty_folder(folder).map_err(|error| unusable(folder, error))? {
-        return Ok(());
-    }
+    let is_empty = is_empty_folder(folder).map_err(|error| unusable(folder, error))?;
     let remedy = "empty it if it is what an earlier restore left, or name another";
-    Err(Refusal::new(subject(folder), "is not empty", remedy))
+    ensure(is_empty, subject(folder), "is not empty", remedy)
 }
 
 fn subject(folder: &Path) -> String {
@@ -182,7 +176,7 @@ fn subject(folder: &Path) -> String {
 }
 
 fn unusable(folder: &Path, error: io::Error) -> Refusal {
-    Refusal::new(subject(folder), error.to_string(), "name a folder that this process can write to")
+    Refusal::new(subject(folder), error, "name a folder that this process can write to")
 }
 
 /// Puts the states of all groups into a data folder, as they are to be in the new cluster.
@@ -238,9 +232,7 @@ fn write_media(from: &Depot, manifest: &Manifest, blobs: &Path, tells: bool) -> 
             File::open(folder)?.sync_all()
         };
         copy().with_context(|| target.display().to_string())?;
-        if let Some(progress) = &mut progress {
-            progress.step(part.bytes);
-        }
+        progress.step(part.bytes);
     }
     if blobs.exists() {
         File::open(blobs).and_then(|folder| folder.sync_all()).with_context(|| blobs.display().to_string())?;

@@ -92,7 +92,9 @@ impl Backup {
         for group in in_order(shards) {
             self.take_group(group, usize::from(shards) + 1).await?;
         }
-        self.finish().await
+        // All of it is to survive a power cut, and only then to be called whole.
+        let text = self.manifest.sealed().context("writing the manifest")?;
+        self.to.conclude(MANIFEST, text).await
     }
 
     /// Fetches the state of one group of so many, reads it through, and fetches the bytes that it refers to.
@@ -121,9 +123,7 @@ impl Backup {
         let mut progress = Progress::begin(format!("media of {}", name_of(group)), whole, self.tells);
         for (sha256, size) in bytes {
             self.take_media(group, &sha256, size).await?;
-            if let Some(progress) = &mut progress {
-                progress.step(size);
-            }
+            progress.step(size);
         }
         Ok(())
     }
@@ -185,12 +185,6 @@ impl Backup {
     async fn judge_media(&self, sha256: &str, size: u64) -> anyhow::Result<Result<(), Refusal>> {
         let (to, sha256) = (self.to.clone(), sha256.to_owned());
         supervise::on_thread(move || check::media(&to, &sha256, size)).await.context("reading media")
-    }
-
-    /// Makes all of it survive a power cut, and then says that it is whole.
-    async fn finish(&self) -> anyhow::Result<()> {
-        let text = self.manifest.sealed().context("writing the manifest")?;
-        self.to.conclude(MANIFEST, text).await
     }
 }
 

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::Secret;
 use super::values::{is_loopback, sections};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 sections! {
     Auth {
@@ -50,16 +50,13 @@ pub struct Mail {
 pub fn settings(auth: &Auth) -> Result<AuthConfig, Refusal> {
     for (key, url) in [("auth.verify_url", &auth.verify_url), ("auth.password_url", &auth.password_url)] {
         let Some(url) = url else { continue };
-        if Url::parse(url).is_err() || !url.contains("{token}") {
-            let remedy = "write https://your.page/...?token={token}";
-            return Err(Refusal::new(key, "is not a URL with {token} in it", remedy));
-        }
+        let is_page = Url::parse(url).is_ok() && url.contains("{token}");
+        ensure(is_page, key, "is not a URL with {token} in it", "write https://your.page/...?token={token}")?;
     }
     let mail = mail(&auth.mail)?;
-    if auth.signup && matches!(mail, MailConfig::None) {
-        let problem = "is missing, and auth.signup = true sends messages to those who sign up";
-        return Err(Refusal::new("auth.mail.host", problem, "name a mail server, or set auth.signup = false"));
-    }
+    let can_sign_up = !matches!(mail, MailConfig::None);
+    let problem = "is missing, and auth.signup = true sends messages to those who sign up";
+    ensure(can_sign_up || !auth.signup, "auth.mail.host", problem, "name a mail server, or set auth.signup = false")?;
     auth.oidc.as_ref().map_or(Ok(()), judge_oidc)?;
     Ok(AuthConfig {
         signup: auth.signup,
@@ -100,9 +97,7 @@ fn judge_oidc(oidc: &OidcConfig) -> Result<(), Refusal> {
         trusted_url("auth.oidc.jwks_url", url)?;
     }
     for (key, text) in [("auth.oidc.audience", &oidc.audience), ("auth.oidc.customer_claim", &oidc.customer_claim)] {
-        if text.trim().is_empty() {
-            return Err(Refusal::new(key, "is empty", "name what the issuer puts into its tokens"));
-        }
+        ensure(!text.trim().is_empty(), key, "is empty", "name what the issuer puts into its tokens")?;
     }
     Ok(())
 }
@@ -115,7 +110,7 @@ fn trusted_url(key: &str, text: &str) -> Result<(), Refusal> {
         ("http", Some(host)) => is_loopback(host),
         _ => false,
     });
-    if trusted { Ok(()) } else { Err(Refusal::new(key, "is not an https URL", "write https://issuer.example.com")) }
+    ensure(trusted, key, "is not an https URL", "write https://issuer.example.com")
 }
 
 #[cfg(test)]

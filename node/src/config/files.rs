@@ -21,7 +21,7 @@ use rustls::sign::CertifiedKey;
 
 use super::{ApiTls, Config, MediaBucket, Secret, validate};
 use crate::key_files::make_private_folder;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// The name that a node's certificate must carry.
 pub fn node_name(id: model::id::NodeId) -> String {
@@ -92,9 +92,8 @@ pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorT
             return Err(Refusal::new(subject, format!("\"{role}\" is not a role"), "write read or write"));
         };
         let named = OperatorToken::named(name.to_owned(), validate::operator_hash(&subject, hash)?, access);
-        if tokens.iter().any(|known| known.operator.name == named.operator.name) {
-            return Err(Refusal::new(subject, "names an operator twice", "give every operator a different name"));
-        }
+        let is_new = tokens.iter().all(|known| known.operator.name != named.operator.name);
+        ensure(is_new, subject, "names an operator twice", "give every operator a different name")?;
         tokens.push(named);
     }
     Ok(tokens)
@@ -114,10 +113,8 @@ pub fn keyring(config: &Config) -> Result<Keyring, Refusal> {
         return Ok(Keyring::of(current));
     };
     let previous = validate::master_key(&subject, &previous.0)?;
-    if previous.id() == current.id() {
-        let remedy = "make a new key for secrets.master_key_file (openssl rand -hex 32), or leave this one out";
-        return Err(Refusal::new(subject, "is the same key as the current one", remedy));
-    }
+    let remedy = "make a new key for secrets.master_key_file (openssl rand -hex 32), or leave this one out";
+    ensure(previous.id() != current.id(), subject, "is the same key as the current one", remedy)?;
     Ok(Keyring { current, previous: Some(previous) })
 }
 
@@ -290,7 +287,7 @@ fn belong_together(
     let signing = ring::default_provider()
         .key_provider
         .load_private_key(key)
-        .map_err(|error| Refusal::new(subject, error.to_string(), "use an ECDSA P-256, Ed25519 or RSA key"))?;
+        .map_err(|error| Refusal::new(subject, error, "use an ECDSA P-256, Ed25519 or RSA key"))?;
     let certified = CertifiedKey::new(chain.to_vec(), signing);
     certified.keys_match().map_err(|_| {
         Refusal::new(subject, format!("is not the key of {cert_key}"), "name the pair that was made together")
@@ -357,7 +354,7 @@ fn wanted(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<(St
 
 fn read(key: &str, path: &Path) -> Result<String, Refusal> {
     std::fs::read_to_string(path)
-        .map_err(|error| Refusal::new(named(key, path), error.to_string(), "name a file that this process may read"))
+        .map_err(|error| Refusal::new(named(key, path), error, "name a file that this process may read"))
 }
 
 fn named(key: &str, path: &Path) -> String {
@@ -401,7 +398,7 @@ fn kept_secret(key: &str, path: &Path) -> Result<(), Refusal> {
         Ok(metadata) => metadata.permissions().mode() & 0o777,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => {
-            return Err(Refusal::new(named(key, path), error.to_string(), "name a file that this process may read"));
+            return Err(Refusal::new(named(key, path), error, "name a file that this process may read"));
         }
     };
     if mode & OTHERS == 0 {
@@ -426,6 +423,6 @@ fn writable(folder: &Path) -> Result<(), Refusal> {
     });
     written.and(removed).map_err(|error| {
         let remedy = "name a folder that this process may write, or make it for the user that runs the node";
-        Refusal::new(named("node.data_dir", folder), error.to_string(), remedy)
+        Refusal::new(named("node.data_dir", folder), error, remedy)
     })
 }

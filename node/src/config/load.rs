@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::Config;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// `GATEWAY__API__LISTEN` sets `api.listen`.
 const ENV_PREFIX: &str = "GATEWAY__";
@@ -60,11 +60,9 @@ pub fn without_file(
 ) -> Result<Config, Refusal> {
     let environment: Vec<(String, String)> =
         environment.into_iter().filter(|(name, _)| name.starts_with(ENV_PREFIX)).collect();
-    if environment.is_empty() && flags.is_empty() {
-        let remedy = "name a file with --config or GATEWAY_CONFIG; gateway config example prints one to begin with, and \
-                      gateway init writes one";
-        return Err(Refusal::new("configuration", "none was given", remedy));
-    }
+    let remedy = "name a file with --config or GATEWAY_CONFIG; gateway config example prints one to begin with, and \
+                  gateway init writes one";
+    ensure(!environment.is_empty() || !flags.is_empty(), "configuration", "none was given", remedy)?;
     load(None, environment, flags)
 }
 
@@ -74,7 +72,7 @@ pub fn without_file(
 /// As [`load`].
 pub fn lay_over(config: &Config, flags: &[String]) -> Result<Config, Refusal> {
     let text = toml::to_string(config)
-        .map_err(|error| Refusal::new("configuration", error.to_string(), "report this: a configuration is a table"))?;
+        .map_err(|error| Refusal::new("configuration", error, "report this: a configuration is a table"))?;
     let overrides: Vec<Override> = flags.iter().map(|flag| from_flag(flag)).collect::<Result<_, _>>()?;
     assemble(table(&text, "configuration")?, &overrides, None)
 }
@@ -82,7 +80,7 @@ pub fn lay_over(config: &Config, flags: &[String]) -> Result<Config, Refusal> {
 fn read(path: &Path) -> Result<Table, Refusal> {
     let subject = path.display().to_string();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Refusal::new(&subject, error.to_string(), "name a readable file with --config"))?;
+        .map_err(|error| Refusal::new(&subject, error, "name a readable file with --config"))?;
     table(&text, &subject)
 }
 

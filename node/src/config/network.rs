@@ -5,6 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::HostPort;
 
+/// Each suffix beside the key that sets it.
+pub fn suffixes_by_key(Suffixes { phone, group, newsletter }: Suffixes) -> [(&'static str, String); 3] {
+    [("network.phone_suffix", phone), ("network.group_suffix", group), ("network.newsletter_suffix", newsletter)]
+}
+
 /// `[network]`: the messaging network behind the gateway.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use model::address::Suffixes;
 use model::limit::BucketRule;
 use model::seal::MasterKey;
 use raft::host::Timing as Intervals;
@@ -15,9 +14,9 @@ use url::Url;
 use super::values::is_loopback;
 use super::{
     ANY_ORIGIN, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node, Peer, Raft,
-    Secret, Timing, auth, support,
+    Secret, Timing, auth, suffixes_by_key, support,
 };
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// Shorter operator tokens could be guessed.
 const SHORTEST_TOKEN: usize = 16;
@@ -69,11 +68,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
         .filter
         .parse::<tracing_subscriber::filter::EnvFilter>()
         .map(drop)
-        .map_err(|error| Refusal::new("log.filter", error.to_string(), "write directives such as \"info,shard=debug\""))
-}
-
-fn ensure(holds: bool, key: &str, problem: &str, remedy: &str) -> Result<(), Refusal> {
-    if holds { Ok(()) } else { Err(Refusal::new(key, problem, remedy)) }
+        .map_err(|error| Refusal::new("log.filter", error, "write directives such as \"info,shard=debug\""))
 }
 
 /// Judges what is one node's alone, so that it can be before the rest is known.
@@ -99,40 +94,25 @@ pub fn own(node: &Node, api: SocketAddr, ops: SocketAddr, peer: &Peer) -> Result
 
 /// Others are to reach a node there.
 fn reachable(key: &str, address: &HostPort) -> Result<(), Refusal> {
-    ensure(
-        !address.is_unspecified(),
-        key,
-        "is not an address that other machines can reach",
-        "name this machine as they know it, as in node-1.lan:8082",
-    )
+    let remedy = "name this machine as they know it, as in node-1.lan:8082";
+    ensure(!address.is_unspecified(), key, "is not an address that other machines can reach", remedy)
 }
 
 fn ports(config: &Config) -> Result<(), Refusal> {
-    ensure(
-        is_base_url(&config.api.base_url),
-        "api.base_url",
-        "is not an http or https URL, or has a user, a query or a fragment: links to media begin with it",
-        "write https://host[:port]",
-    )?;
+    let problem = "is not an http or https URL, or has a user, a query or a fragment: links to media begin with it";
+    ensure(is_base_url(&config.api.base_url), "api.base_url", problem, "write https://host[:port]")?;
     cors_origins(&config.api.cors_origins)?;
-    let strange = config.api.console_frame_ancestors.iter().find(|origin| !is_origin(origin));
-    ensure(
-        strange.is_none(),
-        "api.console_frame_ancestors",
-        "has a value that is not an origin",
-        "write https://app.example.com, without a path",
-    )?;
-    ensure(
-        !config.api.proxy_protocol || !config.api.trusted_proxies.is_empty(),
-        "api.proxy_protocol",
-        "is on, but api.trusted_proxies is empty",
-        "list the balancers there",
-    )?;
+    let are_origins = config.api.console_frame_ancestors.iter().all(|origin| is_origin(origin));
+    let remedy = "write https://app.example.com, without a path";
+    ensure(are_origins, "api.console_frame_ancestors", "has a value that is not an origin", remedy)?;
+    let is_trusted = !config.api.proxy_protocol || !config.api.trusted_proxies.is_empty();
+    let problem = "is on, but api.trusted_proxies is empty";
+    ensure(is_trusted, "api.proxy_protocol", problem, "list the balancers there")?;
     let mut names = HashSet::new();
     for (index, token) in config.ops.tokens.iter().enumerate() {
         let key = |name: &str| format!("ops.tokens[{index}].{name}");
         operator_name(&key("name"), &token.name)?;
-        ensure(names.insert(&token.name), &key("name"), "is used twice", "give every operator a different name")?;
+        ensure(names.insert(&token.name), key("name"), "is used twice", "give every operator a different name")?;
         operator_hash(&key("sha256"), &token.sha256)?;
     }
     one_of("ops.token", config.ops.token.as_ref(), config.ops.token_file.as_deref())?;
@@ -220,28 +200,22 @@ fn is_loopback_url(text: &str) -> bool {
 fn cluster(config: &Config) -> Result<(), Refusal> {
     let cluster = &config.cluster;
     ensure(!cluster.cluster_id.is_nil(), "cluster.cluster_id", "is the nil uuid", "make one with: uuidgen")?;
-    ensure(
-        cluster.shards.is_none_or(|shards| (1..=1_024).contains(&shards)),
-        "cluster.shards",
-        "is not within 1 to 1024",
-        "leave it out: the default follows from cores and nodes",
-    )?;
-    ensure(
-        cluster.moves_mib_per_second > 0,
-        "cluster.moves_mib_per_second",
-        "is 0, so that no shard would ever move",
-        "64 suits most clusters",
-    )?;
+    let shards = cluster.shards.is_none_or(|shards| (1..=1_024).contains(&shards));
+    let remedy = "leave it out: the default follows from cores and nodes";
+    ensure(shards, "cluster.shards", "is not within 1 to 1024", remedy)?;
+    let moves = cluster.moves_mib_per_second > 0;
+    let problem = "is 0, so that no shard would ever move";
+    ensure(moves, "cluster.moves_mib_per_second", problem, "64 suits most clusters")?;
     let mut ids = HashSet::new();
     let mut peers = HashSet::new();
     for (index, member) in cluster.nodes.iter().enumerate() {
         let key = |name: &str| format!("cluster.nodes[{index}].{name}");
-        ensure(member.id > 0, &key("id"), "is 0", "number nodes from 1")?;
-        ensure(ids.insert(member.id), &key("id"), "is used twice", "give every node its own id")?;
+        ensure(member.id > 0, key("id"), "is 0", "number nodes from 1")?;
+        ensure(ids.insert(member.id), key("id"), "is used twice", "give every node its own id")?;
         reachable(&key("peer"), &member.peer)?;
-        ensure(peers.insert(&member.peer), &key("peer"), "is used twice", "give every node its own address")?;
+        ensure(peers.insert(&member.peer), key("peer"), "is used twice", "give every node its own address")?;
         let is_url = member.api.as_deref().is_none_or(is_http_url);
-        ensure(is_url, &key("api"), "is not an http or https URL", "write http://host:port")?;
+        ensure(is_url, key("api"), "is not an http or https URL", "write http://host:port")?;
     }
     if cluster.joined {
         let others = cluster.nodes.iter().any(|member| member.id != config.node.id);
@@ -257,12 +231,9 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
 fn timing(timing: Timing) -> Result<(), Refusal> {
     let Intervals { heartbeat, election_min: min, election_max: max } = timing.intervals();
     ensure(heartbeat >= Duration::from_millis(10), "cluster.timing.heartbeat", "is under 10ms", "give 50ms or more")?;
-    ensure(
-        heartbeat <= min / HEARTBEATS_PER_ELECTION,
-        "cluster.timing.election_min",
-        "is under three heartbeats",
-        "raise it or lower the heartbeat",
-    )?;
+    let fits = heartbeat <= min / HEARTBEATS_PER_ELECTION;
+    let remedy = "raise it or lower the heartbeat";
+    ensure(fits, "cluster.timing.election_min", "is under three heartbeats", remedy)?;
     ensure(min < max, "cluster.timing.election_max", "is not above election_min", "raise it")
 }
 
@@ -287,8 +258,7 @@ fn secrets(config: &Config) -> Result<(), Refusal> {
 /// # Errors
 /// A [`Refusal`] that names `subject`.
 pub fn master_key(subject: &str, text: &str) -> Result<MasterKey, Refusal> {
-    MasterKey::parse(text)
-        .map_err(|error| Refusal::new(subject, error.to_string(), "make one with: openssl rand -hex 32"))
+    MasterKey::parse(text).map_err(|error| Refusal::new(subject, error, "make one with: openssl rand -hex 32"))
 }
 
 fn network(config: &Config) -> Result<(), Refusal> {
@@ -302,28 +272,16 @@ fn network(config: &Config) -> Result<(), Refusal> {
         Driver::Whatsapp => real_network(network)?,
     }
     let is_simulator = |url: &str| network.driver == Driver::Simulated && is_loopback_url(url);
-    ensure(
-        network.phones.as_deref().is_none_or(is_simulator),
-        "network.phones",
-        "is not the control port of a simulator on this machine",
-        "write http://127.0.0.1:8090, or leave it out: it is for trying the console out",
-    )?;
-    let Suffixes { phone, group, newsletter } = network.suffixes();
-    let suffixes = [
-        ("network.phone_suffix", &phone),
-        ("network.group_suffix", &group),
-        ("network.newsletter_suffix", &newsletter),
-    ];
-    let mut seen = HashSet::from(["lid"]);
-    for (key, suffix) in suffixes {
+    let phones = network.phones.as_deref().is_none_or(is_simulator);
+    let problem = "is not the control port of a simulator on this machine";
+    let remedy = "write http://127.0.0.1:8090, or leave it out: it is for trying the console out";
+    ensure(phones, "network.phones", problem, remedy)?;
+    let mut seen = HashSet::from(["lid".to_owned()]);
+    for (key, suffix) in suffixes_by_key(network.suffixes()) {
         let well_formed =
             !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-        ensure(
-            well_formed,
-            key,
-            "is not made of letters, digits, underscores, dots and hyphens",
-            "write it without the @",
-        )?;
+        let problem = "is not made of letters, digits, underscores, dots and hyphens";
+        ensure(well_formed, key, problem, "write it without the @")?;
         ensure(seen.insert(suffix), key, "is used by another kind of address", "give each kind its own suffix")?;
     }
     let starts = network.session_starts() > 0;
@@ -335,15 +293,9 @@ fn real_network(network: &Network) -> Result<(), Refusal> {
     let has_driver = cfg!(feature = "whatsapp");
     let remedy = "build it with --features whatsapp, which makes the binary AGPL-3.0 as a whole, or use simulated";
     ensure(has_driver, "network.driver", "is whatsapp, and this build has no such driver", remedy)?;
-    let given = network.suffixes();
-    let own = network.driver.suffixes();
-    let suffixes = [
-        ("network.phone_suffix", given.phone == own.phone),
-        ("network.group_suffix", given.group == own.group),
-        ("network.newsletter_suffix", given.newsletter == own.newsletter),
-    ];
-    for (key, is_own) in suffixes {
-        ensure(is_own, key, "is not that of the real network", "leave it out")?;
+    let own = suffixes_by_key(network.driver.suffixes());
+    for ((key, given), (_, own)) in suffixes_by_key(network.suffixes()).into_iter().zip(own) {
+        ensure(given == own, key, "is not that of the real network", "leave it out")?;
     }
     let is_absent = network.address.is_none();
     ensure(is_absent, "network.address", "is the simulator's", "leave it out: the driver knows the network")?;
@@ -368,12 +320,8 @@ fn real_network(network: &Network) -> Result<(), Refusal> {
 
 fn webhooks(config: &Config) -> Result<(), Refusal> {
     let schedule = &config.webhooks.schedule;
-    ensure(
-        (1..=64).contains(&schedule.len()),
-        "webhooks.schedule",
-        "has not 1 to 64 entries",
-        "list the delay before each attempt, the first included",
-    )?;
+    let remedy = "list the delay before each attempt, the first included";
+    ensure((1..=64).contains(&schedule.len()), "webhooks.schedule", "has not 1 to 64 entries", remedy)?;
     let longest = Duration::from_secs(7 * 86_400);
     let is_short = schedule.iter().all(|delay| delay.0 <= longest);
     ensure(is_short, "webhooks.schedule", "holds a delay over 7 days", "shorten it")
@@ -433,7 +381,7 @@ fn media(media: &Media) -> Result<(), Refusal> {
 
 fn disk(disk: Disk) -> Result<(), Refusal> {
     for (key, mark) in [("disk.low", disk.low), ("disk.full", disk.full)] {
-        ensure(mark.percent <= 100, &format!("{key}.percent"), "is over 100", "give 15 and 5, say")?;
+        ensure(mark.percent <= 100, format!("{key}.percent"), "is over 100", "give 15 and 5, say")?;
     }
     let ordered = disk.low.percent >= disk.full.percent;
     ensure(ordered, "disk.low.percent", "is below disk.full.percent", "media must stop before sends do")
@@ -460,6 +408,6 @@ pub fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
 }
 
 fn limit(key: &str, bucket: BucketRule) -> Result<(), Refusal> {
-    ensure(bucket.burst > 0, &format!("{key}.burst"), "is 0", "give at least 1")?;
-    ensure(bucket.refill_per_second > 0, &format!("{key}.refill_per_second"), "is 0", "give at least 1")
+    ensure(bucket.burst > 0, format!("{key}.burst"), "is 0", "give at least 1")?;
+    ensure(bucket.refill_per_second > 0, format!("{key}.refill_per_second"), "is 0", "give at least 1")
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::caller::{Caller, text_at};
 use crate::cli::UpArgs;
 use crate::config::Driver;
-use crate::dev::description::{Description, NodeDescription};
+use crate::dev::description::Description;
 use crate::dev::folder::Plan;
 use crate::key_files::signing_secret;
 use receiver::{Receiver, Webhook};
@@ -183,7 +183,8 @@ impl Stage<'_> {
         } else {
             self.scan(channel).await?
         }
-        self.wait_connected(channel).await?;
+        let status = self.status_once(channel, |status| status == "connected").await?;
+        ensure!(status == "connected", "the channel is still {status} after {PATIENCE:?}");
         self.terminal.good("status", &format!("connected as {OWN_PHONE}"));
         Ok(())
     }
@@ -201,14 +202,9 @@ impl Stage<'_> {
         loop {
             let (raw, expires_at) = self.qr(channel).await?;
             self.terminal.qr(&raw)?;
-            self.terminal.command(
-                &format!("scan it with the demo's phone before {expires_at}"),
-                &post_line(
-                    &format!("{}/phones/{OWN_PHONE}/link", self.cluster.simulator),
-                    None,
-                    &json!({ "raw": raw }),
-                ),
-            );
+            let link = format!("{}/phones/{OWN_PHONE}/link", self.cluster.simulator);
+            let what = format!("scan it with the demo's phone before {expires_at}");
+            self.terminal.command(&what, &post_line(&link, None, &json!({ "raw": raw })));
             while Timestamp::now() < expires_at {
                 if matches!(self.status(channel).await?.as_str(), "connecting" | "connected") {
                     return Ok(());
@@ -257,17 +253,13 @@ impl Stage<'_> {
         }
     }
 
-    async fn wait_connected(&self, channel: &str) -> anyhow::Result<()> {
-        let status = self.status_once(channel, |status| status == "connected").await?;
-        ensure!(status == "connected", "the channel is still {status} after {PATIENCE:?}");
-        Ok(())
-    }
-
-    /// Sends a text and returns its message id.
+    /// Sends a text, through a node that does not own the channel if there is one, and returns its message id.
     async fn send(&self, channel: &str) -> anyhow::Result<String> {
         let view = self.operator_view(channel).await?;
         let owner = view["node_id"].as_u64().with_context(|| format!("no node_id in {view}"))?;
-        let stranger = self.stranger(owner)?;
+        let nodes = &self.cluster.nodes;
+        let stranger = nodes.iter().find(|node| node.id != owner).or(nodes.first());
+        let stranger = stranger.context("the cluster has no node")?;
         let through = self.gateway.at(&stranger.api);
         match stranger.id == owner {
             false => {
@@ -282,12 +274,6 @@ impl Stage<'_> {
         let message = text_at(&answer, "/message_id")?;
         self.terminal.good("answer", &format!("{} {message}", text_at(&answer, "/status")?));
         Ok(message.to_owned())
-    }
-
-    /// A node other than the owner, if there is one.
-    fn stranger(&self, owner: u64) -> anyhow::Result<&NodeDescription> {
-        let nodes = &self.cluster.nodes;
-        nodes.iter().find(|node| node.id != owner).or(nodes.first()).context("the cluster has no node")
     }
 
     /// Waits for the webhook that `matches`, and shows it; others are passed over.
@@ -323,33 +309,19 @@ impl Stage<'_> {
     fn next_steps(&self, channel: &str) {
         let [first, ..] = self.cluster.nodes.as_slice() else { return };
         let last = self.cluster.nodes.last().unwrap_or(first);
-        let key = &self.cluster.api_key;
+        let Description { api_key, operator_token, simulator, .. } = self.cluster;
         self.terminal.heading("Try next");
-        self.terminal.command(
-            "send a text, through any node",
-            &post_line(
-                &format!("{}/v1/channels/{channel}/messages", last.api),
-                Some(key),
-                &json!({ "to": self.friend(), "type": "text", "text": "Hello again" }),
-            ),
-        );
-        self.terminal.command(
-            "let the friend write to the channel",
-            &post_line(
-                &format!("{}/phones/{FRIEND}/messages", self.cluster.simulator),
-                None,
-                &json!({ "to": OWN_PHONE, "type": "text", "text": "Hi" }),
-            ),
-        );
-        self.terminal.command(
-            "see what the friend's phone got",
-            &format!("curl -s {}/phones/{FRIEND}/inbox", self.cluster.simulator),
-        );
-        self.terminal.command("read the history", &get_line(&format!("{}/v1/messages", first.api), key));
-        self.terminal.command(
-            "see which node owns the channel",
-            &get_line(&format!("{}/v1/admin/channels/{channel}", first.ops), &self.cluster.operator_token),
-        );
+        let messages = format!("{}/v1/channels/{channel}/messages", last.api);
+        let text = json!({ "to": self.friend(), "type": "text", "text": "Hello again" });
+        self.terminal.command("send a text, through any node", &post_line(&messages, Some(api_key), &text));
+        let messages = format!("{simulator}/phones/{FRIEND}/messages");
+        let text = json!({ "to": OWN_PHONE, "type": "text", "text": "Hi" });
+        self.terminal.command("let the friend write to the channel", &post_line(&messages, None, &text));
+        let inbox = format!("curl -s {simulator}/phones/{FRIEND}/inbox");
+        self.terminal.command("see what the friend's phone got", &inbox);
+        self.terminal.command("read the history", &get_line(&format!("{}/v1/messages", first.api), api_key));
+        let owner = format!("{}/v1/admin/channels/{channel}", first.ops);
+        self.terminal.command("see which node owns the channel", &get_line(&owner, operator_token));
         self.terminal.command("kill a node; what you send meanwhile is not lost", &format!("kill -9 {}", last.pid));
     }
 }

@@ -53,9 +53,8 @@ impl Description {
     pub fn find(folder: &Path) -> Result<Self, Refusal> {
         let path = Self::file_in(folder);
         let subject = format!("--data ({})", path.display());
-        let found = read_json::<Self>(&path).map_err(|error| {
-            Refusal::new(&subject, error.to_string(), "name the folder of a cluster of gateway dev")
-        })?;
+        let found = read_json::<Self>(&path)
+            .map_err(|error| Refusal::new(&subject, error, "name the folder of a cluster of gateway dev"))?;
         let remedy = "start a cluster with gateway dev, or name its folder";
         found.ok_or_else(|| Refusal::new(subject, "no such file", remedy))
     }

@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
 use super::description::Description;
-use super::member::DemoMember;
 use super::ports::Ports;
 use crate::config::{Driver, Peer, load};
 use crate::key_files::{random_hex, write_atomically, write_private};
 use crate::pki::{Authority, Pair};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 use crate::trust::Trust;
 
 /// Says that a folder is ours to wipe.
@@ -66,7 +65,7 @@ impl Folder {
             Some(plan) => Ok((folder, plan)),
             None => {
                 let remedy = "name one with --data, or start one with gateway dev";
-                Err(Refusal::new(root.display().to_string(), "holds no development cluster", remedy))
+                Err(Refusal::new(root.display(), "holds no development cluster", remedy))
             }
         }
     }
@@ -83,30 +82,26 @@ impl Folder {
         fresh: bool,
     ) -> Result<(Self, Plan), Refusal> {
         let folder = Self { root: absolute(root)? };
-        let shown = root.display().to_string();
+        let shown = root.display();
         let former = folder.plan()?;
         let is_empty = fs::read_dir(&folder.root).map(|mut entries| entries.next().is_none()).unwrap_or(true);
-        if former.is_none() && !is_empty {
-            let remedy = "name an empty folder, or one that gateway dev has made";
-            return Err(Refusal::new(shown, "is neither empty nor the folder of a development cluster", remedy));
-        }
+        let problem = "is neither empty nor the folder of a development cluster";
+        let remedy = "name an empty folder, or one that gateway dev has made";
+        ensure(former.is_some() || is_empty, &shown, problem, remedy)?;
         let Some(plan) = former.filter(|_| !fresh) else {
             let (nodes, base_port) = (nodes.unwrap_or(3), base_port.unwrap_or(8000));
             let network = network.unwrap_or_default();
             return Ok((folder, Plan { nodes, base_port, cluster_id: Uuid::new_v4(), network }));
         };
-        if nodes.is_some_and(|nodes| nodes != plan.nodes) {
-            let problem = format!("holds a cluster of {} nodes", plan.nodes);
-            return Err(Refusal::new(shown, problem, "leave out --nodes, or give --fresh to delete it"));
-        }
-        if base_port.is_some_and(|port| port != plan.base_port) {
-            let problem = format!("holds a cluster on base port {}", plan.base_port);
-            return Err(Refusal::new(shown, problem, "leave out --base-port, or give --fresh to delete it"));
-        }
-        if network.is_some_and(|network| network != plan.network) {
-            let remedy = "leave out --network, or give --fresh to delete it";
-            return Err(Refusal::new(shown, "holds a cluster on another network", remedy));
-        }
+        let has_nodes = nodes.is_none_or(|nodes| nodes == plan.nodes);
+        let problem = format!("holds a cluster of {} nodes", plan.nodes);
+        ensure(has_nodes, &shown, problem, "leave out --nodes, or give --fresh to delete it")?;
+        let has_port = base_port.is_none_or(|port| port == plan.base_port);
+        let problem = format!("holds a cluster on base port {}", plan.base_port);
+        ensure(has_port, &shown, problem, "leave out --base-port, or give --fresh to delete it")?;
+        let has_network = network.is_none_or(|network| network == plan.network);
+        let remedy = "leave out --network, or give --fresh to delete it";
+        ensure(has_network, &shown, "holds a cluster on another network", remedy)?;
         Ok((folder, plan))
     }
 
@@ -120,16 +115,15 @@ impl Folder {
             fs::remove_dir_all(&self.root).with_context(|| format!("emptying {shown}"))?;
         }
         fs::create_dir_all(&self.root).map_err(|error| {
-            Refusal::new(format!("--data {shown}"), error.to_string(), "name a folder that this process can write to")
+            Refusal::new(format!("--data {shown}"), error, "name a folder that this process can write to")
         })?;
         write_json(&self.root.join(MARKER), &plan)?;
         self.make_secrets(plan)
     }
 
     fn plan(&self) -> Result<Option<Plan>, Refusal> {
-        read_json(&self.root.join(MARKER)).map_err(|error| {
-            Refusal::new(self.root.join(MARKER).display().to_string(), error.to_string(), "remove the folder")
-        })
+        read_json(&self.root.join(MARKER))
+            .map_err(|error| Refusal::new(self.root.join(MARKER).display(), error, "remove the folder"))
     }
 
     /// The authority, a certificate for each node, the master key and the operator token, where they are missing.
@@ -216,28 +210,12 @@ impl Folder {
         Description::file_in(&self.root)
     }
 
-    fn customer_file(&self) -> PathBuf {
+    pub fn customer_file(&self) -> PathBuf {
         self.root.join("customer.json")
-    }
-
-    pub fn customer(&self) -> anyhow::Result<Option<DemoCustomer>> {
-        read_json(&self.customer_file()).with_context(|| self.customer_file().display().to_string())
-    }
-
-    pub fn keep_customer(&self, customer: &DemoCustomer) -> anyhow::Result<()> {
-        write_json(&self.customer_file(), customer)
     }
 
     pub fn member_file(&self) -> PathBuf {
         self.root.join("member.json")
-    }
-
-    pub fn member(&self) -> anyhow::Result<Option<DemoMember>> {
-        read_json(&self.member_file()).with_context(|| self.member_file().display().to_string())
-    }
-
-    pub fn keep_member(&self, member: &DemoMember) -> anyhow::Result<()> {
-        write_json(&self.member_file(), member)
     }
 
     /// Held while the folder's bookkeeping is read and rewritten: commands may run at once.
@@ -250,7 +228,7 @@ impl Folder {
 
 fn absolute(root: &Path) -> Result<PathBuf, Refusal> {
     std::path::absolute(root)
-        .map_err(|error| Refusal::new(format!("--data {}", root.display()), error.to_string(), "name a folder"))
+        .map_err(|error| Refusal::new(format!("--data {}", root.display()), error, "name a folder"))
 }
 
 /// Reads a file of ours; `None` when it is not there.

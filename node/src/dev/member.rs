@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::description::Description;
-use super::folder::Folder;
+use super::folder::{Folder, read_json, write_json};
 use crate::caller::{Caller, text_at};
 use crate::key_files::random_hex;
 
@@ -52,7 +52,9 @@ pub async fn pairing_page(cluster: &Description) -> anyhow::Result<String> {
 /// When the cluster refuses, or the folder cannot be written.
 pub async fn sign_in_link(folder: &Folder, cluster: &Description, page: &str) -> anyhow::Result<String> {
     let first = cluster.nodes.first().context("the cluster has no node")?;
-    let member = match folder.member()?.filter(|member| member.customer_id == cluster.customer_id) {
+    let file = folder.member_file();
+    let known = read_json::<DemoMember>(&file).with_context(|| file.display().to_string())?;
+    let member = match known.filter(|member| member.customer_id == cluster.customer_id) {
         Some(member) => member,
         None => {
             let member = DemoMember {
@@ -61,7 +63,7 @@ pub async fn sign_in_link(folder: &Folder, cluster: &Description, page: &str) ->
                 password: random_hex(PASSWORD_BYTES),
             };
             // First, so that a member never exists whose password nobody has.
-            folder.keep_member(&member)?;
+            write_json(&file, &member)?;
             member
         }
     };

@@ -222,7 +222,7 @@ pub async fn wait_gone(role: Role, folder: &Folder, plan: Plan, within: Duration
 pub struct Children {
     started: Vec<Started>,
     /// Nodes that have ended because their cluster has removed them.
-    removed: Vec<Role>,
+    pub removed: Vec<Role>,
 }
 
 impl Children {
@@ -232,14 +232,6 @@ impl Children {
 
     pub fn get(&self, role: Role) -> Option<&Started> {
         self.started.iter().find(|started| started.role == role)
-    }
-
-    pub fn note_removed(&mut self, role: Role) {
-        self.removed.push(role);
-    }
-
-    pub fn is_removed(&self, role: Role) -> bool {
-        self.removed.contains(&role)
     }
 
     /// Collects one that has ended since the last call.

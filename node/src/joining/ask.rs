@@ -1,6 +1,5 @@
 //! `gateway join`: asks a cluster to let this machine in, and writes what it is given.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -14,9 +13,9 @@ use uuid::Uuid;
 use super::place::{MasterKeys, Place};
 use super::words::{Answer, Question, VERSION, Welcome};
 use super::{init, words};
-use crate::cli::joining::JoinArgs;
+use crate::cli::joining::{JoinArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
-use crate::config::{Config, HostPort, Member, Node, Peer, load, validate};
+use crate::config::{Config, HostPort, Member, Node, load, validate};
 use crate::console::say;
 use crate::data_folder::ReservedFolder;
 use crate::dev::folder::{read_json, write_json};
@@ -38,7 +37,8 @@ struct Asking {
 pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
     let token = token(args)?;
     // The token lets one node in: whatever can be wrong on this machine is found before it is used.
-    let own = Own::of(args)?;
+    let own = init::node(&args.node)?;
+    validate::own(&own, args.node.api_listen, args.node.ops_listen, &init::peer(&args.node))?;
     let place = Place::choose(&args.node.dir)?;
     place.make()?;
     let asking = match read_json::<Asking>(&place.asking_file())? {
@@ -49,10 +49,10 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
             asking
         }
     };
-    let folder = ReservedFolder::reserve(&own.node.data_dir, asking.storage_id)?;
+    let folder = ReservedFolder::reserve(&own.data_dir, asking.storage_id)?;
     let welcome = ask(args, &token, asking.storage_id).await?;
     let (id, nodes) = (welcome.id, welcome.nodes.len());
-    settle(welcome, own, folder, &place).with_context(|| {
+    settle(welcome, &args.node, folder, &place).with_context(|| {
         format!(
             "the cluster has created node {id} for this machine, but it is not finished: fix the following and run this \
              again with the same token and --dir, or remove it with gateway node remove {id}"
@@ -69,7 +69,7 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
 fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
     let remedy = "create one with gateway token on a node of the cluster";
     let unreadable = |subject: &str, error: std::io::Error| {
-        Refusal::new(subject, error.to_string(), "name a file that you can read, or - for standard input")
+        Refusal::new(subject, error, "name a file that you can read, or - for standard input")
     };
     let from_input = |subject: &str| {
         let mut line = String::new();
@@ -93,35 +93,17 @@ fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
         .next()
         .unwrap_or_default()
         .parse()
-        .map_err(|error: model::join_token::NotAJoinToken| Refusal::new(subject, error.to_string(), remedy))
+        .map_err(|error: model::join_token::NotAJoinToken| Refusal::new(subject, error, remedy))
 }
 
 /// Writes what this machine was given.
-fn settle(welcome: Welcome, own: Own, folder: ReservedFolder, place: &Place) -> anyhow::Result<()> {
-    let config = configuration(own, &welcome)?;
+fn settle(welcome: Welcome, given: &NodeArgs, folder: ReservedFolder, place: &Place) -> anyhow::Result<()> {
+    let config = configuration(given, &welcome)?;
     let keys = MasterKeys { current: welcome.master_key, previous: welcome.previous_master_key };
     place.accepts(&keys)?;
     folder.claim(config.cluster.cluster_id, welcome.id, welcome.format)?;
     let identity = PeerIdentity { ca_pem: welcome.ca_pem, cert_pem: welcome.cert_pem, key_pem: welcome.key_pem };
     place.write(&identity, &keys, &welcome.operator_token.0, config)
-}
-
-/// What is this node's own, judged as far as it can be before the node has a number.
-struct Own {
-    node: Node,
-    api: SocketAddr,
-    ops: SocketAddr,
-    peer: Peer,
-}
-
-impl Own {
-    fn of(args: &JoinArgs) -> anyhow::Result<Self> {
-        let args = &args.node;
-        let (node, peer) = (init::node(args)?, init::peer(args));
-        let own = Self { node, api: args.api_listen, ops: args.ops_listen, peer };
-        validate::own(&own.node, own.api, own.ops, &own.peer)?;
-        Ok(own)
-    }
 }
 
 async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Result<Welcome> {
@@ -162,7 +144,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
 }
 
 /// The configuration of the node that answered, with what is this node's own.
-fn configuration(own: Own, welcome: &Welcome) -> anyhow::Result<Config> {
+fn configuration(given: &NodeArgs, welcome: &Welcome) -> anyhow::Result<Config> {
     let theirs = load::parse(&welcome.config.0, "configuration").context("reading the cluster's configuration")?;
     let nodes: Vec<Member> = welcome
         .nodes
@@ -173,9 +155,10 @@ fn configuration(own: Own, welcome: &Welcome) -> anyhow::Result<Config> {
     if nodes.is_empty() {
         bail!("the cluster names no node of its own");
     }
-    let mut config = Config { node: Node { id: welcome.id, ..own.node }, peer: own.peer, ..theirs };
-    config.api.listen = own.api;
-    config.ops.listen = own.ops;
+    let node = Node { id: welcome.id, ..init::node(given)? };
+    let mut config = Config { node, peer: init::peer(given), ..theirs };
+    config.api.listen = given.api_listen;
+    config.ops.listen = given.ops_listen;
     (config.cluster.joined, config.cluster.nodes) = (true, nodes);
     validate::validate(&config)?;
     Ok(config)

@@ -8,7 +8,7 @@ use model::seal::{Keyring, MasterKey};
 use crate::config::files::PeerIdentity;
 use crate::config::{Config, Ops, Peer, Secret, Secrets};
 use crate::key_files::{make_private_folder, sync_folder, write_atomically, write_private};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 /// Master keys as they are written into files: in hex, a line each.
 #[derive(Clone, Debug)]
@@ -38,10 +38,9 @@ impl Place {
     /// A [`Refusal`] when it holds one.
     pub fn choose(folder: &Path) -> Result<Self, Refusal> {
         let place = Self { folder: std::path::absolute(folder).map_err(|error| unusable(folder, error))? };
-        if place.config_file().exists() {
-            let (subject, problem) = (subject(folder), "holds a node's configuration already (gateway.toml)");
-            return Err(Refusal::new(subject, problem, "name another folder, or remove that node's files first"));
-        }
+        let problem = "holds a node's configuration already (gateway.toml)";
+        let remedy = "name another folder, or remove that node's files first";
+        ensure(!place.config_file().exists(), subject(folder), problem, remedy)?;
         Ok(place)
     }
 
@@ -92,7 +91,7 @@ impl Place {
                 Err(Refusal::new(subject, problem, "move it away, or name another folder with --dir"))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Refusal::new(subject, error.to_string(), "name another folder with --dir")),
+            Err(error) => Err(Refusal::new(subject, error, "name another folder with --dir")),
         }
     }
 
@@ -140,5 +139,5 @@ fn subject(folder: &Path) -> String {
 }
 
 fn unusable(folder: &Path, error: std::io::Error) -> Refusal {
-    Refusal::new(subject(folder), error.to_string(), "name a folder that this process can write to")
+    Refusal::new(subject(folder), error, "name a folder that this process can write to")
 }

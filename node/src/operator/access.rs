@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::operator::OperatorArgs;
 use crate::config::{self, Ops, Secret};
 use crate::dev::description::Description;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 use crate::trust::Trust;
 
 /// Where the package puts a node's configuration.
@@ -98,15 +98,14 @@ pub fn given_secret(
         (None, Some(path)) => {
             let subject = format!("{flag}-file ({})", path.display());
             let text = std::fs::read_to_string(path)
-                .map_err(|error| Refusal::new(&subject, error.to_string(), "name a file that you can read"))?;
+                .map_err(|error| Refusal::new(&subject, error, "name a file that you can read"))?;
             (subject, text)
         }
         (None, None) => return Ok(None),
     };
     let secret = text.trim();
-    if secret.is_empty() || !secret.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
-        return Err(Refusal::new(subject, "is empty, or not one line of ASCII", "give only the secret"));
-    }
+    let is_line = !secret.is_empty() && secret.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    ensure(is_line, subject, "is empty, or not one line of ASCII", "give only the secret")?;
     Ok(Some(secret.to_owned()))
 }
 
@@ -131,7 +130,7 @@ fn known(args: &OperatorArgs) -> Result<Option<Access>, Refusal> {
         Err(_) if !args.ops.is_empty() => Ok(None),
         Err(error) => {
             let remedy = "run this as a user who can read it, or name a node with --ops and a token with --token-file";
-            Err(Refusal::new(usual.display().to_string(), error.to_string(), remedy))
+            Err(Refusal::new(usual.display(), error, remedy))
         }
     }
 }

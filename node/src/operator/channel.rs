@@ -15,7 +15,7 @@ use super::client::{Operator, told};
 use super::show::{self, Table, cell, listed};
 use crate::cli::operator::{ChannelArgs, ChannelCommand};
 use crate::key_files::write_atomically;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 pub async fn run(command: ChannelCommand) -> anyhow::Result<Verdict> {
     match command {
@@ -39,9 +39,7 @@ pub async fn run(command: ChannelCommand) -> anyhow::Result<Verdict> {
 
 async fn export(channel: &ChannelArgs, to: &Path, passphrase_file: &Path) -> anyhow::Result<Verdict> {
     let file = to.display().to_string();
-    if to.exists() {
-        return Err(Refusal::new(file, "already exists", "name another file").into());
-    }
+    ensure(!to.exists(), &file, "already exists", "name another file")?;
     let body = json!({ "passphrase": passphrase(passphrase_file)? });
     let operator = Operator::new(&channel.operator)?;
     let bundle = operator.exchange(&path(channel, "/export"), |request| request.json(&body)).await?;
@@ -59,9 +57,9 @@ async fn export(channel: &ChannelArgs, to: &Path, passphrase_file: &Path) -> any
 }
 
 async fn import(channel: &ChannelArgs, from: &Path, passphrase_file: &Path) -> anyhow::Result<Verdict> {
-    let bundle = std::fs::read(from).map(Bytes::from).map_err(|error| {
-        Refusal::new(from.display().to_string(), error.to_string(), "name the file that gateway channel export wrote")
-    })?;
+    let bundle = std::fs::read(from)
+        .map(Bytes::from)
+        .map_err(|error| Refusal::new(from.display(), error, "name the file that gateway channel export wrote"))?;
     let passphrase = passphrase(passphrase_file)?;
     let fill = |request: RequestBuilder| {
         let request = request.header("x-passphrase", passphrase.as_str());

@@ -22,7 +22,7 @@ use crate::cli::customers::{CustomerCommand, KeyCommand, UserCommand, UserCreate
 use crate::cli::operator::OperatorArgs;
 use crate::console::{printable, say};
 use crate::key_files::random_hex;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, ensure};
 
 const PATH: &str = "/v1/admin/customers";
 
@@ -45,10 +45,8 @@ pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
         }
         CustomerCommand::Limit { id, limits, operator: args } => {
             let body = body(&limits.set)?;
-            if body.is_empty() {
-                let remedy = "write it like plan.channel_limit=5";
-                return Err(Refusal::new("gateway customer limit", "names nothing to change", remedy).into());
-            }
+            let remedy = "write it like plan.channel_limit=5";
+            ensure(!body.is_empty(), "gateway customer limit", "names nothing to change", remedy)?;
             change(&args, id, body.into()).await
         }
         CustomerCommand::Suspend { id, lift, operator: args } => {
@@ -158,7 +156,7 @@ fn password_of(file: &Path) -> anyhow::Result<String> {
     } else {
         text = std::fs::read_to_string(file).map_err(|error| {
             let subject = format!("--password-file {}", file.display());
-            Refusal::new(subject, error.to_string(), "name a readable file, or - for standard input")
+            Refusal::new(subject, error, "name a readable file, or - for standard input")
         })?;
     }
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())

@@ -12,10 +12,10 @@ use super::Verdict;
 use super::client::{Operator, as_type, told};
 use super::confirm::{confirm, preview};
 use super::shards::leaders;
-use super::show::{self, Column, Table, bar, listed};
+use super::show::{self, Column, ProgressLine, Table, bar, listed};
 use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
 use crate::cli::operator::OperatorArgs;
-use crate::console::{StatusLine, say};
+use crate::console::say;
 use crate::refusal::Refusal;
 
 const PATH: &str = "/v1/admin/layout";
@@ -34,10 +34,13 @@ const WELL_PLACED: &str = "every shard is already where it should be";
 
 pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
     match command {
-        LayoutCommand::Show(args) => show_layout(&args).await,
+        LayoutCommand::Show(args) => {
+            let answer = Operator::new(&args)?.get(PATH).await?;
+            told(&args, PATH, answer, print)
+        }
         LayoutCommand::Plan(args) => plan(&args).await,
         LayoutCommand::Apply(args) => apply(&args).await,
-        LayoutCommand::Watch(args) => watch(&args).await,
+        LayoutCommand::Watch(args) => follow(&Operator::new(&args)?, Tells::of(&args)).await,
         LayoutCommand::Cancel(args) => {
             let answer = Operator::new(&args)?.post("/v1/admin/layout/cancel", &json!({})).await?;
             told(&args, PATH, answer, |change: ChangeView| {
@@ -88,11 +91,6 @@ async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-}
-
-async fn show_layout(args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    let answer = Operator::new(args)?.get(PATH).await?;
-    told(args, PATH, answer, print)
 }
 
 fn print(LayoutView { shards, change }: LayoutView) {
@@ -216,10 +214,6 @@ async fn running(operator: &Operator) -> anyhow::Result<Option<ChangeView>> {
     Ok(change.filter(|change| change.state == RUNS))
 }
 
-async fn watch(args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    follow(&Operator::new(args)?, Tells::of(args)).await
-}
-
 /// What is said of a change while it goes on, and at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tells {
@@ -238,8 +232,7 @@ impl Tells {
 
 /// Waits until the change is over. Well when every move was done.
 async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
-    let mut status = StatusLine::begin();
-    let mut pace = None;
+    let mut shown = ProgressLine::begin(tells == Tells::Progress);
     loop {
         let answer = operator.get_patiently(PATH).await?;
         let LayoutView { change, .. } = as_type(PATH, answer.clone())?;
@@ -253,15 +246,8 @@ async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
             }
             return Ok(Verdict::Well);
         };
-        let moved = change.done + change.cancelled;
-        let pace = pace.get_or_insert_with(|| show::Pace::begin(moved)).told(moved, change.total);
-        if tells == Tells::Progress {
-            status.tell(progress(&change), &pace);
-        }
+        shown.tell(progress(&change), change.done + change.cancelled, change.total);
         if over {
-            if tells == Tells::Progress {
-                status.end();
-            }
             return Ok(Verdict::of(change.done == change.total));
         }
         tokio::time::sleep(LOOK_AGAIN).await;

@@ -12,15 +12,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::client::{Operator, as_type};
+use super::client::{Operator, as_type, told};
 use super::confirm::{confirm, preview};
 use super::nodes::{PATH as NODES, READY};
 use super::shards::leaders;
-use super::show::{self, Pace, bar, listed};
+use super::show::{self, ProgressLine, bar, listed};
 use crate::cli::joining::NodeArgs;
 use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, RemoveArgs, TokenArgs};
-use crate::cli::operator::OperatorArgs;
-use crate::console::{StatusLine, say};
+use crate::console::say;
 
 /// Between two looks at how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -97,30 +96,23 @@ pub async fn drain(args: &DrainArgs) -> anyhow::Result<Verdict> {
         until_it_owns_nothing(&operator, args).await?;
     }
     let done = if args.wait { "owns nothing any more" } else { "is being drained" };
-    told(&args.operator, &answer, &format!("node {node} {done}"));
-    Ok(Verdict::Well)
+    told(&args.operator, NODES, answer, |_: Value| say(format!("node {node} {done}")))
 }
 
 /// Waits for a drain, and shows how far it is.
 async fn until_it_owns_nothing(operator: &Operator, args: &NodeRef) -> anyhow::Result<()> {
     let (node, deadline) = (args.node, Instant::now() + DRAIN_PATIENCE);
-    let mut status = StatusLine::begin();
-    let mut begun = None;
+    let (mut owned_at_first, mut line) = (None, ProgressLine::begin(!args.operator.json));
     loop {
         let left = owned(operator, node).await?;
-        let (whole, pace) = begun.get_or_insert_with(|| (left, Pace::begin(0)));
-        let is_shown = !args.operator.json && *whole > 0;
-        if is_shown {
-            status.tell(drain_in_words(node, left, *whole), &pace.told(whole.saturating_sub(left), *whole));
-        }
-        let is_late = Instant::now() > deadline;
-        if is_shown && (left == 0 || is_late) {
-            status.end();
+        let whole = *owned_at_first.get_or_insert(left);
+        if whole > 0 {
+            line.tell(drain_in_words(node, left, whole), whole.saturating_sub(left), whole);
         }
         if left == 0 {
             return Ok(());
         }
-        if is_late {
+        if Instant::now() > deadline {
             bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: see gateway shards");
         }
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -144,8 +136,7 @@ pub async fn undrain(args: &NodeRef) -> anyhow::Result<Verdict> {
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    told(&args.operator, &answer, &format!("node {node} can lead shards again"));
-    Ok(Verdict::Well)
+    told(&args.operator, NODES, answer, |_: Value| say(format!("node {node} can lead shards again")))
 }
 
 pub async fn node(command: NodeCommand) -> anyhow::Result<Verdict> {
@@ -155,9 +146,9 @@ pub async fn node(command: NodeCommand) -> anyhow::Result<Verdict> {
             let operator = Operator::new(&args)?;
             let path = format!("/v1/admin/nodes/{node}");
             let answer = operator.change(Method::PATCH, &path, Some(&json!({ "weight": weight }))).await?;
-            let weight = as_type::<NodeView>(&path, answer.clone())?.weight;
-            told(&args, &answer, &format!("node {node} has the weight {weight}; see gateway layout plan"));
-            Ok(Verdict::Well)
+            told(&args, &path, answer, |NodeView { weight, .. }| {
+                say(format!("node {node} has the weight {weight}; see gateway layout plan"));
+            })
         }
     }
 }
@@ -170,24 +161,25 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     preview(yes, args.operator.json, &removal_in_words(&removal));
     confirm(yes, &format!("gateway node remove {node}"))?;
     let answer = operator.change(Method::DELETE, &format!("{path}?force={force}"), None).await?;
-    let (mut left, mut moved_at) = (usize::MAX, Instant::now());
-    let mut status = StatusLine::begin();
-    let mut begun = None;
-    while args.wait
-        && let Some(row) = one(&operator, node).await?
-    {
-        let (whole, pace) = begun.get_or_insert_with(|| (row.replicas, Pace::begin(0)));
-        if !args.operator.json {
-            let step = format!("node {node} is {}, {} replicas left", word(&row.member), row.replicas);
-            status.tell(step, &pace.told(whole.saturating_sub(row.replicas), *whole));
-        }
+    if args.wait {
+        until_it_is_gone(&operator, args).await?;
+    }
+    let done = if args.wait { "is removed" } else { "is leaving; it is removed when nothing is placed on it any more" };
+    told(&args.operator, NODES, answer, |_: Value| say(format!("node {node} {done}")))
+}
+
+/// Waits for a removal, and shows how far it is.
+async fn until_it_is_gone(operator: &Operator, args: &NodeRef) -> anyhow::Result<()> {
+    let (node, mut left, mut moved_at) = (args.node, usize::MAX, Instant::now());
+    let (mut placed_at_first, mut line) = (None, ProgressLine::begin(!args.operator.json));
+    while let Some(row) = one(operator, node).await? {
+        let whole = *placed_at_first.get_or_insert(row.replicas);
+        let step = format!("node {node} is {}, {} replicas left", word(&row.member), row.replicas);
+        line.tell(step, whole.saturating_sub(row.replicas), whole);
         if row.replicas != left {
             moved_at = Instant::now();
         }
         if moved_at.elapsed() > MOVE_PATIENCE {
-            if !args.operator.json {
-                status.end();
-            }
             bail!(
                 "node {node} still has {} replicas after {MOVE_PATIENCE:?}: see gateway layout show; it leaves as soon as they \
                  have moved",
@@ -197,20 +189,7 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
         left = row.replicas;
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    if begun.is_some() && !args.operator.json {
-        status.end();
-    }
-    let done = if args.wait { "is removed" } else { "is leaving; it is removed when nothing is placed on it any more" };
-    told(&args.operator, &answer, &format!("node {node} {done}"));
-    Ok(Verdict::Well)
-}
-
-fn told(args: &OperatorArgs, answer: &Value, words: &str) {
-    if args.json {
-        show::json(answer);
-    } else {
-        say(words);
-    }
+    Ok(())
 }
 
 async fn nodes(operator: &Operator) -> anyhow::Result<Vec<NodeView>> {

@@ -9,10 +9,10 @@ use model::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::client::{Operator, as_type, told};
-use super::show::{self, Table, bar, listed};
+use super::client::{Operator, as_type, shown, told};
+use super::show::{self, ProgressLine, Table, bar, listed};
 use crate::cli::operator::{OperatorArgs, RotateCommand, SecretsCommand};
-use crate::console::{StatusLine, say};
+use crate::console::say;
 
 const PATH: &str = "/v1/admin/secrets";
 
@@ -36,11 +36,10 @@ pub async fn run(command: SecretsCommand) -> anyhow::Result<Verdict> {
 
 async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let answer = Operator::new(args)?.get(PATH).await?;
-    let secrets: SecretsView = as_type(PATH, answer.clone())?;
-    if args.json {
-        show::json(&answer);
-        return Ok(verdict(&secrets));
-    }
+    Ok(verdict(&shown(args, PATH, answer, print)?))
+}
+
+fn print(secrets: &SecretsView) {
     let mut table = Table::new(&["MASTER KEY", "DATA KEYS", "NODES"]);
     for (master, count) in &secrets.sealed_under {
         let has = |node: &&NodeView| node.master_keys.iter().flatten().any(|key| key == master);
@@ -53,11 +52,10 @@ async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
             say(format!("node {} did not say which keys it has: {error}", node.node_id));
         }
     }
-    say(conclusion(&secrets));
+    say(conclusion(secrets));
     say(of_data_keys(secrets.data_key_rotation.as_ref()));
     say(of_session_key(&secrets.session_key));
     say(of_authority(secrets.authority.as_ref()));
-    Ok(verdict(&secrets))
 }
 
 async fn rotate_data_keys(args: &OperatorArgs) -> anyhow::Result<Verdict> {
@@ -151,30 +149,17 @@ async fn rewrap(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {
     if !detach {
         answer = follow(&operator, !args.json).await?;
     }
-    if args.json {
-        show::json(&answer);
-    } else {
-        say(conclusion(&as_type(PATH, answer)?));
-    }
-    Ok(Verdict::Well)
+    told(args, PATH, answer, |secrets: SecretsView| say(conclusion(&secrets)))
 }
 
 /// Shows how it goes until everything is sealed anew.
-async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
-    let mut status = StatusLine::begin();
-    let mut pace = None;
+async fn follow(operator: &Operator, is_shown: bool) -> anyhow::Result<Value> {
+    let mut line = ProgressLine::begin(is_shown);
     loop {
         let answer = operator.get_patiently(PATH).await?;
         let secrets: SecretsView = as_type(PATH, answer.clone())?;
-        let done = secrets.data_keys - secrets.remaining;
-        let pace = pace.get_or_insert_with(|| show::Pace::begin(done)).told(done, secrets.data_keys);
-        if shown {
-            status.tell(progress(&secrets), &pace);
-        }
+        line.tell(progress(&secrets), secrets.data_keys - secrets.remaining, secrets.data_keys);
         if secrets.state != "rewrapping" {
-            if shown {
-                status.end();
-            }
             return Ok(answer);
         }
         tokio::time::sleep(LOOK_AGAIN).await;

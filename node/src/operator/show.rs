@@ -7,7 +7,7 @@ use model::time::Timestamp;
 use serde_json::Value;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::console::{is_coloured, printable, say, say_json, terminal_columns};
+use crate::console::{StatusLine, is_coloured, printable, say, say_json, terminal_columns};
 
 /// What stands where nothing is known.
 pub const UNKNOWN: &str = "-";
@@ -296,29 +296,27 @@ pub fn bar(done: usize, whole: usize) -> String {
     format!("[{}{}]", "#".repeat(full), ".".repeat(LENGTH - full))
 }
 
-/// How fast something goes on, by what was done since somebody looks.
-pub struct Pace {
-    began: Instant,
-    from: usize,
+/// A status line about steps of which some are done, with their pace since it first told of them.
+pub struct ProgressLine {
+    status: Option<StatusLine>,
+    /// When it first told, and how many were done by then.
+    began: Option<(Instant, usize)>,
 }
 
-impl Pace {
-    /// From now on, with so much done already.
-    pub fn begin(from: usize) -> Self {
-        Self { began: Instant::now(), from }
+impl ProgressLine {
+    /// Says nothing unless `is_shown`, as where JSON alone is to be written.
+    pub fn begin(is_shown: bool) -> Self {
+        Self { status: is_shown.then(StatusLine::begin), began: None }
     }
 
-    /// The rate, and the time that is left at it; nothing as long as nothing was done.
-    pub fn told(&self, done: usize, whole: usize) -> String {
-        told(done.saturating_sub(self.from), whole.saturating_sub(done), self.began.elapsed())
-    }
-
-    /// The same of bytes, of which nothing was done at the begin.
-    pub fn told_bytes(&self, done: u64, whole: u64) -> String {
-        told_bytes(done, whole.saturating_sub(done), self.began.elapsed())
+    pub fn tell(&mut self, step: String, done: usize, whole: usize) {
+        let Some(status) = &mut self.status else { return };
+        let (began, from) = *self.began.get_or_insert_with(|| (Instant::now(), done));
+        status.tell(step, &told(done.saturating_sub(from), whole.saturating_sub(done), began.elapsed()));
     }
 }
 
+/// The rate, and the time that is left at it; nothing as long as nothing was done.
 fn told(done: usize, left: usize, took: Duration) -> String {
     let a_second = done as f64 / took.as_secs_f64().max(0.001);
     if done == 0 || left == 0 {
@@ -328,7 +326,8 @@ fn told(done: usize, left: usize, took: Duration) -> String {
     format!(", {rate}, {} left", duration(Duration::from_secs_f64((left as f64 / a_second).ceil())))
 }
 
-fn told_bytes(done: u64, left: u64, took: Duration) -> String {
+/// The same of bytes.
+pub fn told_bytes(done: u64, left: u64, took: Duration) -> String {
     /// What would take longer is told as if it took so long.
     const LONGEST: f64 = 1e9;
     let a_second = done as f64 / took.as_secs_f64().max(0.001);
