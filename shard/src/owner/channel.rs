@@ -76,10 +76,10 @@ pub enum ToChannel {
     /// Close the session in order and end; the answer comes when the network knows.
     HandOver(oneshot::Sender<()>),
     /// Somebody asks for bytes that are not here.
-    Fetch(MediaId, Option<oneshot::Sender<FetchEnd>>),
+    Fetch(Box<(MediaId, Option<oneshot::Sender<FetchEnd>>)>),
 }
 
-const _: () = assert!(size_of::<ToChannel>() <= 48, "a hundred thousand idle mailboxes hold 32 of them each");
+const _: () = assert!(size_of::<ToChannel>() <= 16, "a hundred thousand idle mailboxes hold 32 of them each");
 
 /// Work, and who waits for it.
 pub struct Piece {
@@ -482,7 +482,10 @@ impl Channel {
                         let _ = reply.send(answer);
                     }
                 },
-                ToChannel::Fetch(media, waiting) => self.fetch_now(media, waiting),
+                ToChannel::Fetch(fetch) => {
+                    let (media, waiting) = *fetch;
+                    self.fetch_now(media, waiting);
+                }
                 ToChannel::HandOver(done) => {
                     self.finish(batch).await?;
                     self.hand_over().await?;

@@ -45,7 +45,7 @@ impl Owner {
             return Ok(Done::Media(Some(Box::new(row))));
         }
         let (ended, end) = oneshot::channel();
-        self.tell(channel, customer, ToChannel::Fetch(row.id, Some(ended))).await?;
+        self.tell(channel, customer, ToChannel::Fetch(Box::new((row.id, Some(ended))))).await?;
         let end = await_fetch(end, FETCH_PATIENCE).await?;
         let row = find().ok_or_else(|| CallError::media_gone(None))?;
         match (row.state, end) {
@@ -71,7 +71,7 @@ impl Owner {
         waiting: Option<oneshot::Sender<FetchEnd>>,
     ) {
         // Should it not reach the channel's task, the bytes come at their own time.
-        let _ = self.tell(channel, customer, ToChannel::Fetch(id, waiting)).await;
+        let _ = self.tell(channel, customer, ToChannel::Fetch(Box::new((id, waiting)))).await;
     }
 
     fn message_row(&self, channel: ChannelId, message: &MessageId) -> Option<MessageRow> {

@@ -52,9 +52,9 @@ const MOST_REBASES: u32 = 3;
 
 type Reply = oneshot::Sender<Result<Worked, CallError>>;
 
-/// What is asked, or waits to be.
+/// What is asked, or waits to be. Boxed, as the map keeps its room: each session asks once it is logged in.
 #[derive(Default)]
-pub struct Operations(HashMap<Uuid, Asked>);
+pub struct Operations(HashMap<Uuid, Box<Asked>>);
 
 struct Asked {
     operation: Operation,
@@ -141,7 +141,7 @@ impl Channel {
         reply: Option<Reply>,
     ) -> Result<(), LeadershipLost> {
         let deadline = Instant::now() + RECOVERY_PATIENCE;
-        let asked = Asked { operation, reply, again, written: false, deadline, overtaken: 0 };
+        let asked = Box::new(Asked { operation, reply, again, written: false, deadline, overtaken: 0 });
         if !self.row.forgotten
             && !self.is_logged_in()
             && let Some(answer) = projection::alone(&asked.operation)
