@@ -53,6 +53,7 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StoryPosted")]
 struct PostedView {
+    /// The story.
     story_id: String,
     client_ref: Option<String>,
     #[schemars(extend("enum" = ["sent", "queued"]))]
@@ -62,6 +63,7 @@ struct PostedView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StoryDeleted")]
 struct DeletedView {
+    /// The story.
     story_id: String,
     #[schemars(extend("enum" = ["sent", "queued"]))]
     status: &'static str,
