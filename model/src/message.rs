@@ -269,7 +269,7 @@ impl Content {
     /// What its type says, but for its bytes, by the names that the interface has for it. The three names of ours that
     /// are shown as others cannot name a field of another type.
     pub fn fields(&self) -> Map<String, Value> {
-        // Its fields are texts, numbers and lists: they always make an object.
+        // A content's fields are texts, numbers and lists, which always make an object.
         let Ok(Value::Object(mut fields)) = serde_json::to_value(self) else { return Map::new() };
         fields.retain(|name, _| !matches!(name.as_str(), "type" | "media"));
         for (own, shown) in [("target", "message_key"), ("note", "ptv"), ("duration_seconds", "duration")] {

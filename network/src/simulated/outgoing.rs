@@ -176,7 +176,7 @@ impl Outgoing {
         self.room.add_permits(freed.messages);
         self.media_room.add_permits(freed.media);
         for speaker in silenced.into_iter().filter_map(|piece| piece.speaker) {
-            // Its frame is lost: it must not live on as if nothing had happened.
+            // A frame of this session was dropped: the session must not go on as if nothing had happened.
             speaker.cut(EndReason::Fenced);
         }
         outcome

@@ -224,7 +224,7 @@ impl Drop for Place {
                 state.of_account.remove(&account);
             }
         }
-        // Another connection may have come from the same address and port since.
+        // The address and port may belong to another connection by now, which has another number.
         if let Some(client) = self.client
             && state.by_client.get(&client).is_some_and(|(_, number)| *number == self.number)
         {

@@ -389,7 +389,7 @@ mod tests {
             (1..=WHOLE.as_secs()).find(|n| too_slow_from(since, bytes * (n - 1)) < second(*n))
         };
         assert_eq!(given_up_after(SLOWEST), None);
-        // It falls behind by a fifth each second, and has ten seconds to spare.
+        // Such a body falls behind by a fifth of a second in each, and has ten seconds to spare.
         assert_eq!(given_up_after(SLOWEST * 4 / 5 + 1), Some(47));
         assert_eq!(given_up_after(1), Some(11));
         assert_eq!(given_up_after(0), Some(11));
