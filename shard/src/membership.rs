@@ -243,7 +243,7 @@ impl Membership {
                     Ok(_) => continue,
                     Err(broadcast::error::RecvError::Closed) => break,
                 },
-                // For what was not clear, or failed.
+                // What was not clear, or failed, is tried again.
                 () = tokio::time::sleep(LOOK_AT_PLACES) => {}
             }
         }

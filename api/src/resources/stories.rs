@@ -79,7 +79,7 @@ fn word(status: SentStatus) -> &'static str {
 async fn post(call: &mut ChannelCall) -> Outcome {
     let asked = call.send_object().await?;
     let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&asked, &call.app.config.suffixes)?;
-    // As of a send of a message.
+    // A parsed body takes many times its bytes of memory, and posting may take ten seconds.
     drop(asked);
     check_people(call, recipients.as_deref().unwrap_or_default()).await?;
     let story = |says| Content::Story(Box::new(Story::new(says, style, recipients)));

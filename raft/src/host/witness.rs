@@ -85,7 +85,7 @@ impl Witness {
                 Ok((mark, number)) => {
                     heard.insert(node, Heard { synced: Synced { folder: storage, number }, mark });
                 }
-                // Nothing is promised by it but help.
+                // A damaged file is no reason to end: what was heard of a peer is a help, and no promise.
                 Err(error) => {
                     tracing::warn!(path = %path.display(), %error, "what was heard of a peer's log is lost");
                     fs::remove_file(&path)?;

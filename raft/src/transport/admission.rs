@@ -140,7 +140,7 @@ impl Port {
     pub fn recognised(&self, client: SocketAddr, account: Option<CustomerId>) {
         let mut state = self.state.lock();
         let Some((address, number)) = state.by_client.get(&client).copied() else { return };
-        // With every request but its first.
+        // This is so at each request of a connection but its first.
         if state.account_of.contains_key(&number) {
             return;
         }

@@ -55,7 +55,7 @@ impl Owner {
         Ok(match (row.state, end) {
             (MediaState::Ready | MediaState::Skipped, _) => Ok(Done::Media(Some(Box::new(row)))),
             (_, FetchEnd::Gone) | (MediaState::Gone, FetchEnd::Settled) => gone(),
-            // As far as it is.
+            // Media that is not here yet is shown in its present state.
             (MediaState::Pending | MediaState::Failed, _) => Ok(Done::Media(Some(Box::new(row)))),
             (MediaState::Gone, FetchEnd::NotConnected) => {
                 Err(CallError::not_connected(self.stored_live(channel, customer).status))

@@ -274,7 +274,7 @@ async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: In
                 arrived.fetch_add(data.len() as u64, Ordering::Relaxed);
                 return Some(Ok(data));
             }
-            // Trailers.
+            // Trailers say nothing of the file.
             Ok(Err(_)) => {}
             Err(error) => return Some(Err(error)),
         }
@@ -284,7 +284,7 @@ async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: In
 fn broken(error: io::Error) -> CallError {
     match error.kind() {
         io::ErrorKind::TimedOut => too_slow(),
-        // Of this module's own: see `Arriving::allow`.
+        // `Arriving::allow` makes this error, and nothing else does.
         io::ErrorKind::InvalidData => {
             CallError::bad_request(format!("the form has no part, or one whose head is longer than {MOST_HEAD} bytes"))
         }

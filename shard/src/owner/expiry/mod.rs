@@ -121,7 +121,7 @@ async fn expire_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Mark
     if mark.messages > Timestamp::default() || mark.bodies > Timestamp::default() {
         marks.of.insert(channel, mark);
     }
-    // Like the messages that brought them.
+    // Orders expire like the messages that brought them.
     orders::expiry(owner, channel, gone).await?;
     // Once in the life of the marks: it reads all that a channel has learned, and an age counts in days.
     if marks.lids.insert(channel) {

@@ -80,7 +80,7 @@ async fn pull(
         tokio::select! {
             () = owner.lost.cancelled() => return Err(NotLeader),
             () = tokio::time::sleep_until(until.into()) => return Ok(part),
-            // The bell hangs as long as somebody listens.
+            // The notifier keeps the sender while somebody listens, so `changed` does not fail.
             _ = notifier.changed() => {}
         }
     }
