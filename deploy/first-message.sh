@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sends a message through the front door of a cluster on a simulated network: makes a channel, has a simulated phone link
-# it, sends, and looks at the other phone. Every guide in README.md ends with it.
+# it, sends, and looks at the other phone. Every guide of docs/operate/install.md ends with it.
 #
 #   KEY=zpk_... first-message.sh FRONT_DOOR SIMULATOR
 #

@@ -17,6 +17,7 @@ pub struct StatusSummary {
 pub struct Summary {
     #[schemars(extend("enum" = ["operational", "degraded", "outage"]))]
     status: &'static str,
+    /// The parts of the service.
     components: Vec<Component>,
     nodes: Nodes,
     pub updated_at: Timestamp,

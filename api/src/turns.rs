@@ -55,7 +55,7 @@ impl Turns {
         let (_ended, ended) = oneshot::channel();
         tokio::spawn(async move {
             let begun = Instant::now();
-            // Either way it is over.
+            // The turn is over when its body's work has ended, and at the latest after this time.
             let _ = tokio::time::timeout(TURN, ended).await;
             tokio::time::sleep((begun.elapsed() * REST).min(LONGEST_REST)).await;
             drop(share);

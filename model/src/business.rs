@@ -171,15 +171,19 @@ pub struct Order {
     pub token: Option<String>,
     /// The buyer.
     pub from: Address,
+    /// The phone address, where it is known.
     pub from_phone: Option<Address>,
     pub status: OrderStatus,
+    /// What the buyer wrote.
     pub note: Option<String>,
     pub currency: String,
     /// Amounts are in thousandths of the currency's unit.
     pub subtotal_amount: u64,
     /// In thousandths of the currency's unit; null for none.
     pub tax_amount: Option<u64>,
+    /// In thousandths of the currency's unit.
     pub total_amount: u64,
+    /// What it holds.
     pub items: Vec<OrderItem>,
     /// The message that brought it.
     pub message_id: MessageId,

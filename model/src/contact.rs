@@ -19,6 +19,7 @@ pub struct Contact {
     pub about: Option<String>,
     #[schemars(extend("format" = "uri"))]
     pub picture_url: Option<String>,
+    /// Whether it is a business account.
     pub is_business: bool,
     /// Mirrors the block list.
     pub is_blocked: bool,
@@ -66,6 +67,7 @@ pub struct Person {
 #[schemars(rename = "LIDPair")]
 pub struct LidPair {
     pub lid: Address,
+    /// The phone address.
     pub phone_jid: Address,
 }
 
@@ -74,6 +76,7 @@ pub struct LidPair {
 #[schemars(rename = "KnownLIDPair")]
 pub struct KnownLidPair {
     pub lid: Address,
+    /// The phone address.
     pub phone_jid: Address,
     /// When the two were first known to belong together.
     pub first_seen_at: Timestamp,
@@ -95,6 +98,7 @@ pub struct ContactCheck {
     /// The address, when the number is registered.
     pub id: Option<Address>,
     pub lid: Option<Address>,
+    /// Whether it is a business account.
     pub is_business: bool,
 }
 

@@ -209,7 +209,7 @@ impl ChangeCustomer {
         if let Some(plan) = fields.object("plan") {
             change.plan_name = plan.optional("name", rule::text(1..=64)).into();
             let limit = plan.nullable("channel_limit", rule::integer(0..=u64::from(u32::MAX)));
-            // In range, by its rule.
+            // The rule has kept the number within the type's range.
             change.channel_limit = limit.map(|limit| limit.and_then(|limit| u32::try_from(limit).ok())).into();
             change.trial_ends_at = plan.nullable("trial_ends_at", rule::time).into();
             change.overdue_since = plan.nullable("overdue_since", rule::time).into();

@@ -164,7 +164,7 @@ pub fn test_envelope(
         api_version: API_VERSION,
         channel_id: channel,
         occurred_at,
-        // Its data says so, as the interface has it.
+        // The interface has a test say so in its data instead.
         test: false,
         data: &probe,
     };

@@ -218,6 +218,7 @@ pub struct GroupPreview {
     /// Unix seconds.
     pub created_at: Option<i64>,
     pub created_by: Option<Address>,
+    /// How many are in it.
     pub size: u32,
     pub announce: bool,
     pub join_approval_mode: bool,

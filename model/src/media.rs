@@ -92,12 +92,17 @@ pub struct MediaRef {
     /// A signed link.
     pub url: Option<String>,
     pub mime_type: String,
+    /// Bytes, where that is known.
     pub size_bytes: Option<u64>,
     pub filename: Option<String>,
     pub sha256: Option<Sha256Hex>,
+    /// Pixels.
     pub width: Option<u32>,
+    /// Pixels.
     pub height: Option<u32>,
+    /// How long it plays.
     pub duration_seconds: Option<u32>,
+    /// Whether it is a voice note.
     pub voice: bool,
     pub view_once: bool,
     pub state: MediaState,

@@ -266,9 +266,10 @@ impl Content {
         held!(self, target)
     }
 
-    /// What its type says, but for its bytes, by the names that the interface has for it.
+    /// What its type says, but for its bytes, by the names that the interface has for it. The three names of ours that
+    /// are shown as others cannot name a field of another type.
     pub fn fields(&self) -> Map<String, Value> {
-        // Its fields are texts, numbers and lists: they always make an object.
+        // A content's fields are texts, numbers and lists, which always make an object.
         let Ok(Value::Object(mut fields)) = serde_json::to_value(self) else { return Map::new() };
         fields.retain(|name, _| !matches!(name.as_str(), "type" | "media"));
         for (own, shown) in [("target", "message_key"), ("note", "ptv"), ("duration_seconds", "duration")] {

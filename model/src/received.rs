@@ -11,7 +11,9 @@ use crate::message::{ContactCard, Content, LinkPreview, MessageKey, Surroundings
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReceivedBody {
     Text {
+        /// The text, as it is now.
         text: String,
+        /// What the first link of the text leads to.
         #[serde(skip_serializing_if = "Option::is_none")]
         link_preview: Option<LinkPreview>,
     },
@@ -43,6 +45,7 @@ pub enum ReceivedBody {
     },
     Edit {
         message_key: MessageKey,
+        /// The text, as it is now.
         text: String,
     },
     Delete {
@@ -53,6 +56,7 @@ pub enum ReceivedBody {
     Location {
         latitude: f64,
         longitude: f64,
+        /// What it is called, or asks.
         name: Option<String>,
         address: Option<String>,
         /// Whether the place goes on being updated.
@@ -62,6 +66,7 @@ pub enum ReceivedBody {
         contacts: Vec<ContactCard>,
     },
     Poll {
+        /// What it is called, or asks.
         name: String,
         options: Vec<String>,
         selectable_count: u8,
@@ -89,10 +94,12 @@ pub enum ReceivedBody {
         token: String,
         /// How many things were ordered.
         item_count: u32,
+        /// In thousandths of the currency's unit.
         total_amount: i64,
         currency: String,
     },
     Event {
+        /// What it is called, or asks.
         name: String,
         /// When it begins, in Unix seconds.
         start_at: i64,

@@ -133,7 +133,7 @@ pub fn judge_url(text: &str, policy: &TargetPolicy) -> Result<Target, Blocked> {
         Host::Ipv6(ip) => judged_address(ip.into(), policy)?,
         Host::Domain(name) => judged_name(name, policy)?,
     };
-    // Known for both schemes, and so never absent.
+    // The default port of both schemes is known, so a port is never absent.
     if url.port_or_known_default().is_none_or(|port| BAD_PORTS.contains(&port)) {
         return Err(blocked("port", "must use a port that is meant for web servers"));
     }

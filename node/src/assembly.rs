@@ -188,7 +188,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         && let Some(spans) = shard::trace::install(config.traces.sample)
     {
         let exporting = Exporter::new(endpoint, config.node.id)?.run(spans, close_ports.clone());
-        // Without it spans are dropped, and counted.
+        // If the export ends, spans are dropped, and counted.
         tokio::spawn(supervise::noticed("the export of traces", exporting));
     }
     let (recorder, stop) = (metrics.clone(), close_ports.clone());
@@ -285,7 +285,7 @@ impl Assembly {
 /// Refuses a node that starts where those that run do not all have its driver: a channel that moves to one with another has a state
 /// that it cannot read, and stays in error.
 fn several_drivers<'a>(said: impl Iterator<Item = (NodeId, &'a BTreeMap<String, String>)>) -> Option<Refusal> {
-    // Earlier releases do not say.
+    // Earlier releases do not report their driver.
     let drivers = said.filter_map(|(node, alike)| Some((node, alike.get(DRIVER)?.as_str())));
     let remedy = "correct it, or stop first those whose driver is wrong";
     unlike(drivers).map(|problem| Refusal::new(DRIVER, problem, remedy))

@@ -76,7 +76,7 @@ impl ApiCertificate {
     /// Takes up what the files say, until the stop. While they do not fit together, as between the renewal of the one and
     /// of the other, and where the new one has expired, the certificate stays what it was.
     pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
-        // They may have changed since they were read for the port, which opens long after that.
+        // The files may have changed since they were read for the port, which opens long after that.
         let mut seen: [Option<Vec<u8>>; 2] = [None, None];
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {

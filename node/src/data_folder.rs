@@ -249,7 +249,7 @@ mod tests {
         assert!(line.contains("in use by another process"), "{line}");
         let identity = reserved.claim(cluster, 5, Format::FIRST).unwrap().identity;
         assert_eq!((identity.node_id, identity.storage_id), (5, storage));
-        // The same asker again, and another.
+        // The node that reserved the folder may reserve it again; another may not.
         ReservedFolder::reserve(&path, storage).unwrap().claim(cluster, 5, Format::FIRST).unwrap();
         let line = ReservedFolder::reserve(&path, Uuid::new_v4()).unwrap_err().to_string();
         assert!(line.contains("belongs to node 5") && line.contains("empty folder"), "{line}");

@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// were: half of a file that is being written must lock nobody out.
 pub async fn keep(config: Config, shared: Secret, tokens: OperatorTokens, stop: CancellationToken) {
     let Some(path) = config.ops.tokens_file.clone() else { return };
-    // It may have changed since the tokens were read with which the node began to start.
+    // The file may have changed since the tokens were read with which the node began to start.
     let mut seen: Option<Vec<u8>> = None;
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {

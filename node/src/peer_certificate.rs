@@ -332,7 +332,7 @@ mod tests {
         let authority = Authority::create().unwrap();
         let expired = authority.issue(1, Duration::ZERO).unwrap();
         let (_folder, config) = node(&authority, &expired);
-        // It is good until the end of the second in which it was made.
+        // A certificate with no life is good until the end of the second in which it was made.
         let deadline = Instant::now() + Duration::from_secs(5);
         let refusal = loop {
             match files::peer_identity(&config) {

@@ -25,7 +25,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         // Nothing was taken over yet, so there is nothing to hand over.
         () = stop.next() => return Ok(()),
     };
-    // It listens; whether it can serve depends on the others.
+    // The node listens; whether it can serve depends on the others.
     let serving = async {
         if let Err(refusal) = assembly.ready().await {
             return refusal;
@@ -36,7 +36,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     tokio::select! {
         // The cluster does not let this node in, or the others have taken over all that it did.
         refusal = assembly.excluded() => return Err(refusal.into()),
-        // It is on another network.
+        // The other nodes run another driver.
         refusal = serving => return Err(refusal.into()),
         () = stop.next() => {}
     }

@@ -83,7 +83,7 @@ async fn serve(acceptor: impl Acceptor, simulator: &Simulator) -> anyhow::Result
     let stop = async {
         signals.next().await;
         handle.stop_graceful(STOP_WITHIN);
-        // Ends with the server, not before.
+        // The server ends this process, once its connections are done.
         std::future::pending::<()>().await;
     };
     tokio::select! {

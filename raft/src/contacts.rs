@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(heard.quorum(LEADER, 4, [&five], 100), Some(10));
         assert_eq!(heard.quorum(LEADER, 4, [&three, &five], 100), Some(10));
         assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([LEADER])], 100), Some(100));
-        // It leads, and has no vote.
+        // A leader that is no voter does not count towards the quorum.
         assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([2, 3])], 100), Some(10));
         assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([4, 5, 6])], 100), None);
         assert_eq!(heard.quorum(LEADER, 4, [], 100), None);

@@ -349,6 +349,7 @@ pub struct PairingCode {
 pub struct Sent {
     pub message_id: MessageId,
     pub client_ref: Option<String>,
+    /// `sent` when the network has accepted it, `queued` when that is still to come.
     pub status: SentStatus,
     pub to: Address,
 }

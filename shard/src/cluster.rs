@@ -603,7 +603,7 @@ impl Cluster {
     /// Another voter that has caught up.
     async fn successor(&self, group_id: u16, group: &raft::group::Group) -> Option<NodeId> {
         let mut others: Vec<NodeId> = group.members().voters.into_iter().filter(|node| *node != self.node).collect();
-        // Not all to the same one.
+        // Each group begins with another node, so that not all leads go to the same one.
         let first = usize::from(group_id).checked_rem(others.len()).unwrap_or(0);
         others.rotate_left(first);
         for node in others {

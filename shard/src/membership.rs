@@ -185,7 +185,7 @@ impl Membership {
                 };
                 let placement = layout::place(self.config.shard_count, &nodes);
                 let deadline = Instant::now() + UPDATE_PATIENCE;
-                // Another leader may have been faster; the next look shows it.
+                // Another leader may have formed the cluster sooner; the next look shows it.
                 let _ = self.directory.update(Command::Form { cluster, placement }, Vec::new(), deadline).await;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -243,7 +243,7 @@ impl Membership {
                     Ok(_) => continue,
                     Err(broadcast::error::RecvError::Closed) => break,
                 },
-                // For what was not clear, or failed.
+                // What was not clear, or failed, is tried again.
                 () = tokio::time::sleep(LOOK_AT_PLACES) => {}
             }
         }
@@ -262,7 +262,7 @@ impl Membership {
             return Part::Replica;
         }
         if !place.settled {
-            // Its group may still need the vote of the replica that was here.
+            // The shard's group may still need the vote of the replica that was here.
             return match self.host.holds(place.shard).await {
                 Ok(true) => Part::Replica,
                 Ok(false) => Part::Unclear,
@@ -319,7 +319,8 @@ impl Membership {
         if !place.formed {
             let members = place.replicas.iter().copied().collect();
             let first = place.leader == self.config.own.id;
-            // The others' waiting must not hold up the shards that this node begins.
+            // Groups that another node begins are waited for elsewhere, so as not to hold up those that this node
+            // begins.
             if first {
                 self.form(&group, &members, true).await;
             } else {

@@ -174,7 +174,7 @@ impl Router {
         let Some(_place) = self.places.take(from, call.shard, account) else {
             return Answer::Result { channel_level: None, result: Err(CallError::no_leader()) };
         };
-        // The caller has given up by then.
+        // When the budget is used up, the caller has given up.
         tokio::time::timeout(call.budget, answer::to(&owner, call)).await.unwrap_or(Answer::NotLeader)
     }
 
@@ -315,7 +315,7 @@ impl Nodes for Router {
 
     async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, CallError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
-        // In all, and since the lead has moved last.
+        // Tries in all, and those since the lead moved last.
         let (mut tries, mut in_vain) = (0, 0);
         let mut leadership = None;
         loop {

@@ -122,7 +122,7 @@ pub async fn live(birth: Birth) {
     if let Some(client) = clients.send_replace(None) {
         client.signal_shutdown_sync();
     }
-    // It ends with the log.
+    // The writer ends once the log is closed.
     let _ = writer.await;
 }
 

@@ -263,7 +263,7 @@ impl Outgoing {
         let freshness = if is_stale { Freshness::Refresh } else { Freshness::CachePreferred };
         let known = client.groups().query_info_with_freshness(group, freshness).await.map_err(|error| {
             match error.server_rejection() {
-                // It does not exist, or the channel is not in it.
+                // The group does not exist, or the channel is not in it.
                 Some(rejection) if matches!(rejection.code, 401 | 403 | 404 | 406) => {
                     let text = rejection.text;
                     Unsent::Refused(Refused::new(rejection.code, text).of(RefusedKind::Recipient))

@@ -181,7 +181,7 @@ async fn seal(kind: MediaKind, mut bytes: ByteStream) -> Result<(File, Encrypted
     while let Some(piece) = bytes.next().await {
         let piece = piece.map_err(|error| source(&error))?;
         if pieces.send(piece).await.is_err() {
-            // It has failed, and says why.
+            // The encryption has failed; its own result says why.
             break;
         }
     }

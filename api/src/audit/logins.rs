@@ -33,7 +33,7 @@ impl LoginLog {
         let Some(customer) = entry.customer_id else { return entry };
         let begin = entry.created_at.begin_of(HOUR_MILLIS);
         let mut hour = self.0.lock();
-        // What comes late counts for the hour that is.
+        // An entry of an hour that is over counts for the present one.
         if begin > hour.begin {
             *hour = Hour { begin, entries: HashMap::new() };
         }

@@ -256,7 +256,7 @@ mod tests {
     #[tokio::test]
     async fn an_issuer_that_takes_its_time_holds_nobody_up_whose_key_is_at_hand() {
         let _already_there = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        // It lets everybody in, and says nothing.
+        // An issuer that accepts connections and never answers.
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/keys", silent.local_addr().unwrap());
         let keys = Keys::new("https://issuer.example".to_owned(), Some(url));

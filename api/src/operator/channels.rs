@@ -49,6 +49,7 @@ pub struct PlacedChannel {
     pub shard: Option<ShardId>,
     /// The owner; `null` for a channel that nobody has asked about.
     pub node_id: Option<NodeId>,
+    /// The term of the owner's leadership, which fences what an earlier one does.
     pub epoch: Option<Epoch>,
     /// The nodes that keep its state.
     pub replicas: Vec<NodeId>,

@@ -121,6 +121,7 @@ pub struct ChangeView {
 #[schemars(rename = "Move")]
 pub struct MoveView {
     pub shard: ShardId,
+    /// The replicas before.
     pub from: Vec<NodeId>,
     /// The replicas after.
     pub to: Vec<NodeId>,

@@ -94,6 +94,7 @@ pub struct NodeView {
     pub weight: u32,
     /// How many sessions of channels it takes at most (`node.max_channels`).
     pub slots: u32,
+    /// Slots that are used.
     pub used: Option<u64>,
     /// Channels that it holds connected.
     pub channels_connected: Option<u64>,

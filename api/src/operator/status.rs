@@ -37,6 +37,7 @@ pub struct StatusView {
     pub formed_at: Option<Timestamp>,
     /// The node that answers.
     pub node_id: NodeId,
+    /// Of the release.
     pub version: String,
     /// What the nodes may store and say; see `GET /v1/admin/format`.
     // Release 0.1.0 says neither this nor the releases.

@@ -110,6 +110,7 @@ pub struct StuckEndpoint {
     pub or_more: bool,
     /// When the oldest of them was made, and when the next attempt is due.
     pub oldest: Option<Timestamp>,
+    /// When it is attempted next.
     pub next_attempt_at: Option<Timestamp>,
     /// What the last attempt at the oldest of them came to; `null` before the first one, and beyond the first fifty rows.
     pub last_error: Option<String>,

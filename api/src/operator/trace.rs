@@ -50,6 +50,7 @@ pub struct TraceView {
     pub shard: ShardId,
     /// The owner now, and its epoch.
     pub node_id: NodeId,
+    /// The term of the owner's leadership, which fences what an earlier one does.
     pub epoch: Epoch,
     pub direction: Direction,
     #[serde(rename = "type")]
@@ -71,6 +72,7 @@ pub struct TraceView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TraceStep")]
 pub struct Step {
+    /// When it happened.
     pub at: Timestamp,
     /// What happened.
     #[schemars(extend("enum" = ["accepted", "received", "status", "event", "attempt", "next_attempt"]))]

@@ -37,7 +37,7 @@ pub fn judge(request: &Request) -> Result<(), CallError> {
     }
     let uri = request.uri();
     let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    // They are headers over HTTP/2, as the path is.
+    // Over HTTP/2 method and host are headers, as the path is.
     let first_line = request.method().as_str().len() + uri.authority().map_or(0, |host| host.as_str().len());
     let of_headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + OF_EACH);
     let headers: usize = of_headers.sum::<usize>() + first_line;

@@ -120,7 +120,7 @@ impl Gate {
             return Answered::uncounted(Ok(preflight));
         }
         let Some(route) = paths.find(ctx.http.method()) else {
-            // Told with `Allow` in [`Gate::handle`].
+            // [`Gate::handle`] answers this with the methods that there are (`Allow`).
             return CallError::route_not_found().into();
         };
         self.run(ctx, route).await.unwrap_or_else(|refused| refused)

@@ -87,6 +87,7 @@ pub struct ApiKeyView {
     pub expires_at: Option<Timestamp>,
     /// When it was last used, within five minutes.
     pub last_used_at: Option<Timestamp>,
+    /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
     /// How it came to be.
     pub created_by: KeyOrigin,

@@ -46,6 +46,7 @@ pub fn probes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct Health {
     status: &'static str,
+    /// Of the release.
     version: String,
     /// The node that answers.
     node: u64,

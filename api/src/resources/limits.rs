@@ -38,6 +38,7 @@ struct LimitsView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "BucketLevel")]
 struct BucketView {
+    /// The bucket's capacity.
     limit: u32,
     /// Tokens that are left.
     remaining: u32,

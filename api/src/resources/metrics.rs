@@ -62,6 +62,7 @@ impl Window {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Metrics")]
 struct MetricsView {
+    /// What the figures are of.
     #[schemars(extend("enum" = WINDOWS.map(|window| window.word)))]
     window: &'static str,
     /// When the window begins.

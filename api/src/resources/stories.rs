@@ -53,6 +53,7 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StoryPosted")]
 struct PostedView {
+    /// The story.
     story_id: String,
     client_ref: Option<String>,
     #[schemars(extend("enum" = ["sent", "queued"]))]
@@ -62,6 +63,7 @@ struct PostedView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StoryDeleted")]
 struct DeletedView {
+    /// The story.
     story_id: String,
     #[schemars(extend("enum" = ["sent", "queued"]))]
     status: &'static str,
@@ -77,7 +79,7 @@ fn word(status: SentStatus) -> &'static str {
 async fn post(call: &mut ChannelCall) -> Outcome {
     let asked = call.send_object().await?;
     let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&asked, &call.app.config.suffixes)?;
-    // As of a send of a message.
+    // A parsed body takes many times its bytes of memory, and posting may take ten seconds.
     drop(asked);
     check_people(call, recipients.as_deref().unwrap_or_default()).await?;
     let story = |says| Content::Story(Box::new(Story::new(says, style, recipients)));

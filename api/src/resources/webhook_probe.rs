@@ -50,6 +50,7 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TestResult")]
 struct ProbeView {
+    /// Whether the receiver took it.
     ok: bool,
     #[schemars(extend("enum" = ["success", "failure"]))]
     outcome: &'static str,

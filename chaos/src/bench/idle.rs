@@ -70,7 +70,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
     let room = || Options::nodes(3).arg(&format!("--set=node.max_channels={ROOM}"));
     let (target, twin) = (Target::start_with(room()).await, Target::start_with(room()).await);
     for side in [&target, &twin] {
-        // Both alike, so that sends find as many owners here and there.
+        // Both clusters have node 2 drained, so that sends find as many owners in the one as in the other.
         side.drain(2).await?;
     }
     let first = plan.sizes.first().copied().unwrap_or_default();

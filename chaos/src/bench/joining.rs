@@ -64,7 +64,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
         let paired = tenant.paired(&format!("Channel {n}")).await;
         channels.push(Channel { id: paired.id, recipient: recipient.clone(), number: paired.number });
     }
-    // Those that stay: who comes takes part as an owner and as a replica, and no client has heard of it.
+    // Clients call the nodes that stay: one that joins takes part as an owner and as a replica, and no client knows it.
     let nodes: Vec<String> = grown.cluster.dev().nodes.into_iter().map(|node| node.api).collect();
     let mut rounds = Vec::new();
     for node in (FOURTH..).take(if plan.quick { 1 } else { plan.pairs }) {
@@ -73,7 +73,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
         tokio::time::sleep(WARM_UP + plan.length).await;
         let (with, after) = come_and_go(&mut grown, node).await?;
         let outcome = load.end().await?;
-        // It serves nothing any more; the machine is the others'.
+        // A removed node serves nothing any more, and would take processor time from the others.
         grown.kill(node);
         grown.cluster.note_gone(node);
 

@@ -35,7 +35,7 @@ struct Trial {
 pub async fn measure(target: &Target, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
     let cluster = target.cluster.as_ref().context("only a cluster of its own is killed")?;
     let nodes = cluster.node_ids();
-    // Shards are of different sizes, and leads are dealt by their number.
+    // Shards are of different sizes, and leads are assigned by their number.
     let count = plan.sessions * nodes.len() * 6 / 5;
     tell(&format!("pairing {count} channels"));
     target.channels(count, false).await?;

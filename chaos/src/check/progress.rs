@@ -59,7 +59,7 @@ impl<'a> Stall<'a> {
     fn may_stand(&self, before: Option<u64>, look: &Progress) -> At {
         match (before, look.sent) {
             (before, sent) if before == sent => self.until,
-            // It has arrived, or was given up: now its voter answers, or another leads.
+            // The snapshot has arrived, or was given up: now its voter answers, or another node leads.
             (_, None) => self.until.min(look.at.plus(COMMITS + NOTICED)),
             _ => look.at.plus(COPYING).min(self.first.at.plus(COPIED)).plus(NOTICED),
         }

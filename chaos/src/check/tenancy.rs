@@ -22,7 +22,7 @@ fn trespasses(run: &Collected, finding: &mut Finding) {
             Outcome::Done(Answer::Ids { ids }) if ids.is_empty() => None,
             Outcome::Done(_) => Some("a tenant was let at another's"),
             Outcome::Refused { status: 404, .. } => None,
-            // It was never asked, or not let in at all; or nobody knows.
+            // The call was never made, or refused before its target was looked for; or nobody knows its outcome.
             Outcome::Refused { status: 0 | 429, .. } | Outcome::Unknown { .. } => continue,
             Outcome::Refused { .. } => Some("a tenant could tell another's from a missing one"),
         };

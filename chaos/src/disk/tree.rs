@@ -208,7 +208,7 @@ impl Tree {
     /// Everything is on the disk.
     pub(super) fn all_synced(&mut self) {
         for folder in self.folders() {
-            // It is a folder: that was asked just now.
+            // This cannot fail: `folders` names folders alone.
             let _ = self.synced(folder);
         }
     }

@@ -264,7 +264,7 @@ async fn undone(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<()> {
             revive(world, id).await
         }
         Undo::Disarm { node, point, .. } => {
-            // It may be gone by now, or die while it is asked.
+            // The node may be gone by now, or die while it is asked.
             let _ = world.arm(node, point.name(), "off").await;
             revive(world, node).await
         }

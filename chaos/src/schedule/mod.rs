@@ -155,7 +155,7 @@ fn place(mut step: Step, placed: &[Step], profile: &Profile) -> Option<Step> {
             return None;
         }
         let beside: Vec<&Step> = placed.iter().filter(|other| other.overlaps(&step)).collect();
-        // Those beside it may not overlap each other: this errs towards less.
+        // Steps that overlap this one need not overlap each other: the sum errs towards fewer faults.
         let broken: usize = beside.iter().map(|other| other.fault.breaks(nodes)).sum();
         let own = step.fault.breaks(nodes);
         if own == 0 || broken + own <= profile.most_broken {

@@ -40,7 +40,7 @@ pub async fn run(scene: &Arc<Scene>) {
         scene.world.set_sync(*node, scene.plan.sync.clone());
     }
     scene.trace.note(format_args!("all is well again"));
-    // Those that are down come back by themselves.
+    // Nodes that are down come back by themselves.
     clock::sleep(AWAY).await;
 }
 

@@ -73,7 +73,7 @@ pub fn run_plan(plan: Plan, bug: Option<Bug>, traced: bool) -> Outcome {
         } else {
             scene.checks.violated("the cluster was not formed on a healthy network");
         }
-        // They hold the scene, which holds them.
+        // Owners hold the scene, which holds them: without this neither is freed.
         scene.owners.lock().clear();
         Outcome {
             seed,

@@ -64,7 +64,8 @@ impl Plan {
         match bug {
             // What is not synced is lost only within the time that a sync takes.
             Some(Bug::SkipSync) => Self { sync: ms(40)..ms(160), ..self },
-            // And a vote counts only as long as those stand that asked for it.
+            // A forgotten vote shows only while the candidates that asked for it still stand: so faults come sooner
+            // after each other.
             Some(Bug::ForgetVote) => Self { sync: ms(40)..ms(160), between_faults: ms(20)..ms(120), ..self },
             // A proposal arrives twice, and the second time when its writer has written again.
             Some(Bug::NoRepeatCheck) => Self {

@@ -304,7 +304,7 @@ async fn told(request: RequestBuilder) -> Result<Value, String> {
     }
 }
 
-/// The group whose owner counts a customer's tokens: slots are dealt to shards in turn.
+/// The group whose owner counts a customer's tokens: slots are assigned to shards in turn.
 async fn home(shared: &Shared, customer: &str) -> anyhow::Result<u16> {
     let map = shared.map();
     let operator = map.operator(&map.nodes[0], &shared.http);

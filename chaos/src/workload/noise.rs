@@ -200,7 +200,7 @@ mod tests {
             kept.read_exact(&mut said).await.unwrap();
             assert_eq!(&said, b"head....");
             drop(closed);
-            // Another takes the place of the one that was closed.
+            // Another connection takes the place of the one that was closed.
             let _again = listener.accept().await.unwrap();
             ended.cancel();
             let mut rest = Vec::new();

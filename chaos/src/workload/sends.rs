@@ -40,7 +40,7 @@ async fn send_in_order(mut client: Client, cast: Arc<Cast>, channel: Channel, in
             let node = client.any_node();
             match send(&client, &cast, &node, &channel, format!("{index}:{number}:{again}")).await {
                 Outcome::Done(_) => break,
-                // The same request fails again.
+                // Refused for what it says: the same request would fail again.
                 Outcome::Refused { status: 400..=428, .. } => break,
                 Outcome::Refused { .. } | Outcome::Unknown { .. } => client.pause(AGAIN).await,
             }

@@ -145,7 +145,7 @@ impl World {
             node.kill()?;
             // Nothing lives on it any more.
             drop(node.disk.take());
-            // Its configuration stays, for whoever looks why.
+            // The removed node's configuration and logs stay, for whoever looks into a failure.
             if node.home.data.exists() {
                 fs::remove_dir_all(&node.home.data)?;
             }

@@ -72,7 +72,7 @@ impl Outline {
         let between = &mut self.lock().between;
         for (keyword, more) in keywords {
             match (between.get_mut(&keyword), more) {
-                // Such as `dependentSchemas`, which tells of several fields.
+                // A keyword such as `dependentSchemas` may speak of several fields: what it says of each is joined.
                 (Some(Value::Object(known)), Value::Object(more)) => known.extend(more),
                 (_, more) => drop(between.insert(keyword, more)),
             }

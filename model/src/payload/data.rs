@@ -134,6 +134,7 @@ pub struct PresenceUpdated {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "OrderPlacedData")]
 pub struct OrderPlaced {
+    /// The order.
     pub order: Order,
     /// The buyer.
     #[serde(flatten)]
@@ -166,7 +167,9 @@ pub struct CartUpdated {
     pub sender: Sender,
     /// The cart.
     pub cart_id: Option<String>,
+    /// What it holds.
     pub items: Vec<CartItem>,
+    /// In thousandths of the currency's unit.
     pub total_amount: Option<u64>,
     pub currency: String,
     /// Unix seconds.

@@ -27,6 +27,7 @@ pub struct Sender {
     /// The linked-device address, where the network gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     from_lid: Option<Address>,
+    /// The phone address, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     from_phone: Option<Address>,
 }
@@ -91,7 +92,9 @@ pub struct MessageReceived {
     pub to: Address,
     #[serde(flatten)]
     pub chat: Chat,
+    /// The name that the sender gives itself.
     pub push_name: Option<String>,
+    /// What was written: a type and its fields.
     pub body: ReceivedBody,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
@@ -217,6 +220,7 @@ pub struct MessageReaction {
 pub struct ChannelConnected {
     pub phone_number: String,
     pub lid: Option<Address>,
+    /// The name that the sender gives itself.
     pub push_name: Option<String>,
     /// When the connection was made.
     pub connected_at: Timestamp,
@@ -239,7 +243,9 @@ pub struct ChannelDisconnected {
 pub struct ChannelStatus {
     /// The status before.
     pub previous_status: Status,
+    /// The status from now on.
     pub status: Status,
+    /// What moved it.
     pub reason: Reason,
     /// When it changed.
     pub changed_at: Timestamp,
@@ -266,6 +272,7 @@ pub struct QrUpdated {
 pub struct ContactResolved {
     pub channel_id: ChannelId,
     pub lid: Address,
+    /// The phone address.
     pub phone_jid: Address,
     /// When the two were first known to belong together.
     pub first_seen_at: Timestamp,

@@ -99,7 +99,7 @@ impl Parts {
     /// Reads `to` at the top, and the fields of the type where `type` stands.
     fn read(kind: &str, top: &Fields<'_>, fields: &Fields<'_>, suffixes: &Suffixes) -> Self {
         if let Some(read) = target::reader(kind) {
-            // Its chat is the recipient; a `to` beside it means nothing.
+            // The chat of the message that is named is the recipient; a `to` beside it means nothing.
             let content = read(fields, suffixes);
             let to = content.as_ref().and_then(|content| content.target()).map(|target| target.remote_jid.clone());
             return Self { to, content: content.map(SendContent::Ready), around: SendAround::default() };

@@ -130,7 +130,7 @@ impl Connection {
                     }
                     roster.sessions.get(&session).cloned()
                 };
-                // Unknown: cut here a moment ago.
+                // A session that is not known was cut here a moment ago.
                 if let Some(session) = session {
                     session.hear(frame);
                 }

@@ -4,7 +4,7 @@
 //! so when [`Outgoing::barrier`] returns after a session was silenced, no byte of it follows. The one exception is a
 //! frame of which the kernel has taken a part already; it is finished, because the connection is everyone's.
 //!
-//! Media waits in a lane of its own, and of it one frame at most stands in the queue: so no message waits for longer
+//! Media waits in a queue of its own, and of it one frame at most stands in the queue: so no message waits for longer
 //! than one piece of media takes, however many transfers run.
 
 use std::collections::VecDeque;
@@ -29,14 +29,14 @@ const MEDIA_ROOM: usize = 32;
 const AT_ONCE: usize = 64;
 
 pub struct Outgoing {
-    lane: Mutex<Lane>,
+    queues: Mutex<Queues>,
     wake: Notify,
     room: Semaphore,
     media_room: Semaphore,
 }
 
 #[derive(Default)]
-struct Lane {
+struct Queues {
     queue: VecDeque<Piece>,
     media: VecDeque<Piece>,
     /// A frame of media stands in `queue`.
@@ -68,7 +68,7 @@ pub struct Closed;
 impl Outgoing {
     pub fn new() -> Self {
         Self {
-            lane: Mutex::default(),
+            queues: Mutex::default(),
             wake: Notify::new(),
             room: Semaphore::new(ROOM),
             media_room: Semaphore::new(MEDIA_ROOM),
@@ -101,33 +101,33 @@ impl Outgoing {
     }
 
     fn enqueue(&self, piece: Piece) -> Result<(), Closed> {
-        let mut lane = self.lane.lock();
+        let mut queues = self.queues.lock();
         // Under the lock: either this stands before the session's close, or it comes to nothing.
         let is_late = piece.place.is_some() && piece.speaker.as_ref().is_some_and(|speaker| speaker.is_closing());
-        if lane.closed || is_late {
+        if queues.closed || is_late {
             return Err(Closed);
         }
         if piece.media {
-            lane.media.push_back(piece);
+            queues.media.push_back(piece);
         } else {
-            lane.queue.push_back(piece);
+            queues.queue.push_back(piece);
         }
-        drop(lane);
+        drop(queues);
         self.wake.notify_one();
         Ok(())
     }
 
     /// Returns when no write of a session that was silenced before is under way.
     pub fn barrier(&self) {
-        drop(self.lane.lock());
+        drop(self.queues.lock());
     }
 
     /// Refuses everything from here, and wakes those who wait for room.
     pub fn close(&self) {
-        let mut lane = self.lane.lock();
-        lane.closed = true;
-        lane.queue.clear();
-        lane.media.clear();
+        let mut queues = self.queues.lock();
+        queues.closed = true;
+        queues.queue.clear();
+        queues.media.clear();
         self.room.close();
         self.media_room.close();
     }
@@ -155,28 +155,28 @@ impl Outgoing {
 
     /// Gives the kernel as much as it takes now; false when nothing is queued.
     fn write_some(&self, sink: &OwnedWriteHalf) -> io::Result<bool> {
-        let mut lane = self.lane.lock();
-        lane.admit_media();
-        let silenced = lane.drop_silenced(AT_ONCE);
+        let mut queues = self.queues.lock();
+        queues.admit_media();
+        let silenced = queues.drop_silenced(AT_ONCE);
         let mut freed = Freed::default();
         silenced.iter().for_each(|piece| freed.count(piece));
-        let outcome = if lane.queue.is_empty() {
+        let outcome = if queues.queue.is_empty() {
             // What was silenced may have made room for media.
-            Ok(!lane.media.is_empty())
+            Ok(!queues.media.is_empty())
         } else {
-            let pieces = lane.queue.iter().take(AT_ONCE);
+            let pieces = queues.queue.iter().take(AT_ONCE);
             let slices: Vec<_> = pieces.map(|piece| IoSlice::new(&piece.bytes[piece.written..])).collect();
             let taken = sink.try_write_vectored(&slices);
             taken.map(|taken| {
-                lane.advance(taken, &mut freed);
+                queues.advance(taken, &mut freed);
                 true
             })
         };
-        drop(lane);
+        drop(queues);
         self.room.add_permits(freed.messages);
         self.media_room.add_permits(freed.media);
         for speaker in silenced.into_iter().filter_map(|piece| piece.speaker) {
-            // Its frame is lost: it must not live on as if nothing had happened.
+            // A frame of this session was dropped: the session must not go on as if nothing had happened.
             speaker.cut(EndReason::Fenced);
         }
         outcome
@@ -200,7 +200,7 @@ impl Freed {
     }
 }
 
-impl Lane {
+impl Queues {
     /// Lets the next frame of media into the queue, when none is in it.
     fn admit_media(&mut self) {
         if !self.media_queued
@@ -269,7 +269,7 @@ mod tests {
         let queued = tokio::spawn(async move {
             // It runs after the writer, which has been woken by the first.
             outgoing.push_now(None, Bytes::from_static(b"another"));
-            outgoing.lane.lock().queue.len()
+            outgoing.queues.lock().queue.len()
         });
         assert_eq!(queued.await.unwrap(), 2);
     }

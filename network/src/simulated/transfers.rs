@@ -1,6 +1,6 @@
 //! Media on its way: uploads and downloads over the connection that all sessions share.
 //!
-//! Pieces go out in a lane of their own ([`super::outgoing`]) and only as many as the network has room for; what comes
+//! Pieces go out in a queue of their own ([`super::outgoing`]) and only as many as the network has room for; what comes
 //! in is asked for piece by piece. A transfer that its caller drops is cancelled.
 
 use std::collections::HashMap;

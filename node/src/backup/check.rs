@@ -20,7 +20,7 @@ pub fn run(depot: &Depot, json: bool) -> anyhow::Result<Verdict> {
     for part in &manifest.groups {
         group(depot, part)?;
     }
-    // To scripts it says one line.
+    // Progress is shown to people alone: scripts get one line of JSON.
     all_media(depot, &manifest, !json && StatusLine::begin().on_terminal)?;
     if json {
         show::json(&json!({ "whole": true, "manifest": manifest }));

@@ -206,7 +206,7 @@ fn write_states(from: &Depot, manifest: &Manifest, config: &Config, storage_id: 
             Ok(())
         });
         let found = found.with_context(|| format!("restoring {}", name_of(part.group)))?;
-        // It was whole a moment ago.
+        // The backup was whole before this began; the file may have changed since.
         check::same(from, &found, part)?;
         if part.group == 0 {
             for (key, value) in cluster.additions() {

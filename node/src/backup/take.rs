@@ -161,7 +161,8 @@ impl Backup {
             let keep = async |answer| self.to.keep(&media_name(sha256), answer).await;
             match self.operator.fetch(&path, keep).await {
                 Ok(Fetched::Gone) => {
-                    // Another shard may still have it.
+                    // This shard has the file no more. It is forgotten here, so that another shard that has it is asked
+                    // for it, too.
                     self.media.remove(sha256);
                     self.manifest.media_gone += 1;
                     return Ok(());

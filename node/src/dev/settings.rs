@@ -88,7 +88,7 @@ fn network(plan: Plan) -> Network {
             let media_endpoint = Some(format!("http://{}", ports.test_media()));
             (None, Some(Whatsapp { endpoint, media_endpoint, ..Whatsapp::default() }))
         }
-        // Its nodes have nothing to speak to, and are not started.
+        // Without the feature `testnet` these nodes have no network to speak to, and are not started.
         #[cfg(not(feature = "testnet"))]
         Driver::Whatsapp => (None, Some(Whatsapp::default())),
     };

@@ -86,7 +86,7 @@ impl Operator {
             };
             match answer.and_then(|(status, body)| judge(&Method::GET, node, path, status, body)) {
                 Ok(body) => return Ok(body),
-                // Another node would say the same.
+                // A refusal is the cluster's: another node would say the same.
                 Err(error) if error.is::<Refusal>() => return Err(error),
                 Err(error) => last = Some(error),
             }

@@ -25,7 +25,7 @@ fn is_well(node: &NodeView) -> bool {
 }
 
 fn state(node: &NodeView) -> String {
-    // It may have lost the others, or catch up.
+    // A node that is up may have lost the others, or not have caught up yet.
     if node.state == READY && !node.serves { "up, not serving".to_owned() } else { node.state.to_string() }
 }
 

@@ -47,7 +47,7 @@ impl ClusterRecord {
         self.deployment_key.wrapped_by.master
     }
 
-    /// Slots dealt to the shards in turn, so that each gets the same number, give or take one.
+    /// Slots assigned to the shards in turn, so that each gets the same number, give or take one.
     pub fn even_slots(shard_count: u16) -> Vec<ShardId> {
         (0..SLOT_COUNT).map(|slot| slot % shard_count + 1).collect()
     }

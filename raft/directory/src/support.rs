@@ -44,6 +44,7 @@ pub struct TicketMessage {
     pub id: TicketMessageId,
     /// Who wrote it.
     pub author: Author,
+    /// What was written.
     pub message: String,
     pub created_at: Timestamp,
 }

@@ -348,7 +348,7 @@ impl Directory {
     async fn answer(&self, from: NodeId, request: Request) -> Answer {
         match request {
             Request::Update { proposal, budget } => self.lead_update(proposal, Instant::now() + budget).await,
-            // Its copy is to get too old, and then nobody has to wait for it any more.
+            // A removed node's copy has to grow too old: from then on no update waits for that node.
             Request::Confirm { .. } if self.is_removed(from) => Answer::NotLeader,
             Request::Confirm { budget } => {
                 // Noted before the index is read: an update that commits meanwhile must reckon with this answer.

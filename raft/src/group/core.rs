@@ -197,7 +197,7 @@ impl Core {
 
     /// The term in which this node leads, and [`super::Group::quorum_contact`] in it.
     pub(crate) fn quorum_contact(&self) -> Option<(u64, Instant)> {
-        // Another may be elected as soon as what was said before is over.
+        // A leader that has retired extends its right no more: another may be elected once the last one has run out.
         if self.retired.load(Ordering::Acquire) {
             return None;
         }

@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(arrivals.take(3, 1, 0), None, "it is being written");
         arrivals.begin(3, 1, "new");
         let (new, fresh) = arrivals.take(3, 1, 0).expect("the first part of the other");
-        // Both are written now; the old one is done first.
+        // Both first parts are being written now; the old one's is done first.
         arrivals.go_on(3, old, sink);
         assert_eq!(arrivals.take(3, 1, 1), None, "its files hold the other's first part");
         arrivals.go_on(3, new, fresh);

@@ -391,7 +391,7 @@ async fn a_replica_whose_removal_was_cut_off_can_be_put_there_again() {
     let (gone, rest) = if leader == 3 { (1, [2, 3]) } else { (3, [1, 2]) };
     assert_eq!(cluster.get(gone, "a").await.as_deref(), Some("3"));
     cluster.group(leader).change_members(BTreeSet::from(rest), false, soon()).await.unwrap();
-    // It dies when its log is erased, and its state is not.
+    // The node dies when the log is erased, and before the state is.
     let host = &cluster.node(gone).host;
     host.close(GROUP).await;
     host.inner.shared.writer.written(|done| Write::Erase { group: GROUP, done }).await.unwrap();

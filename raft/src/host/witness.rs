@@ -85,7 +85,7 @@ impl Witness {
                 Ok((mark, number)) => {
                     heard.insert(node, Heard { synced: Synced { folder: storage, number }, mark });
                 }
-                // Nothing is promised by it but help.
+                // A damaged file is no reason to end: what was heard of a peer is a help, and no promise.
                 Err(error) => {
                     tracing::warn!(path = %path.display(), %error, "what was heard of a peer's log is lost");
                     fs::remove_file(&path)?;
@@ -266,7 +266,7 @@ mod tests {
         let witness = open(folder.path());
         assert_eq!(witness.word_to(2).yours, Some(Synced { folder: PEER, number: 9 }));
         assert_eq!(witness.word_to(3).yours, None);
-        // Its disk was exchanged.
+        // The peer's disk was exchanged: its folder has another id.
         let another = Word { own: Synced { folder: Uuid::from_u128(3), number: 1 }, yours: None };
         witness.take(2, &another).unwrap();
         drop(witness);
@@ -281,7 +281,7 @@ mod tests {
         let witness = open(folder.path());
         let own = |number| Some(Synced { folder: OWN, number });
         witness.take(2, &word(1, own(witness.logs.written()))).unwrap();
-        // Another folder's numbers say nothing of this one.
+        // What a peer has heard of another folder says nothing of this one.
         witness.take(2, &word(1, Some(Synced { folder: PEER, number: 1000 }))).unwrap();
         let refused = witness.take(2, &word(1, own(1000))).unwrap_err();
         assert!(refused.contains("older copy") && refused.contains("write 0"), "{refused}");

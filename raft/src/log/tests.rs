@@ -354,7 +354,7 @@ async fn a_leader_that_has_other_entries_than_were_committed_here_is_found_out()
         (4, Some(log_id(2, 2)), vec![], true),
         // What was purged is not known any more.
         (4, Some(log_id(2, 1)), vec![], false),
-        // It does not lead any more.
+        // An append of an earlier term comes from a leader that leads no more.
         (2, Some(log_id(2, 6)), vec![], false),
     ];
     for (term, prev, entries, wrong) in table {

@@ -94,7 +94,7 @@ mod tests {
         let size = 4 + 100 + ENTRY;
         for number in 0..10_000 {
             recent.written(key(number), vec![7; 100]);
-            // It is asked for all the time.
+            // The first key is read all the time, and so stays.
             assert_eq!(recent.get(&key(0)), Some(vec![7; 100]), "{number}");
             assert!((recent.young.len() + recent.old.len()) * size <= 2 * (GENERATION + size));
         }

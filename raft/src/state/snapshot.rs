@@ -294,10 +294,10 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
 /// Gives a file another name beside its own.
 fn second_name(file: &Path) -> io::Result<PathBuf> {
     let mut name = file.as_os_str().to_owned();
-    // What is said of the one names the other.
+    // A message about this file names the other one, too.
     name.push(".given");
     let name = PathBuf::from(name);
-    // Of an install that did not come to its end.
+    // An install that was cut off has left such a file.
     match fs::remove_file(&name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

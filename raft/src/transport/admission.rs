@@ -140,7 +140,7 @@ impl Port {
     pub fn recognised(&self, client: SocketAddr, account: Option<CustomerId>) {
         let mut state = self.state.lock();
         let Some((address, number)) = state.by_client.get(&client).copied() else { return };
-        // With every request but its first.
+        // This is so at each request of a connection but its first.
         if state.account_of.contains_key(&number) {
             return;
         }
@@ -224,7 +224,7 @@ impl Drop for Place {
                 state.of_account.remove(&account);
             }
         }
-        // Another connection may have come from the same address and port since.
+        // The address and port may belong to another connection by now, which has another number.
         if let Some(client) = self.client
             && state.by_client.get(&client).is_some_and(|(_, number)| *number == self.number)
         {

@@ -136,7 +136,7 @@ mod tests {
         send(&mut wire, &Hello::new(7, &identity, ELECTION_MIN, Class::Log)).await.unwrap();
         let first: FirstHello = receive(&mut wire.as_slice()).await.unwrap();
         assert_eq!((first.node, first.class), (7, Class::Log as u8));
-        // It writes fields by their place.
+        // The first release writes fields by their place, without names.
         let body = msgpack::to_vec(&first).unwrap();
         let said = [&(body.len() as u32).to_be_bytes()[..], &body].concat();
         let hello: Hello = receive(&mut said.as_slice()).await.unwrap();

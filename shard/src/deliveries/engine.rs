@@ -176,7 +176,7 @@ impl Engine {
                 for endpoint in endpoints_with_jobs(&owner.reader) {
                     self.queues.entry(endpoint).or_default().insert(owner.shard, EndpointQueue::unread(endpoint));
                     touched.insert(endpoint);
-                    // It may have been switched on while the shard had no owner.
+                    // The endpoint may have been switched on while the shard had no owner.
                     self.unpause(&owner, endpoint);
                 }
                 self.owners.insert(owner.shard, owner);
@@ -266,7 +266,7 @@ impl Engine {
                 queue.add(Job { due, chat: None, ..job });
             }
         }
-        // It may have been switched on while the pause was on its way into the log.
+        // The endpoint may have been switched on while the pause was on its way into the log.
         if finished.paused
             && let Some(owner) = self.owners.get(&shard).cloned()
         {

@@ -253,7 +253,7 @@ mod tests {
         limiter.begin();
         limiter.answered();
         assert_eq!(limiter.room(1, true, later), 0, "one, and no more until the home says so");
-        // Its answer comes sooner than the home may be asked again: told as soon as it may.
+        // The answer comes sooner than the home may be told again: it is told as soon as it may be.
         limiter.heard(false);
         let soon = limiter.look_at(true).unwrap();
         assert_eq!(soon, later + ASK_AGAIN);

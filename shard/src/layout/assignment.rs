@@ -8,9 +8,9 @@ use raft::directory::records::NodeRecord;
 
 use super::load::{Burden, Loads};
 
-/// Loads are measured, so they sway. Leads that are dealt already stay where they are while no move of one of them would even
-/// out more than one part in so many of its two nodes' traffic: so what was dealt once is dealt the same again while each
-/// shard's traffic stays within a tenth of what it was.
+/// Loads are measured, so they sway. Leads that are assigned already stay where they are while no move of one of them
+/// would even out more than one part in so many of its two nodes' traffic: so what was assigned once is assigned the
+/// same again while each shard's traffic stays within a tenth of what it was.
 const PARTS_TOLERATED: u128 = 4;
 
 /// The nodes that may hold each shard.
@@ -41,8 +41,8 @@ struct Assignment<'a> {
 }
 
 impl<'a> Assignment<'a> {
-    /// With the leads of the present leaders, and those that these cannot have dealt among the others, the busiest shards
-    /// first.
+    /// With the leads of the present leaders, and those that these cannot have assigned to the others, the busiest
+    /// shards first.
     fn begin(placed: &'a Placed, leaders: &BTreeMap<ShardId, NodeId>, nodes: &[NodeRecord], loads: &'a Loads) -> Self {
         let mut assignment = Self {
             placed,

@@ -50,7 +50,7 @@ pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, s
     let mut ticks = supervise::ticks(LOOK_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         if directory.group().leadership().borrow().ready_epoch.is_none() {
-            // Who leads now has looked by itself.
+            // The node that leads now has made observations of its own: these are out of date.
             failure_detector = FailureDetector::default();
             load_balancer = LoadBalancer::new(rules);
             continue;

@@ -14,7 +14,7 @@ use crate::facts::NodeStatus;
 /// When leads move by themselves. The times are for a cluster at work; tests have their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Whether they do at all. The loads are looked at either way: repairs are dealt by them.
+    /// Whether leads are moved at all. The loads are measured either way: repairs go by them.
     pub enabled: bool,
     pub look_every: Duration,
     /// How often in a row a node has to bear too much: what passes within minutes is not worth logins.

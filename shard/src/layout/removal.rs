@@ -97,7 +97,7 @@ pub fn judge(
     if nodes.iter().any(|known| known.id == node && leads(known)) && !rest.iter().any(leads) {
         return Err(Risk::LastLeader(node));
     }
-    // Another node takes its place as a voter, but only if it answers.
+    // Another node takes the removed one's place as a voter, but only if it answers.
     let successors = rest.iter().map(|other| other.id).filter(|id| alive.contains(id) && !after.contains(id));
     let successors: Vec<NodeId> = successors.take(REPLICAS.saturating_sub(after.len())).collect();
     after.extend(successors);

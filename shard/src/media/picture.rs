@@ -176,9 +176,9 @@ fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
     }
     let decoded = decoder.total_bytes();
     let beside = match format {
-        // Its coefficients are all there before the first pixel is: three of two bytes.
+        // All coefficients of a progressive JPEG are in memory before the first pixel is: three of two bytes for each.
         Some(ImageFormat::Jpeg) if is_progressive => pixels * 6,
-        // Its planes, or its transparency by itself.
+        // A WebP's planes, or its transparency, are decoded on their own first.
         Some(ImageFormat::WebP) => decoded,
         _ => 0,
     };

@@ -44,7 +44,7 @@ impl Channel {
         }
         // A session that was killed writes nothing from here on.
         drop(self.close_state().await);
-        // Another cluster may go on with it: then what is here is older than what the network has seen.
+        // Another cluster may go on with the session: then what is here is older than what the network has seen.
         if from == Place::Rows(None) {
             self.store(vec![mark()], Vec::new()).await?;
         }
@@ -134,7 +134,7 @@ impl Channel {
             }
         }
         self.forget_sync().await?;
-        // The other cluster may have gone on after it was read out.
+        // The other cluster may have gone on with the session after it was exported.
         self.store(vec![mark()], Vec::new()).await?;
         Ok(self.imported())
     }

@@ -459,7 +459,7 @@ impl Channel {
         let mut batch = Batch::default();
         for message in work.drain(..) {
             match message {
-                // Its caller asks the next owner, for whom all wait who have come since.
+                // Dropped while the shard is handed over: its caller asks the next owner.
                 ToChannel::Work(_) if self.owner.is_handing_over() => {}
                 ToChannel::Work(piece) => match *piece {
                     // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.

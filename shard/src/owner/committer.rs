@@ -306,7 +306,7 @@ async fn run(
                 for effect in effects {
                     match effect {
                         Effect::Deliver(job) => jobs.push(job),
-                        Effect::Relayed(home) => streams.relayed.ring(home),
+                        Effect::Relayed(home) => streams.relayed.notify(home),
                     }
                 }
                 context.deliveries.announce(group.id(), epoch, jobs);

@@ -121,8 +121,12 @@ impl Channel {
             | Content::Poll { .. }
             | Content::Product { .. }
             | Content::Catalog) => Ok(content),
-            Content::Location { latitude, longitude, name, address, .. } => {
-                Ok(Content::Location { latitude, longitude, name, address, live: false })
+            mut place @ Content::Location { .. } => {
+                // A live place is received only; what is forwarded stays where it is.
+                if let Content::Location { live, .. } = &mut place {
+                    *live = false;
+                }
+                Ok(place)
             }
             _ => Err(kind),
         };

@@ -526,8 +526,8 @@ impl Channel {
                 self.take_up_operations().await?;
             }
             SessionEvent::Ended(reason) => self.session_ended(reason).await?,
-            // Taken in turns by the caller.
             SessionEvent::Operated { id, result } => self.operated(id, *result).await?,
+            // Callers take these into their batch.
             SessionEvent::Accepted { .. } | SessionEvent::Refused { .. } | SessionEvent::Inbound(_) => {}
         }
         Ok(())

@@ -146,7 +146,7 @@ async fn delete(owner: &Owner, found: Option<MediaRow>, again: bool) -> Result<O
     let Some(row) = found.filter(|row| again || !row.deleted) else { return Ok(None) };
     let (channel, id) = (row.channel, row.id);
     let reply = commit(owner, MediaCommand::Delete { channel, id, at: Timestamp::now() }).await?;
-    // Unchanged: another call came first.
+    // `Unchanged` says that another call has deleted it first.
     let answers = again || reply != Reply::Unchanged;
     Ok(answers.then_some(MediaRow { deleted: false, ..row }))
 }

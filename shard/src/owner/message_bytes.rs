@@ -35,10 +35,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Accounts that an answer names, those that keep most: the others of a shard that has more keep next to nothing there.
-const MOST_TOLD: usize = 10_000;
+const MOST_ACCOUNTS: usize = 10_000;
 
 /// Accounts, and about how many bytes each of them keeps in a shard.
-pub type Told = Vec<(CustomerId, u64)>;
+pub type KeptBytes = Vec<(CustomerId, u64)>;
 
 /// What was measured last, if anything was since the shard is owned here.
 #[derive(Default)]
@@ -52,7 +52,7 @@ struct Measured {
 }
 
 impl MessageBytes {
-    fn note(&self, here: HashMap<CustomerId, u64>, elsewhere: &BTreeMap<ShardId, Told>) {
+    fn note(&self, here: HashMap<CustomerId, u64>, elsewhere: &BTreeMap<ShardId, KeptBytes>) {
         let mut everywhere = here.clone();
         for (customer, bytes) in elsewhere.values().flatten() {
             // Others send nothing here. Each owner would hold the accounts of the whole cluster.
@@ -65,17 +65,17 @@ impl MessageBytes {
 
     /// What is kept in this shard: by one account, or by all. `None` before it was measured: an empty answer would take the
     /// place of what the owner before has said.
-    fn told(&self, of: Option<CustomerId>) -> Option<Told> {
+    fn told(&self, of: Option<CustomerId>) -> Option<KeptBytes> {
         let guard = self.0.lock();
         let measured = guard.as_ref()?;
         if let Some(customer) = of {
             return Some(measured.here.get(&customer).map(|bytes| (customer, *bytes)).into_iter().collect());
         }
         let kept = measured.here.iter().filter(|(_, bytes)| **bytes > 0);
-        let mut told: Told = kept.map(|(customer, bytes)| (*customer, *bytes)).collect();
+        let mut told: KeptBytes = kept.map(|(customer, bytes)| (*customer, *bytes)).collect();
         drop(guard);
         told.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-        told.truncate(MOST_TOLD);
+        told.truncate(MOST_ACCOUNTS);
         Some(told)
     }
 
@@ -94,7 +94,7 @@ impl NodeContext {
         of: Option<CustomerId>,
         id: &RequestId,
         deadline: Instant,
-    ) -> Vec<(ShardId, Told)> {
+    ) -> Vec<(ShardId, KeptBytes)> {
         if self.directory.format() < Format::THIRD {
             return Vec::new();
         }
@@ -116,7 +116,7 @@ impl Owner {
     }
 
     /// What was measured of this shard, of one account or of all.
-    pub fn message_bytes_here(&self, of: Option<CustomerId>) -> Result<Told, CallError> {
+    pub fn message_bytes_here(&self, of: Option<CustomerId>) -> Result<KeptBytes, CallError> {
         self.message_bytes.told(of).ok_or_else(CallError::no_leader)
     }
 }
@@ -125,7 +125,7 @@ impl Owner {
 /// things to do.
 pub async fn run(owner: Arc<Owner>) {
     // A shard without an owner for a moment keeps what its owner said last.
-    let mut elsewhere: BTreeMap<ShardId, Told> = BTreeMap::new();
+    let mut elsewhere: BTreeMap<ShardId, KeptBytes> = BTreeMap::new();
     loop {
         tokio::time::sleep(owner.node.retention.trim_every.min(EVERY)).await;
         // Before, an operator could not set the quota.
@@ -162,7 +162,7 @@ async fn measure(owner: &Owner) -> Option<HashMap<CustomerId, u64>> {
                     let (customer, ranges) = behind(key, row)?;
                     Some((customer, reader.size_between(&ranges)))
                 });
-                (measured.collect::<Told>(), rows.last().map(|(key, _)| just_after(key)))
+                (measured.collect::<KeptBytes>(), rows.last().map(|(key, _)| just_after(key)))
             });
             let (measured, next) = supervise::joined(measuring).await?;
             for (customer, bytes) in measured {
@@ -211,11 +211,11 @@ mod tests {
     #[test]
     fn other_shards_are_told_of_those_that_keep_most_here() {
         let bytes = MessageBytes::default();
-        let accounts: Vec<CustomerId> = (0..=MOST_TOLD).map(|_| CustomerId::random()).collect();
+        let accounts: Vec<CustomerId> = (0..=MOST_ACCOUNTS).map(|_| CustomerId::random()).collect();
         let here = accounts.iter().zip(1..).map(|(customer, bytes)| (*customer, bytes));
         bytes.note(here.collect(), &BTreeMap::from([(2, vec![(accounts[0], 1_000_000)])]));
         let told = bytes.told(None).unwrap();
-        assert_eq!((told.len(), told[0]), (MOST_TOLD, (accounts[MOST_TOLD], MOST_TOLD as u64 + 1)));
+        assert_eq!((told.len(), told[0]), (MOST_ACCOUNTS, (accounts[MOST_ACCOUNTS], MOST_ACCOUNTS as u64 + 1)));
         assert!(told.iter().all(|(customer, _)| *customer != accounts[0]), "the one that keeps least");
         assert_eq!(
             bytes.told(Some(accounts[0])).unwrap(),

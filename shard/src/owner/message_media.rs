@@ -53,7 +53,7 @@ impl Owner {
             (_, FetchEnd::Gone) | (MediaState::Gone, FetchEnd::Settled) => {
                 Err(CallError::media_gone(Some(row.expires_at)).into())
             }
-            // As far as it is.
+            // Media that is not here yet is shown in its present state.
             (MediaState::Pending | MediaState::Failed, _) => Ok(Done::Media(Some(Box::new(row)))),
             (MediaState::Gone, FetchEnd::NotConnected) => {
                 Err(CallError::not_connected(self.stored_live(channel, customer).status).into())

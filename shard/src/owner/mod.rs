@@ -144,7 +144,7 @@ pub struct NodeContext {
     pub nodes: Arc<dyn Nodes>,
     pub retention: Arc<Retention>,
     pub rooms: Arc<Rooms>,
-    /// Lets one shard of this node be trimmed at a time.
+    /// Lets rows of one shard of this node expire at a time.
     pub trimming: Semaphore,
     /// Lets one lead of this node go at a time.
     pub handing_over: Semaphore,

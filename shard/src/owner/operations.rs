@@ -215,7 +215,7 @@ impl Channel {
         let mut batch = Projected::default();
         let resumed = projection::to_resume(&Rows::new(&self.owner.reader, self.row.id, &mut batch), Timestamp::now());
         if let Some(operation) = resumed {
-            // Asked before, by an earlier session.
+            // An earlier session has asked for this, and the network forgets it with the session.
             self.begin_operation(Uuid::new_v4(), operation, true, None).await?;
         }
         for id in self.operations.unwritten() {

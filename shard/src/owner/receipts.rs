@@ -18,7 +18,7 @@ impl Channel {
         // A receipt proves the acceptance that got lost on its way.
         let recipients = self.recipients_of(batch, &receipt.message_id);
         self.settle_accepted(batch, &receipt.message_id, at, recipients);
-        // Its row is gone with the history.
+        // The message's row may have been removed with the history.
         let Some(row) = self.stored_message(&receipt.message_id) else { return };
         if !is_of(row.is_group, &receipt) {
             return;

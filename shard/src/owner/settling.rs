@@ -70,7 +70,7 @@ pub struct Shown {
 
 impl View for Shown {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        // What is stored is as far or further.
+        // A stored row is as far as the one that is being settled, or further.
         self.reader.get(key).or_else(|| self.settling.get(key).cloned())
     }
 

@@ -9,34 +9,34 @@ use tokio::sync::watch;
 /// Above this many entries, those that nobody listens to are dropped.
 const SWEEP_ABOVE: usize = 256;
 
-/// One bell for each key that somebody listens to.
+/// Wakes those who listen to a key: one channel for each key that somebody listens to.
 pub struct Notifier<K> {
-    ropes: Mutex<HashMap<K, watch::Sender<()>>>,
+    senders: Mutex<HashMap<K, watch::Sender<()>>>,
 }
 
 impl<K> Default for Notifier<K> {
     fn default() -> Self {
-        Self { ropes: Mutex::default() }
+        Self { senders: Mutex::default() }
     }
 }
 
 impl<K: Copy + Eq + Hash> Notifier<K> {
     /// Listens from now on. Look for news after this, and nothing is missed.
     pub fn listen(&self, key: K) -> watch::Receiver<()> {
-        let mut ropes = self.ropes.lock();
-        if ropes.len() > SWEEP_ABOVE {
-            ropes.retain(|_, rope| rope.receiver_count() > 0);
+        let mut senders = self.senders.lock();
+        if senders.len() > SWEEP_ABOVE {
+            senders.retain(|_, sender| sender.receiver_count() > 0);
         }
-        ropes.entry(key).or_insert_with(|| watch::Sender::new(())).subscribe()
+        senders.entry(key).or_insert_with(|| watch::Sender::new(())).subscribe()
     }
 
     /// Wakes all who listen.
-    pub fn ring(&self, key: K) {
-        let mut ropes = self.ropes.lock();
-        if let Some(rope) = ropes.get(&key)
-            && rope.send(()).is_err()
+    pub fn notify(&self, key: K) {
+        let mut senders = self.senders.lock();
+        if let Some(sender) = senders.get(&key)
+            && sender.send(()).is_err()
         {
-            ropes.remove(&key);
+            senders.remove(&key);
         }
     }
 }
@@ -49,11 +49,11 @@ mod tests {
     fn only_those_who_listen_to_the_key_hear_it() {
         let notifier = Notifier::default();
         let (one, two) = (notifier.listen(1), notifier.listen(2));
-        notifier.ring(1);
+        notifier.notify(1);
         assert!(one.has_changed().is_ok_and(|changed| changed));
         assert!(two.has_changed().is_ok_and(|changed| !changed));
         drop(one);
-        notifier.ring(1);
-        assert!(!notifier.ropes.lock().contains_key(&1));
+        notifier.notify(1);
+        assert!(!notifier.senders.lock().contains_key(&1));
     }
 }

@@ -89,7 +89,7 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| Failure::new(Outcome::Connect, error.to_string()))?;
-    // Its error reaches the request that waits for an answer; without one, nobody is interested.
+    // The connection's error reaches the request that waits for an answer; without one, nobody needs it.
     let task = tokio::spawn(async move {
         let _ = connection.await;
     });

@@ -71,7 +71,7 @@ pub(crate) async fn checked_addresses(
 ) -> Result<Vec<SocketAddr>, Failure> {
     let port = target.url.port_or_known_default().unwrap_or(443);
     let name = match &target.host {
-        // Judged with the URL.
+        // An address was judged with the URL.
         TargetHost::Address(ip) => return Ok(vec![SocketAddr::new(*ip, port)]),
         TargetHost::Name(name) => name,
     };

@@ -123,12 +123,15 @@ impl ChannelStanding {
 /// A move of the status machine, as `GET .../status-history` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusChange {
+    /// The status before.
     pub from: Status,
     /// The status after.
     pub to: Status,
     pub reason: Reason,
+    /// When it happened.
     pub at: Timestamp,
     pub node_id: NodeId,
+    /// The term of the owner's leadership, which fences what an earlier one does.
     pub epoch: Epoch,
     /// Of a ban whose end the network has told.
     // Noted by the third format and later.

@@ -77,7 +77,7 @@ impl State {
                     return;
                 }
             },
-            // The same ciphertext again, which the checks count: it was read.
+            // The phone has read this ciphertext before; the checks count such repeats.
             Err(SignalProtocolError::DuplicatedMessage(..)) => return,
             Err(error) => return self.cannot_open(number, &arrival, &error),
         };

@@ -169,7 +169,7 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let row = tenant.api(1).get(&format!("/v1/channels/{never_paired}")).await.expect(200);
     assert_eq!(row["status"], "pending");
 
-    // It grows into a cluster of another size, and still nobody logs in.
+    // The restored node grows into a cluster of another size, and still no channel logs in.
     restored.join(1, 2).await;
     restored.join(2, 3).await;
     restored.settled(3, 3, &[]).await;
@@ -177,7 +177,7 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let got = fetch(&tenant.api(3), &path(&media), &[]).await;
     assert!(got.status == 200 && got.body == bytes, "{}", got.status);
 
-    // Both ends of it are on record, the one in the backup itself.
+    // Backup and restore are both in the audit log, the backup in the backup itself.
     let log = restored.operator(3).get("/v1/admin/audit-log?since=2020-01-01T00:00:00Z&limit=100").await.expect(200);
     for action in ["backup.taken", "cluster.restored"] {
         assert!(log["data"].as_array().unwrap().iter().any(|entry| entry["action"] == action), "{action}: {log}");

@@ -470,7 +470,7 @@ async fn a_request_that_is_wrong_as_a_whole_is_told_so() {
     let request = api.request(Method::POST, "/v1/channels").header("content-type", "application/json").body(deep);
     assert_eq!(answer(request).await.status, 400);
 
-    // So are more values, and more parameters, than anybody has a use for: each takes more memory than its bytes.
+    // More values or parameters than anybody has a use for are refused, too: each takes more memory than its bytes.
     let many = json!({ "name": "x", "more": vec![0; 10_000] });
     api.post("/v1/channels", many).await.expect_issue(&json!([]), "too_many");
     let parameters = vec!["a"; 1_001].join("&");

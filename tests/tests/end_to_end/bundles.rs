@@ -104,7 +104,8 @@ async fn a_channel_moves_to_another_cluster_without_a_new_qr_and_the_first_does_
     let known = there.any().get(&format!("/v1/channels/{moved}/contacts/lids/{lid}")).await.expect(200);
     assert_eq!(known["phone_jid"], json!(address(&peer)), "{known}");
 
-    // It logs in by a person's word, without a QR; the first cluster's channel cannot.
+    // The imported channel logs in when somebody calls `connect`, without a QR code; the first cluster's channel
+    // cannot.
     there.any().act(&format!("/v1/channels/{moved}/connect")).await.expect(202);
     wait_status(&there.any(), &moved, "connected", CONNECT).await;
     let sent = there.any().post(&format!("/v1/channels/{moved}/messages"), text(&peer, "from there")).await.expect(202);

@@ -83,7 +83,7 @@ fn systemd_takes_the_unit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_guide_ends_with_a_message_that_arrives() {
-    let guides = std::fs::read_to_string(folder().join("README.md")).unwrap();
+    let guides = std::fs::read_to_string(checkout().join("docs/operate/install.md")).unwrap();
     for guide in ["## Three machines", "## Docker", "## Kubernetes"] {
         let (_, rest) = guides.split_once(guide).unwrap_or_else(|| panic!("no {guide}"));
         let own = rest.split("\n## ").next().unwrap();

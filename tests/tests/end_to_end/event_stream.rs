@@ -255,7 +255,7 @@ async fn a_ticket_opens_one_stream_at_any_node() {
     }
     api.without_key().get("/v1/events?ticket=7").await.expect_error(401, "auth_malformed");
     api.without_key().get("/v1/events").await.expect_error(401, "auth_missing");
-    // It opens a stream, and nothing else.
+    // A ticket opens a stream, and nothing else.
     let made = api.post("/v1/events/tickets", json!({})).await.expect(201);
     let open = format!("?ticket={}", string(&made["ticket"]));
     api.without_key().get(&format!("/v1/limits{open}")).await.expect_error(401, "auth_missing");

@@ -98,7 +98,7 @@ async fn an_owner_that_is_cut_off_from_its_peers_says_nothing_of_what_it_owned()
         check(node != Some(former.node) && epoch > Some(former.epoch), format!("node {node:?} in {epoch:?}"))
     })
     .await;
-    // It does not hear of its successor, and goes on as the leader that it was.
+    // The former owner does not hear of its successor, and goes on as the leader that it was.
     let (node, epoch) = look(former.node).await;
     assert_ne!((node, epoch), (Some(former.node), Some(former.epoch)));
     operator.delete(wire).await.expect(204);

@@ -255,7 +255,7 @@ async fn a_message_to_a_group_is_as_far_as_its_last_member() {
     row("read", json!([[a, "read"], [b, "read"]])).await;
 }
 
-/// How many things of a kind all nodes have trimmed.
+/// How many things of a kind have expired at all nodes.
 async fn trimmed(tenant: &Tenant, what: &str) -> u64 {
     let mut sum = 0;
     for node in tenant.cluster.node_ids() {

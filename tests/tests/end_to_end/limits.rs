@@ -75,7 +75,7 @@ async fn a_customer_has_its_burst_over_all_nodes_together_and_is_told_what_is_le
         let (_, refused) = exhaust(std::slice::from_ref(api), "/v1/channels", 200).await;
         expect_limited(&refused, "customer", 12);
     }
-    // Another customer does not feel it.
+    // Another customer has all of its own bucket.
     Tenant::new(&cluster).await.any().get("/v1/channels").await.expect(200);
 }
 
@@ -129,7 +129,7 @@ async fn the_emptier_of_two_buckets_decides_and_a_refusal_costs_nothing() {
     let after = figure(&api.get("/v1/channels").await, "x-ratelimit-remaining");
     assert!(after >= before - passed - 1, "{before} before, {passed} passed, 40 refused, {after} after");
 
-    // And the other way round.
+    // The account's bucket is empty first here, and the channel's keeps its tokens.
     let tenant = Tenant::with(&cluster, limits((3, 1), (100, 1))).await;
     let api = tenant.any();
     let channel = format!("/v1/channels/{}", tenant.channel("Two").await);

@@ -294,7 +294,7 @@ async fn an_upload_that_breaks_a_rule_is_refused_and_leaves_nothing() {
     let kept = api.get(&format!("/v1/channels/{channel}/media")).await.expect(200);
     assert_eq!(kept["data"].as_array().unwrap().len(), 1, "only the one that fitted");
     for node in tenant.cluster.dev().nodes {
-        // Those of others on this cluster come and go.
+        // Temporary files of other tests on this cluster come and go.
         let temporary = std::fs::read_dir(node.data.join("blobs/tmp")).unwrap();
         for path in temporary.map(|entry| entry.unwrap().path()) {
             eventually("nothing stays", seconds(30), async || check(!path.exists(), path.display().to_string())).await;

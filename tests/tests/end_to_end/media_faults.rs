@@ -107,7 +107,7 @@ async fn a_client_that_goes_away_in_the_middle_leaves_no_file() {
     eventually("the upload has begun", seconds(20), async || check(files_under(&temporary) == 1, "no file")).await;
     client.abort();
     eventually("the file is gone", seconds(20), async || check(files_under(&temporary) == 0, "a file")).await;
-    // Nor does a crash leave one for long.
+    // A crash leaves no temporary file for long either.
     let started = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from(noise(200_000, 11)))]);
     let request = bare(&tenant.any(), &channel, "a/b", Vec::new());
     let client = tokio::spawn(try_answer(request.body(Body::wrap_stream(started.chain(futures::stream::pending())))));

@@ -190,7 +190,7 @@ async fn a_voice_note_is_made_of_other_sound_when_that_is_asked_for() {
         let bytes = scene.read(media).await;
         assert_eq!((json!(sha256(&bytes)), json!(bytes.len())), (row["sha256"].clone(), row["size"].clone()));
         assert!(bytes.starts_with(b"OggS") && bytes[28..].starts_with(b"OpusHead"), "{media}");
-        // As it is, it says itself how long it is.
+        // Sent without conversion, Opus in Ogg tells its own duration.
         let mut body = scene.media("voice", "/unused", "audio/ogg; codecs=opus", json!({}));
         body["media_url"] = media["url"].clone();
         let again = scene.history_row(&scene.send(body).await).await.unwrap();
@@ -302,7 +302,7 @@ async fn what_comes_in_is_here_before_its_event() {
         kept = id;
     }
 
-    // Its media is asked for with a fresh link; other messages have none.
+    // A message's media is shown with a fresh link; messages without media have none.
     let fresh = scene.api().get(&scene.channel.path(&format!("/messages/{kept}/media"))).await.expect(200);
     assert_eq!(fresh["state"], "ready");
     let no_such = scene.api().get(&scene.channel.path("/messages/3EB0FF/media")).await;

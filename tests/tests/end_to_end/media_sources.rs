@@ -108,7 +108,7 @@ async fn no_url_leads_into_the_operators_network() {
     for url in inside {
         let details = source.of_url(url).await.expect_error(400, "media_fetch_blocked");
         assert_eq!(details, json!({ "url": url }));
-        // Nor does a redirect.
+        // A redirect to such an address is refused as well.
         source.server.answer(move |_| Reply::Header(307, "location", url.to_owned()));
         let outside = source.server.url("/redirect");
         let details = source.of_url(&outside).await.expect_error(400, "media_fetch_blocked");
@@ -124,7 +124,7 @@ async fn production_fetches_nothing_from_its_own_machine() {
     source.of_url("https://localhost/x").await.expect_error(400, "media_fetch_blocked");
     source.of_url(&source.server.url("/x")).await.expect_issue(&json!(["url"]), "url_scheme");
     assert!(source.server.received().is_empty());
-    // Its own links are read from the store, whatever the rules.
+    // Links to the gateway's own media are read from the store, whatever the rules for URLs.
     let made = upload(&source.tenant.any(), &source.channel, "text/plain", b"own".to_vec()).await;
     let again = source.of_url(&string(&made["url"])).await.expect(201);
     assert_eq!((&again["sha256"], &again["mime_type"]), (&made["sha256"], &made["mime_type"]));

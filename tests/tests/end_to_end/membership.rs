@@ -70,7 +70,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_then_survives_the_loss_of_th
     let history = tenant.api(2).get(&channel.path("/messages")).await.expect(200);
     assert_eq!(history["data"].as_array().unwrap().len(), sent.len(), "{history}");
 
-    // It comes back as what it was.
+    // The node that was killed comes back with its former number.
     grown.run(1, 1);
     grown.cluster.wait_ready(1, &grown.client).await;
     assert_eq!(tenant.simulator().stat("conflicts").await, 0);
@@ -287,7 +287,7 @@ fn a_master_key_that_lies_in_a_folder_is_never_written_over() {
 async fn the_node_that_made_the_cluster_makes_no_second_one_when_its_folder_is_lost() {
     let (mut grown, Customer { tenant, channel, to, mut sent }) = three_with_a_customer().await;
 
-    // Its configuration names itself alone: the others came later.
+    // Node 1's configuration names that node alone, as the others joined later.
     grown.kill(1);
     let first = grown.cluster.node(1);
     std::fs::remove_dir_all(&first.data).unwrap();
@@ -332,7 +332,7 @@ async fn a_drained_node_leads_nothing_until_it_is_undrained() {
     .await;
     let ready = grown.cluster.api(2, &grown.client).get("/readyz").await;
     assert_eq!((ready.status, &ready.json()["checks"]["drain"]), (503, &json!("yes")));
-    // It stays so over a restart.
+    // The node stays drained over a restart.
     grown.stop(2).await;
     grown.run(2, 2);
     eventually("the node is back and still drained", seconds(60), async || {

@@ -80,7 +80,7 @@ async fn schemathesis_finds_nothing_in_many_examples() {
 
 /// Tries every call with as many good and bad examples.
 async fn schemathesis(examples: &str) {
-    // Its sign-ups use up those of an address, which other tests need.
+    // A cluster of its own: sign-ups here use up those of this address, which other tests need.
     let cluster = Cluster::start(Options::default().calm()).await;
     let tenant = Tenant::new(&cluster).await;
     let (channel, other) = (tenant.paired("main").await, tenant.channel("other").await);

@@ -323,7 +323,7 @@ async fn a_taken_port_and_a_foreign_folder_refuse_the_start() {
     let named = ["api.listen", "ops.listen", "peer.listen"].iter().any(|key| taken.stderr.contains(key));
     assert!(named, "{}", taken.stderr);
 
-    // Another node's folder, whichever way it came here.
+    // A node refuses another node's folder, whichever way that came here.
     cluster.command(&["dev", "stop", "1"]).await.succeeded();
     cluster.command(&["dev", "stop", "2"]).await.succeeded();
     let foreign = format!("node.data_dir={}", cluster.node(1).data.display());

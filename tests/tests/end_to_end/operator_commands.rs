@@ -342,7 +342,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     let route = cluster.operator(1, &client).post("/v1/admin/nodes/2/drain", json!({})).await;
     assert!(route.status == 400 && route.text().contains("node 3 is drained already"), "{}", route.text());
     shown(&cluster, &["undrain", "3", "--wait"]).await;
-    // Nor do two at the same time, of whom neither has seen the other.
+    // Of two drains at the same time, neither of which has seen the other, one is refused as well.
     let drain = async |node: u64, force: bool| {
         let path = format!("/v1/admin/nodes/{node}/drain");
         let answer = cluster.operator(node, &client).post(&path, json!({ "force": force })).await;
@@ -394,7 +394,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     let table = cluster.command(&["shards"]).await.stdout;
     assert!(table.contains("1(silent)"), "{table}");
 
-    // Nothing is given to it, and no other one leaves without being forced.
+    // A silent node is given nothing, and no other one leaves without being forced.
     let refused = async |args: &[&str], says: &str| {
         let finished = cluster.command(args).await;
         assert!(finished.code() == Some(2) && finished.stderr.contains(says), "{args:?}: {finished:?}");

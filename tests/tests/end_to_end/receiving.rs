@@ -77,7 +77,7 @@ async fn events_are_printed_and_forwarded_signed_and_go_on_after_a_cut() {
     listening.says("out", &got.event_id()).await;
     listening.says("err", "-> 200 OK after").await;
 
-    // Its node dies, and what happens until it is back at another one comes after all, once.
+    // The node that it listens to dies; what happens until it listens to another one comes after all, and once.
     cluster.kill(others[0]);
     let missed = send("while it is away").await;
     receiver.wait_message("message.sent", &missed, seconds(60)).await;

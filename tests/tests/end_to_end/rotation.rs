@@ -76,7 +76,7 @@ fn is_trusted(address: &str, cert: &Path, key: &Path) -> Result<(), String> {
     let name = ServerName::try_from("node-0.gateway.internal").unwrap();
     let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
     match Stream::new(&mut connection, &mut socket).read(&mut [0; 16]) {
-        // It waits for the first words of one that it trusts, and hangs up without them.
+        // A node waits for the first words of a peer that it trusts, and hangs up without them.
         Err(error)
             if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::UnexpectedEof) =>
         {
@@ -219,7 +219,7 @@ async fn the_authority_is_exchanged_under_a_kill_and_what_the_former_signed_open
     let twice = grown.operator(1).post("/v1/admin/secrets/authority/rotate", json!({})).await;
     twice.expect_error(400, "bad_request");
     grown.kill(2);
-    // It waits for whoever is away, however long that is.
+    // The rotation waits for nodes that are away, however long that is.
     eventually("it waits for the node that was killed", seconds(30), async || {
         let now = authority(&grown, 1).await;
         check(now["waits_for"] == json!([2]) && now["state"] != "wanted", now.to_string())

@@ -94,7 +94,7 @@ async fn a_role_says_what_a_session_may_do_and_another_role_acts_at_once() {
     for (index, role) in ["viewer", "member", "admin", "owner"].into_iter().enumerate() {
         operator.patch(&member.path, json!({ "role": role })).await.expect(200);
         for node in &nodes {
-            // The same token as before: the role is the directory's.
+            // The token is the one from before the change: the role comes from the directory.
             let session = tenant.api(*node).with_key(session.bearer().unwrap());
             for (method, path, body, reached) in &routes {
                 let request = session.request(method.clone(), path);

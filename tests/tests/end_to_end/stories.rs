@@ -66,7 +66,7 @@ async fn a_story_is_posted_viewed_once_by_each_and_deleted() {
         assert_eq!(details, json!({ "resource": "story", "id": id }));
     }
     assert_eq!(scene.told("story.viewed"), 2);
-    // It is no message of any chat.
+    // A story is no message of any chat.
     let history = scene.api.get(&scene.path("/messages")).await.expect(200);
     assert_eq!(history["data"], json!([]));
     assert_eq!(scene.told("message.sent"), 0);

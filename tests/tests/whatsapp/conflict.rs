@@ -17,7 +17,7 @@ async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_o
     wait_status(&api, &unlinked.id, "logged_out", CONNECT).await;
     tests::tenant::pair(&api, &network, &unlinked.id, &unlinked.number).await;
 
-    // Its session says goodbye though nothing that it writes is kept any more.
+    // A deleted channel's session still logs out, although nothing that it writes is kept any more.
     let left = tenant.paired("left").await;
     api.post(&left.path("/messages"), text(&unlinked.number, "a last word")).await.expect(202);
     api.act(&left.path("/logout")).await.expect(202);
@@ -64,7 +64,7 @@ async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_o
     let replace = format!("/phones/{}/replace", replaced.number);
     network.api().post(&replace, json!({})).await.expect(204);
     wait_status(&api, &replaced.id, "disconnected", CONNECT).await;
-    // It rests for thirty seconds before it tries again, once.
+    // A channel that was replaced waits for thirty seconds, and tries again once.
     wait_status(&api, &replaced.id, "connected", seconds(60)).await;
     network.api().post(&replace, json!({})).await.expect(204);
     wait_status(&api, &replaced.id, "error", CONNECT).await;

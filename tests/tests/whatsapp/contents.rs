@@ -86,7 +86,7 @@ async fn a_group_is_written_to_with_quotes_reactions_and_media_and_its_members_a
     assert_eq!((&row["filename"], &row["media"]["size"]), (&json!("all.bin"), &json!(300_000)), "{row}");
     assert_eq!(row["media"]["intact"], true);
 
-    // And what comes in is here to be had.
+    // Media that comes in can be fetched, too.
     let body = json!({ "type": "document", "to": group, "media": { "base64": "bG9vayBoZXJl", "filename": "look" } });
     let sent = network.api().post(&format!("/phones/{ben}/messages"), body).await.expect(201);
     let bens = string(&sent["ids"][0]);
@@ -99,7 +99,7 @@ async fn a_group_is_written_to_with_quotes_reactions_and_media_and_its_members_a
     .await;
     assert_eq!(answer(tenant.client.get(link)).await.body, b"look here".as_slice());
 
-    // Both have it: a group's message is delivered when all its members have it.
+    // Both members have the message: a group's message is delivered once all its members have it.
     eventually("the quote is delivered", CONNECT, async || {
         let rows = api.get(&channel.path(&format!("/messages?message_id={quote}"))).await.expect(200);
         check(rows["data"][0]["status"] == "delivered", rows.to_string())

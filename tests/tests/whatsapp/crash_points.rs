@@ -62,7 +62,7 @@ const STEPS: [(&str, By, &str, &[usize]); 19] = [
 async fn arm(storm: &Storm, node: u64, failpoint: &str, actions: &str) {
     let operator = storm.cluster.operator(node, &storm.tenant.client);
     let arm = operator.request(Method::PUT, &format!("/v1/admin/failpoints/{failpoint}"));
-    // Its death may come before its answer.
+    // The node may die before it answers.
     if let Ok(answer) = try_answer(arm.json(&json!({ "actions": actions }))).await {
         answer.expect(204);
     }

@@ -64,7 +64,7 @@ impl Proxy {
     /// Nothing listens there any more, and its connections are gone.
     async fn down(self) -> SocketAddr {
         self.task.abort();
-        // It was aborted.
+        // An aborted task ends with an error.
         let _ = self.task.await;
         self.address
     }
@@ -101,7 +101,7 @@ async fn serve(mut stream: TcpStream, seen: &Seen) -> io::Result<()> {
     socket.bind(format!("{SOURCE}:0").parse().unwrap())?;
     let mut there = socket.connect(target.parse().map_err(io::Error::other)?).await?;
     stream.write_all(&granted).await?;
-    // It ends as either side does it.
+    // The connection ends when either side ends it.
     let _ = tokio::io::copy_bidirectional(&mut stream, &mut there).await;
     Ok(())
 }
@@ -214,7 +214,7 @@ async fn all_bytes_of_a_channel_go_through_its_proxy_and_none_past_one_that_lead
     wait_status(&api, &id, "connected", seconds(60)).await;
     read(&meanwhile).await;
 
-    // The other kind, first with what the proxy does not take.
+    // A SOCKS proxy, first with a password that it refuses.
     let before = assert_no_other_source(&network).await;
     go_by(proxy.url("socks5", "wrong")).await;
     api.act(&path("/restart")).await.expect(202);

@@ -139,7 +139,7 @@ impl State {
         let mut chats = HashSet::new();
         for (place, Held { message, until }) in held.iter().enumerate() {
             if !chats.insert(&message.to) {
-                // It waits behind another one of its chat.
+                // The message waits behind another one of its chat.
                 continue;
             }
             let (at, holds_all) = match self.before(message, now) {
@@ -289,7 +289,7 @@ mod tests {
         waiting.pop_back();
         assert_eq!(next(&mut state, &waiting, now), Err(Some(AGAIN_AFTER)));
         assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));
-        // It goes out again by itself no more, but before those of its chat.
+        // A message that was refused too often no longer goes out again by itself, but still before others of its chat.
         state.last.values_mut().for_each(|last| last.refusals = MOST_AGAIN + 1);
         assert_eq!(next(&mut state, &VecDeque::new(), now + AGAIN_AFTER), Err(None));
         assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));

@@ -66,7 +66,7 @@ impl Http {
             let url = address(&asked.url)?;
             let (stream, _) = way.connect(&url).await?;
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-            // It ends with the answer's body, or where nobody waits for that any more.
+            // The connection ends with the answer's body, or where nobody waits for that any more.
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection to a media host ended");

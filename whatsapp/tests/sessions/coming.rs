@@ -38,7 +38,7 @@ impl Told {
             if let SessionEvent::Inbound(item) = &event
                 && (self.items.is_multiple_of(2) || acknowledges)
             {
-                // Its owner may have died.
+                // The owner of this session may have died.
                 let _ = line.session.acknowledge(item.id.clone()).await;
             }
         }
@@ -65,7 +65,7 @@ async fn what_comes_in_while_owners_die_is_read_and_always_told_of_alike() {
             let id = MessageId(format!("3EB0{kill:02}{n:02}"));
             let to = Address::parse(&format!("{with}@s.whatsapp.net")).unwrap();
             let content = Content::Text { text: "to the phone".into() };
-            // It may not have logged in yet.
+            // The session may not have logged in yet.
             let _ = line.session.send(Outbound { id, to, content, around: Surroundings::default() }).await;
             told.listen(&mut line, Duration::from_millis(kill * 5 % 9), false).await;
             let body = json!({ "type": "text", "to": CHANNEL, "text": "to the channel", "count": 2 });

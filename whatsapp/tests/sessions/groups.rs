@@ -323,7 +323,7 @@ async fn what_others_do_with_groups_is_told_and_again_to_the_next_owner_until_it
     let made = json!({ "subject": "Of others", "participants": [OTHER, CHANNEL] });
     let made = world.post(&format!("/phones/{FRIEND}/groups"), made).await;
     let group = Address::parse(made["id"].as_str().unwrap()).unwrap();
-    // Its owner does not say that it has it.
+    // The first owner does not acknowledge the news.
     let first = loop {
         if let Some((item, news)) = news(&line.next().await) {
             break (item.id, news);

@@ -56,6 +56,7 @@ fn kind(action: &str) -> Option<&'static str> {
 #[derive(Serialize, JsonSchema)]
 struct TimelineEntry {
     id: AuditId,
+    /// When it happened.
     at: Timestamp,
     #[schemars(extend("enum" = KINDS))]
     kind: &'static str,
@@ -67,6 +68,7 @@ struct TimelineEntry {
     node_id: Option<u64>,
     /// Who did it; of type `system` what the cluster itself has seen, with the number of the node that saw it.
     actor: AuditActor,
+    /// What it was done to.
     target: Option<AuditTarget>,
     /// Of shards that were taken over: `node`, `from`, `shards`, `channels`, `away_ms`, and as `reason` `lost` or
     /// `handed_over`. Of checks: `check`, `level`, `was`, `message`. Of nodes: `release`, `was`, `away_ms`.

@@ -98,7 +98,8 @@ mod tests {
         let other = ApiKey::parse(&other).unwrap();
         assert_eq!(other.prefix(), secret.prefix());
         assert!(matches!(judge(&state, &other, NOW), Verdict::Unknown));
-        // Its owner is told that somebody guesses; nobody is told of what is like no key.
+        // A wrong secret behind a known prefix is noted as a guess for the key's account; one behind no known prefix
+        // for nobody.
         assert!(
             matches!(suspect(&state, other.prefix()), Suspect::Guess { customer, .. } if state.customers.contains_key(&customer))
         );

@@ -30,7 +30,7 @@ pub(super) async fn check(ctx: &RequestContext, token: &str, header: &Header) ->
         let check = || auth.keys(ctx.cluster())?.access.check(token, ctx.now);
         let mut checked = check();
         if access::is_of_nobody(&checked) {
-            // Another node may have signed it by a key that this one has not heard of yet.
+            // Another node may have signed the token by a key that this node has not heard of yet.
             refreshed(ctx).await?;
             checked = check();
         }

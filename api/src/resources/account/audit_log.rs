@@ -34,6 +34,7 @@ pub struct AuditView {
     /// What was done, such as `key.issued`.
     pub action: String,
     pub actor: AuditActor,
+    /// What it was done to.
     pub target: Option<AuditTarget>,
     /// The client's address.
     pub ip: Option<String>,
@@ -43,6 +44,7 @@ pub struct AuditView {
     #[schemars(extend("enum" = ["success", "failure"]))]
     pub outcome: Cow<'static, str>,
     pub created_at: Timestamp,
+    /// Facts that go with it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }

@@ -30,6 +30,7 @@ const MOST_ROWS: usize = 20_000;
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Usage")]
 pub struct UsageView {
+    /// The day, of UTC.
     date: Day,
     /// There where the rows are by hour.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -81,7 +81,7 @@ pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), Cal
         let refused = match tried {
             Ok(None) => continue,
             Ok(Some(retry_after)) => CallError::rate_limited(scope, rule.most, retry_after),
-            // Whoever is let in is looked up there, too.
+            // Without the count nobody is let in: whoever answers it would look the member up, too.
             Err(_) => CallError::auth_backend_unavailable(),
         };
         give_back(ctx, &attempts[..counted]).await;

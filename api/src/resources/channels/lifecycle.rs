@@ -99,7 +99,7 @@ async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
         sleep(LOOK_AGAIN).await;
         match timeout_at(until, call.ask(GetStatus)).await {
             Ok(Ok(now)) => live = now,
-            // It was deleted: no status of it will last.
+            // The channel was deleted: no status of it will last.
             Ok(Err(error)) if error.code == ErrorCode::ChannelNotFound => break,
             // What was asked for is done: that nobody says how it goes on is no failure of it.
             Ok(Err(_)) | Err(_) => {}

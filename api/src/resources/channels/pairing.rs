@@ -45,6 +45,7 @@ pub struct RawView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PairCode")]
 pub struct PairCodeView {
+    /// What is typed into the phone.
     code: String,
     phone_number: String,
     expires_at: Timestamp,

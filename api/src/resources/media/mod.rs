@@ -74,6 +74,7 @@ struct MediaUpload {
     id: MediaId,
     url: String,
     mime_type: String,
+    /// Bytes, where that is known.
     size_bytes: Option<u64>,
     sha256: Option<Sha256Hex>,
     filename: Option<String>,

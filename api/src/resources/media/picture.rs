@@ -52,7 +52,7 @@ impl ChannelCall {
     /// As [`Self::can_operate`]; `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, `invalid_request` for what is no
     /// picture.
     pub async fn fetch_picture(&mut self, url: &str) -> Result<Picture, CallError> {
-        // Before 5 MB are taken in, not after.
+        // A channel that cannot do it says so before 5 MB are taken in.
         self.can_operate().await?;
         self.cluster().picture_at(self.customer_id(), url, PICTURE_URL, &self.context()).await
     }

@@ -274,7 +274,7 @@ async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: In
                 arrived.fetch_add(data.len() as u64, Ordering::Relaxed);
                 return Some(Ok(data));
             }
-            // Trailers.
+            // Trailers say nothing of the file.
             Ok(Err(_)) => {}
             Err(error) => return Some(Err(error)),
         }
@@ -284,7 +284,7 @@ async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: In
 fn broken(error: io::Error) -> CallError {
     match error.kind() {
         io::ErrorKind::TimedOut => too_slow(),
-        // Of this module's own: see `Arriving::allow`.
+        // `Arriving::allow` makes this error, and nothing else does.
         io::ErrorKind::InvalidData => {
             CallError::bad_request(format!("the form has no part, or one whose head is longer than {MOST_HEAD} bytes"))
         }
@@ -389,7 +389,7 @@ mod tests {
             (1..=WHOLE.as_secs()).find(|n| too_slow_from(since, bytes * (n - 1)) < second(*n))
         };
         assert_eq!(given_up_after(SLOWEST), None);
-        // It falls behind by a fifth each second, and has ten seconds to spare.
+        // Such a body falls behind by a fifth of a second in each, and has ten seconds to spare.
         assert_eq!(given_up_after(SLOWEST * 4 / 5 + 1), Some(47));
         assert_eq!(given_up_after(1), Some(11));
         assert_eq!(given_up_after(0), Some(11));

@@ -15,7 +15,7 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
     let body = call.send_object().await?;
     let SendRequest { to, content, around, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
     let nested = !body.contains_key("type");
-    // It takes many times its bytes of memory, and a send may take ten seconds.
+    // A parsed body takes many times its bytes of memory, and a send may take ten seconds.
     drop(body);
     let (customer, channel) = (call.customer_id(), call.channel.id);
     let in_place = |error: CallError| if nested { error.inside("body") } else { error };

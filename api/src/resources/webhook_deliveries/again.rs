@@ -25,6 +25,7 @@ pub struct RecoverView {
     /// Names this recovery in logs.
     #[schemars(with = "String", extend("format" = "uuid"))]
     job_id: Uuid,
+    /// How many it is about.
     matched: u64,
 }
 
@@ -32,12 +33,14 @@ pub struct RecoverView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RecoveryCount")]
 pub struct CountView {
+    /// How many it is about.
     matched: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Purge")]
 pub struct PurgeView {
+    /// How many it is about.
     matched: u64,
 }
 

@@ -51,7 +51,7 @@ struct Member {
 impl Member {
     fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself; whoever needs it will miss its answers.
+            // The member may have ended by itself; whoever needs it will miss its answers.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -170,7 +170,7 @@ impl Promise {
 async fn open(network: &SimulatedNetwork, simulator: &Api, node: NodeId, phone: u64) -> anyhow::Result<Channel> {
     let (events, mut reports) = mpsc::channel(64);
     let purpose = Purpose::Pair { device_name: "Benchmark".to_owned(), full_history: false };
-    // It fences nobody: it lives as long as the benchmark.
+    // A fence that fences nobody: it lasts longer than the benchmark.
     let fence = Fence::new(1, Instant::now() + Duration::from_secs(86_400));
     let auth: Arc<dyn AuthStore> = Arc::new(Forgetful);
     let opening = OpenSession { channel: ChannelId::random(), node, fence, purpose, proxy: None, auth, events };

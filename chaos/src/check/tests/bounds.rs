@@ -133,7 +133,7 @@ fn what_is_within_a_limit_is_taken_and_what_is_beyond_is_refused_for_its_size() 
     breaks(&[I14], |play| play.sized(Size::Within, refused(413, "payload_too_large")));
     breaks(&[I14], |play| play.sized(Size::Beyond, made("an endpoint")));
     holds(|play| play.sized(Size::Beyond, refused(413, "payload_too_large")));
-    // These say nothing of sizes.
+    // Outcomes that tell nothing about sizes hold for both.
     for size in [Size::Within, Size::Beyond] {
         holds(|play| play.sized(size, unknown()));
         for (status, code) in [(0, "no_connection"), (404, "channel_not_found"), (409, "no_op"), (429, "rate_limited")]
@@ -153,7 +153,7 @@ fn a_large_send_is_lost_as_any_other() {
     holds(|play| {
         take(play);
         play.accept("large", "large");
-        // It is no channel's that is judged besides.
+        // The message comes from a number that no other judge looks at.
         let row = play.run.evidence.ledger.last_mut().expect("it was accepted");
         row.from = "499@s.example".to_owned();
         play.run.evidence.inboxes.values_mut().for_each(|rows| rows.retain(|row| row.id != "large"));

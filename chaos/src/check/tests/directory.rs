@@ -103,7 +103,7 @@ fn a_change_that_undoes_another_of_something_else_is_found() {
         play.call(MAIN, Op::CreateEndpoint { hook: "/0".to_owned() }, made(ID));
         play.call(MAIN, change(Some("/1"), None), done());
         play.call(MAIN, change(None, Some(false)), done());
-        // Both at the same time.
+        // Both changes take place at the same time.
         let changes = play.calls(|call| matches!(call.op, Op::ChangeEndpoint { .. }));
         let (begin, end) = (changes[0].begin, changes[1].end);
         for change in changes {
@@ -158,7 +158,7 @@ fn nodes_do_not_differ_for_longer_than_a_copy_may_be_old() {
     let aged = turns(Duration::from_secs(1), &[(1, "1"), (2, "0"), (2, "1")]);
     assert!(aged.holds(), "{aged:?}");
     assert_eq!(aged.notes.len(), 1, "{aged:?}");
-    // It came late.
+    // A change that every node shows late is no difference between nodes.
     let late = turns(Duration::from_secs(15), &[(1, "0"), (2, "0"), (1, "1"), (2, "1")]);
     assert!(late.holds() && late.notes.is_empty(), "{late:?}");
 }

@@ -153,7 +153,7 @@ fn that_a_phone_has_read_a_message_is_told() {
         play.last_hook("message.status").status = Some("played".to_owned());
         later(play);
     });
-    // It is on its way.
+    // At the end of a run the status may still be on its way.
     holds(|play| _ = read(play));
     // Nobody knows whether the chat was opened.
     holds(|play| {
@@ -199,7 +199,7 @@ fn that_a_send_failed_at_once_is_told_though_its_caller_was_told_no_id() {
         fail(play);
         play.status("its id", "failed");
     });
-    // It may be of a channel that is gone by now.
+    // An event may be missing where its channel was deleted meanwhile.
     let passing = |play: &mut super::Play, outcome: Outcome| {
         fail(play);
         let send = Op::Send { channel: "a passing channel".to_owned(), text: "refused".to_owned() };
@@ -351,7 +351,7 @@ fn a_stream_leaves_nothing_out_of_what_it_shows() {
     breaks(&[I5], |play| _ = watched(play, 1, 0));
     // One event of the third came into being after all of the second.
     breaks(&[I5], |play| _ = watched(play, 3, 2));
-    // It ended early, or began late.
+    // A stream that ended early or began late may lack events at that end.
     holds(|play| _ = watched(play, 1, 3));
     holds(|play| {
         let [first, ..] = watched(play, 3, 0);

@@ -15,10 +15,10 @@ fn stand(play: &mut Play, from: u64, to: u64) {
 #[test]
 fn a_leader_that_has_something_to_commit_and_commits_nothing_is_found() {
     breaks(&[I13], |play| stand(play, 100, 105));
-    // It may take three seconds, and one to be seen.
+    // A commit may take three seconds, and one more until it is seen.
     holds(|play| stand(play, 100, 104));
     holds(|play| (100..=120).for_each(|second| play.progress(second, second)));
-    // It went on between two looks, and stands again.
+    // A leader that committed something between two looks may stand again.
     holds(|play| {
         stand(play, 100, 103);
         play.progress(104, 51);
@@ -28,7 +28,7 @@ fn a_leader_that_has_something_to_commit_and_commits_nothing_is_found() {
 
 #[test]
 fn a_leader_whose_quorum_waits_for_a_snapshot_stands_while_it_is_sent_and_has_to_say_so() {
-    // It says so from the fourth second on.
+    // The leader says from the fourth second on that it is stalled.
     let copy = |play: &mut Play, to: u64, sent: &dyn Fn(u64) -> Option<u64>| {
         (100..=to).for_each(|second| play.stalled(second, 50, second > 103, sent(second)));
     };

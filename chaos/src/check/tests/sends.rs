@@ -308,7 +308,7 @@ fn a_late_write_that_the_network_accepts_is_found() {
 fn nobody_writes_to_a_session_that_it_has_ended_itself() {
     let late = |play: &mut super::Play| play.run.evidence.stats.late_writes = 3;
     breaks(&[I3], late);
-    // It could not know that the network had let another take over.
+    // A node cannot know that the network has let another session take over.
     holds(|play| {
         late(play);
         play.login(2, 6);

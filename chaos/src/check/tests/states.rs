@@ -86,7 +86,7 @@ fn a_channel_that_is_off_is_sent_through_nowhere_until_it_may_be_on_again() {
     holds(|play| {
         off(play);
         play.call_at(2, MAIN, send(CHANNEL, "while off"), refused(409, "channel_unavailable"));
-        // It is shown as before.
+        // A channel that is switched off is shown as before.
         let name = Answer::Channel { name: "Off".to_owned() };
         play.call_at(3, MAIN, Op::ReadChannel { channel: CHANNEL.to_owned() }, Outcome::Done(name));
         on(play, done());
@@ -174,7 +174,7 @@ fn an_endpoint_that_is_off_is_called_no_later_than_a_fault_explains() {
             play.fault(kind);
         });
     }
-    // It had ended long before.
+    // A fault that ended long before excuses nothing.
     breaks(&[I6], |play| {
         let off = call(play, 8);
         play.fault_within(FaultKind::PeerCut, At::default(), off.minus(Duration::from_secs(11)));
@@ -240,7 +240,7 @@ fn a_replica_that_stays_behind_for_seconds_is_found_and_one_that_catches_up_is_n
         play.run.evidence.looks = (0..).zip(positions).map(look).collect();
     };
     breaks(&[I9], |play| looks(play, 6, [[60, 80, 80], [60, 80, 80]]));
-    // The others go on, and it crawls.
+    // The replica goes on a little, and falls behind the others all the same.
     breaks(&[I9], |play| looks(play, 6, [[60, 80, 80], [61, 95, 90]]));
     holds(|play| looks(play, 6, [[60, 80, 80], [80, 95, 90]]));
     // Nobody knows that it would not have come.

@@ -122,7 +122,7 @@ fn nothing_from_before_a_stop_goes_out_once_the_channel_is_let_on() {
     breaks(&[I1], late(6, done()));
     // The network was slow to accept what had been written before.
     holds(late(5, done()));
-    // It may not have been stopped.
+    // With an unknown outcome the channel may not have been stopped.
     holds(late(6, unknown()));
 }
 

@@ -85,7 +85,7 @@ async fn messages_pass_while_uploads_and_downloads_run() {
     running.await.unwrap().unwrap();
     stuck.abort();
     drop(unread);
-    // Neither is in the way of what follows.
+    // Neither a reader that stopped nor an upload that was given up is in the way of what follows.
     upload(&line, b"after").await.unwrap();
 }
 

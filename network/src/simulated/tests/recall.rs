@@ -120,7 +120,7 @@ async fn a_session_whose_login_the_network_delays_is_closed_in_order() {
     let line = world.login(&new, &fence(3)).await;
     line.send("A").await.unwrap();
     until("A is accepted", || world.simulator.stats().accepted == 1).await;
-    // Neither was ever let in, and the connection stands.
+    // Neither session was ever let in, and the connection stands.
     let stats = world.simulator.stats();
     assert_eq!((stats.conflicts, stats.fenced, stats.logins), (0, 0, 2));
     assert!(network.shared.alive().is_some());

@@ -210,7 +210,7 @@ impl Engine {
         }
         let recipients = self.recipients(message);
         if !recipients.contains(&message.from) {
-            // Its sender's other devices are shown what it sent.
+            // The sender's other devices are shown what it sent.
             for device in self.devices_to_tell(message, message.from) {
                 self.keep(message.from, device, Kept::Own { message: Arc::clone(message) });
             }

@@ -224,7 +224,7 @@ impl Handler for Endpoint {
             Some(Body::Json(body)) => response.render(Text::Json(body)),
             Some(Body::Jpeg(bytes)) => {
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
-                // It cannot fail: nothing has been written before.
+                // This cannot fail: nothing was written to the response before.
                 let _ = response.write_body(bytes);
             }
             None => {}

@@ -84,7 +84,7 @@ impl DirectoryState {
 
     fn settled(&mut self, shard: ShardId, replicas: &[NodeId], update: &mut Update<'_>) -> Result<(), Rejection> {
         let place = self.placement.get(&shard).cloned().ok_or(Rejection::NotFormed)?;
-        // Said of an earlier placement.
+        // The owner has settled an earlier placement.
         if !same_nodes(&place.replicas, replicas) {
             return Err(Rejection::LayoutStale);
         }

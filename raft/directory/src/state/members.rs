@@ -81,7 +81,7 @@ impl DirectoryState {
         let at = update.at;
         let token = self.tokens.get(&hash).cloned().ok_or(Rejection::TokenUnknown)?;
         match token.used_by {
-            // Its answer was lost on the way.
+            // The same node asks again: the answer to its first request was lost on the way.
             Some(user) if user == node.storage_id => {
                 // Earlier releases answer whenever they are asked.
                 let is_bounded = self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::THIRD);

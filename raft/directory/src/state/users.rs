@@ -261,7 +261,7 @@ impl DirectoryState {
         let user = self.user_of(session.customer_id, session.user_id)?;
         let mut known = self.users.sessions_of(user.id);
         if self.is_of_third_format() {
-            // Those that have ended go before one that lives, of either the oldest first.
+            // Sessions that have ended go before one that lives, of either the oldest first.
             known.sort_by_key(|session| session.revoked_at.is_none() && session.expires_at > at);
         }
         for oldest in known.iter().take((known.len() + 1).saturating_sub(MAX_SESSIONS)) {

@@ -198,7 +198,7 @@ fn a_node_that_leaves_does_not_come_back_and_the_last_one_stays() {
     members(&mut rig, MemberCommand::Leave(2)).unwrap();
     let late = members(&mut rig, MemberCommand::Undrain(2)).unwrap_err();
     assert_eq!(late, Rejection::NodeState { node: 2, state: NodeState::Leaving });
-    // It keeps its state over a restart.
+    // A node that is leaving stays so over its restart.
     rig.run(Command::RegisterNode(NodeRecord { id: 2, ..node(50) })).unwrap();
     assert_eq!(rig.shared.state.read().nodes[&2].state, NodeState::Leaving);
 }

@@ -163,7 +163,7 @@ async fn a_follower_that_the_log_does_not_reach_gets_a_snapshot() {
     assert_eq!(cluster.get(behind, "first").await.as_deref(), Some("x"));
     assert_eq!(cluster.get(behind, "29").await.as_deref(), Some("19"));
     cluster.log_starts_behind(behind, 400).await;
-    // And it goes on from there, also after a restart.
+    // The replica goes on from there, also after a restart.
     cluster.put("after", "y").await;
     assert_eq!(cluster.get(behind, "after").await.as_deref(), Some("y"));
     cluster.stop(behind).await;

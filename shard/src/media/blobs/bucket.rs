@@ -63,7 +63,7 @@ pub async fn remove_old(bucket: &Bucket, shard: ShardId, hash: &Sha256Hex, grace
     let key = key(shard, hash);
     match bucket.written_at(&key).await {
         Ok(written_at) if is_older(written_at, grace) => {}
-        // Written again, or gone already.
+        // The object was written again, or is gone already.
         Ok(_) | Err(BucketError::Missing) => return Ok(false),
         Err(error) => return Err(error.into()),
     }

@@ -139,7 +139,7 @@ impl Local {
             tracing::error!(path = %path.display(), "damaged media was found and removed");
             metrics::counter!("gateway_media_damaged_total").increment(1);
             let _changing = self.changing.lock();
-            // Unless it has been put there anew meanwhile.
+            // The file may have been stored anew meanwhile, and then stays.
             if look_at(&path).is_some_and(|found| found == now) {
                 fs::remove_file(&path).map_err(BlobError::of_disk)?;
             }

@@ -46,7 +46,7 @@ pub(super) fn shrunk(source: impl BufRead + Seek, square: &Square) -> Result<Opt
         ColorType::GrayscaleAlpha => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageLumaA8),
         ColorType::Rgb => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageRgb8),
         ColorType::Rgba => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageRgba8),
-        // It is expanded.
+        // The decoder expands palettes, so this does not come.
         ColorType::Indexed => None,
     };
     shrunk.map(Some).ok_or(Unfit::Damaged)

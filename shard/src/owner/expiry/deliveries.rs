@@ -18,7 +18,7 @@ use crate::retention::Trim;
 /// How long after it was made a delivery may end; what has not ended is looked at again.
 const UNTIL_ENDED: Duration = Duration::from_secs(4 * 86_400);
 
-/// How far an endpoint's deliveries are trimmed.
+/// How far an endpoint's deliveries have expired.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
     delivered: Timestamp,

@@ -1,5 +1,5 @@
 //! Finds what is past its time and has the state machine delete it, in steps that sends do not feel: a step is small,
-//! shares a log entry with what else is committed, and is followed by a pause; one shard of a node is trimmed at a
+//! shares a log entry with what else is committed, and is followed by a pause; one shard of a node is gone through at a
 //! time. Here messages and moves; the rest apart.
 
 mod deliveries;
@@ -48,7 +48,7 @@ const UNDER_WAY: Duration = Duration::from_secs(60);
 /// through already.
 const FORGET_MARKS: Duration = Duration::from_secs(24 * 3600);
 
-/// How far a channel is trimmed. Beginning there spares walking over the remains of what was deleted.
+/// How far a channel has expired. Beginning there spares walking over the remains of what was deleted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     bodies: Timestamp,
@@ -68,7 +68,7 @@ pub async fn run(owner: Arc<Owner>) {
     }
 }
 
-/// How far everything is trimmed.
+/// How far everything has expired.
 struct Marks {
     of: HashMap<ChannelId, Mark>,
     of_endpoint: HashMap<EndpointId, deliveries::Mark>,
@@ -121,7 +121,7 @@ async fn expire_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Mark
     if mark.messages > Timestamp::default() || mark.bodies > Timestamp::default() {
         marks.of.insert(channel, mark);
     }
-    // Like the messages that brought them.
+    // Orders expire like the messages that brought them.
     orders::expiry(owner, channel, gone).await?;
     // Once in the life of the marks: it reads all that a channel has learned, and an age counts in days.
     if marks.lids.insert(channel) {
@@ -163,7 +163,7 @@ async fn expire_rows(
     Ok(reached)
 }
 
-/// The next rows of a range that are to be trimmed, and the key of the last one that was looked at.
+/// The next rows of a range that are to expire, and the key of the last one that was looked at.
 fn due(view: &dyn View, from: &[u8], to: &[u8], part: Part) -> (Vec<Place>, Option<Vec<u8>>) {
     let mut pairs = view.scan(from, to, STEP);
     let last = pairs.last().map(|(key, _)| key.clone());

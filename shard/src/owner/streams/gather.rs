@@ -106,7 +106,7 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
         // one of its own.
         let committed = owner.committer.commit_deferred(vec![command]).await?;
         match committed.await?.first() {
-            Some(Reply::Done) => customers.into_iter().for_each(|customer| owner.streams.grown.ring(customer)),
+            Some(Reply::Done) => customers.into_iter().for_each(|customer| owner.streams.grown.notify(customer)),
             // An event from before events were bounded. What comes behind it must not wait for ever.
             Some(Reply::TooLarge) => {
                 tracing::warn!(source, upto, "an event is too large for its stream, and is left out");

@@ -48,7 +48,7 @@ pub async fn pull(
         tokio::select! {
             () = owner.lost.cancelled() => return Err(LeadershipLost),
             () = tokio::time::sleep_until(until.into()) => return Ok(Vec::new()),
-            // The bell hangs as long as somebody listens.
+            // The notifier keeps the sender while somebody listens, so `changed` does not fail.
             _ = notifier.changed() => {}
         }
     }
@@ -89,7 +89,7 @@ impl Ends {
             self.0.clear();
             return None;
         };
-        // What was fetched meanwhile.
+        // Events that the home has fetched meanwhile are gone.
         self.0.retain(|(_, upto)| *upto >= first);
         self.0.push_back((now, last));
         let mut old = None;

@@ -81,7 +81,7 @@ async fn pull(
         tokio::select! {
             () = owner.lost.cancelled() => return Err(LeadershipLost),
             () = tokio::time::sleep_until(until.into()) => return Ok(part),
-            // The bell hangs as long as somebody listens.
+            // The notifier keeps the sender while somebody listens, so `changed` does not fail.
             _ = notifier.changed() => {}
         }
     }

@@ -37,6 +37,7 @@ pub struct DeliveryRecord {
     pub last_outcome: Option<Outcome>,
     /// When it was last attempted.
     pub last_attempt_at: Option<Timestamp>,
+    /// When it is attempted next.
     pub next_attempt_at: Option<Timestamp>,
     /// When it was delivered.
     pub delivered_at: Option<Timestamp>,
@@ -154,6 +155,7 @@ pub struct DeliveryView {
     pub last_attempt_at: Option<Timestamp>,
     /// When it was delivered.
     pub delivered_at: Option<Timestamp>,
+    /// When it is attempted next.
     pub next_attempt_at: Option<Timestamp>,
 }
 

@@ -11,7 +11,7 @@ pub fn rest_of(content: &Content, around: &Surroundings) -> Map<String, Value> {
     let is_shown = !content.is_story() && !content.holds_nothing();
     let mut fields = if is_shown { content.fields() } else { Map::new() };
     fields.retain(|name, _| !COMMON.contains(&name.as_str()));
-    // Its own serialisation leaves out what is not there.
+    // Serialising `Surroundings` leaves out what is not there.
     if let Ok(Value::Object(around)) = serde_json::to_value(around.shown()) {
         fields.extend(around);
     }

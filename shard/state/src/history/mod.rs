@@ -80,9 +80,11 @@ pub struct StoredMessage {
     pub from_resolved: bool,
     /// The linked-device address, where the network gave one.
     pub from_lid: Option<Address>,
+    /// The phone address, where it is known.
     pub from_phone: Option<Address>,
     pub to: Address,
     pub participant: Option<Address>,
+    /// The name that the sender gives itself.
     pub push_name: Option<String>,
     #[serde(rename = "type")]
     pub kind: String,
@@ -92,6 +94,7 @@ pub struct StoredMessage {
     pub emoji: Option<String>,
     /// The message that this one answers.
     pub quoted_message_id: Option<MessageId>,
+    /// What else there is of the type: a location, contacts, a poll, an order, receipts.
     pub content: Option<serde_json::Value>,
     pub client_ref: Option<String>,
     pub status: MessageStatus,
@@ -101,6 +104,7 @@ pub struct StoredMessage {
     pub request_id: Option<String>,
     /// The value of `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
+    /// When it happened, as the network says.
     pub occurred_at: Timestamp,
     pub created_at: Timestamp,
     /// The deliveries that carried it.

@@ -51,7 +51,7 @@ fn patient(rows: usize) -> Budget<'static> {
     Budget { rows, is_over: &|| false, is_given_up: &|| false }
 }
 
-/// Rows of several channels, dealt to shards by the channel's number.
+/// Rows of several channels, assigned to shards by the channel's number.
 struct Store {
     shards: Vec<MemoryState>,
     rows: Vec<MessageRow>,

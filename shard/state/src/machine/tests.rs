@@ -541,7 +541,7 @@ fn what_the_phone_wrote_is_a_sent_message_once() {
 fn what_the_phone_wrote_and_could_not_be_read_is_what_it_said_once_it_can_be() {
     let content = Content::Undecryptable { reason: model::message::UndecryptableReason::Waiting };
     let unread = MessageRow { source: Source::Device, content, ..row("A", Direction::Outbound) };
-    // It comes with a row of its own.
+    // The readable message comes with a row of its own.
     let read = MessageRow { occurred_at: Timestamp(101), source: Source::Device, ..row("A", Direction::Outbound) };
     let own = |row: &MessageRow| {
         let (event, delivery) = event(EventName::MessageSent);

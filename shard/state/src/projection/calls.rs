@@ -50,7 +50,7 @@ pub fn check(operation: &CallOperation, rows: &Rows<'_>, context: &Context<'_>) 
         (Some(call), _) if call.over.is_some() || !named(&call) => Err(CallError::not_found("call", call_id)),
         (Some(_), Some(_)) => Ok(()),
         (Some(call), None) if context.at.since(call.offered_at) <= KNOWN_FOR => Ok(()),
-        // The network may know more.
+        // The network may know a call that is not known here.
         (None, Some(_)) => Ok(()),
         (_, None) => Err(CallError::not_found("call", call_id)),
     }

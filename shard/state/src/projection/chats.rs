@@ -214,7 +214,7 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
     let mut known = match (known, news) {
         (Some(known), _) => known,
         (None, ChatNews::Changed(_)) => Known::new(id),
-        // Nothing of it was ever seen here.
+        // A chat of which nothing was ever seen has nothing to read or clear.
         (None, ChatNews::Read { .. } | ChatNews::Cleared { .. }) => return Vec::new(),
     };
     let before = known.show(context.at);

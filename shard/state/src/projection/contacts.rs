@@ -86,7 +86,7 @@ pub fn absorb(operation: &ContactOperation, answer: &ContactAnswer, rows: &mut R
         }
         (_, ContactAnswer::Person(person)) => learn(person, rows, context),
         (_, ContactAnswer::Checked(checks)) => checks.iter().for_each(|check| checked(check, rows, context)),
-        // The notice of it came before.
+        // The notice of what was changed came before the answer.
         (_, ContactAnswer::People(_) | ContactAnswer::Done) => {}
     }
 }

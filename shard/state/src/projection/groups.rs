@@ -29,7 +29,7 @@ pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>)
         GroupOperation::Leave { group } => match rows.get::<Group>(group.as_str()) {
             Some(known) if known.participants.iter().any(|member| context.is_own(&member.id)) => Ok(()),
             Some(_) => Err(CallError::no_op("the channel is not in the group")),
-            // Its chat stays when the channel has left a group.
+            // The chat of a group stays when the channel has left it.
             None if chats::one(group, rows, context.at).is_some() => {
                 Err(CallError::no_op("the channel has left the group already"))
             }

@@ -223,7 +223,7 @@ pub fn shown(of: Option<&Address>, rows: &Rows<'_>) -> Vec<Label> {
         let chat = Labelled { chat: chat.clone(), message: None };
         labels.retain(|label| bears(&label.id, &chat, rows));
     }
-    // Their ids are numbers.
+    // Ids of labels are numbers: shorter ones are smaller.
     labels.sort_by(|a, b| (a.id.len(), &a.id).cmp(&(b.id.len(), &b.id)));
     let chats = |label: &KnownLabel| {
         rows.under::<Association>(&Association::under(&label.id, Some(LabelledKind::Chat)), usize::MAX).len()

@@ -114,7 +114,7 @@ pub fn take(chat: &Address, news: &PresenceNews, rows: &mut Rows<'_>, context: &
     let participant = news.participant.as_ref().map(|participant| context.best(participant));
     let known = rows.get::<PresenceState>(chat_id.as_str());
     let mut state = known.unwrap_or_else(|| PresenceState::unknown(chat_id.clone()));
-    // The same thing told twice, or one that was overtaken.
+    // A presence that was reported before a newer one is out of date.
     if state.updated_at > Some(context.at) {
         return Vec::new();
     }

@@ -174,7 +174,7 @@ mod tests {
         let viewed = |by: &str| StoryNews::Viewed { viewer: address(by) };
         told("A", StoryNews::Posted, 0);
         assert_eq!(told("A", viewed("25@lid"), 1), 1);
-        // The same person under the other address.
+        // The same person under the other address is not counted again.
         assert_eq!(told("A", viewed("1555@s.example"), 2), 0);
         assert_eq!(told("A", viewed("26@lid"), 2), 1);
         assert_eq!(told("B", viewed("26@lid"), 2), 0);

@@ -209,7 +209,7 @@ pub fn part(view: &dyn View, customer: CustomerId, after: u64, most: usize, filt
     let missed = after.saturating_add(1) < extent.first;
     let mut pulled = Pulled { after: after.clamp(extent.first - 1, extent.next - 1), missed, ..Pulled::default() };
     let mut bytes = 0;
-    // Rows that are trimmed meanwhile are not found; the next look sees the ring as it is.
+    // Rows that expire meanwhile are not found; the next look sees the ring as it is.
     let range = (keys::ring(customer, pulled.after + 1), keys::ring(customer, extent.next));
     for (key, row) in scan_all(view, range, CHUNK).take(PART_ROWS) {
         if pulled.events.len() >= most || bytes >= PART_BYTES {

@@ -79,7 +79,7 @@ impl Story {
         }
         self.are_equal([away, writer]).await;
 
-        // It is told why it may not take part, and ends.
+        // The node with the wiped folder is told why it may not take part, and ends.
         wait_gone(self.cluster.node(wiped).pid, ENDED);
         let log = fs::read_to_string(self.cluster.node(wiped).log).unwrap();
         assert!(log.contains("it was wiped or exchanged"), "{what}: node {wiped} does not say why it ended");

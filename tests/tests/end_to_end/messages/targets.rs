@@ -14,7 +14,7 @@ async fn what_is_done_to_a_message_reaches_its_chat() {
     let (mine, theirs) = (talk.key(&own, true), talk.key(&heard, false));
     let table: [(Value, Value, Value); 9] = [
         (json!({ "type": "reaction", "emoji": "👍" }), theirs.clone(), json!({ "emoji": "👍" })),
-        // Nothing is the reaction taken back, and `to` means nothing.
+        // An empty emoji takes the reaction back, and `to` means nothing.
         (json!({ "type": "reaction", "emoji": "", "to": "nowhere" }), theirs.clone(), json!({ "emoji": "" })),
         (json!({ "type": "reaction", "emoji": "❤️" }), mine.clone(), json!({ "emoji": "❤️" })),
         (json!({ "type": "edit", "text": "better" }), mine.clone(), json!({ "text": "better" })),

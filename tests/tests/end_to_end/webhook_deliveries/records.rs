@@ -203,7 +203,7 @@ async fn lists_are_filtered_and_paged_over_all_shards() {
     bound.get(&unknown).await.expect_error(404, "channel_not_found");
     bound.get("/v1/webhook-deliveries?channel_id=7").await.expect_issue(&json!(["channel_id"]), "format");
     let own = bound.get(&format!("/v1/webhook-deliveries?channel_id={}&limit=100", channels[1].id)).await.expect(200);
-    // It sees what went to the account's endpoints, and makes no request to them.
+    // A key of one channel sees its deliveries to the account's endpoints, and may not repeat them.
     let again = format!("/v1/webhook-deliveries/{}/redeliver", string(&own["data"][0]["id"]));
     bound.act(&again).await.expect_error(404, "webhook_endpoint_not_found");
     let own: BTreeSet<String> = own["data"].as_array().unwrap().iter().map(|row| string(&row["channel_id"])).collect();
@@ -275,7 +275,7 @@ async fn what_was_exhausted_is_recovered_and_what_waits_is_purged() {
     assert_eq!(api.delete(&purge).await.expect(202)["matched"], 2);
     in_state("exhausted", 2).await;
     in_state("in_flight", 0).await;
-    // Their attempts time out after that, are on record, and bring nothing back.
+    // The attempts that were under way time out after the purge, are on record, and bring no delivery back.
     eventually("the attempts that were cut short are on record", seconds(40), async || {
         let found = deliveries.all(&format!("endpoint_id={id}&state=exhausted&limit=100")).await;
         check(found.iter().all(|row| row["attempt_count"] == 1), format!("{found:?}"))

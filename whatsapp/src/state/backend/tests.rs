@@ -228,7 +228,7 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     backend.confirm_sender_keys(group, first).unwrap();
     assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true)]));
     now(backend.clear_sender_key_devices(group));
-    // Nor does that of a message which the network may have had before.
+    // A message that the network may have had before says nothing of who has the key either.
     now(backend.set_sender_key_status(group, &[("100@lid", true)]));
     assert!(!backend.may_have_left(group, "3EB0A1"));
     now(backend.store_sent_message(group, "3EB0A1", b"hello"));
@@ -275,7 +275,7 @@ fn a_device_that_has_lost_a_group_s_key_is_told_it_again_whichever_of_its_names_
     assert_eq!(has().get(number), Some(&true));
     now(backend.set_sender_key_status(group, &[(lid, false)]));
     assert_eq!((has().get(number), has().get(lid)), (Some(&false), Some(&false)));
-    // It may ask before the network says that it has the message.
+    // The device may ask again before the network says that it has the message.
     now(backend.set_sender_key_status(group, &[(number, true)]));
     now(backend.set_sender_key_status(group, &[(lid, false)]));
     backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
